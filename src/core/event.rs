@@ -1,0 +1,175 @@
+//! The whole interface between the core and the shell: [`Event`]s in, [`Effect`]s out.
+
+use std::{fmt, path::PathBuf, sync::Arc};
+
+use bytes::Bytes;
+
+use crate::{
+    config::{Config, ServerConfig},
+    rpc::Frame,
+};
+
+/// Somebody who asks: the editor is client 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClientId(pub u32);
+
+impl ClientId {
+    /// The process that launched lspool and speaks on its stdin and stdout.
+    pub const EDITOR: ClientId = ClientId(0);
+}
+
+/// Somebody who answers: a configured server, or one partition of it. Survives restarts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BackendId(pub u32);
+
+/// One incarnation of a backend, counted from 1. Events about an older one are dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Generation(pub u32);
+
+/// One process of a backend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ProcessId {
+    /// The backend it serves.
+    pub backend: BackendId,
+    /// Which incarnation it is.
+    pub generation: Generation,
+}
+
+/// The far end of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Peer {
+    /// A client of the pool.
+    Client(ClientId),
+    /// A backend's process.
+    Backend(ProcessId),
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// It exited with this code.
+    Code(i32),
+    /// This signal ended it.
+    Signal(i32),
+    /// The operating system did not say.
+    Unknown,
+}
+
+impl fmt::Display for Exit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Exit::Code(code) => write!(f, "exit code {code}"),
+            Exit::Signal(signal) => write!(f, "signal {signal}"),
+            Exit::Unknown => f.write_str("unknown exit status"),
+        }
+    }
+}
+
+/// Why a process could not be started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpawnFailure {
+    /// Trying again cannot help: the executable is missing or not executable.
+    pub permanent: bool,
+    /// What was tried and what the operating system said.
+    pub message: String,
+}
+
+/// Everything needed to start a process of a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Launch {
+    /// Absolute path of the executable.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub args: Vec<String>,
+    /// Variables set on top of lspool's own environment.
+    pub env: Vec<(String, String)>,
+    /// Working folder; lspool's own if absent.
+    pub cwd: Option<PathBuf>,
+}
+
+/// What the shell found when it looked at the workspace of an `initialize`.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    /// User file and workspace files, merged.
+    pub config: Arc<Config>,
+    /// Name of the section of the server that is stood in front of.
+    pub name: String,
+    /// That section.
+    pub server: ServerConfig,
+    /// How to start it.
+    pub launch: Arc<Launch>,
+}
+
+/// What the core is told.
+#[derive(Debug)]
+pub enum Event {
+    /// A whole message arrived.
+    Received(Peer, Frame),
+    /// A whole frame arrived whose body is no valid message.
+    Malformed {
+        /// Who sent it.
+        peer: Peer,
+        /// The raw `id` of a request or answer, if it could be read.
+        id: Option<Bytes>,
+        /// What is wrong, and where.
+        reason: String,
+    },
+    /// A peer will send no more: end of file, or an unrecoverable framing error.
+    Closed {
+        /// Whose stream ended.
+        peer: Peer,
+        /// `None` for a plain end of file.
+        error: Option<String>,
+    },
+    /// A client's stream cannot be written any more (broken pipe).
+    Unwritable(ClientId),
+    /// The answer to [`Effect::Prepare`].
+    Prepared(Result<Box<Prepared>, String>),
+    /// The process of an [`Effect::Spawn`] runs.
+    Spawned {
+        /// Which.
+        process: ProcessId,
+        /// Its process id.
+        pid: u32,
+    },
+    /// The process of an [`Effect::Spawn`] could not be started.
+    SpawnFailed(ProcessId, SpawnFailure),
+    /// A spawned process is gone and reaped. Told exactly once per [`Event::Spawned`].
+    Exited {
+        /// Which.
+        process: ProcessId,
+        /// How.
+        exit: Exit,
+        /// The last lines it wrote to stderr.
+        stderr: String,
+    },
+    /// A peer takes no bytes although some wait for it (or far too many do).
+    Stalled(Peer),
+    /// The process named in the editor's `initialize.processId` is gone.
+    EditorGone,
+    /// lspool was told to end by this signal number.
+    Quit(i32),
+}
+
+/// What the shell is told to do. Effects are data: they are carried out in order, without a decision.
+#[derive(Debug)]
+pub enum Effect {
+    /// Queue a message for a peer. Never waits.
+    Send(Peer, Frame),
+    /// Read the workspace files of these folders, choose and find the server; answered by [`Event::Prepared`].
+    Prepare {
+        /// Workspace folders of `initialize`, as paths.
+        folders: Vec<PathBuf>,
+    },
+    /// Tell [`Event::EditorGone`] when this process, which exists now, is gone.
+    WatchEditor(u32),
+    /// Start a process; answered by [`Event::Spawned`] or [`Event::SpawnFailed`].
+    Spawn(ProcessId, Arc<Launch>),
+    /// End a process: what is queued is written, stdin closed, then signals to its group. Answered by [`Event::Exited`].
+    Terminate(ProcessId),
+    /// Write what is queued for the editor, end all processes, then exit with this code.
+    Exit(i32),
+}
+
+/// Effects of one event, in order.
+pub type Effects = Vec<Effect>;

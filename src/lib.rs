@@ -1,0 +1,16 @@
+//! `lspool`: a Language Server Protocol proxy and multiplexer.
+//!
+//! A pure core ([`core::Proxy`]) is told events and answers with effects; a thin
+//! shell ([`shell`]) turns bytes, exits, timers and signals into events and
+//! carries the effects out. `docs/architecture.md` has the map and the invariants.
+//!
+//! In reading order:
+//! - [`rpc`]: one message as bytes with an envelope; framing; byte-exact edits
+//! - [`config`]: TOML text to a checked configuration
+//! - [`core`]: everything that is decided
+//! - [`shell`]: everything that touches the world
+
+pub mod config;
+pub mod core;
+pub mod rpc;
+pub mod shell;

@@ -1,0 +1,14 @@
+//! JSON-RPC messages as bytes: what an envelope says, how frames are read and written, how bytes are edited.
+//!
+//! Nothing here parses a body into a tree. A message is passed on byte for byte but for the spans that
+//! somebody asks to be replaced.
+
+mod codec;
+mod frame;
+mod patch;
+mod scan;
+
+pub use codec::{Codec, FrameError, Incoming};
+pub use frame::{ErrorCode, Frame, Kind, RawId};
+pub use patch::Patch;
+pub use scan::{Envelope, Malformed, elements, member, members, path, scan};

@@ -6,7 +6,23 @@
 //!
 //! **A workspace file is not trusted**: it adds agents and routes and makes limits smaller, nothing else.
 
-use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+mod docs;
+mod keys;
+mod problem;
+mod read;
+mod suggest;
+#[cfg(test)]
+mod tests;
+mod units;
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+pub use docs::{markdown, schema};
+pub use problem::{Problem, Problems, Shadowed};
 
 /// Everything that the user's file and the workspace files say.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +39,33 @@ pub struct Config {
     pub routes: Vec<RouteConfig>,
     /// What is logged, and where to.
     pub log: LogConfig,
+}
+
+impl Config {
+    /// Reads the user's own file. `file` is how it is called in messages.
+    pub fn parse_user(text: &str, file: &str) -> Result<Config, Problems> {
+        read::read(text, file, problem::Author::User, Config::default()).map(|(config, _)| config)
+    }
+
+    /// Adds what a workspace file may say: agents, routes, smaller limits of servers that are configured.
+    /// Tells the agents that were kept out because their name is taken.
+    ///
+    /// A file with problems changes nothing. Whoever calls this must not go on without it: a route that is
+    /// left out gives a conversation more tools than it says.
+    pub fn merge_workspace(&mut self, text: &str, file: &Path) -> Result<Vec<Shadowed>, Problems> {
+        let author = problem::Author::Workspace(file.to_owned());
+        let (merged, shadowed) = read::read(text, &file.display().to_string(), author, self.clone())?;
+        *self = merged;
+        Ok(shadowed)
+    }
+
+    /// Makes what a `[[folder]]` says hold: its servers and its default.
+    pub fn enter_folder(&mut self, folder: &FolderConfig) {
+        self.servers.extend(folder.servers.clone());
+        if folder.default_server.is_some() {
+            self.default_server.clone_from(&folder.default_server);
+        }
+    }
 }
 
 impl Default for Config {

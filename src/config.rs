@@ -1,0 +1,222 @@
+//! Text of a configuration file to a checked [`Config`].
+//!
+//! Owns what the keys are (one table, from which the checks, the suggestions, the documentation and
+//! the JSON schema all come), what their values may be, and how a workspace file is merged into the user's.
+//! Reads no file, knows no environment: `~` in a path is expanded by the shell.
+//!
+//! **A workspace file is not trusted**: it adds agents and routes and makes limits smaller, nothing else.
+
+mod docs;
+mod keys;
+mod problem;
+mod read;
+mod suggest;
+#[cfg(test)]
+mod tests;
+mod units;
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+pub use docs::{markdown, schema};
+pub use problem::{Problem, Problems, Shadowed};
+
+/// Everything that the user's file and the workspace files say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// The servers lspool can stand in front of, by name.
+    pub servers: BTreeMap<String, ServerConfig>,
+    /// The one to take where no command says which.
+    pub default_server: Option<String>,
+    /// Servers for one project, in the order of the file.
+    pub folders: Vec<FolderConfig>,
+    /// Named tool sets, the built-in ones included.
+    pub agents: BTreeMap<String, AgentConfig>,
+    /// Which conversations belong to which agent; the first that matches wins.
+    pub routes: Vec<RouteConfig>,
+    /// What is logged, and where to.
+    pub log: LogConfig,
+}
+
+impl Config {
+    /// Reads the user's own file. `file` is how it is called in messages.
+    pub fn parse_user(text: &str, file: &str) -> Result<Config, Problems> {
+        read::read(text, file, problem::Author::User, Config::default()).map(|(config, _)| config)
+    }
+
+    /// Adds what a workspace file may say: agents, routes, smaller limits of servers that are configured.
+    /// Tells the agents that were kept out because their name is taken.
+    ///
+    /// A file with problems changes nothing. Whoever calls this must not go on without it: a route that is
+    /// left out gives a conversation more tools than it says.
+    pub fn merge_workspace(&mut self, text: &str, file: &Path) -> Result<Vec<Shadowed>, Problems> {
+        let author = problem::Author::Workspace(file.to_owned());
+        let (merged, shadowed) = read::read(text, &file.display().to_string(), author, self.clone())?;
+        *self = merged;
+        Ok(shadowed)
+    }
+
+    /// Makes what a `[[folder]]` says hold: its servers and its default.
+    pub fn enter_folder(&mut self, folder: &FolderConfig) {
+        self.servers.extend(folder.servers.clone());
+        if folder.default_server.is_some() {
+            self.default_server.clone_from(&folder.default_server);
+        }
+    }
+}
+
+impl Default for Config {
+    /// The built-in configuration: no server, the built-in agents.
+    fn default() -> Self {
+        Config {
+            servers: BTreeMap::new(),
+            default_server: None,
+            folders: Vec::new(),
+            agents: AgentConfig::builtin(),
+            routes: Vec::new(),
+            log: LogConfig::default(),
+        }
+    }
+}
+
+/// What a server is, as far as lspool treats it differently.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ServerKind {
+    /// A `copilot-language-server`: its conversations are partitioned by tool set.
+    Copilot,
+    /// Any other language server: passed through.
+    Generic,
+}
+
+/// `[server.NAME]`: how a server is started, and its limits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerConfig {
+    /// The executable; absent: `copilot-language-server` is searched for.
+    pub command: Option<String>,
+    /// Its arguments; a Copilot server without any gets `--stdio`.
+    pub args: Vec<String>,
+    /// Variables set on top of lspool's own environment.
+    pub env: BTreeMap<String, String>,
+    /// Its working folder; lspool's own if absent.
+    pub cwd: Option<PathBuf>,
+    /// What it is; absent: told from the executable's name.
+    pub kind: Option<ServerKind>,
+    /// How many processes may run at once, the primary one included. At least 1.
+    pub max_processes: usize,
+    /// How long a partition may be without work before it is stopped.
+    pub idle_timeout: Duration,
+    /// The longest message it may send, in bytes.
+    pub max_message: usize,
+}
+
+impl Default for ServerConfig {
+    fn default() -> Self {
+        ServerConfig {
+            command: None,
+            args: Vec::new(),
+            env: BTreeMap::new(),
+            cwd: None,
+            kind: None,
+            max_processes: 8,
+            idle_timeout: Duration::from_mins(5),
+            max_message: 256 << 20,
+        }
+    }
+}
+
+/// `[[folder]]`: what holds in one project only.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FolderConfig {
+    /// The project's folder; may start with `~/`.
+    pub path: PathBuf,
+    /// Its servers; each takes the place of the section of the same name.
+    pub servers: BTreeMap<String, ServerConfig>,
+    /// Takes the place of the general `default_server`.
+    pub default_server: Option<String>,
+}
+
+/// Where an agent was defined.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AgentSource {
+    /// In lspool.
+    Builtin,
+    /// In the user's file.
+    User,
+    /// In this workspace file.
+    Workspace(PathBuf),
+}
+
+/// `[agent.NAME]`: a named tool set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AgentConfig {
+    /// The tools it may use; `None` is every tool, an empty list none.
+    pub tools: Option<Vec<String>>,
+    /// Tools taken out of these.
+    pub disallowed_tools: Vec<String>,
+    /// Who defined it.
+    pub source: AgentSource,
+}
+
+impl AgentConfig {
+    /// The agents there are without any file.
+    fn builtin() -> BTreeMap<String, AgentConfig> {
+        const READING: &[&str] = &["ide", "read_file", "list_dir", "grep_search", "file_search"];
+        let agents: [(&str, Option<&[&str]>); 4] = [
+            ("explore", Some(READING)),
+            ("plan", Some(READING)),
+            ("bash", Some(&["run_in_terminal"])),
+            ("general-purpose", None),
+        ];
+        let agent = |tools: Option<&[&str]>| AgentConfig {
+            tools: tools.map(|tools| tools.iter().map(ToString::to_string).collect()),
+            disallowed_tools: Vec::new(),
+            source: AgentSource::Builtin,
+        };
+        agents.into_iter().map(|(name, tools)| (name.to_owned(), agent(tools))).collect()
+    }
+}
+
+/// `[[route]]`: conversations created with all of these values belong to `agent`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RouteConfig {
+    /// `chatMode` of the create.
+    pub chat_mode: Option<String>,
+    /// `customChatModeId` of the create.
+    pub custom_chat_mode: Option<String>,
+    /// `source` of the create.
+    pub source: Option<String>,
+    /// `agentSlug` of the create.
+    pub agent_slug: Option<String>,
+    /// `model` of the create.
+    pub model: Option<String>,
+    /// Name of the agent; there is one of that name.
+    pub agent: String,
+}
+
+/// `[log]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LogConfig {
+    /// Where to; absent: nowhere but warnings on stderr.
+    pub file: Option<PathBuf>,
+    /// From which severity on.
+    pub level: LogLevel,
+}
+
+/// How much is logged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LogLevel {
+    /// An invariant was broken, or a client's work was lost.
+    Error,
+    /// A peer misbehaved.
+    Warn,
+    /// A lifecycle changed.
+    #[default]
+    Info,
+    /// Decisions.
+    Debug,
+    /// Every frame.
+    Trace,
+}

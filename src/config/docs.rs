@@ -1,0 +1,205 @@
+//! The documentation and the JSON schema of a configuration file, from the [table of keys](super::keys).
+
+use serde_json::{Map, Value, json};
+
+use super::{
+    Config,
+    keys::{
+        AGENT, FOLDER, Key, LOG, LOG_LEVELS, ROOT, ROUTE, SERVER, SERVER_KINDS, Section, Type, Workspace,
+    },
+    units::{show_duration, show_size},
+};
+
+/// `docs/configuration.md`.
+pub fn markdown() -> String {
+    let chapters = [
+        INTRODUCTION.to_owned(),
+        chapter(&ROOT),
+        chapter(&SERVER),
+        chapter(&FOLDER),
+        chapter(&AGENT),
+        builtin_agents(),
+        chapter(&ROUTE),
+        chapter(&LOG),
+    ];
+    chapters.join("\n")
+}
+
+/// `docs/config.schema.json`, for editors that complete and check TOML.
+pub fn schema() -> String {
+    let mut schema = json!({
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "title": "lspool configuration",
+    });
+    if let (Some(schema), Value::Object(root)) = (schema.as_object_mut(), object(&ROOT)) {
+        schema.extend(root);
+    }
+    format!("{schema:#}\n")
+}
+
+const INTRODUCTION: &str = r#"<!-- Generated from src/config/keys.rs; `UPDATE_EXPECT=1 cargo nextest run config` writes it anew. -->
+
+# Configuration
+
+lspool works without a file. With one, it is read from
+
+| | |
+|---|---|
+| Linux and others | `$XDG_CONFIG_HOME/lspool/config.toml`, or `~/.config/lspool/config.toml` |
+| macOS | `~/Library/Application Support/lspool/config.toml` |
+| Windows | `%APPDATA%\lspool\config.toml` |
+
+or from where `--config FILE` says. The file is [TOML](https://toml.io). All that is wrong with it is told at once,
+each with its line; lspool does not start with half of a configuration.
+
+```toml
+[server.copilot]
+max_processes = 4
+idle_timeout = "10m"
+
+[agent.reviewer]
+tools = ["read_file", "list_dir", "grep_search"]
+
+[[route]]
+chat_mode = "Ask"
+agent = "reviewer"
+```
+
+An editor with TOML support completes and checks it with [`config.schema.json`](config.schema.json).
+
+## Workspace files
+
+A file `.lspool.toml` in a workspace folder is read when the editor sends `initialize`. It comes from whoever wrote
+the repository, and an agent that may edit files can rewrite it. So it may only
+
+- add agents (one whose name is built in or in your own file is kept out and reported as *shadowed*),
+- add routes, which come after your own,
+- make limits of your servers smaller: the keys marked *smaller* below. A smaller `idle_timeout` ends idle processes
+  sooner.
+
+It says nothing about commands, arguments, environment, paths, or the log. Any such key, and anything else that is
+wrong with the file, is an error: `initialize` fails with a message that says what is wrong and where. Going on without
+the file would not be safe, because a conversation whose route is missing may use every tool.
+"#;
+
+fn chapter<T>(section: &Section<T>) -> String {
+    let heading = match section.doc {
+        "" => format!("## {}\n\n", section.header),
+        doc => format!("## `{}`\n\n{doc}\n\n", section.header),
+    };
+    let mut fresh = (section.fresh)();
+    let rows = section.keys.iter().map(|key| {
+        let default = match default(key, &mut fresh) {
+            Some(default) => format!("`{default}`"),
+            None if key.is_required() => "(must be there)".to_owned(),
+            None => key.absent.to_owned(),
+        };
+        let workspace = match key.workspace {
+            Workspace::Yes => "yes",
+            Workspace::Smaller => "smaller",
+            Workspace::No => "no",
+        };
+        format!("| `{}` | {} | {default} | {workspace} | {} |\n", key.name, ty(key), key.doc)
+    });
+    let table = "| Key | Type | Default | In a workspace file | |\n|---|---|---|---|---|\n";
+    heading + table + &rows.collect::<String>()
+}
+
+fn builtin_agents() -> String {
+    let rows = Config::default().agents.into_iter().map(|(name, agent)| {
+        let tools =
+            agent.tools.map_or_else(|| "every tool".to_owned(), |it| format!("`{}`", it.join("`, `")));
+        format!("| `{name}` | {tools} |\n")
+    });
+    let heading =
+        "Built in, unless your own file has an agent of that name:\n\n| Agent | Tools |\n|---|---|\n";
+    heading.to_owned() + &rows.collect::<String>()
+}
+
+fn ty<T>(key: &Key<T>) -> String {
+    fn words<V>(choices: &[(&str, V)]) -> String {
+        choices.iter().map(|(word, _)| format!("`\"{word}\"`")).collect::<Vec<_>>().join(", ")
+    }
+    let text = match &key.ty {
+        Type::Text(_) | Type::Command(_) => "text",
+        Type::Path(_) | Type::RequiredPath(_) => "path",
+        Type::Args(_) => "list of texts",
+        Type::Names(_) | Type::OptionalNames(_) => "list of names",
+        Type::Variables(_) => "table of texts",
+        Type::Duration(_) => "duration: `ms`, `s`, `m`, `h`",
+        Type::Size(_) => "size: `B`, `KiB`, `MiB`, `GiB`",
+        Type::Count(_) => "whole number from 1",
+        Type::ServerKind(_) => return words(&SERVER_KINDS),
+        Type::LogLevel(_) => return words(&LOG_LEVELS),
+        Type::ServerName(_) => "name of a server",
+        Type::AgentName(_) => "name of an agent",
+        Type::Servers(_) => SERVER.header,
+        Type::Agents(_) => AGENT.header,
+        Type::Folders(_) => FOLDER.header,
+        Type::Routes(_) => ROUTE.header,
+        Type::Log(_) => LOG.header,
+    };
+    if text.starts_with('[') { format!("`{text}`") } else { text.to_owned() }
+}
+
+/// The value a key has by default, as it is written in a file, if it has one.
+fn default<T>(key: &Key<T>, fresh: &mut T) -> Option<String> {
+    match &key.ty {
+        Type::Duration(field) => Some(format!("{:?}", show_duration(*field(fresh)))),
+        Type::Size(field) => Some(format!("{:?}", show_size(*field(fresh)))),
+        Type::Count(field) => Some(field(fresh).to_string()),
+        Type::LogLevel(field) => {
+            let level = *field(fresh);
+            LOG_LEVELS.iter().find(|(_, it)| *it == level).map(|(word, _)| format!("{word:?}"))
+        }
+        _ => None,
+    }
+}
+
+fn object<T>(section: &Section<T>) -> Value {
+    let mut fresh = (section.fresh)();
+    let mut properties = Map::new();
+    for key in section.keys {
+        let mut property = value(&key.ty);
+        if let Some(property) = property.as_object_mut() {
+            property.insert("description".to_owned(), json!(key.doc));
+            let default = default(key, &mut fresh).and_then(|it| serde_json::from_str::<Value>(&it).ok());
+            property.extend(default.map(|it| ("default".to_owned(), it)));
+        }
+        properties.insert(key.name.to_owned(), property);
+    }
+    let required: Vec<_> = section.keys.iter().filter(|key| key.is_required()).map(|key| key.name).collect();
+    let mut object = json!({ "type": "object", "additionalProperties": false, "properties": properties });
+    if !required.is_empty() {
+        object["required"] = json!(required);
+    }
+    object
+}
+
+fn value<T>(ty: &Type<T>) -> Value {
+    fn words<V>(choices: &[(&str, V)]) -> Value {
+        json!({ "enum": choices.iter().map(|(word, _)| word).collect::<Vec<_>>() })
+    }
+    let texts = |min: usize| json!({ "type": "array", "items": { "type": "string", "minLength": min } });
+    let named = |it: Value| json!({ "type": "object", "additionalProperties": it });
+    let list = |it: Value| json!({ "type": "array", "items": it });
+    match ty {
+        Type::Text(_) | Type::Command(_) | Type::ServerName(_) | Type::AgentName(_) => {
+            json!({ "type": "string", "minLength": 1 })
+        }
+        Type::Path(_) | Type::RequiredPath(_) => json!({ "type": "string", "minLength": 1 }),
+        Type::Args(_) => texts(0),
+        Type::Names(_) | Type::OptionalNames(_) => texts(1),
+        Type::Variables(_) => named(json!({ "type": "string" })),
+        Type::Duration(_) => json!({ "type": "string", "pattern": "^[0-9]+ *(ms|s|m|h)$" }),
+        Type::Size(_) => json!({ "type": "string", "pattern": "^[0-9]+ *(B|KiB|MiB|GiB)$" }),
+        Type::Count(_) => json!({ "type": "integer", "minimum": 1, "maximum": u16::MAX }),
+        Type::ServerKind(_) => words(&SERVER_KINDS),
+        Type::LogLevel(_) => words(&LOG_LEVELS),
+        Type::Servers(_) => named(object(&SERVER)),
+        Type::Agents(_) => named(object(&AGENT)),
+        Type::Folders(_) => list(object(&FOLDER)),
+        Type::Routes(_) => list(object(&ROUTE)),
+        Type::Log(_) => object(&LOG),
+    }
+}

@@ -1,0 +1,76 @@
+//! What is wrong with a file, for the person who wrote it.
+
+use std::{fmt, path::PathBuf};
+
+use super::AgentSource;
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Problem {
+    /// The line, counted from 1.
+    pub line: usize,
+    /// The key, from the root of the file; empty where there is none.
+    pub key: String,
+    /// What is wrong and what would be right.
+    pub message: String,
+}
+
+/// Everything that is wrong with a file; never empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problems {
+    /// Name of the file, as it is to be shown.
+    pub file: String,
+    /// In the order of the lines.
+    pub list: Vec<Problem>,
+}
+
+impl fmt::Display for Problems {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (n, problem) in self.list.iter().enumerate() {
+            let separator = if n == 0 { "" } else { "\n" };
+            let colon = if problem.key.is_empty() { "" } else { ": " };
+            write!(
+                f,
+                "{separator}{}:{}: {}{colon}{}",
+                self.file, problem.line, problem.key, problem.message
+            )?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Problems {}
+
+/// An agent of a workspace file that was kept out, because its name is taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shadowed {
+    /// Name of the workspace file, as it is to be shown.
+    pub file: String,
+    /// The line, counted from 1.
+    pub line: usize,
+    /// Name of the agent.
+    pub agent: String,
+    /// Who has the name.
+    pub by: AgentSource,
+}
+
+impl fmt::Display for Shadowed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Shadowed { file, line, agent, by } = self;
+        write!(f, "{file}:{line}: agent {agent:?} is shadowed: ")?;
+        match by {
+            AgentSource::Builtin => f.write_str("lspool has an agent of that name"),
+            AgentSource::User => f.write_str("the user's configuration has an agent of that name"),
+            AgentSource::Workspace(other) => write!(f, "{} has an agent of that name", other.display()),
+        }
+    }
+}
+
+/// Who wrote the file that is read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Author {
+    /// Whoever runs lspool.
+    User,
+    /// Whoever wrote the repository.
+    Workspace(PathBuf),
+}

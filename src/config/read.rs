@@ -1,0 +1,501 @@
+//! A file's text, checked against the [table of keys](super::keys) and read into a [`Config`].
+//!
+//! Reading never stops at a problem: it notes it and goes on, so that all of a file are told at once.
+
+use std::{collections::BTreeMap, path::Path};
+
+use toml::{
+    Spanned,
+    de::{DeArray, DeTable, DeValue},
+};
+
+use super::{
+    AgentConfig, AgentSource, Config, ServerConfig, Shadowed,
+    keys::{
+        AGENT, FOLDER, Key, LOG, LOG_LEVELS, ROOT, ROUTE, SERVER, SERVER_KINDS, Section, Type, Workspace,
+    },
+    problem::{Author, Problem, Problems},
+    suggest::nearest,
+    units::{parse_duration, parse_size, show_duration, show_size},
+};
+
+/// Reads a file into `config`, which holds what was known before it.
+pub(super) fn read(
+    text: &str,
+    file: &str,
+    author: Author,
+    mut config: Config,
+) -> Result<(Config, Vec<Shadowed>), Problems> {
+    // An editor on Windows may put a byte order mark before the first key.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut reader = Reader::new(text, file, author);
+    let (root, errors) = DeTable::parse_recoverable(text);
+    for error in &errors {
+        let at = error.span().map_or(text.len(), |span| span.start);
+        reader.problem(reader.line(at), "", format!("no valid TOML: {}", error.message()));
+    }
+    reader.section(&ROOT, "", root.get_ref(), 1, &mut config);
+    if errors.is_empty() {
+        reader.references(&config);
+    } else {
+        reader.keep_what_errors_cannot_have_caused();
+    }
+    reader.finish(config)
+}
+
+/// A name that stands for something defined elsewhere, perhaps further down.
+struct Reference {
+    line: usize,
+    key: String,
+    name: String,
+    /// The servers of the folder it stands in; `None` for the name of an agent.
+    servers: Option<Vec<String>>,
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    file: &'a str,
+    author: Author,
+    problems: Vec<Problem>,
+    shadowed: Vec<Shadowed>,
+    references: Vec<Reference>,
+}
+
+/// Where a value stands, for messages.
+struct At<'a> {
+    line: usize,
+    key: &'a str,
+}
+
+impl<'a> Reader<'a> {
+    fn new(text: &'a str, file: &'a str, author: Author) -> Self {
+        let (problems, shadowed, references) = (Vec::new(), Vec::new(), Vec::new());
+        Reader { text, file, author, problems, shadowed, references }
+    }
+
+    fn finish(mut self, config: Config) -> Result<(Config, Vec<Shadowed>), Problems> {
+        if self.problems.is_empty() {
+            return Ok((config, self.shadowed));
+        }
+        self.problems.sort();
+        self.problems.dedup();
+        Err(Problems { file: self.file.to_owned(), list: self.problems })
+    }
+
+    fn line(&self, offset: usize) -> usize {
+        1 + self.text.bytes().take(offset).filter(|&byte| byte == b'\n').count()
+    }
+
+    fn problem(&mut self, line: usize, key: &str, message: impl Into<String>) {
+        self.problems.push(Problem { line, key: key.to_owned(), message: message.into() });
+    }
+
+    fn section<T>(
+        &mut self,
+        section: &Section<T>,
+        path: &str,
+        table: &DeTable<'_>,
+        line: usize,
+        into: &mut T,
+    ) {
+        for (name, value) in table {
+            let at_line = self.line(name.span().start);
+            let key_path = join(path, name.get_ref());
+            let at = At { line: at_line, key: &key_path };
+            match section.keys.iter().find(|key| key.name == name.get_ref()) {
+                Some(key) if self.is_refused(key) => self.problem(at.line, at.key, REFUSED),
+                Some(key) => self.value(key, &at, value, into),
+                None => self.problem(at.line, at.key, unknown(section, name.get_ref())),
+            }
+        }
+        for key in section.keys.iter().filter(|key| key.is_required()) {
+            if !table.iter().any(|(name, _)| name.get_ref() == key.name) {
+                self.problem(line, &join(path, key.name), MISSING);
+            }
+        }
+    }
+
+    fn is_refused<T>(&self, key: &Key<T>) -> bool {
+        self.author != Author::User && key.workspace == Workspace::No
+    }
+
+    fn value<T>(&mut self, key: &Key<T>, at: &At<'_>, value: &Spanned<DeValue<'_>>, into: &mut T) {
+        let raw = value.get_ref();
+        match &key.ty {
+            Type::Text(field) => self.set(at, text(raw).map(Some), field(into)),
+            Type::Command(field) => self.set(at, command(raw).map(Some), field(into)),
+            Type::Path(field) => self.set(at, path(raw).map(|it| Some(it.into())), field(into)),
+            Type::RequiredPath(field) => self.set(at, path(raw).map(Into::into), field(into)),
+            Type::Args(field) => self.list(at, value, any_text, field(into)),
+            Type::Names(field) => self.list(at, value, text, field(into)),
+            Type::OptionalNames(field) => self.list(at, value, text, field(into).insert(Vec::new())),
+            Type::Variables(field) => self.variables(at, value, field(into)),
+            Type::Duration(field) => {
+                let new = with_unit(raw, "a duration with its unit, such as \"5m\"", parse_duration);
+                self.limit(key, at, new, show_duration, field(into));
+            }
+            Type::Size(field) => {
+                let new = with_unit(raw, "a size with its unit, such as \"256MiB\"", parse_size);
+                self.limit(key, at, new, show_size, field(into));
+            }
+            Type::Count(field) => self.limit(key, at, count(raw), |it| it.to_string(), field(into)),
+            Type::ServerKind(field) => self.set(at, choice(raw, &SERVER_KINDS).map(Some), field(into)),
+            Type::LogLevel(field) => self.set(at, choice(raw, &LOG_LEVELS), field(into)),
+            Type::ServerName(field) => {
+                let name = text(raw);
+                self.refer(at, name.as_deref().ok(), Some(Vec::new()));
+                self.set(at, name.map(Some), field(into));
+            }
+            Type::AgentName(field) => {
+                let name = text(raw);
+                self.refer(at, name.as_deref().ok(), None);
+                self.set(at, name, field(into));
+            }
+            Type::Servers(field) => self.servers(at, value, field(into)),
+            Type::Agents(field) => self.agents(at, value, field(into)),
+            Type::Routes(field) => self.tables(&ROUTE, at, value, field(into)),
+            Type::Folders(field) => self.folders(at, value, field(into)),
+            Type::Log(field) => match raw.as_table() {
+                Some(table) => self.section(&LOG, at.key, table, at.line, field(into)),
+                None => {
+                    self.problem(at.line, at.key, format!("is {}; write the table {}", a(raw), LOG.header));
+                }
+            },
+        }
+    }
+
+    fn set<V>(&mut self, at: &At<'_>, new: Result<V, String>, field: &mut V) {
+        match new {
+            Ok(new) => *field = new,
+            Err(message) => self.problem(at.line, at.key, message),
+        }
+    }
+
+    fn limit<T, V: Copy + Ord>(
+        &mut self,
+        key: &Key<T>,
+        at: &At<'_>,
+        new: Result<V, String>,
+        show: fn(V) -> String,
+        field: &mut V,
+    ) {
+        let narrows = key.workspace == Workspace::Smaller && self.author != Author::User;
+        match new {
+            Ok(new) if narrows && new > *field => {
+                let (new, old) = (show(new), show(*field));
+                self.problem(
+                    at.line,
+                    at.key,
+                    format!(
+                        "{new} is more than the {old} that holds here; a workspace file may only make it less"
+                    ),
+                );
+            }
+            new => self.set(at, new, field),
+        }
+    }
+
+    fn list(
+        &mut self,
+        at: &At<'_>,
+        value: &Spanned<DeValue<'_>>,
+        read: fn(&DeValue<'_>) -> Result<String, String>,
+        field: &mut Vec<String>,
+    ) {
+        let Some(items) = value.get_ref().as_array() else {
+            let example = value.get_ref().as_str().unwrap_or("one");
+            let message = format!("is {}; write a list of texts, such as [{example:?}]", a(value.get_ref()));
+            return self.problem(at.line, at.key, message);
+        };
+        field.clear();
+        for (n, item) in items.iter().enumerate() {
+            let key = format!("{}[{n}]", at.key);
+            match read(item.get_ref()) {
+                Ok(item) => field.push(item),
+                Err(message) => self.problem(self.line(item.span().start), &key, message),
+            }
+        }
+    }
+
+    fn variables(&mut self, at: &At<'_>, value: &Spanned<DeValue<'_>>, field: &mut BTreeMap<String, String>) {
+        let Some(table) = value.get_ref().as_table() else {
+            let message =
+                format!("is {}; write a table of texts, such as {{ NAME = \"value\" }}", a(value.get_ref()));
+            return self.problem(at.line, at.key, message);
+        };
+        for (name, value) in table {
+            let line = self.line(name.span().start);
+            let key = join(at.key, name.get_ref());
+            if name.get_ref().is_empty() || name.get_ref().contains(['=', '\0']) {
+                self.problem(line, &key, "is no name of a variable: it must not be empty or hold \"=\"");
+            }
+            match any_text(value.get_ref()) {
+                Ok(text) => {
+                    field.insert(name.get_ref().to_string(), text);
+                }
+                Err(message) => self.problem(line, &key, message),
+            }
+        }
+    }
+
+    fn refer(&mut self, at: &At<'_>, name: Option<&str>, servers: Option<Vec<String>>) {
+        let reference =
+            |name: &str| Reference { line: at.line, key: at.key.to_owned(), name: name.to_owned(), servers };
+        self.references.extend(name.map(reference));
+    }
+
+    fn servers(
+        &mut self,
+        at: &At<'_>,
+        value: &Spanned<DeValue<'_>>,
+        field: &mut BTreeMap<String, ServerConfig>,
+    ) {
+        for (name, line, table) in self.named(SERVER.header, at, value) {
+            let known = field.get(&name);
+            let is_known = known.is_some();
+            let mut server = known.cloned().unwrap_or_else(SERVER.fresh);
+            self.section(&SERVER, &join(at.key, &name), table, line, &mut server);
+            // A repository may know servers that this user does not have; it does not give them to him.
+            if is_known || self.author == Author::User {
+                field.insert(name, server);
+            }
+        }
+    }
+
+    fn agents(
+        &mut self,
+        at: &At<'_>,
+        value: &Spanned<DeValue<'_>>,
+        field: &mut BTreeMap<String, AgentConfig>,
+    ) {
+        for (name, line, table) in self.named(AGENT.header, at, value) {
+            let mut agent = (AGENT.fresh)();
+            self.section(&AGENT, &join(at.key, &name), table, line, &mut agent);
+            agent.source = match &self.author {
+                Author::User => AgentSource::User,
+                Author::Workspace(file) => AgentSource::Workspace(file.clone()),
+            };
+            match field.get(&name) {
+                Some(known) if self.author != Author::User => {
+                    let (file, by) = (self.file.to_owned(), known.source.clone());
+                    self.shadowed.push(Shadowed { file, line, agent: name, by });
+                }
+                _ => {
+                    field.insert(name, agent);
+                }
+            }
+        }
+    }
+
+    fn folders(&mut self, at: &At<'_>, value: &Spanned<DeValue<'_>>, field: &mut Vec<super::FolderConfig>) {
+        let before = self.references.len();
+        self.tables(&FOLDER, at, value, field);
+        for reference in &mut self.references[before..] {
+            let folder = field.iter().enumerate().find(|(n, _)| {
+                reference.key.strip_prefix(at.key).is_some_and(|it| it.starts_with(&format!("[{n}].")))
+            });
+            reference.servers = folder.map(|(_, folder)| folder.servers.keys().cloned().collect());
+        }
+    }
+
+    fn tables<T>(
+        &mut self,
+        section: &Section<T>,
+        at: &At<'_>,
+        value: &Spanned<DeValue<'_>>,
+        field: &mut Vec<T>,
+    ) {
+        let Some(items) = value.get_ref().as_array().filter(|it| is_tables(it)) else {
+            let message = format!("is {}; write {} and its keys below", a(value.get_ref()), section.header);
+            return self.problem(at.line, at.key, message);
+        };
+        for (n, item) in items.iter().enumerate() {
+            let Some(table) = item.get_ref().as_table() else { continue };
+            let mut it = (section.fresh)();
+            let line = self.line(item.span().start);
+            self.section(section, &format!("{}[{n}]", at.key), table, line, &mut it);
+            field.push(it);
+        }
+    }
+
+    /// The tables of a table of tables, with their names and lines.
+    fn named<'t>(
+        &mut self,
+        header: &str,
+        at: &At<'_>,
+        value: &'t Spanned<DeValue<'_>>,
+    ) -> Vec<(String, usize, &'t DeTable<'t>)> {
+        let Some(names) = value.get_ref().as_table() else {
+            let message = format!("is {}; write {header} and its keys below", a(value.get_ref()));
+            self.problem(at.line, at.key, message);
+            return Vec::new();
+        };
+        let mut found = Vec::new();
+        for (name, value) in names {
+            let line = self.line(name.span().start);
+            let key = join(at.key, name.get_ref());
+            if name.get_ref().trim().is_empty() || name.get_ref().chars().any(char::is_control) {
+                self.problem(
+                    line,
+                    &key,
+                    format!("the NAME in {header} must not be empty or hold control characters"),
+                );
+            } else if let Some(table) = value.get_ref().as_table() {
+                found.push((name.get_ref().to_string(), line, table));
+            } else {
+                let message = format!("is {}; it must stand under a name: {header}", a(value.get_ref()));
+                self.problem(line, &key, message);
+            }
+        }
+        found
+    }
+
+    /// Are there the servers and agents that are named?
+    fn references(&mut self, config: &Config) {
+        for reference in std::mem::take(&mut self.references) {
+            let Reference { line, key, name, servers } = reference;
+            let (what, mut known): (_, Vec<&str>) = match &servers {
+                None => ("agent", config.agents.keys().map(String::as_str).collect()),
+                Some(own) => {
+                    // The Copilot server is found without a section.
+                    let all = config.servers.keys().chain(own).map(String::as_str);
+                    ("server", all.chain(["copilot"]).collect())
+                }
+            };
+            known.sort_unstable();
+            known.dedup();
+            if known.contains(&name.as_str()) {
+                continue;
+            }
+            let hint = match nearest(&name, known.iter().copied()) {
+                Some(near) => format!("did you mean {near:?}?"),
+                None => format!("there are: {}", known.join(", ")),
+            };
+            self.problem(line, &key, format!("there is no {what} {name:?}; {hint}"));
+        }
+    }
+
+    /// Where the text is no TOML, what is missing may just not have been read.
+    fn keep_what_errors_cannot_have_caused(&mut self) {
+        let invalid: Vec<usize> =
+            self.problems.iter().filter(|it| it.key.is_empty()).map(|it| it.line).collect();
+        self.problems.retain(|it| it.key.is_empty() || !invalid.contains(&it.line) && it.message != MISSING);
+    }
+}
+
+const REFUSED: &str = "is not for a workspace file, which comes from whoever wrote the repository; \
+                       write it in your own configuration file";
+
+const MISSING: &str = "is missing, and has no default";
+
+fn unknown<T>(section: &Section<T>, name: &str) -> String {
+    let keys = || section.keys.iter().map(|key| key.name);
+    if let Some(near) = nearest(name, keys()) {
+        return format!("there is no such key; did you mean {near:?}?");
+    }
+    match section_of(name) {
+        Some(header) => format!("there is no such key here; it belongs under {header}"),
+        None => format!("there is no such key; there are: {}", keys().collect::<Vec<_>>().join(", ")),
+    }
+}
+
+/// The header of the section that has a key of this name.
+fn section_of(name: &str) -> Option<&'static str> {
+    fn has<T>(section: &Section<T>, name: &str) -> bool {
+        section.keys.iter().any(|key| key.name == name)
+    }
+    let sections = [
+        (ROOT.header, has(&ROOT, name)),
+        (SERVER.header, has(&SERVER, name)),
+        (FOLDER.header, has(&FOLDER, name)),
+        (AGENT.header, has(&AGENT, name)),
+        (ROUTE.header, has(&ROUTE, name)),
+        (LOG.header, has(&LOG, name)),
+    ];
+    sections.into_iter().find(|(_, has)| *has).map(|(header, _)| header)
+}
+
+fn join(path: &str, name: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    let name =
+        if !name.is_empty() && name.chars().all(plain) { name.to_owned() } else { format!("{name:?}") };
+    if path.is_empty() { name } else { format!("{path}.{name}") }
+}
+
+/// A value's type, with its article; short values with their text.
+fn a(value: &DeValue<'_>) -> String {
+    match value {
+        DeValue::String(_) => "a text".to_owned(),
+        DeValue::Integer(it) => format!("the integer {it}"),
+        DeValue::Float(it) => format!("the number {it}"),
+        DeValue::Boolean(it) => format!("the boolean {it}"),
+        DeValue::Datetime(_) => "a date".to_owned(),
+        DeValue::Array(it) if is_tables(it) => "a list of tables".to_owned(),
+        DeValue::Array(_) => "a list".to_owned(),
+        DeValue::Table(_) => "a table".to_owned(),
+    }
+}
+
+fn is_tables(items: &DeArray<'_>) -> bool {
+    !items.is_empty() && items.iter().all(|it| it.get_ref().is_table())
+}
+
+fn any_text(value: &DeValue<'_>) -> Result<String, String> {
+    match value {
+        DeValue::String(it) if it.contains('\0') => Err("must not hold a NUL character".to_owned()),
+        DeValue::String(it) => Ok(it.to_string()),
+        DeValue::Integer(it) => Err(format!("is {}; write it in quotes: \"{it}\"", a(value))),
+        DeValue::Float(it) => Err(format!("is {}; write it in quotes: \"{it}\"", a(value))),
+        DeValue::Boolean(it) => Err(format!("is {}; write it in quotes: \"{it}\"", a(value))),
+        DeValue::Datetime(_) | DeValue::Array(_) | DeValue::Table(_) => {
+            Err(format!("is {}; write a text in quotes", a(value)))
+        }
+    }
+}
+
+fn text(value: &DeValue<'_>) -> Result<String, String> {
+    let text = any_text(value)?;
+    if text.trim().is_empty() { Err("must not be empty".to_owned()) } else { Ok(text) }
+}
+
+fn path(value: &DeValue<'_>) -> Result<String, String> {
+    let path = text(value)?;
+    let is_fixed = Path::new(&path).is_absolute() || path.starts_with("~/") || path == "~";
+    is_fixed.then_some(path).ok_or_else(|| "must be an absolute path, or start with \"~/\"".to_owned())
+}
+
+fn command(value: &DeValue<'_>) -> Result<String, String> {
+    let command = text(value)?;
+    if !command.contains(['/', std::path::MAIN_SEPARATOR]) {
+        return Ok(command);
+    }
+    path(value).map_err(|_| {
+        "is relative, so what it starts would depend on the folder: write an absolute path, one that starts with \
+         \"~/\", or the bare name of an executable on PATH"
+            .to_owned()
+    })
+}
+
+fn with_unit<V>(value: &DeValue<'_>, right: &str, parse: fn(&str) -> Result<V, String>) -> Result<V, String> {
+    match value {
+        DeValue::String(it) => parse(it).map_err(|message| format!("{it:?} is not understood: {message}")),
+        other => Err(format!("is {}; write {right}", a(other))),
+    }
+}
+
+fn count(value: &DeValue<'_>) -> Result<usize, String> {
+    let number = value.as_integer().and_then(|it| u16::from_str_radix(it.as_str(), it.radix()).ok());
+    number
+        .filter(|&it| it > 0)
+        .map(usize::from)
+        .ok_or_else(|| format!("is {}; write a whole number from 1 to {}", a(value), u16::MAX))
+}
+
+fn choice<V: Copy>(value: &DeValue<'_>, choices: &[(&str, V)]) -> Result<V, String> {
+    let words: Vec<_> = choices.iter().map(|(word, _)| format!("{word:?}")).collect();
+    let found = value.as_str().and_then(|text| choices.iter().find(|(word, _)| *word == text));
+    found.map(|(_, choice)| *choice).ok_or_else(|| {
+        let is = value.as_str().map_or_else(|| a(value), |text| format!("{text:?}"));
+        format!("is {is}; write one of {}", words.join(", "))
+    })
+}

@@ -1,0 +1,424 @@
+use expect_test::{Expect, expect, expect_file};
+
+use super::*;
+
+fn user(text: &str) -> Config {
+    Config::parse_user(text, "config.toml").unwrap()
+}
+
+fn workspace(user: &str, text: &str) -> Result<(Config, Vec<Shadowed>), Problems> {
+    let mut config = self::user(user);
+    let shadowed = config.merge_workspace(text, Path::new(".lspool.toml"))?;
+    Ok((config, shadowed))
+}
+
+fn check_problems(text: &str, expected: Expect) {
+    expected.assert_eq(&Config::parse_user(text, "config.toml").unwrap_err().to_string());
+}
+
+fn check_workspace_problems(user: &str, text: &str, expected: Expect) {
+    expected.assert_eq(&workspace(user, text).unwrap_err().to_string());
+}
+
+#[test]
+fn documentation_is_current() {
+    expect_file!["../../docs/configuration.md"].assert_eq(&markdown());
+}
+
+#[test]
+fn schema_is_current() {
+    expect_file!["../../docs/config.schema.json"].assert_eq(&schema());
+}
+
+#[test]
+fn nothing_is_the_built_in_configuration() {
+    for text in ["", "\n", "# a comment", "\u{feff}", "[server]\n[agent]\n[log]\n"] {
+        assert_eq!(user(text), Config::default(), "{text:?}");
+    }
+    let names: Vec<_> = Config::default().agents.into_keys().collect();
+    assert_eq!(names, ["bash", "explore", "general-purpose", "plan"]);
+}
+
+#[test]
+fn every_key_is_read() {
+    let config = user(
+        r#"
+default_server = "copilot"
+[server.copilot]
+command = "/opt/copilot"
+args = ["--stdio", ""]
+env = { A = "1", B = "" }
+cwd = "~/work"
+kind = "copilot"
+max_processes = 0x3
+idle_timeout = "0s"
+max_message = "1MiB"
+[server.pyright]
+command = "pyright-langserver"
+kind = "generic"
+[[folder]]
+path = "~/one"
+default_server = "ruff"
+[folder.server.ruff]
+command = "ruff"
+[agent.explore]
+tools = []
+[agent."two words"]
+disallowed_tools = ["x"]
+[[route]]
+agent = "explore"
+chat_mode = "Agent"
+custom_chat_mode = "m"
+source = "panel"
+agent_slug = "s"
+model = "gpt"
+[log]
+file = "/var/log/lspool"
+level = "trace"
+"#,
+    );
+    let copilot = &config.servers["copilot"];
+    assert_eq!(
+        *copilot,
+        ServerConfig {
+            command: Some("/opt/copilot".to_owned()),
+            args: vec!["--stdio".to_owned(), String::new()],
+            env: [("A".to_owned(), "1".to_owned()), ("B".to_owned(), String::new())].into(),
+            cwd: Some("~/work".into()),
+            kind: Some(ServerKind::Copilot),
+            max_processes: 3,
+            idle_timeout: Duration::ZERO,
+            max_message: 1 << 20,
+        }
+    );
+    assert_eq!(config.servers["pyright"].kind, Some(ServerKind::Generic));
+    assert_eq!(config.servers["pyright"].max_processes, 8);
+    assert_eq!(config.default_server.as_deref(), Some("copilot"));
+    assert_eq!(config.folders[0].path, Path::new("~/one"));
+    assert_eq!(config.folders[0].default_server.as_deref(), Some("ruff"));
+    assert_eq!(config.folders[0].servers["ruff"].command.as_deref(), Some("ruff"));
+    assert_eq!(config.agents["explore"].tools, Some(Vec::new()), "the user may redefine what is built in");
+    assert_eq!(config.agents["explore"].source, AgentSource::User);
+    assert_eq!(config.agents["two words"].tools, None);
+    assert_eq!(config.agents["two words"].disallowed_tools, ["x"]);
+    let some = |it: &str| Some(it.to_owned());
+    assert_eq!(
+        config.routes,
+        [RouteConfig {
+            chat_mode: some("Agent"),
+            custom_chat_mode: some("m"),
+            source: some("panel"),
+            agent_slug: some("s"),
+            model: some("gpt"),
+            agent: "explore".to_owned(),
+        }]
+    );
+    assert_eq!(config.log, LogConfig { file: Some("/var/log/lspool".into()), level: LogLevel::Trace });
+}
+
+#[test]
+fn unknown_keys_are_told_with_what_was_meant() {
+    check_problems(
+        r#"
+tools = ["read_file"]
+[server.copilot]
+comand = "x"
+max-processes = 3
+xyzzy = 1
+[agents.explore]
+tools = []
+[[routes]]
+agent = "explore"
+[log]
+lvel = "info"
+"#,
+        expect![[r#"
+            config.toml:2: tools: there is no such key here; it belongs under [agent.NAME]
+            config.toml:4: server.copilot.comand: there is no such key; did you mean "command"?
+            config.toml:5: server.copilot.max-processes: there is no such key; did you mean "max_processes"?
+            config.toml:6: server.copilot.xyzzy: there is no such key; there are: command, args, env, cwd, kind, max_processes, idle_timeout, max_message
+            config.toml:7: agents: there is no such key; did you mean "agent"?
+            config.toml:9: routes: there is no such key; did you mean "route"?
+            config.toml:12: log.lvel: there is no such key; did you mean "level"?"#]],
+    );
+}
+
+#[test]
+fn wrong_values_are_told_with_what_would_be_right() {
+    check_problems(
+        r#"
+[server.copilot]
+command = ""
+args = "--stdio"
+env = { A = 1, "B=" = "x", C = true }
+cwd = "relative"
+kind = "copliot"
+max_processes = 0
+idle_timeout = 300
+max_message = "1MB"
+[server.a]
+command = "node_modules/.bin/x"
+args = ["a", 2, ["b"]]
+env = ["A=1"]
+kind = 1
+max_processes = "3"
+idle_timeout = "5 minutes"
+max_message = 1.5
+[server.""]
+[agent.explore]
+tools = "read_file"
+disallowed_tools = ["", 1979-05-27]
+[log]
+level = "verbose"
+file = "~"
+"#,
+        expect![[r#"
+            config.toml:3: server.copilot.command: must not be empty
+            config.toml:4: server.copilot.args: is a text; write a list of texts, such as ["--stdio"]
+            config.toml:5: server.copilot.env."B=": is no name of a variable: it must not be empty or hold "="
+            config.toml:5: server.copilot.env.A: is the integer 1; write it in quotes: "1"
+            config.toml:5: server.copilot.env.C: is the boolean true; write it in quotes: "true"
+            config.toml:6: server.copilot.cwd: must be an absolute path, or start with "~/"
+            config.toml:7: server.copilot.kind: is "copliot"; write one of "copilot", "generic"
+            config.toml:8: server.copilot.max_processes: is the integer 0; write a whole number from 1 to 65535
+            config.toml:9: server.copilot.idle_timeout: is the integer 300; write a duration with its unit, such as "5m"
+            config.toml:10: server.copilot.max_message: "1MB" is not understood: write a whole number and its unit, B, KiB, MiB or GiB, such as "256MiB"
+            config.toml:12: server.a.command: is relative, so what it starts would depend on the folder: write an absolute path, one that starts with "~/", or the bare name of an executable on PATH
+            config.toml:13: server.a.args[1]: is the integer 2; write it in quotes: "2"
+            config.toml:13: server.a.args[2]: is a list; write a text in quotes
+            config.toml:14: server.a.env: is a list; write a table of texts, such as { NAME = "value" }
+            config.toml:15: server.a.kind: is the integer 1; write one of "copilot", "generic"
+            config.toml:16: server.a.max_processes: is a text; write a whole number from 1 to 65535
+            config.toml:17: server.a.idle_timeout: "5 minutes" is not understood: write a whole number and its unit, ms, s, m or h, such as "5m"
+            config.toml:18: server.a.max_message: is the number 1.5; write a size with its unit, such as "256MiB"
+            config.toml:19: server."": the NAME in [server.NAME] must not be empty or hold control characters
+            config.toml:21: agent.explore.tools: is a text; write a list of texts, such as ["read_file"]
+            config.toml:22: agent.explore.disallowed_tools[0]: must not be empty
+            config.toml:22: agent.explore.disallowed_tools[1]: is a date; write a text in quotes
+            config.toml:24: log.level: is "verbose"; write one of "error", "warn", "info", "debug", "trace""#]],
+    );
+}
+
+#[test]
+fn wrong_shapes_are_told() {
+    check_problems(
+        r#"
+log = true
+agent = "explore"
+folder = []
+[server]
+command = "x"
+[route]
+agent = "explore"
+"#,
+        expect![[r"
+            config.toml:2: log: is the boolean true; write the table [log]
+            config.toml:3: agent: is a text; write [agent.NAME] and its keys below
+            config.toml:4: folder: is a list; write [[folder]] and its keys below
+            config.toml:6: server.command: is a text; it must stand under a name: [server.NAME]
+            config.toml:7: route: is a table; write [[route]] and its keys below"]],
+    );
+}
+
+#[test]
+fn what_must_be_there_is_missed_at_its_table() {
+    check_problems(
+        r#"
+[[route]]
+chat_mode = "Agent"
+
+[[route]]
+[[folder]]
+"#,
+        expect![[r"
+            config.toml:2: route[0].agent: is missing, and has no default
+            config.toml:5: route[1].agent: is missing, and has no default
+            config.toml:6: folder[0].path: is missing, and has no default"]],
+    );
+}
+
+#[test]
+fn names_must_exist() {
+    check_problems(
+        r#"
+default_server = "copliot"
+[server.pyright]
+command = "pyright"
+[[folder]]
+path = "/a"
+default_server = "ruff"
+[folder.server.ruff]
+command = "ruff"
+[[folder]]
+path = "/b"
+default_server = "ruff"
+[[route]]
+agent = "exlpore"
+[[route]]
+agent = "reviewer"
+"#,
+        expect![[r#"
+            config.toml:2: default_server: there is no server "copliot"; did you mean "copilot"?
+            config.toml:12: folder[1].default_server: there is no server "ruff"; there are: copilot, pyright
+            config.toml:14: route[0].agent: there is no agent "exlpore"; did you mean "explore"?
+            config.toml:16: route[1].agent: there is no agent "reviewer"; there are: bash, explore, general-purpose, plan"#]],
+    );
+    user("default_server = \"copilot\"");
+    user("[[route]]\nagent = \"later\"\n[agent.later]\n");
+}
+
+#[test]
+fn invalid_toml_is_told_with_all_else_that_is_sure() {
+    check_problems(
+        "[server.copilot]\ncommand = \n[agent.explore\ntools = []\n[log]\nlvl = \"info\"\nlevel = 1\n[log]\n",
+        expect![[r#"
+            config.toml:2: no valid TOML: string values must be quoted, expected literal string
+            config.toml:3: no valid TOML: unclosed table, expected `]`
+            config.toml:6: log.lvl: there is no such key; there are: file, level
+            config.toml:7: log.level: is the integer 1; write one of "error", "warn", "info", "debug", "trace"
+            config.toml:8: no valid TOML: duplicate key"#]],
+    );
+    check_problems(
+        "x = \"",
+        expect![[r#"config.toml:1: no valid TOML: invalid basic string, expected `"`"#]],
+    );
+    check_problems(
+        "a = 1\na = 2\n",
+        expect![[r"
+        config.toml:1: a: there is no such key; there are: default_server, server, folder, agent, route, log
+        config.toml:2: no valid TOML: duplicate key"]],
+    );
+}
+
+#[test]
+fn a_workspace_file_adds_agents_and_routes_after_the_users() {
+    let (config, shadowed) = workspace(
+        "[[route]]\nagent = \"plan\"\nchat_mode = \"Ask\"\n",
+        "[agent.reviewer]\ntools = [\"read_file\"]\n[[route]]\nagent = \"reviewer\"\n",
+    )
+    .unwrap();
+    assert_eq!(shadowed, []);
+    assert_eq!(config.agents["reviewer"].source, AgentSource::Workspace(".lspool.toml".into()));
+    let agents: Vec<_> = config.routes.iter().map(|it| it.agent.as_str()).collect();
+    assert_eq!(agents, ["plan", "reviewer"]);
+}
+
+#[test]
+fn a_workspace_file_redefines_no_name() {
+    let (mut config, shadowed) = workspace(
+        "[agent.mine]\ntools = [\"a\"]\n",
+        "[agent.mine]\n\n[agent.bash]\ntools = [\"b\"]\n[agent.new]\n",
+    )
+    .unwrap();
+    let told: Vec<_> = shadowed.iter().map(ToString::to_string).collect();
+    expect![[r#"
+        .lspool.toml:3: agent "bash" is shadowed: lspool has an agent of that name
+        .lspool.toml:1: agent "mine" is shadowed: the user's configuration has an agent of that name"#]]
+    .assert_eq(&told.join("\n"));
+    assert_eq!(config.agents["mine"].tools, Some(vec!["a".to_owned()]));
+    assert_eq!(config.agents["bash"], Config::default().agents["bash"]);
+
+    let again = config.merge_workspace("[agent.new]\ntools = []", Path::new("b/.lspool.toml")).unwrap();
+    expect![[r#"b/.lspool.toml:1: agent "new" is shadowed: .lspool.toml has an agent of that name"#]]
+        .assert_eq(&again[0].to_string());
+    assert_eq!(config.agents["new"].tools, None);
+}
+
+#[test]
+fn a_workspace_file_narrows_what_there_is() {
+    let (config, _) = workspace(
+        "[server.copilot]\nmax_processes = 4\n",
+        "[server.copilot]\nmax_processes = 4\nidle_timeout = \"1m\"\n[server.other]\nmax_processes = 2\n",
+    )
+    .unwrap();
+    assert_eq!(config.servers["copilot"].max_processes, 4);
+    assert_eq!(config.servers["copilot"].idle_timeout, Duration::from_mins(1));
+    assert!(!config.servers.contains_key("other"), "a repository gives nobody a server");
+    check_workspace_problems(
+        "[server.copilot]\nmax_processes = 4\n",
+        "[server.copilot]\nmax_processes = 5\nidle_timeout = \"1h\"\n[server.other]\nmax_processes = 9\n",
+        expect![[r"
+            .lspool.toml:2: server.copilot.max_processes: 5 is more than the 4 that holds here; a workspace file may only make it less
+            .lspool.toml:3: server.copilot.idle_timeout: 1h is more than the 5m that holds here; a workspace file may only make it less
+            .lspool.toml:5: server.other.max_processes: 9 is more than the 8 that holds here; a workspace file may only make it less"]],
+    );
+}
+
+#[test]
+fn a_workspace_file_says_nothing_else_and_then_changes_nothing() {
+    let text = r#"
+default_server = "x"
+[server.copilot]
+command = "./evil"
+args = []
+env = { LD_PRELOAD = "./evil.so" }
+cwd = "/"
+kind = "generic"
+max_message = "64KiB"
+[agent.fine]
+[[folder]]
+path = "/"
+[log]
+file = "/etc/passwd"
+"#;
+    check_workspace_problems(
+        "",
+        text,
+        expect![[r"
+        .lspool.toml:2: default_server: is not for a workspace file, which comes from whoever wrote the repository; write it in your own configuration file
+        .lspool.toml:4: server.copilot.command: is not for a workspace file, which comes from whoever wrote the repository; write it in your own configuration file
+        .lspool.toml:5: server.copilot.args: is not for a workspace file, which comes from whoever wrote the repository; write it in your own configuration file
+        .lspool.toml:6: server.copilot.env: is not for a workspace file, which comes from whoever wrote the repository; write it in your own configuration file
+        .lspool.toml:7: server.copilot.cwd: is not for a workspace file, which comes from whoever wrote the repository; write it in your own configuration file
+        .lspool.toml:8: server.copilot.kind: is not for a workspace file, which comes from whoever wrote the repository; write it in your own configuration file
+        .lspool.toml:9: server.copilot.max_message: is not for a workspace file, which comes from whoever wrote the repository; write it in your own configuration file
+        .lspool.toml:11: folder: is not for a workspace file, which comes from whoever wrote the repository; write it in your own configuration file
+        .lspool.toml:13: log: is not for a workspace file, which comes from whoever wrote the repository; write it in your own configuration file"]],
+    );
+    let mut config = Config::default();
+    config.merge_workspace(text, Path::new(".lspool.toml")).unwrap_err();
+    assert_eq!(config, Config::default());
+}
+
+#[test]
+fn a_folder_takes_the_place_of_sections_of_the_same_name() {
+    let mut config = user(
+        "[server.a]\ncommand = \"a\"\nmax_processes = 2\n[server.b]\ncommand = \"b\"\n\
+         [[folder]]\npath = \"/p\"\ndefault_server = \"a\"\n[folder.server.a]\ncommand = \"other\"\n",
+    );
+    let folder = config.folders[0].clone();
+    config.enter_folder(&folder);
+    assert_eq!(config.servers["a"].command.as_deref(), Some("other"));
+    assert_eq!(config.servers["a"].max_processes, 8);
+    assert_eq!(config.servers["b"].command.as_deref(), Some("b"));
+    assert_eq!(config.default_server.as_deref(), Some("a"));
+}
+
+#[test]
+fn only_limits_can_be_made_smaller() {
+    fn check<T>(section: &keys::Section<T>) {
+        for key in section.keys.iter().filter(|key| key.workspace == keys::Workspace::Smaller) {
+            let is_limit =
+                matches!(key.ty, keys::Type::Duration(_) | keys::Type::Size(_) | keys::Type::Count(_));
+            assert!(is_limit, "{} {}", section.header, key.name);
+        }
+    }
+    check(&keys::ROOT);
+    check(&keys::SERVER);
+    check(&keys::FOLDER);
+    check(&keys::AGENT);
+    check(&keys::ROUTE);
+    check(&keys::LOG);
+}
+
+/// The names of all keys, as the table and as the schema have them.
+#[test]
+fn the_schema_has_every_key() {
+    let schema: serde_json::Value = serde_json::from_str(&schema()).unwrap();
+    let server = &schema["properties"]["server"]["additionalProperties"]["properties"];
+    let names: Vec<_> = server.as_object().unwrap().keys().collect();
+    let keys: Vec<_> = keys::SERVER.keys.iter().map(|key| key.name).collect();
+    assert_eq!(names, keys);
+    assert_eq!(server["max_processes"]["default"], 8);
+    assert_eq!(schema["properties"]["route"]["items"]["required"], serde_json::json!(["agent"]));
+}

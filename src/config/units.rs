@@ -1,0 +1,97 @@
+//! Durations and sizes as they are written in a file: a number and its unit.
+
+use std::time::Duration;
+
+/// Longer ones would only be a way to say "never", and a clock could overflow.
+const LONGEST: Duration = Duration::from_hours(24 * 365);
+
+/// Below, hardly an `initialize` answer fits.
+const SMALLEST: u64 = 64 << 10;
+
+/// A length is kept in memory at once, and must be one on every platform.
+const LARGEST: u64 = 2 << 30;
+
+/// `"5m"`; what would be right otherwise.
+pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
+    const RIGHT: &str = "write a whole number and its unit, ms, s, m or h, such as \"5m\"";
+    let (number, unit) = split(text).ok_or(RIGHT)?;
+    let millis = match unit {
+        "ms" => 1,
+        "s" => 1000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        _ => return Err(RIGHT.to_owned()),
+    };
+    let duration = number.checked_mul(millis).map(Duration::from_millis);
+    duration
+        .filter(|it| *it <= LONGEST)
+        .ok_or_else(|| format!("write at most \"{}\"", show_duration(LONGEST)))
+}
+
+/// The shortest text that [`parse_duration`] reads as this.
+pub(super) fn show_duration(duration: Duration) -> String {
+    let millis = duration.as_millis();
+    if millis == 0 || !millis.is_multiple_of(1000) && millis > 0 {
+        return if millis == 0 { "0s".to_owned() } else { format!("{millis}ms") };
+    }
+    match millis / 1000 {
+        s if s.is_multiple_of(3600) => format!("{}h", s / 3600),
+        s if s.is_multiple_of(60) => format!("{}m", s / 60),
+        s => format!("{s}s"),
+    }
+}
+
+/// `"256MiB"` in bytes; what would be right otherwise.
+pub(super) fn parse_size(text: &str) -> Result<usize, String> {
+    const RIGHT: &str = "write a whole number and its unit, B, KiB, MiB or GiB, such as \"256MiB\"";
+    let (number, unit) = split(text).ok_or(RIGHT)?;
+    let shift = match unit {
+        "B" => 0,
+        "KiB" => 10,
+        "MiB" => 20,
+        "GiB" => 30,
+        _ => return Err(RIGHT.to_owned()),
+    };
+    let bytes = number.checked_mul(1 << shift).filter(|it| (SMALLEST..=LARGEST).contains(it));
+    bytes.and_then(|it| usize::try_from(it).ok()).ok_or_else(|| "write from \"64KiB\" to \"2GiB\"".to_owned())
+}
+
+/// The shortest text that [`parse_size`] reads as this.
+pub(super) fn show_size(bytes: usize) -> String {
+    let units = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
+    let whole = units.into_iter().find(|(_, shift)| bytes != 0 && bytes.is_multiple_of(1 << shift));
+    whole.map_or_else(|| format!("{bytes}B"), |(unit, shift)| format!("{}{unit}", bytes >> shift))
+}
+
+fn split(text: &str) -> Option<(u64, &str)> {
+    let end = text.find(|c: char| !c.is_ascii_digit())?;
+    let (number, unit) = text.split_at(end);
+    Some((number.parse().ok()?, unit.trim_start()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations() {
+        for text in ["0s", "1ms", "1500ms", "1s", "90s", "5m", "2h", "8760h"] {
+            assert_eq!(show_duration(parse_duration(text).unwrap()), text);
+        }
+        assert_eq!(parse_duration("300 s"), Ok(Duration::from_mins(5)));
+        for text in ["", "5", "m", "-5m", "1.5h", "5M", "5min", "5m ", "9999999999999999999h"] {
+            assert!(parse_duration(text).is_err(), "{text}");
+        }
+        assert_eq!(parse_duration("8761h").unwrap_err(), "write at most \"8760h\"");
+    }
+
+    #[test]
+    fn sizes() {
+        for text in ["65537B", "64KiB", "256MiB", "2GiB"] {
+            assert_eq!(show_size(parse_size(text).unwrap()), text);
+        }
+        for text in ["", "1", "1MB", "1mib", "63KiB", "3GiB", "99999999999999999GiB"] {
+            assert!(parse_size(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! One backend: its process, its gate, and how far it has come.
+//!
+//! ```text
+//! Waiting ─room─▶ Spawning ─▶ Initializing ─▶ Serving ─▶ Stopping ─▶ (gone)
+//!    ▲                │             │            │
+//!    └── Restarting ◀─┴─── exit ────┴────────────┘ ─▶ Failed (budget spent, or it cannot be started)
+//! ```
+//!
+//! The gate holds what clients send while the process cannot take it: before the handshake is over, and while a
+//! partition does not yet know its tools. **Order from one client to one backend is kept**: while anything is in
+//! the gate, nothing passes it.
+
+use std::{
+    collections::VecDeque,
+    time::{Duration, Instant},
+};
+
+use crate::{
+    core::{
+        event::{BackendId, Generation, ProcessId},
+        lifecycle::Budget,
+        toolset::ToolSet,
+    },
+    rpc::Frame,
+};
+
+/// Whose `initialize` opens a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Handshake {
+    /// The editor's own, passed through with all that follows: the first process of the primary.
+    Editor,
+    /// lspool's, from the recorded session.
+    Own,
+}
+
+/// How far a backend has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// `max_processes` are alive; an idle one is being stopped for this one.
+    Waiting,
+    Spawning(Handshake),
+    Initializing { handshake: Handshake, deadline: Instant },
+    Serving,
+    /// It was asked to end.
+    Stopping,
+    /// It died and starts again at this time.
+    Restarting { at: Instant },
+    /// It will not be started again.
+    Failed { why: String },
+}
+
+/// A configured server, or one partition of it.
+#[derive(Debug)]
+pub(crate) struct Backend {
+    pub(crate) id: BackendId,
+    /// As people read it: `pyright`, `partition "list_dir,read_file" of copilot`.
+    pub(crate) name: String,
+    pub(crate) set: ToolSet,
+    pub(crate) generation: Generation,
+    pub(crate) state: State,
+    /// Whether a process of it exists.
+    pub(crate) alive: bool,
+    gate: VecDeque<Frame>,
+    /// Own calls about tools that the process has not answered.
+    pub(crate) projecting: usize,
+    /// How often in a row the process offered tools outside its set.
+    pub(crate) corrections: u8,
+    /// Since when nothing has needed it.
+    pub(crate) idle_since: Option<Instant>,
+    /// Tool calls outside the set that were refused.
+    pub(crate) refused: u64,
+    pub(crate) budget: Budget,
+}
+
+impl Backend {
+    pub(crate) fn new(id: BackendId, name: String, set: ToolSet) -> Backend {
+        Backend {
+            id,
+            name,
+            set,
+            generation: Generation(0),
+            state: State::Waiting,
+            alive: false,
+            gate: VecDeque::new(),
+            projecting: 0,
+            corrections: 0,
+            idle_since: None,
+            refused: 0,
+            budget: Budget::default(),
+        }
+    }
+
+    pub(crate) fn process(&self) -> ProcessId {
+        ProcessId { backend: self.id, generation: self.generation }
+    }
+
+    /// Whether the recorded session has reached the process, so that what concerns everyone must be sent to it.
+    /// Before that, the session absorbs it.
+    pub(crate) fn has_session(&self) -> bool {
+        match self.state {
+            State::Serving | State::Initializing { handshake: Handshake::Editor, .. } => true,
+            State::Spawning(Handshake::Editor) => true,
+            State::Waiting
+            | State::Spawning(Handshake::Own)
+            | State::Initializing { handshake: Handshake::Own, .. }
+            | State::Stopping
+            | State::Restarting { .. }
+            | State::Failed { .. } => false,
+        }
+    }
+
+    /// Whether the process can take what clients send. `undecided`: a change of the catalogue is under way.
+    pub(crate) fn is_open(&self, undecided: bool) -> bool {
+        match self.state {
+            State::Serving => self.projecting == 0 && (self.set.is_all() || !undecided),
+            State::Initializing { handshake, .. } => handshake == Handshake::Editor,
+            State::Waiting
+            | State::Spawning(_)
+            | State::Stopping
+            | State::Restarting { .. }
+            | State::Failed { .. } => false,
+        }
+    }
+
+    /// Whether there is, or will be, a process that takes what is in the gate.
+    pub(crate) fn accepts(&self) -> bool {
+        !matches!(self.state, State::Stopping | State::Failed { .. })
+    }
+
+    pub(crate) fn gate(&mut self) -> &mut VecDeque<Frame> {
+        &mut self.gate
+    }
+
+    pub(crate) fn gate_is_empty(&self) -> bool {
+        self.gate.is_empty()
+    }
+
+    /// The next moment at which something is to be done about this backend unasked, and what.
+    pub(crate) fn deadline(&self, idle_timeout: Duration) -> Option<(Instant, &'static str)> {
+        match self.state {
+            State::Initializing { deadline, .. } => Some((deadline, "initialize is not answered")),
+            State::Restarting { at } => Some((at, "restart")),
+            State::Serving => self.idle_since.map(|since| (since + idle_timeout, "idle")),
+            State::Waiting | State::Spawning(_) | State::Stopping | State::Failed { .. } => None,
+        }
+    }
+}

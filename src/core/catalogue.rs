@@ -1,0 +1,229 @@
+//! The editor's tool catalogue: what `registerTools`, `unregisterTools` and `updateToolsStatus` add up to, and
+//! its projection onto a tool set.
+//!
+//! It follows the primary: a change counts once the primary has accepted it. Schemas are kept as the editor
+//! wrote them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::{
+    core::toolset::ToolSet,
+    rpc::{elements, member},
+};
+
+/// How the server forms the id of a tool that a client registered.
+const CLIENT_TOOL_ID: &str = "copilot-editor.";
+
+/// One of the three calls that change the catalogue.
+#[derive(Clone, Debug)]
+pub(crate) enum ToolChange {
+    /// Names with their definitions as written; merges.
+    Register(Vec<(String, Bytes)>),
+    /// By id.
+    Unregister(Vec<String>),
+    /// By name: enabled or not.
+    Status(Vec<(String, bool)>),
+    /// The call changes no registry (it edits the file of a custom mode).
+    Nothing,
+}
+
+impl ToolChange {
+    /// Reads `conversation/registerTools`.
+    pub(crate) fn register(params: &[u8]) -> ToolChange {
+        let Some(tools) = member(params, "tools") else { return ToolChange::Nothing };
+        let tools = &params[tools];
+        let named = |it: &[u8]| {
+            let name = serde_json::from_slice::<String>(&it[member(it, "name")?]).ok()?;
+            Some((name, Bytes::copy_from_slice(it)))
+        };
+        ToolChange::Register(elements(tools).filter_map(|range| named(&tools[range])).collect())
+    }
+
+    /// Reads `conversation/unregisterTools`.
+    pub(crate) fn unregister(params: &[u8]) -> ToolChange {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Params {
+            tool_ids: Vec<String>,
+        }
+        match serde_json::from_slice::<Params>(params) {
+            Ok(it) => ToolChange::Unregister(it.tool_ids),
+            Err(_) => ToolChange::Nothing,
+        }
+    }
+
+    /// Reads `conversation/updateToolsStatus`.
+    pub(crate) fn status(params: &[u8]) -> ToolChange {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Params {
+            tools: Vec<Tool>,
+            custom_chat_mode_id: Option<serde::de::IgnoredAny>,
+        }
+        #[derive(Deserialize)]
+        struct Tool {
+            name: String,
+            status: String,
+        }
+        match serde_json::from_slice::<Params>(params) {
+            Ok(Params { tools, custom_chat_mode_id: None }) => {
+                ToolChange::Status(tools.into_iter().map(|it| (it.name, it.status != "disabled")).collect())
+            }
+            Ok(_) | Err(_) => ToolChange::Nothing,
+        }
+    }
+
+    /// What of this change a partition with this set is told: method and parameters.
+    pub(crate) fn projected(&self, set: &ToolSet) -> Option<(&'static str, Vec<u8>)> {
+        match self {
+            ToolChange::Register(tools) => {
+                let mine: Vec<&Bytes> =
+                    tools.iter().filter(|(name, _)| set.contains(name)).map(|(_, it)| it).collect();
+                (!mine.is_empty()).then(|| ("conversation/registerTools", register_params(mine)))
+            }
+            ToolChange::Unregister(ids) => {
+                Some(("conversation/unregisterTools", json!({"toolIds": ids}).to_string().into_bytes()))
+            }
+            ToolChange::Status(tools) => {
+                let mine: Vec<_> = tools
+                    .iter()
+                    .filter(|(name, _)| set.contains(name))
+                    .map(|(name, on)| json!({"name": name, "status": status(*on)}))
+                    .collect();
+                let params = json!({"tools": mine}).to_string().into_bytes();
+                (!mine.is_empty()).then_some(("conversation/updateToolsStatus", params))
+            }
+            ToolChange::Nothing => None,
+        }
+    }
+}
+
+fn status(enabled: bool) -> &'static str {
+    if enabled { "enabled" } else { "disabled" }
+}
+
+fn register_params<'a>(tools: impl IntoIterator<Item = &'a Bytes>) -> Vec<u8> {
+    let mut out = br#"{"tools":["#.to_vec();
+    for (n, tool) in tools.into_iter().enumerate() {
+        if n > 0 {
+            out.push(b',');
+        }
+        out.extend_from_slice(tool);
+    }
+    out.extend_from_slice(b"]}");
+    out
+}
+
+/// What the calls so far add up to.
+#[derive(Debug, Default)]
+pub(crate) struct Catalogue {
+    tools: BTreeMap<String, Bytes>,
+    /// Ids of the server's own tools that the editor has taken away.
+    removed: BTreeSet<String>,
+    /// Names whose status was set, with the last one.
+    statuses: BTreeMap<String, bool>,
+    /// Changes that the primary has not answered yet.
+    pub(crate) undecided: usize,
+}
+
+impl Catalogue {
+    /// The primary has accepted this change.
+    pub(crate) fn apply(&mut self, change: &ToolChange) {
+        match change {
+            ToolChange::Register(tools) => {
+                for (name, definition) in tools {
+                    self.tools.insert(name.clone(), definition.clone());
+                    self.statuses.remove(name);
+                }
+            }
+            ToolChange::Unregister(ids) => {
+                for id in ids {
+                    match id.strip_prefix(CLIENT_TOOL_ID) {
+                        Some(name) => drop(self.tools.remove(name)),
+                        None => drop(self.removed.insert(id.clone())),
+                    }
+                }
+            }
+            ToolChange::Status(tools) => self.statuses.extend(tools.iter().cloned()),
+            ToolChange::Nothing => {}
+        }
+    }
+
+    /// Everything a fresh process with this set is told. The first call is made even when it registers nothing:
+    /// its answer lists what the process offers.
+    pub(crate) fn projection(&self, set: &ToolSet) -> Vec<(&'static str, Vec<u8>)> {
+        let mine = self.tools.iter().filter(|(name, _)| set.contains(name)).map(|(_, it)| it);
+        let mut calls = vec![("conversation/registerTools", register_params(mine))];
+        if !self.removed.is_empty() {
+            let ids: Vec<_> = self.removed.iter().cloned().collect();
+            calls.extend(ToolChange::Unregister(ids).projected(set));
+        }
+        let statuses = self.statuses.iter().map(|(name, on)| (name.clone(), *on)).collect();
+        calls.extend(ToolChange::Status(statuses).projected(set));
+        calls
+    }
+}
+
+/// Ids of the tools in a register answer that are not in the set.
+pub(crate) fn outside(offered: &[u8], set: &ToolSet) -> Vec<String> {
+    let field = |it: &[u8], key| serde_json::from_slice::<String>(&it[member(it, key)?]).ok();
+    elements(offered)
+        .map(|range| &offered[range])
+        .filter(|it| !field(it, "name").is_some_and(|name| set.contains(&name)))
+        .filter_map(|it| field(it, "id"))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn calls(catalogue: &Catalogue, tools: &[&str]) -> Vec<String> {
+        let set = ToolSet::new(Some(tools), &[]);
+        let text = |(method, params): (&str, Vec<u8>)| {
+            format!("{} {}", method.trim_start_matches("conversation/"), String::from_utf8_lossy(&params))
+        };
+        catalogue.projection(&set).into_iter().map(text).collect()
+    }
+
+    #[test]
+    fn projection_keeps_definitions_as_written_and_follows_every_kind_of_change() {
+        let mut it = Catalogue::default();
+        it.apply(&ToolChange::register(br#"{"tools":[{"name":"a", "x" : 1e2},{"name":"b"}]}"#));
+        it.apply(&ToolChange::register(br#"{"tools":[{"name":"c"},{"name":"a","x":2E0 }]}"#));
+        assert_eq!(
+            calls(&it, &["a", "c"]),
+            [r#"registerTools {"tools":[{"name":"a","x":2E0 },{"name":"c"}]}"#]
+        );
+        it.apply(&ToolChange::unregister(br#"{"toolIds":["copilot-editor.c","copilot.list_dir"]}"#));
+        it.apply(&ToolChange::status(br#"{"tools":[{"name":"a","status":"disabled"}]}"#));
+        assert_eq!(
+            calls(&it, &["a", "c"]),
+            [
+                r#"registerTools {"tools":[{"name":"a","x":2E0 }]}"#,
+                r#"unregisterTools {"toolIds":["copilot.list_dir"]}"#,
+                r#"updateToolsStatus {"tools":[{"name":"a","status":"disabled"}]}"#
+            ]
+        );
+        assert_eq!(calls(&it, &[])[0], r#"registerTools {"tools":[]}"#);
+        // Registering a name again enables it.
+        it.apply(&ToolChange::register(br#"{"tools":[{"name":"a"}]}"#));
+        assert_eq!(calls(&it, &["a"]).len(), 2);
+    }
+
+    #[test]
+    fn a_status_for_a_custom_mode_changes_no_registry() {
+        let mode = br#"{"tools":[{"name":"a","status":"disabled"}],"customChatModeId":"file:///m"}"#;
+        assert!(matches!(ToolChange::status(mode), ToolChange::Nothing));
+    }
+
+    #[test]
+    fn what_is_offered_outside_the_set_is_named_by_id() {
+        let offered = br#"[{"name":"list_dir","id":"copilot.list_dir"},{"name":"a","id":"copilot-editor.a"},{"id":"x"}]"#;
+        assert_eq!(outside(offered, &ToolSet::new(Some(&["a"]), &[])), ["copilot.list_dir", "x"]);
+    }
+}

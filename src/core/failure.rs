@@ -1,0 +1,66 @@
+//! Requests that fail inside lspool: one mapping from cause to error code, message and data.
+
+use serde_json::json;
+
+use crate::rpc::{ErrorCode, Frame, RawId};
+
+/// Why a request got no answer from a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// The process exited or was ended by a signal.
+    Crashed,
+    /// The process could not be started, or has failed too often.
+    Unavailable,
+    /// The process did not finish its start in time.
+    InitTimeout,
+    /// A message could not be understood.
+    Malformed,
+    /// `max_processes` processes are in use.
+    Limit,
+    /// The asker cancelled it before it was sent on.
+    Cancelled,
+    /// The parameters are wrong.
+    InvalidParams,
+    /// Nothing may be asked before `initialize`.
+    NotInitialized,
+    /// Nothing may be asked in this state, or under this id.
+    InvalidRequest,
+    /// A partition cannot be kept to its tool set.
+    Unrestricted,
+}
+
+/// A request that failed here, and what its asker should know.
+#[derive(Clone, Debug)]
+pub(crate) struct Failure {
+    pub(crate) cause: Cause,
+    /// The partition concerned, as people read it.
+    pub(crate) partition: Option<String>,
+    pub(crate) message: String,
+    /// Whether sending the same request again can help.
+    pub(crate) retry: bool,
+}
+
+impl Failure {
+    /// A failure that concerns no partition and that trying again cannot mend.
+    pub(crate) fn new(cause: Cause, message: impl Into<String>) -> Failure {
+        Failure { cause, partition: None, message: message.into(), retry: false }
+    }
+
+    /// The error answer.
+    pub(crate) fn answer(&self, id: RawId) -> Frame {
+        let (code, name) = match self.cause {
+            Cause::Crashed => (ErrorCode::RequestFailed, "crashed"),
+            Cause::Unavailable => (ErrorCode::RequestFailed, "unavailable"),
+            Cause::InitTimeout => (ErrorCode::RequestFailed, "init timeout"),
+            Cause::Malformed => (ErrorCode::InvalidRequest, "malformed"),
+            Cause::Limit => (ErrorCode::RequestFailed, "max_processes"),
+            Cause::Cancelled => (ErrorCode::RequestCancelled, "cancelled"),
+            Cause::InvalidParams => (ErrorCode::InvalidParams, "invalid params"),
+            Cause::NotInitialized => (ErrorCode::ServerNotInitialized, "not initialized"),
+            Cause::InvalidRequest => (ErrorCode::InvalidRequest, "invalid request"),
+            Cause::Unrestricted => (ErrorCode::RequestFailed, "not restricted"),
+        };
+        let data = json!({"lspool": {"partition": self.partition, "cause": name, "retry": self.retry}});
+        Frame::error(id, code, &self.message, Some(data.to_string().as_bytes()))
+    }
+}

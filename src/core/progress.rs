@@ -1,0 +1,166 @@
+//! Progress tokens: which the servers chose, which are open, and how two servers with one token are told apart.
+//!
+//! A token that the editor chose passes unchanged. A token that a server chose passes unchanged too, unless
+//! another server uses it already.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    core::event::BackendId,
+    rpc::{Patch, RawId, member, path},
+};
+
+#[derive(Debug)]
+struct Chosen {
+    backend: BackendId,
+    /// As the server wrote it.
+    theirs: RawId,
+}
+
+/// A token for which a `begin` has passed and no `end`.
+#[derive(Debug)]
+struct Open {
+    backend: BackendId,
+    token: RawId,
+    conversation: Option<RawId>,
+    turn: Option<RawId>,
+}
+
+/// All tokens that are in use.
+#[derive(Debug, Default)]
+pub(crate) struct Tokens {
+    minted: u64,
+    /// Tokens that servers chose, by the editor's name for them.
+    chosen: BTreeMap<RawId, Chosen>,
+    renamed: BTreeMap<(BackendId, RawId), RawId>,
+    open: Vec<Open>,
+}
+
+impl Tokens {
+    /// A server's request names a token of its own choice under `key`. Gives the parameters that the editor gets,
+    /// if they differ.
+    pub(crate) fn choose(&mut self, backend: BackendId, params: &[u8], key: &str) -> Option<Vec<u8>> {
+        let theirs = RawId::from_raw(&params[member(params, key)?])?;
+        let taken = self.chosen.get(&theirs).is_some_and(|it| it.backend != backend);
+        let ours = if taken {
+            self.minted += 1;
+            let ours = RawId::text(&format!("lspool-{}", self.minted));
+            self.renamed.insert((backend, theirs.clone()), ours.clone());
+            ours
+        } else {
+            theirs.clone()
+        };
+        let renamed = (ours != theirs).then(|| Patch::of(params).set(key, ours.as_bytes()).finish());
+        self.chosen.insert(ours, Chosen { backend, theirs });
+        renamed
+    }
+
+    /// The server that chose this token, and its own name for it.
+    pub(crate) fn owner(&self, token: &RawId) -> Option<(BackendId, RawId)> {
+        self.chosen.get(token).map(|it| (it.backend, it.theirs.clone()))
+    }
+
+    /// Progress of a server: notes begin and end, and gives the parameters that the editor gets, if they differ.
+    pub(crate) fn passed(&mut self, backend: BackendId, params: &[u8]) -> Option<Vec<u8>> {
+        let kind = path(params, &["value", "kind"]).map(|range| &params[range]);
+        let begins = kind == Some(b"\"begin\"");
+        let ends = kind == Some(b"\"end\"");
+        if !begins && !ends && self.renamed.is_empty() {
+            return None;
+        }
+        let theirs = RawId::from_raw(&params[member(params, "token")?])?;
+        let ours = self.renamed.get(&(backend, theirs.clone())).cloned();
+        let field = |key| RawId::from_raw(&params[path(params, &["value", key])?]);
+        let conversation = field("conversationId");
+        if begins {
+            let token = ours.clone().unwrap_or_else(|| theirs.clone());
+            // A sub-agent begins inside its parent's token and never ends.
+            if field("parentTurnId").is_none() {
+                self.open.push(Open { backend, token, conversation, turn: field("turnId") });
+            }
+        } else if ends {
+            let token = ours.as_ref().unwrap_or(&theirs);
+            let same = |it: &Open| it.backend == backend && it.token == *token && it.conversation == conversation;
+            if let Some(at) = self.open.iter().position(same) {
+                self.open.remove(at);
+            }
+            if conversation.is_none() {
+                self.chosen.remove(token);
+                self.renamed.remove(&(backend, theirs));
+            }
+        }
+        ours.map(|ours| Patch::of(params).set("token", ours.as_bytes()).finish())
+    }
+
+    /// A process is gone: its tokens are forgotten. Gives the parameters of an `end` for each that was open.
+    pub(crate) fn abandoned(&mut self, backend: BackendId, message: &str) -> Vec<Vec<u8>> {
+        self.chosen.retain(|_, it| it.backend != backend);
+        self.renamed.retain(|(owner, _), _| *owner != backend);
+        let (gone, kept) = std::mem::take(&mut self.open).into_iter().partition(|it| it.backend == backend);
+        self.open = kept;
+        Vec::into_iter(gone).map(|it: Open| it.end(message)).collect()
+    }
+
+    /// How many tokens are open.
+    pub(crate) fn n_open(&self) -> usize {
+        self.open.len()
+    }
+}
+
+impl Open {
+    fn end(&self, message: &str) -> Vec<u8> {
+        let message = serde_json::json!(message).to_string();
+        let mut value = br#"{"kind":"end"}"#.to_vec();
+        match (&self.conversation, &self.turn) {
+            (Some(conversation), turn) => {
+                let error = format!(r#"{{"message":{message}}}"#);
+                value = Patch::of(&value).set("error", error.as_bytes()).finish();
+                if let Some(turn) = turn {
+                    value = Patch::of(&value).set("turnId", turn.as_bytes()).finish();
+                }
+                value = Patch::of(&value).set("conversationId", conversation.as_bytes()).finish();
+            }
+            (None, _) => value = Patch::of(&value).set("message", message.as_bytes()).finish(),
+        }
+        Patch::of(b"{}").set("value", &value).set("token", self.token.as_bytes()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: BackendId = BackendId(0);
+    const B: BackendId = BackendId(1);
+
+    fn progress(token: &str, value: &str) -> Vec<u8> {
+        format!(r#"{{"token":{token},"value":{value}}}"#).into_bytes()
+    }
+
+    #[test]
+    fn equal_tokens_of_two_servers_are_told_apart_and_types_are_kept() {
+        let mut tokens = Tokens::default();
+        assert_eq!(tokens.choose(A, br#"{"token":1}"#, "token"), None);
+        assert_eq!(tokens.choose(B, br#"{"token":"1"}"#, "token"), None);
+        let renamed = tokens.choose(B, br#"{"token":1}"#, "token");
+        assert_eq!(renamed.as_deref(), Some(br#"{"token":"lspool-1"}"#.as_slice()));
+        assert_eq!(tokens.owner(&RawId::text("lspool-1")), Some((B, RawId::from(1))));
+        assert_eq!(tokens.passed(A, &progress("1", r#"{"kind":"report"}"#)), None);
+        let passed = tokens.passed(B, &progress("1", r#"{"kind":"begin"}"#));
+        assert_eq!(passed, Some(progress("\"lspool-1\"", r#"{"kind":"begin"}"#)));
+        let ends = tokens.abandoned(B, "gone");
+        assert_eq!(ends, [progress("\"lspool-1\"", r#"{"message":"gone","kind":"end"}"#)]);
+        assert_eq!(tokens.owner(&RawId::from(1)), Some((A, RawId::from(1))));
+    }
+
+    #[test]
+    fn a_turn_that_was_cut_off_ends_once_with_its_ids() {
+        let mut tokens = Tokens::default();
+        let begin = r#"{"kind":"begin","conversationId":"c","turnId":"t"}"#;
+        tokens.passed(A, &progress("7", begin));
+        tokens.passed(A, &progress("7", r#"{"kind":"begin","conversationId":"child","turnId":"u","parentTurnId":"t"}"#));
+        let end = r#"{"conversationId":"c","turnId":"t","error":{"message":"gone"},"kind":"end"}"#;
+        assert_eq!(tokens.abandoned(A, "gone"), [progress("7", end)]);
+        assert!(tokens.abandoned(A, "gone").is_empty());
+    }
+}

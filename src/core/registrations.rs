@@ -1,0 +1,173 @@
+//! Dynamic registrations: the editor hears each capability once, under an id that is its own.
+//!
+//! Partitions of one server register the same things; what another one has registered already is not registered
+//! again, and stays until the last holder has taken it back.
+
+use bytes::Bytes;
+use serde_json::Value;
+
+use crate::{
+    core::event::ProcessId,
+    rpc::{Patch, RawId, elements, member},
+};
+
+#[derive(Debug)]
+struct Held {
+    /// As the editor knows it.
+    id: RawId,
+    method: Bytes,
+    options: Value,
+    holders: Vec<(ProcessId, RawId)>,
+}
+
+/// What the editor has been told.
+#[derive(Debug, Default)]
+pub(crate) struct Registrations {
+    minted: u64,
+    held: Vec<Held>,
+}
+
+impl Registrations {
+    /// `client/registerCapability` of a process: what of it the editor is asked, if anything.
+    pub(crate) fn register(&mut self, process: ProcessId, params: &Bytes) -> Option<Bytes> {
+        let list = params.slice(member(params, "registrations")?);
+        let mut asked = Vec::new();
+        for range in elements(&list) {
+            let one = list.slice(range);
+            match parse(&one) {
+                Some((id, method, options)) => asked.extend(self.add(process, &one, id, method, options)),
+                None => asked.push(one),
+            }
+        }
+        (!asked.is_empty()).then(|| with_list(params, "registrations", &asked))
+    }
+
+    fn add(&mut self, process: ProcessId, one: &Bytes, id: RawId, method: Bytes, options: Value) -> Option<Bytes> {
+        let foreign = |it: &Held| it.holders.iter().all(|(holder, _)| *holder != process);
+        let same = |it: &&mut Held| it.method == method && it.options == options && foreign(it);
+        if let Some(held) = self.held.iter_mut().find(same) {
+            held.holders.retain(|(holder, _)| holder.backend != process.backend);
+            held.holders.push((process, id));
+            return None;
+        }
+        let taken = self.held.iter().any(|it| it.id == id && foreign(it));
+        let ours = if taken {
+            self.minted += 1;
+            RawId::text(&format!("lspool-{}", self.minted))
+        } else {
+            id.clone()
+        };
+        let told =
+            if taken { Bytes::from(Patch::of(one).set("id", ours.as_bytes()).finish()) } else { one.clone() };
+        self.held.push(Held { id: ours, method, options, holders: vec![(process, id)] });
+        Some(told)
+    }
+
+    /// `client/unregisterCapability` of a process: what of it the editor is asked, if anything.
+    pub(crate) fn unregister(&mut self, process: ProcessId, params: &Bytes) -> Option<Bytes> {
+        // The protocol's own spelling.
+        let key = "unregisterations";
+        let list = params.slice(member(params, key)?);
+        let mut asked = Vec::new();
+        for range in elements(&list) {
+            let one = list.slice(range);
+            asked.extend(self.remove(process, &one));
+        }
+        (!asked.is_empty()).then(|| with_list(params, key, &asked))
+    }
+
+    fn remove(&mut self, process: ProcessId, one: &Bytes) -> Option<Bytes> {
+        let Some(id) = member(one, "id").and_then(|range| RawId::from_raw(&one[range])) else {
+            return Some(one.clone());
+        };
+        let holder = (process, id);
+        let Some(at) = self.held.iter().position(|it| it.holders.contains(&holder)) else {
+            return Some(one.clone());
+        };
+        self.held[at].holders.retain(|it| *it != holder);
+        if !self.held[at].holders.is_empty() {
+            return None;
+        }
+        let gone = self.held.remove(at);
+        Some(Bytes::from(Patch::of(one).set("id", gone.id.as_bytes()).finish()))
+    }
+
+    /// A process is gone for good: parameters of the `client/unregisterCapability` that the editor is asked.
+    pub(crate) fn abandoned(&mut self, process: ProcessId) -> Option<Vec<u8>> {
+        let mut gone = Vec::new();
+        self.held.retain_mut(|it| {
+            it.holders.retain(|(holder, _)| holder.backend != process.backend);
+            if it.holders.is_empty() {
+                gone.push(format!(r#"{{"id":{},"method":{}}}"#, it.id, String::from_utf8_lossy(&it.method)));
+            }
+            !it.holders.is_empty()
+        });
+        (!gone.is_empty()).then(|| format!(r#"{{"unregisterations":[{}]}}"#, gone.join(",")).into_bytes())
+    }
+}
+
+fn parse(one: &Bytes) -> Option<(RawId, Bytes, Value)> {
+    let id = RawId::from_raw(&one[member(one, "id")?])?;
+    let method = one.slice(member(one, "method")?);
+    let options = match member(one, "registerOptions") {
+        Some(range) => serde_json::from_slice(&one[range]).ok()?,
+        None => Value::Null,
+    };
+    Some((id, method, options))
+}
+
+fn with_list(params: &Bytes, key: &str, list: &[Bytes]) -> Bytes {
+    let list = [b"[".as_slice(), &list.join(b",".as_slice()), b"]"].concat();
+    match member(params, key) {
+        Some(range) if params[range.clone()] == list[..] => params.clone(),
+        Some(_) | None => Bytes::from(Patch::of(params).set(key, &list).finish()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::event::{BackendId, Generation};
+
+    fn process(backend: u32, generation: u32) -> ProcessId {
+        ProcessId { backend: BackendId(backend), generation: Generation(generation) }
+    }
+
+    fn register(it: &mut Registrations, by: ProcessId, id: &str, method: &str) -> Option<String> {
+        let params = format!(r#"{{"registrations":[{{"id":"{id}","method":"{method}"}}]}}"#);
+        it.register(by, &Bytes::from(params)).map(|it| String::from_utf8_lossy(&it).into_owned())
+    }
+
+    fn unregister(it: &mut Registrations, by: ProcessId, id: &str) -> Option<String> {
+        let params = format!(r#"{{"unregisterations":[{{"id":"{id}","method":"m"}}]}}"#);
+        it.unregister(by, &Bytes::from(params)).map(|it| String::from_utf8_lossy(&it).into_owned())
+    }
+
+    #[test]
+    fn the_same_capability_is_registered_once_and_kept_until_the_last_holder_is_gone() {
+        let mut it = Registrations::default();
+        assert!(register(&mut it, process(0, 1), "r", "m").is_some());
+        assert_eq!(register(&mut it, process(1, 1), "s", "m"), None);
+        assert_eq!(unregister(&mut it, process(0, 1), "r"), None);
+        let last = unregister(&mut it, process(1, 1), "s");
+        assert_eq!(last.as_deref(), Some(r#"{"unregisterations":[{"id":"r","method":"m"}]}"#));
+    }
+
+    #[test]
+    fn equal_ids_for_different_capabilities_are_told_apart() {
+        let mut it = Registrations::default();
+        register(&mut it, process(0, 1), "r", "m");
+        let other = register(&mut it, process(1, 1), "r", "n");
+        assert_eq!(other.as_deref(), Some(r#"{"registrations":[{"id":"lspool-1","method":"n"}]}"#));
+        let gone = it.abandoned(process(1, 1)).unwrap();
+        assert_eq!(String::from_utf8_lossy(&gone), r#"{"unregisterations":[{"id":"lspool-1","method":"n"}]}"#);
+    }
+
+    #[test]
+    fn one_process_may_register_twice_and_a_restarted_one_does_not_double() {
+        let mut it = Registrations::default();
+        assert!(register(&mut it, process(0, 1), "r", "m").is_some());
+        assert!(register(&mut it, process(0, 1), "s", "m").is_some());
+        assert_eq!(register(&mut it, process(0, 2), "t", "m"), None);
+    }
+}

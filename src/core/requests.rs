@@ -1,0 +1,166 @@
+//! Who is owed an answer: one table and one counter for requests in both directions.
+//!
+//! Every request that lspool sends gets a fresh number; the entry says to whom the answer is owed and under
+//! which id. **An answer is taken from the table exactly once, and only when it comes from the peer that was
+//! asked**; a duplicate, late or forged answer finds nothing.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    core::{
+        catalogue::ToolChange,
+        event::{BackendId, ClientId, Peer, ProcessId},
+    },
+    rpc::{Frame, RawId},
+};
+
+/// The number under which lspool sent a request.
+pub(crate) type SentId = u64;
+
+/// To whom the answer to a request is owed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Owner {
+    /// A client, under its own id.
+    Client(ClientId, RawId),
+    /// A backend's process, under its own id.
+    Backend(ProcessId, RawId),
+    /// lspool itself.
+    Proxy,
+}
+
+/// What the answer means to lspool besides being passed on.
+#[derive(Clone, Debug)]
+pub(crate) enum Purpose {
+    /// Nothing.
+    Plain,
+    /// The handshake of a process: the editor's own for the first process of the primary, lspool's for others.
+    Initialize,
+    /// A `conversation/create` or `conversation/turn`; its answer ends the turn.
+    Turn { conversation: RawId, token: Option<RawId>, create: bool },
+    /// A change of the tool catalogue, which partitions follow once the primary has accepted it.
+    Tools(ToolChange),
+    /// A partition was told its projection; the answer lists what it offers now.
+    Project,
+    /// A sign-in that one process has done and the others must follow.
+    SignIn,
+    /// `shutdown`.
+    Shutdown,
+    /// A tool call or confirmation of this conversation, asked of the editor.
+    ToolCall { conversation: Option<RawId>, confirmation: bool },
+    /// `workspace/configuration`: one answer per section.
+    Configuration { sections: Vec<Option<String>> },
+}
+
+/// A request that has not been answered.
+#[derive(Clone, Debug)]
+pub(crate) struct Pending {
+    /// Who was asked. For a backend, its process once written.
+    pub(crate) to: To,
+    pub(crate) owner: Owner,
+    pub(crate) purpose: Purpose,
+    /// The request as it was sent.
+    pub(crate) frame: Frame,
+}
+
+/// Who is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum To {
+    Client(ClientId),
+    /// A backend whose gate holds the request: no process has seen it.
+    Gate(BackendId),
+    Process(ProcessId),
+}
+
+/// The table.
+#[derive(Debug, Default)]
+pub(crate) struct Requests {
+    last: SentId,
+    pending: BTreeMap<SentId, Pending>,
+    by_client: BTreeMap<(ClientId, RawId), SentId>,
+    by_process: BTreeMap<(ProcessId, RawId), SentId>,
+}
+
+impl Requests {
+    /// Notes a request about to be sent; returns its number and the frame that carries it.
+    pub(crate) fn sent(&mut self, to: To, owner: Owner, purpose: Purpose, frame: &Frame) -> (SentId, Frame) {
+        self.last += 1;
+        let id = self.last;
+        match &owner {
+            Owner::Client(client, wire) => drop(self.by_client.insert((*client, wire.clone()), id)),
+            Owner::Backend(process, wire) => drop(self.by_process.insert((*process, wire.clone()), id)),
+            Owner::Proxy => {}
+        }
+        let frame = frame.with_id(RawId::from(id));
+        self.pending.insert(id, Pending { to, owner, purpose, frame: frame.clone() });
+        (id, frame)
+    }
+
+    /// Takes the request that this answer belongs to, if that peer owes one.
+    pub(crate) fn answered(&mut self, id: &RawId, by: Peer) -> Option<(SentId, Pending)> {
+        let id = sent_id(id)?;
+        let asked = match (self.pending.get(&id)?.to, by) {
+            (To::Client(asked), Peer::Client(by)) => asked == by,
+            (To::Process(asked), Peer::Backend(by)) => asked == by,
+            (To::Client(_) | To::Gate(_) | To::Process(_), Peer::Client(_) | Peer::Backend(_)) => false,
+        };
+        if asked { self.take(id).map(|pending| (id, pending)) } else { None }
+    }
+
+    /// Removes an entry.
+    pub(crate) fn take(&mut self, id: SentId) -> Option<Pending> {
+        let pending = self.pending.remove(&id)?;
+        match &pending.owner {
+            Owner::Client(client, wire) => forget(&mut self.by_client, (*client, wire.clone()), id),
+            Owner::Backend(process, wire) => forget(&mut self.by_process, (*process, wire.clone()), id),
+            Owner::Proxy => {}
+        }
+        Some(pending)
+    }
+
+    /// The request with this number.
+    pub(crate) fn get(&self, id: SentId) -> Option<&Pending> {
+        self.pending.get(&id)
+    }
+
+    /// The number of a client's request that is in flight.
+    pub(crate) fn of_client(&self, client: ClientId, wire: &RawId) -> Option<SentId> {
+        self.by_client.get(&(client, wire.clone())).copied()
+    }
+
+    /// The number of a process's request that is in flight.
+    pub(crate) fn of_process(&self, process: ProcessId, wire: &RawId) -> Option<SentId> {
+        self.by_process.get(&(process, wire.clone())).copied()
+    }
+
+    /// A gated request has been written to this process.
+    pub(crate) fn written(&mut self, id: &RawId, process: ProcessId) {
+        if let Some(pending) = sent_id(id).and_then(|id| self.pending.get_mut(&id)) {
+            pending.to = To::Process(process);
+        }
+    }
+
+    /// Numbers of the requests for which `wanted` holds, in the order they were sent.
+    pub(crate) fn filter(&self, wanted: impl Fn(&Pending) -> bool) -> Vec<SentId> {
+        self.pending.iter().filter(|(_, pending)| wanted(pending)).map(|(id, _)| *id).collect()
+    }
+
+    /// Whether a client is owed an answer.
+    pub(crate) fn owes_clients(&self) -> bool {
+        !self.by_client.is_empty()
+    }
+
+    /// How many requests are open.
+    pub(crate) fn len(&self) -> usize {
+        self.pending.len()
+    }
+}
+
+fn forget<K: Ord>(index: &mut BTreeMap<K, SentId>, key: K, id: SentId) {
+    if index.get(&key) == Some(&id) {
+        index.remove(&key);
+    }
+}
+
+fn sent_id(id: &RawId) -> Option<SentId> {
+    std::str::from_utf8(id.as_bytes()).ok()?.parse().ok()
+}

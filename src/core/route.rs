@@ -1,0 +1,167 @@
+//! The routing table: an editor's method to where it goes and what lspool remembers of it. Data, in one place.
+
+/// Where a message of the editor goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Route {
+    /// What belongs to the process, or is unknown: the conversation's partition when the parameters carry a
+    /// `conversationId`, else the primary.
+    Default,
+    /// Every partition. A request is answered with the primary's answer.
+    Everyone(Keep),
+    /// `conversation/create`: chooses a partition.
+    Create,
+    /// `conversation/turn`: one at a time in a conversation.
+    Turn,
+    /// `conversation/destroy`: unbinds.
+    Destroy,
+    /// The partition that made the turn named by `turnId`.
+    Turns,
+    /// The tool catalogue: the primary decides, the partitions follow with their projections.
+    Tools(Tools),
+    /// A sign-in that happens in the primary alone; when it is done, the partitions are made to use it.
+    SignIn,
+    /// `workspace/executeCommand`: the primary, and a device flow is finished by one of its commands.
+    Command,
+}
+
+/// What is remembered for processes that start later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Keep {
+    Nothing,
+    /// The latest parameters of this method.
+    Latest,
+    /// Every call, in order; a repeated one counts as its last occurrence.
+    All,
+    Configuration,
+    Folders,
+    Auth,
+    SignOut,
+    Open,
+    Change,
+    Close,
+    NotebookOpen,
+    NotebookChange,
+    NotebookClose,
+}
+
+/// The three calls that change the catalogue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tools {
+    Register,
+    Unregister,
+    Status,
+}
+
+/// What any language server keeps of its session.
+const SESSION: &[(&str, Route)] = &[
+    ("$/setTrace", Route::Everyone(Keep::Latest)),
+    ("notebookDocument/didChange", Route::Everyone(Keep::NotebookChange)),
+    ("notebookDocument/didClose", Route::Everyone(Keep::NotebookClose)),
+    ("notebookDocument/didOpen", Route::Everyone(Keep::NotebookOpen)),
+    ("notebookDocument/didSave", Route::Everyone(Keep::Nothing)),
+    ("textDocument/didChange", Route::Everyone(Keep::Change)),
+    ("textDocument/didClose", Route::Everyone(Keep::Close)),
+    ("textDocument/didOpen", Route::Everyone(Keep::Open)),
+    ("textDocument/didSave", Route::Everyone(Keep::Nothing)),
+    ("textDocument/willSave", Route::Everyone(Keep::Nothing)),
+    ("workspace/didChangeConfiguration", Route::Everyone(Keep::Configuration)),
+    ("workspace/didChangeWatchedFiles", Route::Everyone(Keep::Nothing)),
+    ("workspace/didChangeWorkspaceFolders", Route::Everyone(Keep::Folders)),
+    ("workspace/didCreateFiles", Route::Everyone(Keep::Nothing)),
+    ("workspace/didDeleteFiles", Route::Everyone(Keep::Nothing)),
+    ("workspace/didRenameFiles", Route::Everyone(Keep::Nothing)),
+];
+
+/// What a Copilot server has besides.
+const COPILOT: &[(&str, Route)] = &[
+    ("auth/removeToken", Route::SignIn),
+    ("auth/useExistingToken", Route::SignIn),
+    ("context/registerProviders", Route::Everyone(Keep::All)),
+    ("context/unregisterProviders", Route::Everyone(Keep::All)),
+    ("conversation/copyCode", Route::Turns),
+    ("conversation/create", Route::Create),
+    ("conversation/destroy", Route::Destroy),
+    ("conversation/insertCode", Route::Turns),
+    ("conversation/notifyCodeAcceptance", Route::Turns),
+    ("conversation/rating", Route::Turns),
+    ("conversation/registerTools", Route::Tools(Tools::Register)),
+    ("conversation/turn", Route::Turn),
+    ("conversation/unregisterTools", Route::Tools(Tools::Unregister)),
+    ("conversation/updateToolsStatus", Route::Tools(Tools::Status)),
+    ("copilot/didChangeToken", Route::Everyone(Keep::Nothing)),
+    ("copilot/ide/register", Route::Everyone(Keep::All)),
+    ("copilot/workspace/didChangeTrust", Route::Everyone(Keep::All)),
+    ("customAgent/registerExtensionAgents", Route::Everyone(Keep::All)),
+    ("customAgent/unregisterExtensionAgents", Route::Everyone(Keep::All)),
+    ("github/didChangeAuth", Route::Everyone(Keep::Auth)),
+    ("mcp/serverAction", Route::Everyone(Keep::Nothing)),
+    ("mcp/updateToolsStatus", Route::Everyone(Keep::All)),
+    ("setEditorInfo", Route::Everyone(Keep::Latest)),
+    ("signInConfirm", Route::SignIn),
+    ("signInWithCodeFlow", Route::SignIn),
+    ("signInWithDeviceFlow", Route::SignIn),
+    ("signInWithGithubToken", Route::SignIn),
+    ("signOut", Route::Everyone(Keep::SignOut)),
+    ("textDocument/didFocus", Route::Everyone(Keep::Latest)),
+    ("vs/didAddWorkspaceFolder", Route::Everyone(Keep::All)),
+    ("vs/didRemoveWorkspaceFolder", Route::Everyone(Keep::All)),
+    ("workspace/executeCommand", Route::Command),
+];
+
+/// Where a method goes.
+pub(crate) fn route(method: &str, copilot: bool) -> Route {
+    let find = |table: &[(&str, Route)]| {
+        table.binary_search_by_key(&method, |(name, _)| name).ok().map(|index| table[index].1)
+    };
+    let own = if copilot { find(COPILOT) } else { None };
+    own.or_else(|| find(SESSION)).unwrap_or(Route::Default)
+}
+
+/// Notifications in which every process of a Copilot server speaks about itself. The editor hears the primary's.
+const OWN_AFFAIRS: &[&str] = &[
+    "backgroundAgent/sessionUpdate",
+    "backgroundAgent/todosChanged",
+    "conversation/preconditionsNotification",
+    "copilot/customAgent/didChange",
+    "copilot/customInstruction/didChange",
+    "copilot/customPrompt/didChange",
+    "copilot/customSkill/didChange",
+    "copilot/didChangeFeatureFlags",
+    "copilot/didChangeManagedSettings",
+    "copilot/hook/didChange",
+    "copilot/mcpRuntimeLogs",
+    "copilot/mcpTools",
+    "copilot/plugins/didChange",
+    "copilot/quotaChange",
+    "didChangeStatus",
+    "didChangeStatus/v2",
+    "featureFlagsNotification",
+    "mcpGateway/serversChanged",
+    "policy/didChange",
+    "statusNotification",
+    "window/logMessage",
+];
+
+/// Whether a notification of a partition other than the primary stays inside lspool.
+pub(crate) fn is_own_affair(method: &str) -> bool {
+    OWN_AFFAIRS.binary_search(&method).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_are_sorted_for_the_binary_search() {
+        assert!(SESSION.is_sorted_by_key(|it| it.0) && COPILOT.is_sorted_by_key(|it| it.0));
+        assert!(OWN_AFFAIRS.is_sorted());
+    }
+
+    #[test]
+    fn a_generic_server_has_no_conversations() {
+        assert_eq!(route("conversation/create", false), Route::Default);
+        assert_eq!(route("conversation/create", true), Route::Create);
+        assert_eq!(route("textDocument/didOpen", true), route("textDocument/didOpen", false));
+        assert_eq!(route("textDocument/hover", true), Route::Default);
+    }
+}

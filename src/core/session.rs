@@ -1,0 +1,277 @@
+//! What a fresh process must be told to serve: recorded from the editor's messages, in the order of replay.
+//!
+//! It holds no conversations and no tools; those have tables of their own.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use serde_json::json;
+
+use crate::{
+    core::{
+        documents::{Documents, uri},
+        route::Keep,
+        toolset::ToolSet,
+    },
+    rpc::{Frame, Kind, Patch, RawId, elements, member, members, path},
+};
+
+/// Sent to a process whose sign-in it would otherwise not look at until it needs a token.
+pub(crate) const CHECK_STATUS: (&str, &[u8]) = ("checkStatus", b"{}");
+
+/// The record.
+#[derive(Debug, Default)]
+pub(crate) struct Session {
+    /// Parameters of the editor's `initialize`, as forwarded.
+    pub(crate) initialize: Bytes,
+    /// Whether the editor has sent `initialized`.
+    pub(crate) initialized: bool,
+    pub(crate) documents: Documents,
+    /// Sections of the pushed settings, each as last pushed.
+    settings: Vec<(String, Bytes)>,
+    auth: Option<Bytes>,
+    /// Workspace folders since `initialize`, by uri: added (with the folder) or removed.
+    folders: BTreeMap<String, (bool, Bytes)>,
+    latest: BTreeMap<String, Kept>,
+    all: Vec<Kept>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Kept {
+    kind: Kind,
+    method: String,
+    params: Bytes,
+}
+
+impl Kept {
+    fn frame(&self) -> Frame {
+        // The id of a request is set when it is sent.
+        match self.kind {
+            Kind::Request => Frame::request(RawId::from(0), &self.method, Some(&self.params)),
+            Kind::Notification | Kind::Response => Frame::notification(&self.method, Some(&self.params)),
+        }
+    }
+}
+
+impl Session {
+    /// Remembers what this message of the editor means for later processes.
+    pub(crate) fn keep(&mut self, keep: Keep, frame: &Frame) {
+        let Some(params) = frame.params().map(|it| frame.body().slice_ref(it)) else { return };
+        match keep {
+            Keep::Nothing => {}
+            Keep::Latest => {
+                if let Some(kept) = kept(frame, params) {
+                    self.latest.insert(kept.method.clone(), kept);
+                }
+            }
+            Keep::All => {
+                if let Some(kept) = kept(frame, params) {
+                    self.all.retain(|it| *it != kept);
+                    self.all.push(kept);
+                }
+            }
+            Keep::Configuration => self.configure(&params),
+            Keep::Folders => self.change_folders(&params),
+            Keep::Auth => self.auth = Some(params),
+            Keep::SignOut => self.auth = None,
+            Keep::Open => self.documents.opened(&params),
+            Keep::Change => self.documents.changed(&params),
+            Keep::Close => self.close(&params),
+            Keep::NotebookOpen => self.documents.notebook_opened(&params),
+            Keep::NotebookChange => self.documents.notebook_changed(&params),
+            Keep::NotebookClose => self.documents.notebook_closed(&params),
+        }
+    }
+
+    /// A section that is absent keeps its value; one that is present replaces it whole.
+    fn configure(&mut self, params: &Bytes) {
+        let Some(range) = member(params, "settings") else { return };
+        let settings = params.slice(range);
+        for (section, range) in members(&settings) {
+            let value = settings.slice(range);
+            match self.settings.iter_mut().find(|(name, _)| *name == section) {
+                Some(slot) => slot.1 = value,
+                None => self.settings.push((section.into_owned(), value)),
+            }
+        }
+    }
+
+    fn change_folders(&mut self, params: &Bytes) {
+        for (key, added) in [("removed", false), ("added", true)] {
+            let Some(range) = path(params, &["event", key]) else { continue };
+            let folders = params.slice(range);
+            for range in elements(&folders) {
+                let folder = folders.slice(range);
+                let uri = member(&folder, "uri").and_then(|it| serde_json::from_slice(&folder[it]).ok());
+                if let Some(uri) = uri {
+                    self.folders.insert(uri, (added, folder));
+                }
+            }
+        }
+    }
+
+    fn close(&mut self, params: &[u8]) {
+        self.documents.closed(params);
+        let focus = "textDocument/didFocus";
+        let closed = uri(params, "textDocument");
+        if self.latest.get(focus).is_some_and(|it| uri(&it.params, "textDocument") == closed) {
+            self.latest.remove(focus);
+        }
+    }
+
+    /// Everything between `initialized` and the tools, in order. `set` decides which MCP servers the settings keep.
+    pub(crate) fn restored(&mut self, set: &ToolSet) -> Vec<Frame> {
+        let mut out = Vec::new();
+        let notify = |method: &str, params: &[u8]| Frame::notification(method, Some(params));
+        let (first, later): (Vec<&Kept>, Vec<&Kept>) =
+            self.latest.values().partition(|it| it.method != "textDocument/didFocus");
+        out.extend(first.iter().map(|it| it.frame()));
+        if let Some(params) = self.settings() {
+            out.push(notify("workspace/didChangeConfiguration", &without_foreign_mcp(&params, set)));
+        }
+        if let Some(params) = &self.auth {
+            out.push(notify("github/didChangeAuth", params));
+            out.push(Frame::request(RawId::from(0), CHECK_STATUS.0, Some(CHECK_STATUS.1)));
+        }
+        if let Some(params) = self.folder_changes() {
+            out.push(notify("workspace/didChangeWorkspaceFolders", &params));
+        }
+        out.extend(self.documents.restored().iter().map(|(method, params)| notify(method, params)));
+        out.extend(later.iter().map(|it| it.frame()));
+        out.extend(self.all.iter().map(Kept::frame));
+        out
+    }
+
+    fn settings(&self) -> Option<Vec<u8>> {
+        if self.settings.is_empty() {
+            return None;
+        }
+        let mut out = br#"{"settings":{"#.to_vec();
+        for (n, (section, value)) in self.settings.iter().enumerate() {
+            if n > 0 {
+                out.push(b',');
+            }
+            out.extend_from_slice(json!(section).to_string().as_bytes());
+            out.push(b':');
+            out.extend_from_slice(value);
+        }
+        out.extend_from_slice(b"}}");
+        Some(out)
+    }
+
+    fn folder_changes(&self) -> Option<Vec<u8>> {
+        if self.folders.is_empty() {
+            return None;
+        }
+        let list = |wanted: bool| -> Vec<u8> {
+            let chosen = self.folders.values().filter(|(added, _)| *added == wanted);
+            let chosen: Vec<&[u8]> = chosen.map(|(_, folder)| folder.as_ref()).collect();
+            [b"[".as_slice(), &chosen.join(b",".as_slice()), b"]"].concat()
+        };
+        let parts: [&[u8]; 5] = [br#"{"event":{"added":"#, &list(true), br#","removed":"#, &list(false), b"}}"];
+        Some(parts.concat())
+    }
+}
+
+fn kept(frame: &Frame, params: Bytes) -> Option<Kept> {
+    Some(Kept { kind: frame.kind(), method: frame.method()?.to_owned(), params })
+}
+
+/// Parameters of `workspace/didChangeConfiguration` without the MCP servers that the set has no use for.
+pub(crate) fn without_foreign_mcp(params: &[u8], set: &ToolSet) -> Vec<u8> {
+    let mut out = params.to_vec();
+    for keys in [&["settings", "github.copilot"][..], &["settings", "github", "copilot"][..]] {
+        if let Some(range) = path(&out, keys) {
+            let section = section_without_foreign_mcp(&out[range.clone()], set);
+            out.splice(range, section);
+        }
+    }
+    out
+}
+
+/// The section `github.copilot` of the settings, likewise. `mcp` is a JSON string that holds a map by server.
+pub(crate) fn section_without_foreign_mcp(section: &[u8], set: &ToolSet) -> Vec<u8> {
+    let Some(range) = member(section, "mcp") else { return section.to_vec() };
+    let raw = &section[range];
+    let text: Option<String> = serde_json::from_slice(raw).ok();
+    let map = text.as_ref().map_or(raw, |it| it.as_bytes());
+    let foreign: Vec<String> =
+        members(map).map(|(server, _)| server.into_owned()).filter(|it| !set.wants_mcp_server(it)).collect();
+    if foreign.is_empty() {
+        return section.to_vec();
+    }
+    if foreign.len() == members(map).count() {
+        return Patch::of(section).remove("mcp").finish();
+    }
+    let kept = foreign.iter().fold(Patch::of(map), |patch, server| patch.remove(server)).finish();
+    let kept = match text {
+        Some(_) => json!(String::from_utf8_lossy(&kept)).to_string().into_bytes(),
+        None => kept,
+    };
+    Patch::of(section).set("mcp", &kept).finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keep(session: &mut Session, keep: Keep, method: &str, params: &str) {
+        session.keep(keep, &Frame::notification(method, Some(params.as_bytes())));
+    }
+
+    fn restored(session: &mut Session) -> Vec<String> {
+        let text = |it: Frame| String::from_utf8_lossy(&it.to_bytes()).replace(r#""jsonrpc":"2.0","#, "");
+        session.restored(&ToolSet::all()).into_iter().map(text).collect()
+    }
+
+    #[test]
+    fn settings_merge_by_section_and_folders_by_uri() {
+        let mut it = Session::default();
+        let configure = "workspace/didChangeConfiguration";
+        keep(&mut it, Keep::Configuration, configure, r#"{"settings":{"http":{"a":1},"github.copilot":{"x":1}}}"#);
+        keep(&mut it, Keep::Configuration, configure, r#"{"settings":{"github.copilot":{"y":2}}}"#);
+        keep(&mut it, Keep::Configuration, configure, r#"{"settings":null}"#);
+        let folders = "workspace/didChangeWorkspaceFolders";
+        keep(&mut it, Keep::Folders, folders, r#"{"event":{"added":[{"uri":"a"},{"uri":"b"}],"removed":[]}}"#);
+        keep(&mut it, Keep::Folders, folders, r#"{"event":{"added":[],"removed":[{"uri":"a"}]}}"#);
+        let all = restored(&mut it);
+        assert!(all[0].contains(r#"{"settings":{"http":{"a":1},"github.copilot":{"y":2}}}"#), "{all:?}");
+        assert!(all[1].contains(r#"{"event":{"added":[{"uri":"b"}],"removed":[{"uri":"a"}]}}"#), "{all:?}");
+    }
+
+    #[test]
+    fn focus_follows_the_documents_and_ends_with_its_own() {
+        let mut it = Session::default();
+        keep(&mut it, Keep::Open, "textDocument/didOpen", r#"{"textDocument":{"uri":"u","text":"","version":1}}"#);
+        keep(&mut it, Keep::Latest, "textDocument/didFocus", r#"{"textDocument":{"uri":"u"}}"#);
+        let all = restored(&mut it);
+        assert!(all[0].contains("didOpen") && all[1].contains("didFocus"), "{all:?}");
+        keep(&mut it, Keep::Close, "textDocument/didClose", r#"{"textDocument":{"uri":"u"}}"#);
+        assert!(restored(&mut it).is_empty());
+    }
+
+    #[test]
+    fn a_repeated_call_counts_as_its_last_occurrence() {
+        let mut it = Session::default();
+        for params in ["1", "2", "1"] {
+            keep(&mut it, Keep::All, "m", params);
+        }
+        assert_eq!(restored(&mut it), [r#"{"method":"m","params":2}"#, r#"{"method":"m","params":1}"#]);
+    }
+
+    #[test]
+    fn a_restricted_process_gets_only_the_mcp_servers_it_needs() {
+        let set = ToolSet::new(Some(&["mini/echo"]), &[]);
+        let params = br#"{"settings":{"github.copilot":{"a":1,"mcp":"{\"mini\":{\"command\":\"x\"},\"other\":{}}"}}}"#;
+        assert_eq!(
+            String::from_utf8_lossy(&without_foreign_mcp(params, &set)),
+            r#"{"settings":{"github.copilot":{"a":1,"mcp":"{\"mini\":{\"command\":\"x\"}}"}}}"#
+        );
+        let none = ToolSet::new::<&str>(Some(&[]), &[]);
+        assert_eq!(
+            String::from_utf8_lossy(&without_foreign_mcp(params, &none)),
+            r#"{"settings":{"github.copilot":{"a":1}}}"#
+        );
+        assert_eq!(without_foreign_mcp(params, &ToolSet::all()), params);
+    }
+}

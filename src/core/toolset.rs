@@ -1,0 +1,186 @@
+//! Tool sets: which tools an agent may use, and the key by which conversations share a process.
+//!
+//! Names are compared as declared; shorthands (`ide`, a trailing `*`) are expanded when a name is judged, so a
+//! tool that is registered later is covered without a change of the key.
+
+use std::{collections::BTreeSet, fmt};
+
+/// The server's own edit tools: registering one unlocks all, and the server asks the client for another one
+/// than the model called. A set that names one stands for all four.
+const EDIT_FAMILY: [&str; 4] =
+    ["insert_edit_into_file", "create_file", "apply_patch", "replace_string_in_file"];
+
+/// A set of tool names: the key of a partition.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ToolSet {
+    /// `None` is every tool.
+    allowed: Option<BTreeSet<String>>,
+    /// Taken out of every tool; empty unless `allowed` is `None`.
+    denied: BTreeSet<String>,
+}
+
+impl ToolSet {
+    /// Every tool: the set of the primary partition.
+    pub(crate) fn all() -> ToolSet {
+        ToolSet { allowed: None, denied: BTreeSet::new() }
+    }
+
+    /// A declared list (`None` = every tool, empty = none) without the names in `denied`.
+    pub(crate) fn new<S: AsRef<str>>(tools: Option<&[S]>, denied: &[S]) -> ToolSet {
+        let clean = |names: &[S]| -> BTreeSet<String> {
+            names.iter().map(|it| it.as_ref().trim().to_owned()).filter(|it| !it.is_empty()).collect()
+        };
+        let denied = clean(denied);
+        match tools {
+            None => ToolSet { allowed: None, denied },
+            Some(tools) => {
+                let mut allowed = clean(tools);
+                // A declared `*` is every tool, however it is spelled.
+                if allowed.contains("*") {
+                    return ToolSet { allowed: None, denied };
+                }
+                allowed.retain(|name| !denied.iter().any(|it| matches(it, name)));
+                // A shorthand may still cover a denied name: the denial then stays part of the key.
+                let denied = denied
+                    .into_iter()
+                    .filter(|it| allowed.iter().any(|name| is_shorthand(name) || same_family(name, it)))
+                    .collect();
+                ToolSet { allowed: Some(allowed), denied }
+            }
+        }
+    }
+
+    /// Whether this is every tool: such conversations live in the primary partition.
+    pub(crate) fn is_all(&self) -> bool {
+        self.allowed.is_none() && self.denied.is_empty()
+    }
+
+    /// Whether a tool of this name is in the set.
+    pub(crate) fn contains(&self, name: &str) -> bool {
+        let hit = |names: &BTreeSet<String>| names.iter().any(|it| matches(it, name));
+        let allowed = match &self.allowed {
+            None => true,
+            Some(names) => hit(names),
+        };
+        allowed && !hit(&self.denied)
+    }
+
+    /// Whether an MCP tool is in the set: by the model's name for it, or as `server/tool`.
+    pub(crate) fn contains_mcp(&self, server: &str, tool: &str) -> bool {
+        let names = [model_name(&format!("mcp_{server}_{tool}")), format!("{server}/{tool}")];
+        let hit = |set: &BTreeSet<String>| {
+            set.iter().any(|it| names.iter().any(|name| matches(it, name)) || it == &format!("{server}/*"))
+        };
+        let allowed = match &self.allowed {
+            None => true,
+            Some(set) => hit(set),
+        };
+        allowed && !hit(&self.denied)
+    }
+
+    /// Whether the set may name a tool of this MCP server, so that a process with the set needs that server.
+    pub(crate) fn wants_mcp_server(&self, server: &str) -> bool {
+        let Some(allowed) = &self.allowed else { return true };
+        let (model, slash) = (model_name(&format!("mcp_{server}_")), format!("{server}/"));
+        allowed.iter().any(|it| match it.strip_suffix('*') {
+            Some(prefix) => {
+                [&model, &slash].iter().any(|name| prefix.starts_with(*name) || name.starts_with(prefix))
+            }
+            None => it.starts_with(&model) || it.starts_with(&slash),
+        })
+    }
+}
+
+impl fmt::Display for ToolSet {
+    /// For people only: a name may hold a comma.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut names: Vec<String> = match &self.allowed {
+            None => vec!["*".to_owned()],
+            Some(names) => names.iter().cloned().collect(),
+        };
+        names.extend(self.denied.iter().map(|it| format!("!{it}")));
+        f.write_str(&names.join(","))
+    }
+}
+
+/// How the server spells a tool's name for the model.
+fn model_name(name: &str) -> String {
+    let clean = |c: char| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' };
+    name.chars().map(clean).take(64).collect()
+}
+
+fn is_shorthand(declared: &str) -> bool {
+    declared == "ide" || declared.ends_with('*')
+}
+
+fn same_family(one: &str, other: &str) -> bool {
+    EDIT_FAMILY.contains(&one) && EDIT_FAMILY.contains(&other)
+}
+
+fn matches(declared: &str, name: &str) -> bool {
+    if declared == name || same_family(declared, name) {
+        return true;
+    }
+    match declared.strip_suffix('*') {
+        Some(prefix) => name.starts_with(prefix),
+        None => declared == "ide" && name.starts_with("ide_"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(tools: &[&str], denied: &[&str]) -> ToolSet {
+        ToolSet::new(Some(tools), denied)
+    }
+
+    #[test]
+    fn order_blanks_and_repetition_do_not_make_another_key() {
+        assert_eq!(set(&["b", " a", "a", ""], &[]), set(&["a", "b"], &[]));
+        assert_eq!(set(&["b", "a"], &[]).to_string(), "a,b");
+    }
+
+    #[test]
+    fn absent_is_all_and_empty_is_none() {
+        assert!(ToolSet::new::<&str>(None, &[]).is_all());
+        assert!(set(&["*"], &[]).is_all());
+        let none = set(&[], &[]);
+        assert!(!none.is_all() && !none.contains("read_file"));
+    }
+
+    #[test]
+    fn denied_names_leave_the_key() {
+        assert_eq!(set(&["a", "b"], &["b"]), set(&["a"], &[]));
+        let all_but = ToolSet::new(None, &["x"]);
+        assert_eq!(all_but.to_string(), "*,!x");
+        assert!(all_but.contains("y") && !all_but.contains("x") && !all_but.is_all());
+        let ide = set(&["ide"], &["ide_run"]);
+        assert!(ide.contains("ide_open") && !ide.contains("ide_run"));
+        assert_ne!(ide, set(&["ide"], &[]));
+    }
+
+    #[test]
+    fn shorthands_and_the_edit_family() {
+        let some = set(&["ide", "read_*", "apply_patch"], &[]);
+        for name in ["ide_open", "read_file", "create_file", "insert_edit_into_file"] {
+            assert!(some.contains(name), "{name}");
+        }
+        for name in ["ideal", "write_file", "run_in_terminal"] {
+            assert!(!some.contains(name), "{name}");
+        }
+        assert!(!set(&["create_file"], &["apply_patch"]).contains("create_file"));
+    }
+
+    #[test]
+    fn mcp_tools_by_either_name() {
+        let by_model = set(&["mcp_mini_echo"], &[]);
+        assert!(by_model.wants_mcp_server("mini") && by_model.contains_mcp("mini", "echo"));
+        assert!(!by_model.contains_mcp("mini", "other") && !by_model.wants_mcp_server("maxi"));
+        let by_slash = set(&["mini/echo"], &[]);
+        assert!(by_slash.wants_mcp_server("mini") && by_slash.contains_mcp("mini", "echo"));
+        assert!(set(&["mini/*"], &[]).contains_mcp("mini", "any"));
+        assert!(!set(&["read_file"], &[]).wants_mcp_server("mini"));
+        assert!(set(&["mcp_my_server_x"], &[]).wants_mcp_server("my server"));
+    }
+}

@@ -1,0 +1,145 @@
+//! Byte-preserving edits of one JSON object: what is not named stays as it is, white space and order included.
+//!
+//! For bodies that are passed on with a member or two changed. It does not check the values it is given.
+
+use std::ops::Range;
+
+use super::scan::{Entry, Object};
+
+/// An object under edit. Edits take effect one after the other.
+///
+/// What is no object (or is one that cannot be read to its end) is never changed: [`finish`](Patch::finish)
+/// gives it back.
+///
+/// ```
+/// # use lspool::rpc::Patch;
+/// let patched = Patch::of(br#"{ "a": 1, "b": 2 }"#).set("b", b"3").remove("a").finish();
+/// assert_eq!(patched, br#"{ "b": 3 }"#);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Patch {
+    text: Vec<u8>,
+}
+
+impl Patch {
+    /// Starts to edit a copy of `object`.
+    pub fn of(object: &[u8]) -> Patch {
+        Patch { text: object.to_vec() }
+    }
+
+    /// Replaces the value of a member (of each, if there are duplicates), or adds it as the first one.
+    pub fn set(&mut self, key: &str, raw: &[u8]) -> &mut Patch {
+        if let Some(members) = Members::of(&self.text) {
+            self.text = members.with(&self.text, key, raw);
+        }
+        self
+    }
+
+    /// Removes a member and one comma beside it; all of them, if there are duplicates.
+    pub fn remove(&mut self, key: &str) -> &mut Patch {
+        while let Some(range) = Members::of(&self.text).and_then(|it| it.removal(&self.text, key)) {
+            self.text.drain(range);
+        }
+        self
+    }
+
+    /// As [`set`](Patch::set), for a member of nested objects. What is missing on the way is created, what is
+    /// no object on the way is replaced by one.
+    pub fn set_path(&mut self, keys: &[&str], raw: &[u8]) -> &mut Patch {
+        match keys {
+            [] => self,
+            [key] => self.set(key, raw),
+            [key, rest @ ..] => {
+                let inner = self.object(key).unwrap_or_else(|| b"{}".to_vec());
+                let inner = Patch { text: inner }.set_path(rest, raw).finish();
+                self.set(key, &inner)
+            }
+        }
+    }
+
+    /// As [`remove`](Patch::remove), for a member of nested objects.
+    pub fn remove_path(&mut self, keys: &[&str]) -> &mut Patch {
+        match keys {
+            [] => self,
+            [key] => self.remove(key),
+            [key, rest @ ..] => {
+                let Some(inner) = self.object(key) else { return self };
+                let inner = Patch { text: inner }.remove_path(rest).finish();
+                self.set(key, &inner)
+            }
+        }
+    }
+
+    /// The edited text. The patch is empty afterwards.
+    pub fn finish(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.text)
+    }
+
+    /// The value of the last member of that name, if it is an object that can be edited.
+    fn object(&self, key: &str) -> Option<Vec<u8>> {
+        let value = super::member(&self.text, key)?;
+        let value = &self.text[value];
+        Members::of(value).map(|_| value.to_vec())
+    }
+}
+
+/// The members of an object that was read to its end.
+struct Members {
+    /// Just behind the opening brace.
+    start: usize,
+    entries: Vec<Entry>,
+}
+
+impl Members {
+    fn of(text: &[u8]) -> Option<Members> {
+        let mut object = Object::open(text).ok()?;
+        let start = object.at();
+        let mut entries = Vec::new();
+        while let Some(entry) = object.next().ok()? {
+            entries.push(entry);
+        }
+        Some(Members { start, entries })
+    }
+
+    fn with(&self, text: &[u8], key: &str, raw: &[u8]) -> Vec<u8> {
+        let mut out = Vec::with_capacity(text.len() + raw.len() + key.len() + 4);
+        let mut copied = 0;
+        for entry in self.entries.iter().filter(|it| it.key.is(text, key)) {
+            out.extend_from_slice(&text[copied..entry.value.start]);
+            out.extend_from_slice(raw);
+            copied = entry.value.end;
+        }
+        if copied == 0 {
+            out.extend_from_slice(&text[..self.start]);
+            out.extend_from_slice(&quoted(key));
+            out.push(b':');
+            out.extend_from_slice(raw);
+            if !self.entries.is_empty() {
+                out.push(b',');
+            }
+            copied = self.start;
+        }
+        out.extend_from_slice(&text[copied..]);
+        out
+    }
+
+    /// What to cut to be rid of the last member of that name.
+    fn removal(&self, text: &[u8], key: &str) -> Option<Range<usize>> {
+        let n = self.entries.iter().rposition(|it| it.key.is(text, key))?;
+        let entry = &self.entries[n];
+        if let Some(next) = self.entries.get(n + 1) {
+            return Some(entry.key.span.start..next.key.span.start);
+        }
+        let comma = n.checked_sub(1).map(|before| {
+            let end = self.entries[before].value.end;
+            // Only white space can be before the comma.
+            end + memchr::memchr(b',', &text[end..]).expect("a comma divides two members")
+        });
+        Some(comma.unwrap_or(entry.key.span.start)..entry.value.end)
+    }
+}
+
+/// A string as JSON.
+pub(super) fn quoted(text: &str) -> Vec<u8> {
+    serde_json::to_vec(text).expect("a string is always valid JSON")
+}

@@ -1,0 +1,458 @@
+//! Finds values in JSON text without parsing it: spans of members, of elements, and of a message's envelope.
+//!
+//! The level that is asked about is read exactly; what is nested below it is only skipped, 64 bytes at a time,
+//! so a wrong bracket inside a body goes unnoticed: a body is its reader's business. Nothing here allocates
+//! (but for keys written with escapes), recurses or panics, whatever the bytes are.
+//!
+//! How a container is skipped: each block becomes four 64-bit masks (quotes, backslashes, opening and closing
+//! brackets). Runs of backslashes tell which quotes are escaped, a prefix xor over the others tells what is
+//! inside of strings, and the brackets that remain move the depth.
+
+use std::{borrow::Cow, ops::Range};
+
+/// Where the members of a JSON-RPC message are: spans of raw values, strings with their quotes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Envelope {
+    /// A string, a number or `null`.
+    pub id: Option<Range<usize>>,
+    /// A string.
+    pub method: Option<Range<usize>>,
+    /// Any value.
+    pub params: Option<Range<usize>>,
+    /// Any value.
+    pub result: Option<Range<usize>>,
+    /// Any value.
+    pub error: Option<Range<usize>>,
+}
+
+/// Why some bytes are no JSON-RPC message.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what} at byte {at}")]
+pub struct Malformed {
+    /// Offset of the offending byte.
+    pub at: usize,
+    /// What is wrong with it.
+    pub what: &'static str,
+}
+
+/// Reads the top level of a message.
+///
+/// A member of the envelope that is there twice is malformed, for two readers could disagree about it.
+pub fn scan(body: &[u8]) -> Result<Envelope, Malformed> {
+    std::str::from_utf8(body)
+        .map_err(|error| Malformed { at: error.valid_up_to(), what: "invalid UTF-8" })?;
+    let mut envelope = Envelope::default();
+    let mut object = Object::open(body)?;
+    while let Some(Entry { key, value }) = object.next()? {
+        let Some(slot) = envelope.slot(&key.decode(body)?) else { continue };
+        if slot.is_some() {
+            return Err(Malformed { at: key.span.start, what: "duplicate member" });
+        }
+        *slot = Some(value);
+    }
+    if let Some(id) = &envelope.id {
+        check_id(body, id)?;
+    }
+    if let Some(method) = &envelope.method {
+        if body[method.start] != b'"' {
+            return Err(Malformed { at: method.start, what: "method that is no string" });
+        }
+        Text::of(body, method).decode(body)?;
+    }
+    Ok(envelope)
+}
+
+impl Envelope {
+    fn slot(&mut self, key: &str) -> Option<&mut Option<Range<usize>>> {
+        match key {
+            "id" => Some(&mut self.id),
+            "method" => Some(&mut self.method),
+            "params" => Some(&mut self.params),
+            "result" => Some(&mut self.result),
+            "error" => Some(&mut self.error),
+            _ => None,
+        }
+    }
+}
+
+fn check_id(body: &[u8], id: &Range<usize>) -> Result<(), Malformed> {
+    match body[id.start] {
+        b'"' => Text::of(body, id).decode(body).map(drop),
+        b'-' | b'0'..=b'9' | b'n' => Ok(()),
+        _ => Err(Malformed { at: id.start, what: "id that is neither string, number nor null" }),
+    }
+}
+
+/// The members of an object in order, each with the span of its value in `object`.
+///
+/// Ends at the first byte that does not belong there, so nothing comes out of what is no object.
+pub fn members(object: &[u8]) -> impl Iterator<Item = (Cow<'_, str>, Range<usize>)> {
+    let mut rest = Object::open(object).ok();
+    std::iter::from_fn(move || {
+        let entry = rest.as_mut()?.next().ok().flatten();
+        let decoded = entry.and_then(|Entry { key, value }| Some((key.decode(object).ok()?, value)));
+        if decoded.is_none() {
+            rest = None;
+        }
+        decoded
+    })
+}
+
+/// The value of one member of an object. Of duplicates the last one counts, as in JavaScript.
+pub fn member(object: &[u8], key: &str) -> Option<Range<usize>> {
+    let mut rest = Object::open(object).ok()?;
+    let mut found = None;
+    while let Ok(Some(entry)) = rest.next() {
+        if entry.key.is(object, key) {
+            found = Some(entry.value);
+        }
+    }
+    found
+}
+
+/// The value at the end of a path of member names; the span is one of `value`.
+pub fn path(value: &[u8], keys: &[&str]) -> Option<Range<usize>> {
+    keys.iter().try_fold(0..value.len(), |outer, key| {
+        let inner = member(&value[outer.clone()], key)?;
+        Some(outer.start + inner.start..outer.start + inner.end)
+    })
+}
+
+/// The elements of an array in order, as spans of `array`.
+///
+/// Ends at the first byte that does not belong there, so nothing comes out of what is no array.
+pub fn elements(array: &[u8]) -> impl Iterator<Item = Range<usize>> {
+    let mut rest = Array::open(array);
+    std::iter::from_fn(move || {
+        let element = rest.as_mut()?.next();
+        if element.is_none() {
+            rest = None;
+        }
+        element
+    })
+}
+
+/// Whether these bytes are one JSON string, number or `null` and nothing else.
+pub(super) fn is_id(raw: &[u8]) -> bool {
+    let mut cursor = Cursor { text: raw, at: 0 };
+    let whole = cursor.value().is_ok_and(|span| span == (0..raw.len()));
+    whole && std::str::from_utf8(raw).is_ok() && check_id(raw, &(0..raw.len())).is_ok()
+}
+
+/// The text of a raw JSON string, quotes included in `raw`.
+pub(super) fn decode(raw: &[u8]) -> Option<Cow<'_, str>> {
+    let mut cursor = Cursor { text: raw, at: 0 };
+    let text = cursor.string().ok()?;
+    if cursor.at == raw.len() { text.decode(raw).ok() } else { None }
+}
+
+/// One member: its key and the span of its value.
+pub(super) struct Entry {
+    pub(super) key: Text,
+    pub(super) value: Range<usize>,
+}
+
+/// A JSON string that was found but not read.
+pub(super) struct Text {
+    /// With the quotes.
+    pub(super) span: Range<usize>,
+    escaped: bool,
+}
+
+impl Text {
+    /// `span` is known to hold a whole string.
+    fn of(text: &[u8], span: &Range<usize>) -> Text {
+        Text { span: span.clone(), escaped: memchr::memchr(b'\\', &text[span.clone()]).is_some() }
+    }
+
+    fn decode<'a>(&self, text: &'a [u8]) -> Result<Cow<'a, str>, Malformed> {
+        let bad = |what| Malformed { at: self.span.start, what };
+        if self.escaped {
+            let decoded = serde_json::from_slice::<String>(&text[self.span.clone()]);
+            return decoded.map(Cow::Owned).map_err(|_| bad("string that cannot be decoded"));
+        }
+        let inner = &text[self.span.start + 1..self.span.end - 1];
+        if inner.iter().any(|&byte| byte < b' ') {
+            return Err(bad("control character in a string"));
+        }
+        std::str::from_utf8(inner).map(Cow::Borrowed).map_err(|_| bad("invalid UTF-8"))
+    }
+
+    /// Whether the decoded text is `key`.
+    pub(super) fn is(&self, text: &[u8], key: &str) -> bool {
+        if self.escaped {
+            return self.decode(text).is_ok_and(|decoded| decoded == key);
+        }
+        &text[self.span.start + 1..self.span.end - 1] == key.as_bytes()
+    }
+}
+
+/// Reads the members of an object one by one, and checks that nothing but white space surrounds it.
+pub(super) struct Object<'a> {
+    cursor: Cursor<'a>,
+    state: State,
+}
+
+enum State {
+    Opened,
+    Between,
+    Closed,
+}
+
+impl<'a> Object<'a> {
+    pub(super) fn open(text: &'a [u8]) -> Result<Object<'a>, Malformed> {
+        let mut cursor = Cursor { text, at: 0 };
+        cursor.skip_space();
+        cursor.take(b'{', "no object")?;
+        Ok(Object { cursor, state: State::Opened })
+    }
+
+    /// `None` after the closing brace, if all is well up to the end of the text.
+    pub(super) fn next(&mut self) -> Result<Option<Entry>, Malformed> {
+        let cursor = &mut self.cursor;
+        cursor.skip_space();
+        match self.state {
+            State::Closed => return Ok(None),
+            State::Opened | State::Between if cursor.peek() == Some(b'}') => {
+                cursor.at += 1;
+                self.state = State::Closed;
+                cursor.skip_space();
+                return if cursor.at == cursor.text.len() { Ok(None) } else { cursor.fail("trailing bytes") };
+            }
+            State::Opened => {}
+            State::Between => {
+                cursor.take(b',', "neither comma nor brace after a member")?;
+                cursor.skip_space();
+            }
+        }
+        self.state = State::Between;
+        let key = cursor.string()?;
+        cursor.skip_space();
+        cursor.take(b':', "no colon after a key")?;
+        cursor.skip_space();
+        let value = cursor.value()?;
+        Ok(Some(Entry { key, value }))
+    }
+
+    /// Offset of the first byte inside of the braces, if no member was read yet.
+    pub(super) fn at(&self) -> usize {
+        self.cursor.at
+    }
+}
+
+struct Array<'a> {
+    cursor: Cursor<'a>,
+    first: bool,
+}
+
+impl<'a> Array<'a> {
+    fn open(text: &'a [u8]) -> Option<Array<'a>> {
+        let mut cursor = Cursor { text, at: 0 };
+        cursor.skip_space();
+        cursor.take(b'[', "no array").ok()?;
+        Some(Array { cursor, first: true })
+    }
+
+    fn next(&mut self) -> Option<Range<usize>> {
+        let cursor = &mut self.cursor;
+        cursor.skip_space();
+        if !self.first {
+            cursor.take(b',', "no comma").ok()?;
+            cursor.skip_space();
+        }
+        self.first = false;
+        cursor.value().ok()
+    }
+}
+
+struct Cursor<'a> {
+    text: &'a [u8],
+    at: usize,
+}
+
+impl Cursor<'_> {
+    fn peek(&self) -> Option<u8> {
+        self.text.get(self.at).copied()
+    }
+
+    fn skip_space(&mut self) {
+        while let Some(b' ' | b'\t' | b'\n' | b'\r') = self.peek() {
+            self.at += 1;
+        }
+    }
+
+    fn fail<T>(&self, what: &'static str) -> Result<T, Malformed> {
+        Err(Malformed { at: self.at, what })
+    }
+
+    fn take(&mut self, byte: u8, otherwise: &'static str) -> Result<(), Malformed> {
+        if self.peek() != Some(byte) {
+            return self.fail(if self.at == self.text.len() { "unexpected end" } else { otherwise });
+        }
+        self.at += 1;
+        Ok(())
+    }
+
+    fn string(&mut self) -> Result<Text, Malformed> {
+        let start = self.at;
+        self.take(b'"', "no string")?;
+        let mut escaped = false;
+        while let Some(n) = memchr::memchr2(b'"', b'\\', self.text.get(self.at..).unwrap_or_default()) {
+            self.at += n;
+            if self.text[self.at] == b'"' {
+                self.at += 1;
+                return Ok(Text { span: start..self.at, escaped });
+            }
+            escaped = true;
+            self.at += 2;
+        }
+        Err(Malformed { at: self.text.len(), what: "unexpected end in a string" })
+    }
+
+    fn value(&mut self) -> Result<Range<usize>, Malformed> {
+        let start = self.at;
+        match self.peek() {
+            Some(b'"') => return Ok(self.string()?.span),
+            Some(b'{' | b'[') => self.container()?,
+            Some(b'-' | b'0'..=b'9') => self.number()?,
+            Some(b't') => self.literal(b"true")?,
+            Some(b'f') => self.literal(b"false")?,
+            Some(b'n') => self.literal(b"null")?,
+            Some(_) => return self.fail("no value"),
+            None => return self.fail("unexpected end"),
+        }
+        Ok(start..self.at)
+    }
+
+    fn literal(&mut self, literal: &[u8]) -> Result<(), Malformed> {
+        if !self.text[self.at..].starts_with(literal) {
+            return self.fail("no value");
+        }
+        self.at += literal.len();
+        Ok(())
+    }
+
+    fn number(&mut self) -> Result<(), Malformed> {
+        if self.peek() == Some(b'-') {
+            self.at += 1;
+        }
+        if self.peek() == Some(b'0') {
+            self.at += 1;
+        } else {
+            self.digits()?;
+        }
+        if self.peek() == Some(b'.') {
+            self.at += 1;
+            self.digits()?;
+        }
+        if let Some(b'e' | b'E') = self.peek() {
+            self.at += 1;
+            if let Some(b'+' | b'-') = self.peek() {
+                self.at += 1;
+            }
+            self.digits()?;
+        }
+        Ok(())
+    }
+
+    fn digits(&mut self) -> Result<(), Malformed> {
+        let start = self.at;
+        while let Some(b'0'..=b'9') = self.peek() {
+            self.at += 1;
+        }
+        if self.at == start { self.fail("no digit in a number") } else { Ok(()) }
+    }
+
+    /// Moves behind the bracket that closes the one at the cursor.
+    fn container(&mut self) -> Result<(), Malformed> {
+        let mut skipper = Skipper::default();
+        let (blocks, tail) = self.text[self.at..].as_chunks::<64>();
+        for block in blocks {
+            if let Some(bit) = skipper.feed(block) {
+                self.at += bit + 1;
+                return Ok(());
+            }
+            self.at += 64;
+        }
+        let mut block = [b' '; 64];
+        block[..tail.len()].copy_from_slice(tail);
+        if let Some(bit) = skipper.feed(&block) {
+            self.at += bit + 1;
+            return Ok(());
+        }
+        self.at = self.text.len();
+        self.fail("unexpected end in an object or array")
+    }
+}
+
+/// What a block must know of those before it. The first block starts with an opening bracket.
+#[derive(Default)]
+struct Skipper {
+    depth: usize,
+    /// All ones if the block starts inside of a string.
+    in_string: u64,
+    /// One if the first byte of the block is escaped.
+    escaped: u64,
+}
+
+impl Skipper {
+    /// Offset of the bracket that closes the first one, if it is in this block.
+    #[inline]
+    fn feed(&mut self, block: &[u8; 64]) -> Option<usize> {
+        let quotes = mask(block, |byte| byte == b'"') & !self.escapes(mask(block, |byte| byte == b'\\'));
+        let strings = prefix_xor(quotes) ^ self.in_string;
+        self.in_string = 0u64.wrapping_sub(strings >> 63);
+        // Square brackets and braces differ in one bit.
+        let mut opening = mask(block, |byte| byte | 0x20 == b'{') & !strings;
+        let mut closing = mask(block, |byte| byte | 0x20 == b'}') & !strings;
+        if closing.count_ones() as usize >= self.depth {
+            while closing != 0 {
+                let bit = closing.trailing_zeros();
+                let before = opening & !(u64::MAX << bit);
+                opening ^= before;
+                closing &= closing - 1;
+                self.depth = self.depth + before.count_ones() as usize - 1;
+                if self.depth == 0 {
+                    return Some(bit as usize);
+                }
+            }
+        }
+        self.depth = self.depth + opening.count_ones() as usize - closing.count_ones() as usize;
+        None
+    }
+
+    /// Bytes that follow an odd number of backslashes (those in a run of backslashes do not matter).
+    fn escapes(&mut self, backslashes: u64) -> u64 {
+        const EVEN: u64 = 0x5555_5555_5555_5555;
+        // A backslash that is itself escaped escapes nothing.
+        let runs = backslashes & !self.escaped;
+        let starts = runs & !(runs << 1);
+        // Adding its first bit to a run of ones leaves a single one just behind it.
+        let behind_even = runs.wrapping_add(starts & EVEN) & !runs;
+        let (behind_odd, beyond) = runs.overflowing_add(starts & !EVEN);
+        let escaped = (behind_even & !EVEN) | (behind_odd & !runs & EVEN) | self.escaped;
+        self.escaped = u64::from(beyond);
+        escaped
+    }
+}
+
+/// Bit n is set if an odd number of bits up to and including n are.
+fn prefix_xor(mut bits: u64) -> u64 {
+    for shift in [1, 2, 4, 8, 16, 32] {
+        bits ^= bits << shift;
+    }
+    bits
+}
+
+/// One bit for each byte. Written so that the compiler makes vector code of it.
+#[inline]
+fn mask(block: &[u8; 64], is: impl Fn(u8) -> bool) -> u64 {
+    // Times this, the lowest bits of eight bytes meet in the highest byte.
+    const GATHER: u64 = 0x0102_0408_1020_4080;
+    let mut hits = [0u8; 64];
+    for (hit, &byte) in hits.iter_mut().zip(block) {
+        *hit = u8::from(is(byte));
+    }
+    let (words, _) = hits.as_chunks::<8>();
+    words.iter().rev().fold(0, |bits, &word| bits << 8 | u64::from_le_bytes(word).wrapping_mul(GATHER) >> 56)
+}

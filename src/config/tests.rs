@@ -12,11 +12,11 @@ fn workspace(user: &str, text: &str) -> Result<(Config, Vec<Shadowed>), Problems
     Ok((config, shadowed))
 }
 
-fn check_problems(text: &str, expected: Expect) {
+fn check_problems(text: &str, expected: &Expect) {
     expected.assert_eq(&Config::parse_user(text, "config.toml").unwrap_err().to_string());
 }
 
-fn check_workspace_problems(user: &str, text: &str, expected: Expect) {
+fn check_workspace_problems(user: &str, text: &str, expected: &Expect) {
     expected.assert_eq(&workspace(user, text).unwrap_err().to_string());
 }
 
@@ -132,7 +132,7 @@ agent = "explore"
 [log]
 lvel = "info"
 "#,
-        expect![[r#"
+        &expect![[r#"
             config.toml:2: tools: there is no such key here; it belongs under [agent.NAME]
             config.toml:4: server.copilot.comand: there is no such key; did you mean "command"?
             config.toml:5: server.copilot.max-processes: there is no such key; did you mean "max_processes"?
@@ -172,7 +172,7 @@ disallowed_tools = ["", 1979-05-27]
 level = "verbose"
 file = "~"
 "#,
-        expect![[r#"
+        &expect![[r#"
             config.toml:3: server.copilot.command: must not be empty
             config.toml:4: server.copilot.args: is a text; write a list of texts, such as ["--stdio"]
             config.toml:5: server.copilot.env."B=": is no name of a variable: it must not be empty or hold "="
@@ -211,7 +211,7 @@ command = "x"
 [route]
 agent = "explore"
 "#,
-        expect![[r"
+        &expect![[r"
             config.toml:2: log: is the boolean true; write the table [log]
             config.toml:3: agent: is a text; write [agent.NAME] and its keys below
             config.toml:4: folder: is a list; write [[folder]] and its keys below
@@ -230,7 +230,7 @@ chat_mode = "Agent"
 [[route]]
 [[folder]]
 "#,
-        expect![[r"
+        &expect![[r"
             config.toml:2: route[0].agent: is missing, and has no default
             config.toml:5: route[1].agent: is missing, and has no default
             config.toml:6: folder[0].path: is missing, and has no default"]],
@@ -257,7 +257,7 @@ agent = "exlpore"
 [[route]]
 agent = "reviewer"
 "#,
-        expect![[r#"
+        &expect![[r#"
             config.toml:2: default_server: there is no server "copliot"; did you mean "copilot"?
             config.toml:12: folder[1].default_server: there is no server "ruff"; there are: copilot, pyright
             config.toml:14: route[0].agent: there is no agent "exlpore"; did you mean "explore"?
@@ -271,7 +271,7 @@ agent = "reviewer"
 fn invalid_toml_is_told_with_all_else_that_is_sure() {
     check_problems(
         "[server.copilot]\ncommand = \n[agent.explore\ntools = []\n[log]\nlvl = \"info\"\nlevel = 1\n[log]\n",
-        expect![[r#"
+        &expect![[r#"
             config.toml:2: no valid TOML: string values must be quoted, expected literal string
             config.toml:3: no valid TOML: unclosed table, expected `]`
             config.toml:6: log.lvl: there is no such key; there are: file, level
@@ -280,11 +280,11 @@ fn invalid_toml_is_told_with_all_else_that_is_sure() {
     );
     check_problems(
         "x = \"",
-        expect![[r#"config.toml:1: no valid TOML: invalid basic string, expected `"`"#]],
+        &expect![[r#"config.toml:1: no valid TOML: invalid basic string, expected `"`"#]],
     );
     check_problems(
         "a = 1\na = 2\n",
-        expect![[r"
+        &expect![[r"
         config.toml:1: a: there is no such key; there are: default_server, server, folder, agent, route, log
         config.toml:2: no valid TOML: duplicate key"]],
     );
@@ -337,7 +337,7 @@ fn a_workspace_file_narrows_what_there_is() {
     check_workspace_problems(
         "[server.copilot]\nmax_processes = 4\n",
         "[server.copilot]\nmax_processes = 5\nidle_timeout = \"1h\"\n[server.other]\nmax_processes = 9\n",
-        expect![[r"
+        &expect![[r"
             .lspool.toml:2: server.copilot.max_processes: 5 is more than the 4 that holds here; a workspace file may only make it less
             .lspool.toml:3: server.copilot.idle_timeout: 1h is more than the 5m that holds here; a workspace file may only make it less
             .lspool.toml:5: server.other.max_processes: 9 is more than the 8 that holds here; a workspace file may only make it less"]],
@@ -364,7 +364,7 @@ file = "/etc/passwd"
     check_workspace_problems(
         "",
         text,
-        expect![[r"
+        &expect![[r"
         .lspool.toml:2: default_server: is not for a workspace file, which comes from whoever wrote the repository; write it in your own configuration file
         .lspool.toml:4: server.copilot.command: is not for a workspace file, which comes from whoever wrote the repository; write it in your own configuration file
         .lspool.toml:5: server.copilot.args: is not for a workspace file, which comes from whoever wrote the repository; write it in your own configuration file

@@ -96,6 +96,8 @@ pub struct Prepared {
     pub server: ServerConfig,
     /// How to start it.
     pub launch: Arc<Launch>,
+    /// What the user should know, such as agents of a workspace file that were kept out.
+    pub warnings: Vec<String>,
 }
 
 /// What the core is told.

@@ -168,7 +168,8 @@ impl Session {
             let chosen: Vec<&[u8]> = chosen.map(|(_, folder)| folder.as_ref()).collect();
             [b"[".as_slice(), &chosen.join(b",".as_slice()), b"]"].concat()
         };
-        let parts: [&[u8]; 5] = [br#"{"event":{"added":"#, &list(true), br#","removed":"#, &list(false), b"}}"];
+        let parts: [&[u8]; 5] =
+            [br#"{"event":{"added":"#, &list(true), br#","removed":"#, &list(false), b"}}"];
         Some(parts.concat())
     }
 }
@@ -232,11 +233,21 @@ mod tests {
     fn settings_merge_by_section_and_folders_by_uri() {
         let mut it = Session::default();
         let configure = "workspace/didChangeConfiguration";
-        keep(&mut it, Keep::Configuration, configure, r#"{"settings":{"http":{"a":1},"github.copilot":{"x":1}}}"#);
+        keep(
+            &mut it,
+            Keep::Configuration,
+            configure,
+            r#"{"settings":{"http":{"a":1},"github.copilot":{"x":1}}}"#,
+        );
         keep(&mut it, Keep::Configuration, configure, r#"{"settings":{"github.copilot":{"y":2}}}"#);
         keep(&mut it, Keep::Configuration, configure, r#"{"settings":null}"#);
         let folders = "workspace/didChangeWorkspaceFolders";
-        keep(&mut it, Keep::Folders, folders, r#"{"event":{"added":[{"uri":"a"},{"uri":"b"}],"removed":[]}}"#);
+        keep(
+            &mut it,
+            Keep::Folders,
+            folders,
+            r#"{"event":{"added":[{"uri":"a"},{"uri":"b"}],"removed":[]}}"#,
+        );
         keep(&mut it, Keep::Folders, folders, r#"{"event":{"added":[],"removed":[{"uri":"a"}]}}"#);
         let all = restored(&mut it);
         assert!(all[0].contains(r#"{"settings":{"http":{"a":1},"github.copilot":{"y":2}}}"#), "{all:?}");
@@ -246,7 +257,12 @@ mod tests {
     #[test]
     fn focus_follows_the_documents_and_ends_with_its_own() {
         let mut it = Session::default();
-        keep(&mut it, Keep::Open, "textDocument/didOpen", r#"{"textDocument":{"uri":"u","text":"","version":1}}"#);
+        keep(
+            &mut it,
+            Keep::Open,
+            "textDocument/didOpen",
+            r#"{"textDocument":{"uri":"u","text":"","version":1}}"#,
+        );
         keep(&mut it, Keep::Latest, "textDocument/didFocus", r#"{"textDocument":{"uri":"u"}}"#);
         let all = restored(&mut it);
         assert!(all[0].contains("didOpen") && all[1].contains("didFocus"), "{all:?}");
@@ -266,7 +282,8 @@ mod tests {
     #[test]
     fn a_restricted_process_gets_only_the_mcp_servers_it_needs() {
         let set = ToolSet::new(Some(&["mini/echo"]), &[]);
-        let params = br#"{"settings":{"github.copilot":{"a":1,"mcp":"{\"mini\":{\"command\":\"x\"},\"other\":{}}"}}}"#;
+        let params =
+            br#"{"settings":{"github.copilot":{"a":1,"mcp":"{\"mini\":{\"command\":\"x\"},\"other\":{}}"}}}"#;
         assert_eq!(
             String::from_utf8_lossy(&without_foreign_mcp(params, &set)),
             r#"{"settings":{"github.copilot":{"a":1,"mcp":"{\"mini\":{\"command\":\"x\"}}"}}}"#

@@ -57,8 +57,9 @@ impl Mark {
 
 /// lspool's end: knows what the guard must know, and tells it.
 ///
-/// The guard is started by the first [`Guard::tell`], and started anew if it has died.
+/// It is started when there is time for it, and anew if it has died.
 pub struct Guard {
+    program: PathBuf,
     mark: Mark,
     groups: BTreeSet<u32>,
     folders: BTreeSet<PathBuf>,
@@ -77,9 +78,9 @@ impl fmt::Debug for Guard {
 }
 
 impl Guard {
-    /// A guard that is not running yet.
-    pub fn new(mark: Mark) -> Guard {
-        Guard { mark, groups: BTreeSet::new(), folders: BTreeSet::new(), running: None }
+    /// A guard that is not running yet. `program` is lspool itself.
+    pub fn new(program: PathBuf, mark: Mark) -> Guard {
+        Guard { program, mark, groups: BTreeSet::new(), folders: BTreeSet::new(), running: None }
     }
 
     /// The mark of the processes it looks after.
@@ -179,7 +180,7 @@ impl Guard {
     }
 
     fn launch(&self) -> io::Result<(Child, ChildStdin)> {
-        let mut child = Command::new(std::env::current_exe()?)
+        let mut child = Command::new(&self.program)
             .arg(SUBCOMMAND)
             .arg(self.mark.value())
             // A guard must not be found by the mark that an outer lspool may have set.

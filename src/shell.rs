@@ -1,0 +1,20 @@
+//! Everything that touches the world: bytes, processes, signals, time.
+//!
+//! Turns them into events for the core and carries out its effects. Decides nothing that the core could decide.
+//! One thread; each peer has a task that reads and one that writes; the [`driver`] alone owns the core.
+//!
+//! Why it cannot deadlock: a server is read unless the editor's outbox is over high water, the editor is read
+//! always, and nothing else ever waits. The editor waits for us only when it writes, and that we read.
+
+pub mod driver;
+mod editor;
+pub mod guard;
+pub mod outbox;
+pub mod process;
+mod reader;
+mod settings;
+pub mod signals;
+pub mod stdio;
+pub mod system;
+
+pub use settings::Settings;

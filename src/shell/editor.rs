@@ -1,0 +1,59 @@
+//! Is the editor still there?
+//!
+//! Watches the process that the editor named in `initialize`. It need not be our parent.
+
+use std::{os::fd::OwnedFd, time::Duration};
+
+use rustix::process::{Pid, test_kill_process};
+use tokio::{
+    io::{Interest, unix::AsyncFd},
+    time::sleep,
+};
+
+/// A process that existed when it was looked for.
+#[derive(Debug)]
+pub(super) struct Editor {
+    pid: Pid,
+    /// Readable when it is gone; not every system has such a thing.
+    handle: Option<AsyncFd<OwnedFd>>,
+}
+
+impl Editor {
+    /// `None` if there is no such process.
+    pub(super) fn find(pid: u32) -> Option<Editor> {
+        let pid = Pid::from_raw(i32::try_from(pid).ok()?)?;
+        #[expect(
+            deprecated,
+            reason = "unsound for types that lie about their descriptor; an OwnedFd does not"
+        )]
+        let handle = handle(pid).and_then(|fd| AsyncFd::with_interest(fd, Interest::READABLE).ok());
+        (handle.is_some() || exists(pid)).then_some(Editor { pid, handle })
+    }
+
+    /// Waits until it is gone.
+    pub(super) async fn gone(self) {
+        if let Some(handle) = &self.handle
+            && handle.readable().await.is_ok()
+        {
+            return;
+        }
+        while exists(self.pid) {
+            sleep(Duration::from_secs(1)).await;
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn handle(pid: Pid) -> Option<OwnedFd> {
+    rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).ok()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn handle(_pid: Pid) -> Option<OwnedFd> {
+    None
+}
+
+/// A process of somebody else may not be signalled, but it is there.
+fn exists(pid: Pid) -> bool {
+    !matches!(test_kill_process(pid), Err(rustix::io::Errno::SRCH))
+}

@@ -1,0 +1,397 @@
+//! The guard: a tiny process beside lspool that ends the servers when lspool cannot.
+//!
+//! Owns both ends of one pipe. lspool tells which process groups and private folders exist; the guard only
+//! listens. When the pipe ends without a word, lspool has died: the guard ends what is left and exits. It does
+//! nothing while lspool lives, and it never starts anything.
+//!
+//! - **A group is forgotten before its leader is reaped**, so a number that the system has given away again is
+//!   never signalled.
+//! - **The guard holds nothing of lspool's but the pipe**: no stdout, no stderr, no terminal, no folder.
+//! - **A process that left its group is found by its mark** (on Linux): a variable in the environment that it
+//!   inherited.
+//!
+//! Protocol, a line each: `+PGID` and `-PGID` at spawn and before reaping; `d PATH` and `D PATH` when a private
+//! folder begins and ceases to exist; `quit` at an orderly end.
+
+use std::{
+    collections::BTreeSet,
+    ffi::{OsStr, OsString},
+    fmt, fs,
+    io::{self, BufRead, BufReader, Read, Write},
+    os::unix::ffi::{OsStrExt, OsStringExt},
+    path::{Path, PathBuf},
+    process::{Child, ChildStdin, Command, ExitCode, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use rustix::process::{Pid, Signal, kill_process_group, setsid, test_kill_process_group};
+
+/// The subcommand that [`serve`] answers to.
+pub const SUBCOMMAND: &str = "guard";
+
+/// The variable that every server process inherits.
+pub const MARK: &str = "LSPOOL_GUARD_MARK";
+
+/// From the death of lspool to SIGKILL.
+const GRACE: Duration = Duration::from_secs(1);
+/// From SIGKILL until the guard gives up.
+const LAST_WAIT: Duration = Duration::from_millis(800);
+const POLL: Duration = Duration::from_millis(20);
+
+/// What sets the processes of one lspool apart from those of another: its pid and when it started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mark(OsString);
+
+impl Mark {
+    /// The mark of the lspool with this pid that started at this time (unix milliseconds).
+    pub fn new(pid: u32, started: u64) -> Mark {
+        Mark(format!("{pid}-{started}").into())
+    }
+
+    /// The value of [`MARK`].
+    pub fn value(&self) -> &OsStr {
+        &self.0
+    }
+}
+
+/// lspool's end: knows what the guard must know, and tells it.
+///
+/// The guard is started by the first [`Guard::tell`], and started anew if it has died.
+pub struct Guard {
+    mark: Mark,
+    groups: BTreeSet<u32>,
+    folders: BTreeSet<PathBuf>,
+    running: Option<(Child, ChildStdin)>,
+}
+
+impl fmt::Debug for Guard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Guard")
+            .field("mark", &self.mark)
+            .field("groups", &self.groups)
+            .field("folders", &self.folders)
+            .field("running", &self.running.is_some())
+            .finish()
+    }
+}
+
+impl Guard {
+    /// A guard that is not running yet.
+    pub fn new(mark: Mark) -> Guard {
+        Guard { mark, groups: BTreeSet::new(), folders: BTreeSet::new(), running: None }
+    }
+
+    /// The mark of the processes it looks after.
+    pub fn mark(&self) -> &Mark {
+        &self.mark
+    }
+
+    /// Whether its process has been started.
+    pub fn is_running(&self) -> bool {
+        self.running.is_some()
+    }
+
+    /// Its process id, for a report of what lspool runs.
+    pub fn pid(&self) -> Option<u32> {
+        self.running.as_ref().map(|(child, _)| child.id())
+    }
+
+    /// Notes the group of a new process. Does not start the guard: [`Guard::start`] does, when there is time.
+    pub fn add_group(&mut self, group: u32) {
+        self.groups.insert(group);
+        self.tell(format!("+{group}\n").as_bytes());
+    }
+
+    /// Forgets a group whose leader is dead but not yet reaped.
+    pub fn remove_group(&mut self, group: u32) {
+        self.groups.remove(&group);
+        self.tell(format!("-{group}\n").as_bytes());
+    }
+
+    /// Notes a private folder, to be removed with all it holds.
+    pub fn add_folder(&mut self, folder: &Path) {
+        if folder.as_os_str().as_bytes().contains(&b'\n') || !folder.is_absolute() {
+            tracing::warn!(?folder, "a folder of this name is not cleaned up after a crash of lspool");
+            return;
+        }
+        self.folders.insert(folder.to_path_buf());
+        self.tell(&folder_line(b"d ", folder));
+    }
+
+    /// Forgets a private folder that is no more.
+    pub fn remove_folder(&mut self, folder: &Path) {
+        if self.folders.remove(folder) {
+            self.tell(&folder_line(b"D ", folder));
+        }
+    }
+
+    /// Starts the guard if it is not running and tells it all it must know.
+    pub fn start(&mut self) {
+        if self.running.is_some() {
+            return;
+        }
+        match self.launch() {
+            Ok(running) => {
+                tracing::debug!(pid = running.0.id(), "guard started");
+                self.running = Some(running);
+                let mut all = Vec::new();
+                for group in &self.groups {
+                    all.extend_from_slice(format!("+{group}\n").as_bytes());
+                }
+                for folder in &self.folders {
+                    all.extend_from_slice(&folder_line(b"d ", folder));
+                }
+                if let Some((_, pipe)) = &mut self.running
+                    && let Err(error) = pipe.write_all(&all)
+                {
+                    tracing::warn!(%error, "the guard cannot be told what to look after");
+                }
+            }
+            Err(error) => {
+                tracing::warn!(%error, "no guard: if lspool is killed, servers that ignore the end of their input live on");
+            }
+        }
+    }
+
+    /// Ends the guard: nothing is left to look after.
+    pub fn quit(&mut self) -> Option<Leaving> {
+        let (child, mut pipe) = self.running.take()?;
+        if let Err(error) = pipe.write_all(b"quit\n") {
+            tracing::debug!(%error, "the guard was gone already");
+        }
+        Some(Leaving(child))
+    }
+
+    fn tell(&mut self, line: &[u8]) {
+        let Some((child, pipe)) = &mut self.running else { return };
+        match pipe.write_all(line) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                tracing::warn!("the guard does not listen");
+            }
+            Err(error) => {
+                tracing::warn!(%error, status = ?child.try_wait(), "the guard is gone; starting another");
+                self.running = None;
+                self.start();
+            }
+        }
+    }
+
+    fn launch(&self) -> io::Result<(Child, ChildStdin)> {
+        let mut child = Command::new(std::env::current_exe()?)
+            .arg(SUBCOMMAND)
+            .arg(self.mark.value())
+            // A guard must not be found by the mark that an outer lspool may have set.
+            .env_remove(MARK)
+            .current_dir("/")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?;
+        let pipe = child.stdin.take().ok_or_else(|| io::Error::other("no pipe"))?;
+        rustix::io::ioctl_fionbio(&pipe, true)?;
+        Ok((child, pipe))
+    }
+}
+
+/// A guard that was told to end.
+#[derive(Debug)]
+pub struct Leaving(Child);
+
+impl Leaving {
+    /// Waits for its end, which is a matter of a millisecond, but not for long.
+    pub async fn wait(mut self) {
+        for _ in 0..20 {
+            if !matches!(self.0.try_wait(), Ok(None)) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+}
+
+fn folder_line(verb: &[u8], folder: &Path) -> Vec<u8> {
+    [verb, folder.as_os_str().as_bytes(), b"\n"].concat()
+}
+
+/// What the guard has been told.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Charge {
+    groups: BTreeSet<i32>,
+    folders: BTreeSet<PathBuf>,
+}
+
+/// How the pipe ended.
+#[derive(Debug, PartialEq, Eq)]
+enum Farewell {
+    Quit,
+    Died,
+}
+
+/// The guard process: listens on stdin until lspool is gone. `mark` is the argument after the subcommand.
+pub fn serve(mark: &OsStr) -> ExitCode {
+    // Fails only for the leader of a group, which a child of lspool is not.
+    if let Err(error) = setsid() {
+        tracing::debug!(%error, "no session of its own");
+    }
+    let mut charge = Charge::default();
+    if listen(io::stdin().lock(), &mut charge) == Farewell::Died {
+        end(&charge, mark);
+    }
+    ExitCode::SUCCESS
+}
+
+fn listen(pipe: impl Read, charge: &mut Charge) -> Farewell {
+    let mut pipe = BufReader::with_capacity(512, pipe);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        match pipe.read_until(b'\n', &mut line) {
+            // A line without its end was cut off by the death of the writer; it is not to be believed.
+            Ok(_) if line.last() != Some(&b'\n') => return Farewell::Died,
+            Ok(_) => {}
+            Err(_) => return Farewell::Died,
+        }
+        line.pop();
+        match line.as_slice() {
+            b"quit" => return Farewell::Quit,
+            [b'+', group @ ..] => charge.groups.extend(number(group)),
+            [b'-', group @ ..] => {
+                if let Some(group) = number(group) {
+                    charge.groups.remove(&group);
+                }
+            }
+            [b'd', b' ', folder @ ..] => {
+                charge.folders.insert(OsString::from_vec(folder.to_vec()).into());
+            }
+            [b'D', b' ', folder @ ..] => {
+                charge.folders.remove(Path::new(OsStr::from_bytes(folder)));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A process group that may be signalled: 0 and 1 mean something else to the system.
+fn number(digits: &[u8]) -> Option<i32> {
+    std::str::from_utf8(digits).ok()?.parse().ok().filter(|&group| group > 1)
+}
+
+/// Ends everything in the guard's charge, politely at first.
+fn end(charge: &Charge, mark: &OsStr) {
+    let mut groups: Vec<Pid> = charge.groups.iter().filter_map(|&group| Pid::from_raw(group)).collect();
+    let mut strays = strays::Strays::new(mark);
+    wait_with(Signal::TERM, GRACE, &mut groups, &mut strays);
+    wait_with(Signal::KILL, LAST_WAIT, &mut groups, &mut strays);
+    for folder in &charge.folders {
+        // It may be gone already; there is nobody to tell.
+        fs::remove_dir_all(folder).ok();
+    }
+}
+
+/// Signals all that is left, once each, and waits until nothing is.
+fn wait_with(signal: Signal, at_most: Duration, groups: &mut Vec<Pid>, strays: &mut strays::Strays) {
+    #[expect(clippy::disallowed_methods, reason = "the guard has no core; it is its own clock")]
+    let now = Instant::now;
+    let until = now() + at_most;
+    groups.retain(|&group| kill_process_group(group, signal).is_ok());
+    strays.forget_signalled();
+    loop {
+        // Looked for again and again: a process that was about to start another has done so by now.
+        let n_strays = strays.signal_all(signal);
+        groups.retain(|&group| test_kill_process_group(group).is_ok());
+        if (groups.is_empty() && n_strays == 0) || now() >= until {
+            return;
+        }
+        thread::sleep(POLL);
+    }
+}
+
+#[cfg(target_os = "linux")]
+mod strays {
+    //! Processes that carry the mark, wherever they went.
+
+    use std::{
+        collections::HashSet,
+        ffi::OsStr,
+        fs,
+        os::{fd::OwnedFd, unix::ffi::OsStrExt},
+    };
+
+    use rustix::process::{Pid, PidfdFlags, Signal, getpid, kill_process, pidfd_open, pidfd_send_signal};
+
+    pub(super) struct Strays {
+        wanted: Vec<u8>,
+        signalled: HashSet<Pid>,
+    }
+
+    impl Strays {
+        pub(super) fn new(mark: &OsStr) -> Strays {
+            let wanted = [super::MARK.as_bytes(), b"=", mark.as_bytes()].concat();
+            Strays { wanted, signalled: HashSet::new() }
+        }
+
+        pub(super) fn forget_signalled(&mut self) {
+            self.signalled.clear();
+        }
+
+        /// Signals each marked process that has not had this signal; says how many there are.
+        pub(super) fn signal_all(&mut self, signal: Signal) -> usize {
+            let Ok(processes) = fs::read_dir("/proc") else { return 0 };
+            let pids = processes.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+            pids.filter_map(Pid::from_raw).filter(|&pid| self.signal_marked(pid, signal)).count()
+        }
+
+        fn signal_marked(&mut self, pid: Pid, signal: Signal) -> bool {
+            // Opened before the look at the environment: the signal goes to the process that was looked at.
+            let handle = pidfd_open(pid, PidfdFlags::empty()).ok();
+            if pid == getpid() || !self.is_marked(pid) {
+                return false;
+            }
+            if self.signalled.insert(pid) {
+                // It may be gone already, which is what was wanted.
+                send(pid, handle.as_ref(), signal);
+            }
+            true
+        }
+
+        fn is_marked(&self, pid: Pid) -> bool {
+            let Ok(environment) = fs::read(format!("/proc/{}/environ", pid.as_raw_nonzero())) else {
+                return false;
+            };
+            environment.split(|&b| b == 0).any(|variable| variable == self.wanted)
+        }
+    }
+
+    fn send(pid: Pid, handle: Option<&OwnedFd>, signal: Signal) {
+        let sent = match handle {
+            Some(handle) => pidfd_send_signal(handle, signal),
+            None => kill_process(pid, signal),
+        };
+        sent.ok();
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod strays {
+    //! No way to look into the environment of others.
+
+    use std::ffi::OsStr;
+
+    use rustix::process::Signal;
+
+    pub(super) struct Strays;
+
+    impl Strays {
+        pub(super) fn new(_mark: &OsStr) -> Strays {
+            Strays
+        }
+
+        pub(super) fn forget_signalled(&mut self) {}
+
+        pub(super) fn signal_all(&mut self, _signal: Signal) -> usize {
+            0
+        }
+    }
+}

@@ -1,0 +1,536 @@
+//! What waits to be written to one peer.
+//!
+//! Owns the queue, its byte count and its marks; the task that writes it; and the one rule by which a message
+//! may be dropped. Does not know what the peer is, and starts nothing.
+//!
+//! - **[`Outbox::push`] never waits.**
+//! - **Nothing is dropped under high water**, and over it only what [`Expendable`] names.
+//! - Over the hard cap (not counting what is being written) the peer counts as stalled: all further messages
+//!   to it are discarded, so memory stays bounded whatever it does.
+
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, VecDeque},
+    io::{self, IoSlice, Write as _},
+    ops::Range,
+    rc::Rc,
+    time::Duration,
+};
+
+use tokio::{
+    io::{AsyncWrite, AsyncWriteExt as _},
+    sync::{Notify, mpsc, watch},
+    time::sleep,
+};
+
+use crate::{
+    core::event::{Event, Peer},
+    rpc::{Frame, RawId, members},
+};
+
+/// From this size on, a part of a message is written from where it lies.
+const LARGE: usize = 16 * 1024;
+/// So much is copied together at most, or else the messages behind would wait for a copy of all.
+const BATCH: usize = 64 * 1024;
+/// Linux takes up to 1024 at once; more than this does not help.
+const MAX_SLICES: usize = 64;
+
+/// How much may wait.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Above this, whoever feeds the queue should pause, and expendable messages are dropped.
+    pub high_water: usize,
+    /// Below this, it may go on.
+    pub low_water: usize,
+    /// Above this, beside what is being written, the peer counts as stalled.
+    pub hard_cap: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { high_water: 4 << 20, low_water: 1 << 20, hard_cap: 64 << 20 }
+    }
+}
+
+/// What became of a message that was pushed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pushed {
+    /// It waits, or was expendable.
+    Taken,
+    /// It was one too many, for the first time.
+    Stalled,
+    /// The peer is given up on; the message is discarded.
+    Discarded,
+}
+
+/// A message that may be dropped over high water.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Expendable {
+    /// A line for a log window.
+    LogMessage,
+    /// A report of work done, once a later one of the same token says at least as much.
+    Report {
+        /// `params.token`.
+        token: RawId,
+        /// Which of the optional members it has.
+        says: Says,
+    },
+}
+
+/// The optional members of a work-done report. One that is left out keeps its last value.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Says {
+    message: bool,
+    percentage: bool,
+    cancellable: bool,
+}
+
+impl Says {
+    fn covers(self, earlier: Says) -> bool {
+        let Says { message, percentage, cancellable } = earlier;
+        (self.message || !message) && (self.percentage || !percentage) && (self.cancellable || !cancellable)
+    }
+}
+
+impl Expendable {
+    /// Whether a message may be dropped, and when. Never one whose loss could be told from its neighbors:
+    /// a value with other members (Copilot's replies are deltas), a partial result, a begin or an end.
+    pub fn of(frame: &Frame) -> Option<Expendable> {
+        match frame.method()? {
+            "window/logMessage" if frame.id().is_none() => Some(Expendable::LogMessage),
+            "$/progress" => report(frame.params()?),
+            _ => None,
+        }
+    }
+}
+
+fn report(params: &[u8]) -> Option<Expendable> {
+    let (mut token, mut says) = (None, None);
+    for (key, value) in members(params) {
+        match &*key {
+            "token" => token = Some(RawId::from_raw(&params[value])?),
+            "value" => says = Some(says_only(&params[value])?),
+            _ => return None,
+        }
+    }
+    Some(Expendable::Report { token: token?, says: says? })
+}
+
+/// `None` if the value is no report or has a member that a report of work done does not have.
+fn says_only(value: &[u8]) -> Option<Says> {
+    let (mut says, mut is_report) = (Says::default(), false);
+    for (key, span) in members(value) {
+        match &*key {
+            "kind" => is_report = RawId::from_raw(&value[span])?.as_text()? == "report",
+            "message" => says.message = true,
+            "percentage" => says.percentage = true,
+            "cancellable" => says.cancellable = true,
+            _ => return None,
+        }
+    }
+    is_report.then_some(says)
+}
+
+/// The queue of one peer, shared by the one who pushes and the one who writes.
+#[derive(Clone, Debug)]
+pub struct Outbox(Rc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    queue: RefCell<Queue>,
+    /// There is something to write, or nothing more will come.
+    filled: Notify,
+    /// All is written.
+    drained: Notify,
+    /// Over high water, until below low water.
+    over: watch::Sender<bool>,
+}
+
+/// How long a peer may take no byte.
+#[derive(Debug)]
+pub struct StallClock {
+    /// So long.
+    pub after: Duration,
+    /// While this holds, time does not count.
+    pub stopped: watch::Receiver<bool>,
+    /// Who is told.
+    pub events: mpsc::Sender<Event>,
+    /// About whom.
+    pub peer: Peer,
+}
+
+impl StallClock {
+    async fn runs_out(&mut self) {
+        // An error means that nobody can stop the clock any more.
+        loop {
+            self.stopped.wait_for(|stopped| !stopped).await.ok();
+            tokio::select! {
+                () = sleep(self.after) => return,
+                Ok(_) = self.stopped.wait_for(|stopped| *stopped) => {}
+            }
+        }
+    }
+}
+
+impl Outbox {
+    /// An empty queue.
+    pub fn new(limits: Limits) -> Outbox {
+        Outbox(Rc::new(Shared {
+            queue: RefCell::new(Queue::new(limits)),
+            filled: Notify::new(),
+            drained: Notify::new(),
+            over: watch::Sender::new(false),
+        }))
+    }
+
+    /// Appends a message.
+    pub fn push(&self, frame: Frame) -> Pushed {
+        let mut queue = self.0.queue.borrow_mut();
+        let pushed = queue.push(frame);
+        match pushed {
+            Pushed::Taken => {
+                self.0.mark(&queue);
+                self.0.filled.notify_one();
+            }
+            Pushed::Stalled => tracing::warn!(bytes = queue.n_bytes(), "far too much waits for a peer"),
+            Pushed::Discarded => {}
+        }
+        pushed
+    }
+
+    /// What is queued is still written, then the stream is closed.
+    pub fn close(&self) {
+        let mut queue = self.0.queue.borrow_mut();
+        if queue.state == State::Open {
+            queue.state = State::Closing;
+        }
+        self.0.filled.notify_one();
+    }
+
+    /// Waits until all is written or never will be.
+    pub async fn drained(&self) {
+        while !self.0.queue.borrow().is_drained() {
+            self.0.drained.notified().await;
+        }
+        self.0.drained.notify_one();
+    }
+
+    /// Whether the queue is over high water and not yet below low water again.
+    pub fn over_high_water(&self) -> watch::Receiver<bool> {
+        self.0.over.subscribe()
+    }
+
+    /// Bytes that are not written yet.
+    pub fn n_bytes(&self) -> usize {
+        self.0.queue.borrow().n_bytes()
+    }
+
+    /// Messages that were dropped by the rule.
+    pub fn n_dropped(&self) -> u64 {
+        self.0.queue.borrow().n_dropped
+    }
+
+    /// Writes what is pushed until [`Outbox::close`] or an error; then the stream is dropped.
+    pub async fn write_to(
+        self,
+        mut stream: impl AsyncWrite + Unpin,
+        mut clock: Option<StallClock>,
+    ) -> io::Result<()> {
+        let mut batch = Batch::default();
+        let result = loop {
+            if !self.0.queue.borrow_mut().take(&mut batch) {
+                if self.0.queue.borrow().state != State::Open {
+                    break stream.shutdown().await;
+                }
+                self.0.filled.notified().await;
+                continue;
+            }
+            if let Err(error) = self.write(&mut stream, &mut batch, &mut clock).await {
+                break Err(error);
+            }
+        };
+        let mut queue = self.0.queue.borrow_mut();
+        queue.give_up();
+        queue.taken = 0;
+        self.0.mark(&queue);
+        self.0.drained.notify_one();
+        result
+    }
+
+    async fn write(
+        &self,
+        stream: &mut (impl AsyncWrite + Unpin),
+        batch: &mut Batch,
+        clock: &mut Option<StallClock>,
+    ) -> io::Result<()> {
+        while !batch.is_empty() {
+            let n = {
+                let mut slices = [IoSlice::new(&[]); MAX_SLICES];
+                let slices = batch.slices(&mut slices);
+                let write = stream.write_vectored(slices);
+                match clock {
+                    None => write.await?,
+                    Some(running) => tokio::select! {
+                        biased;
+                        n = write => n?,
+                        () = running.runs_out() => {
+                            // If nobody listens, lspool is at its end.
+                            running.events.send(Event::Stalled(running.peer)).await.ok();
+                            *clock = None;
+                            continue;
+                        }
+                    },
+                }
+            };
+            if n == 0 {
+                return Err(io::ErrorKind::WriteZero.into());
+            }
+            batch.advance(n);
+            let mut queue = self.0.queue.borrow_mut();
+            queue.taken -= n;
+            self.0.mark(&queue);
+        }
+        // Tells the end of a write through a thread; costs nothing elsewhere.
+        stream.flush().await?;
+        if self.0.queue.borrow().is_drained() {
+            self.0.drained.notify_one();
+        }
+        Ok(())
+    }
+}
+
+impl Shared {
+    fn mark(&self, queue: &Queue) {
+        let Limits { high_water, low_water, .. } = queue.limits;
+        let n = queue.n_bytes();
+        self.over.send_if_modified(|over| {
+            let was = *over;
+            *over = if was { n >= low_water && n > 0 } else { n > high_water };
+            was != *over
+        });
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Open,
+    Closing,
+    /// Stalled or unwritable: nothing is taken any more.
+    GivenUp,
+}
+
+/// The queue itself, without its tasks.
+#[derive(Debug)]
+struct Queue {
+    limits: Limits,
+    state: State,
+    /// `None` stands for a message that was dropped.
+    frames: VecDeque<Option<Queued>>,
+    /// How many messages were ever taken from the front: the number of the first in `frames`.
+    n_popped: u64,
+    /// Number of the last queued report of each token.
+    reports: BTreeMap<RawId, u64>,
+    /// Bytes in `frames`.
+    waiting: usize,
+    /// Bytes in the hands of the writer.
+    taken: usize,
+    n_dropped: u64,
+}
+
+#[derive(Debug)]
+struct Queued {
+    frame: Frame,
+    len: usize,
+    report: Option<(RawId, Says)>,
+}
+
+impl Queue {
+    fn new(limits: Limits) -> Queue {
+        Queue {
+            limits,
+            state: State::Open,
+            frames: VecDeque::new(),
+            n_popped: 0,
+            reports: BTreeMap::new(),
+            waiting: 0,
+            taken: 0,
+            n_dropped: 0,
+        }
+    }
+
+    fn n_bytes(&self) -> usize {
+        self.waiting + self.taken
+    }
+
+    fn is_drained(&self) -> bool {
+        self.n_bytes() == 0
+    }
+
+    fn push(&mut self, frame: Frame) -> Pushed {
+        if self.state != State::Open {
+            return Pushed::Discarded;
+        }
+        let len = wire_len(&frame);
+        let is_over = self.n_bytes() + len > self.limits.high_water;
+        let report = match Expendable::of(&frame) {
+            Some(Expendable::LogMessage) if is_over => {
+                self.n_dropped += 1;
+                return Pushed::Taken;
+            }
+            Some(Expendable::Report { token, says }) => Some((token, says)),
+            Some(Expendable::LogMessage) | None => None,
+        };
+        if let Some((token, says)) = &report {
+            let number = self.n_popped + self.frames.len() as u64;
+            if let Some(earlier) = self.reports.insert(token.clone(), number)
+                && is_over
+            {
+                self.drop_covered(earlier, *says);
+            }
+        }
+        self.waiting += len;
+        self.frames.push_back(Some(Queued { frame, len, report }));
+        if self.behind_the_head() > self.limits.hard_cap {
+            self.give_up();
+            return Pushed::Stalled;
+        }
+        Pushed::Taken
+    }
+
+    fn behind_the_head(&self) -> usize {
+        if self.taken > 0 {
+            return self.waiting;
+        }
+        let head = self.frames.iter().flatten().next().map_or(0, |queued| queued.len);
+        self.waiting - head
+    }
+
+    fn drop_covered(&mut self, number: u64, says: Says) {
+        let index = number.checked_sub(self.n_popped).and_then(|index| usize::try_from(index).ok());
+        let Some(slot) = index.and_then(|index| self.frames.get_mut(index)) else { return };
+        let covered =
+            |queued: &mut Queued| queued.report.as_ref().is_some_and(|(_, earlier)| says.covers(*earlier));
+        if let Some(dropped) = slot.take_if(covered) {
+            self.waiting -= dropped.len;
+            self.n_dropped += 1;
+        }
+    }
+
+    /// Fills an empty batch; `false` if there is nothing to write.
+    fn take(&mut self, batch: &mut Batch) -> bool {
+        batch.clear();
+        while batch.has_room() {
+            let Some(queued) = self.frames.pop_front() else { break };
+            let number = self.n_popped;
+            self.n_popped += 1;
+            let Some(Queued { frame, len, report }) = queued else { continue };
+            if let Some((token, _)) = report
+                && self.reports.get(&token) == Some(&number)
+            {
+                self.reports.remove(&token);
+            }
+            self.waiting -= len;
+            self.taken += len;
+            batch.push(&frame);
+        }
+        !batch.is_empty()
+    }
+
+    fn give_up(&mut self) {
+        self.state = State::GivenUp;
+        self.n_popped += self.frames.len() as u64;
+        self.frames.clear();
+        self.reports.clear();
+        self.waiting = 0;
+    }
+}
+
+fn wire_len(frame: &Frame) -> usize {
+    let body = frame.wire_len();
+    let digits = body.checked_ilog10().map_or(1, |log| log as usize + 1);
+    "Content-Length: \r\n\r\n".len() + digits + body
+}
+
+/// Messages in the hands of the writer: small parts side by side, large ones where they lie.
+#[derive(Debug, Default)]
+struct Batch {
+    copied: Vec<u8>,
+    segments: VecDeque<Segment>,
+    /// How much of the first segment is written.
+    offset: usize,
+}
+
+#[derive(Debug)]
+enum Segment {
+    Copied(Range<usize>),
+    Part(Frame, usize),
+}
+
+impl Batch {
+    fn clear(&mut self) {
+        self.copied.clear();
+        self.segments.clear();
+        self.offset = 0;
+    }
+
+    fn is_empty(&self) -> bool {
+        self.segments.is_empty()
+    }
+
+    fn has_room(&self) -> bool {
+        self.copied.len() < BATCH && self.segments.len() < MAX_SLICES / 2
+    }
+
+    fn push(&mut self, frame: &Frame) {
+        let start = self.copied.len();
+        write!(self.copied, "Content-Length: {}\r\n\r\n", frame.wire_len()).expect("a Vec takes all");
+        self.note_copied(start);
+        for (index, part) in frame.parts().into_iter().enumerate() {
+            if part.len() >= LARGE {
+                self.segments.push_back(Segment::Part(frame.clone(), index));
+            } else {
+                let start = self.copied.len();
+                self.copied.extend_from_slice(part);
+                self.note_copied(start);
+            }
+        }
+    }
+
+    fn note_copied(&mut self, start: usize) {
+        let end = self.copied.len();
+        match self.segments.back_mut() {
+            Some(Segment::Copied(last)) => last.end = end,
+            _ if start == end => {}
+            _ => self.segments.push_back(Segment::Copied(start..end)),
+        }
+    }
+
+    fn bytes<'a>(&'a self, segment: &'a Segment) -> &'a [u8] {
+        match segment {
+            Segment::Copied(range) => &self.copied[range.clone()],
+            Segment::Part(frame, index) => frame.parts()[*index],
+        }
+    }
+
+    fn slices<'a, 'b>(&'a self, slices: &'b mut [IoSlice<'a>]) -> &'b [IoSlice<'a>] {
+        let mut n = 0;
+        for (slot, segment) in slices.iter_mut().zip(&self.segments) {
+            let skip = if n == 0 { self.offset } else { 0 };
+            *slot = IoSlice::new(&self.bytes(segment)[skip..]);
+            n += 1;
+        }
+        &slices[..n]
+    }
+
+    fn advance(&mut self, n: usize) {
+        self.offset += n;
+        while let Some(first) = self.segments.front() {
+            let len = self.bytes(first).len();
+            if self.offset < len {
+                return;
+            }
+            self.offset -= len;
+            self.segments.pop_front();
+        }
+    }
+}

@@ -1,0 +1,382 @@
+//! One process of a server, from its first byte to its last.
+//!
+//! Owns the tasks that read, write and end it. Does not decide when it starts or ends, and does not know how
+//! processes are made: that is [`World`]'s.
+//!
+//! - **[`Event::Exited`] comes exactly once**, and after everything the process said.
+//! - The end of its stdout or stdin is told only if it lives on: a process that exits closes both, and that is
+//!   no news of its own.
+
+use std::{
+    cell::RefCell,
+    collections::VecDeque,
+    convert::Infallible,
+    future::{Future, pending},
+    pin::Pin,
+    rc::Rc,
+    time::Duration,
+};
+
+use tokio::{
+    io::AsyncReadExt as _,
+    sync::{mpsc, watch},
+    task::{JoinHandle, spawn_local},
+    time::{sleep, timeout},
+};
+
+use super::{
+    outbox::{Outbox, StallClock},
+    reader::{self, End, Gate},
+    settings::Settings,
+    stdio::{Input, Output},
+};
+use crate::core::event::{Event, Exit, Launch, Peer, ProcessId, SpawnFailure};
+
+/// A future of this thread.
+pub type Waiting<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
+
+/// Where processes come from: the operating system, or a test.
+pub trait World {
+    /// Starts a process.
+    fn spawn(&mut self, launch: &Launch) -> Result<Spawned, SpawnFailure>;
+
+    /// Called once, when all processes are gone.
+    fn close(&mut self) -> Waiting<'_, ()>;
+}
+
+/// A process that has just been started.
+pub struct Spawned {
+    /// The process itself.
+    pub child: Box<dyn Child>,
+    /// What it is told.
+    pub stdin: Output,
+    /// What it says.
+    pub stdout: Input,
+    /// What it mutters.
+    pub stderr: Input,
+}
+
+/// How a process is asked to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// It may clean up.
+    Terminate,
+    /// It is not asked.
+    Kill,
+}
+
+/// A process, and the group that it leads.
+pub trait Child {
+    /// Its process id.
+    fn pid(&self) -> u32;
+
+    /// Waits for its death. It is not reaped, so its number is still its own.
+    fn dead(&self) -> Waiting<'_, ()>;
+
+    /// Signals its whole group.
+    fn signal(&self, request: Request);
+
+    /// Reaps the dead process.
+    fn reap(&mut self) -> Waiting<'_, Exit>;
+}
+
+/// How far a process has been told to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Ending {
+    No,
+    Gently,
+    AtOnce,
+}
+
+/// What the driver holds of a process.
+#[derive(Debug)]
+pub(super) struct Process {
+    pub(super) outbox: Outbox,
+    ending: watch::Sender<Ending>,
+}
+
+/// What the process shares with its surroundings.
+pub(super) struct Surroundings<'a> {
+    pub(super) settings: &'a Settings,
+    pub(super) events: &'a mpsc::Sender<Event>,
+    /// Whether the editor's outbox is over high water.
+    pub(super) paused: watch::Receiver<bool>,
+    /// For the log.
+    pub(super) name: Rc<str>,
+}
+
+impl Process {
+    /// Starts the tasks of a process that has just been started.
+    pub(super) fn run(id: ProcessId, spawned: Spawned, around: &Surroundings<'_>) -> Process {
+        let Spawned { child, stdin, mut stdout, stderr } = spawned;
+        let outbox = Outbox::new(around.settings.limits);
+        let ending = watch::Sender::new(Ending::No);
+        let peer = Peer::Backend(id);
+        let tail = Rc::new(RefCell::new(Tail::default()));
+        let dead = watch::Sender::new(false);
+
+        let clock = StallClock {
+            after: around.settings.write_stall,
+            stopped: around.paused.clone(),
+            events: around.events.clone(),
+            peer,
+        };
+        let streams = watch::Sender::new(Streams::default());
+        let writer = spawn_local({
+            let (outbox, streams) = (outbox.clone(), streams.clone());
+            async move {
+                let error = outbox.write_to(stdin, Some(clock)).await.err().map(|error| error.to_string());
+                streams.send_modify(|it| it.stdin = Stream::Ended(error));
+            }
+        });
+        let reader = spawn_local({
+            let gate = Gate { paused: around.paused.clone(), dead: dead.subscribe() };
+            let (events, name, tail) = (around.events.clone(), around.name.clone(), tail.clone());
+            let (streams, max_len) = (streams.clone(), around.settings.max_message);
+            async move {
+                let junk = |text: &str| {
+                    tracing::warn!(server = %name, text, "the server printed this to stdout, where only messages belong");
+                    tail.borrow_mut().push(text.as_bytes());
+                    tail.borrow_mut().push(b"\n");
+                };
+                let ended = match reader::read(&mut stdout, max_len, peer, Some(gate), &events, junk).await {
+                    End::Eof(error) => Stream::Ended(error),
+                    End::Broken(error) => {
+                        events.send(Event::Closed { peer, error: Some(error) }).await.ok();
+                        // It must not hang on a full pipe while it is told to end.
+                        discard(&mut stdout).await;
+                        Stream::Told
+                    }
+                };
+                streams.send_modify(|it| it.stdout = ended);
+            }
+        });
+        let mutterings = spawn_local(drain(stderr, tail.clone()));
+
+        let watcher = Watcher {
+            id,
+            child,
+            outbox: outbox.clone(),
+            ending: ending.subscribe(),
+            times: around.settings.end_times.clone(),
+            events: around.events.clone(),
+            streams: streams.subscribe(),
+            writer,
+            reader,
+            mutterings,
+            tail,
+            dead,
+        };
+        spawn_local(watcher.watch());
+        Process { outbox, ending }
+    }
+
+    /// Ends it: what is queued is written, stdin closed, then signals follow.
+    pub(super) fn end_gently(&self) {
+        self.end(Ending::Gently);
+    }
+
+    /// Ends it without asking.
+    pub(super) fn end_at_once(&self) {
+        self.end(Ending::AtOnce);
+    }
+
+    fn end(&self, ending: Ending) {
+        self.ending.send_if_modified(|it| {
+            let is_more = ending > *it;
+            *it = ending.max(*it);
+            is_more
+        });
+    }
+}
+
+/// How long an end may take.
+#[derive(Clone, Debug)]
+pub struct EndTimes {
+    /// For what is queued to be written.
+    pub flush: Duration,
+    /// From the end of its input to SIGTERM.
+    pub close: Duration,
+    /// From SIGTERM to SIGKILL.
+    pub terminate: Duration,
+    /// From its death to the end of its stdout, which a process that it started may hold open.
+    pub drain: Duration,
+    /// From the end of its stdout or stdin to its death; after that, the end is news.
+    pub linger: Duration,
+}
+
+impl Default for EndTimes {
+    fn default() -> EndTimes {
+        EndTimes {
+            flush: Duration::from_millis(500),
+            close: Duration::from_millis(500),
+            terminate: Duration::from_millis(1500),
+            drain: Duration::from_millis(500),
+            linger: Duration::from_millis(100),
+        }
+    }
+}
+
+/// What has become of a stream.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+enum Stream {
+    #[default]
+    Open,
+    /// It ended, perhaps with an error.
+    Ended(Option<String>),
+    /// It ended, and the core knows.
+    Told,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Streams {
+    stdin: Stream,
+    stdout: Stream,
+}
+
+impl Streams {
+    /// Whether one ended that a process which lives on should not have closed.
+    fn are_news(&self) -> bool {
+        match (&self.stdout, &self.stdin) {
+            (Stream::Ended(_), _) | (Stream::Open, Stream::Ended(Some(_))) => true,
+            (Stream::Open | Stream::Told, _) => false,
+        }
+    }
+
+    fn error(&self) -> Option<String> {
+        match (&self.stdout, &self.stdin) {
+            (Stream::Ended(error), _) => error.clone(),
+            (_, Stream::Ended(Some(error))) => Some(format!("it reads no more: {error}")),
+            _ => None,
+        }
+    }
+}
+
+/// The task that sees a process to its end.
+struct Watcher {
+    id: ProcessId,
+    child: Box<dyn Child>,
+    outbox: Outbox,
+    ending: watch::Receiver<Ending>,
+    times: EndTimes,
+    events: mpsc::Sender<Event>,
+    streams: watch::Receiver<Streams>,
+    writer: JoinHandle<()>,
+    reader: JoinHandle<()>,
+    mutterings: JoinHandle<()>,
+    tail: Rc<RefCell<Tail>>,
+    dead: watch::Sender<bool>,
+}
+
+impl Watcher {
+    async fn watch(mut self) {
+        tokio::select! {
+            biased;
+            () = self.child.dead() => {}
+            never = self.tell_end_of_streams() => match never {},
+            never = self.end_when_told() => match never {},
+        }
+        // What it started in its group goes with it, and can no longer hold its stdout open.
+        self.child.signal(Request::Kill);
+        let exit = self.child.reap().await;
+        tracing::debug!(id = ?self.id, pid = self.child.pid(), %exit, "exited");
+        self.dead.send_replace(true);
+        if timeout(self.times.drain, &mut self.reader).await.is_err() {
+            tracing::debug!(id = ?self.id, "a process that left the group holds stdout open");
+        }
+        // What it muttered last is there already, or the same process holds it open.
+        timeout(self.times.linger, &mut self.mutterings).await.ok();
+        for task in [&self.reader, &self.mutterings, &self.writer] {
+            task.abort();
+        }
+        let stderr = self.tail.borrow().last_lines();
+        // If nobody listens, lspool is at its end.
+        self.events.send(Event::Exited { process: self.id, exit, stderr }).await.ok();
+    }
+
+    async fn tell_end_of_streams(&self) -> Infallible {
+        let mut streams = self.streams.clone();
+        // An error would mean that the tasks are gone, and with them the process.
+        streams.wait_for(Streams::are_news).await.ok();
+        sleep(self.times.linger).await;
+        if *self.ending.borrow() == Ending::No {
+            let error = self.streams.borrow().error();
+            self.events.send(Event::Closed { peer: Peer::Backend(self.id), error }).await.ok();
+        }
+        pending().await
+    }
+
+    async fn end_when_told(&self) -> Infallible {
+        let (mut gently, mut at_once) = (self.ending.clone(), self.ending.clone());
+        if gently.wait_for(|it| *it >= Ending::Gently).await.is_err() {
+            // The driver is gone without a word; so shall the process be.
+            self.child.signal(Request::Kill);
+            return pending().await;
+        }
+        tokio::select! {
+            biased;
+            _ = at_once.wait_for(|it| *it >= Ending::AtOnce) => {}
+            () = self.end_gently() => {}
+        }
+        self.writer.abort();
+        self.child.signal(Request::Kill);
+        pending().await
+    }
+
+    async fn end_gently(&self) {
+        let mut streams = self.streams.clone();
+        self.outbox.close();
+        let closed = streams.wait_for(|it| it.stdin != Stream::Open);
+        if timeout(self.times.flush, closed).await.is_err() {
+            // Its stdin is closed all the same.
+            self.writer.abort();
+        }
+        sleep(self.times.close).await;
+        self.child.signal(Request::Terminate);
+        sleep(self.times.terminate).await;
+    }
+}
+
+async fn discard(stream: &mut Input) {
+    let mut buffer = [0; 4096];
+    while !matches!(stream.read(&mut buffer).await, Ok(0) | Err(_)) {}
+}
+
+async fn drain(mut stream: Input, tail: Rc<RefCell<Tail>>) {
+    let mut buffer = vec![0; 8 * 1024];
+    loop {
+        match stream.read(&mut buffer).await {
+            Ok(0) | Err(_) => return,
+            Ok(n) => tail.borrow_mut().push(&buffer[..n]),
+        }
+    }
+}
+
+/// The last bytes of a stream.
+#[derive(Debug, Default)]
+struct Tail(VecDeque<u8>);
+
+impl Tail {
+    const KEPT: usize = 64 * 1024;
+    const SHOWN: usize = 4 * 1024;
+
+    fn push(&mut self, bytes: &[u8]) {
+        let bytes = &bytes[bytes.len().saturating_sub(Tail::KEPT)..];
+        let excess = (self.0.len() + bytes.len()).saturating_sub(Tail::KEPT);
+        self.0.drain(..excess);
+        self.0.extend(bytes);
+    }
+
+    /// What a person should read: whole lines, as far as they fit.
+    fn last_lines(&self) -> String {
+        let start = self.0.len().saturating_sub(Tail::SHOWN);
+        let mut shown: Vec<u8> = self.0.range(start..).copied().collect();
+        if start > 0
+            && self.0[start - 1] != b'\n'
+            && let Some(end_of_cut_line) = shown.iter().position(|&byte| byte == b'\n')
+        {
+            shown.drain(..=end_of_cut_line);
+        }
+        String::from_utf8_lossy(&shown).trim_end().to_owned()
+    }
+}

@@ -1,0 +1,109 @@
+//! Reads one peer's stream: bytes to events, in order.
+//!
+//! Owns the read buffer. **No byte is ever lost to a wait that is given up**: what was read is in the buffer
+//! before anything else is awaited, and the buffer outlives every wait.
+
+use bytes::BytesMut;
+use tokio::{
+    io::{AsyncRead, AsyncReadExt as _},
+    sync::{mpsc, watch},
+};
+use tokio_util::codec::Decoder as _;
+
+use crate::{
+    core::event::{Event, Peer},
+    rpc::{Codec, Frame, Incoming},
+};
+
+const SMALL_READ: usize = 8 * 1024;
+const LARGE_READ: usize = 128 * 1024;
+
+/// Holds a reader back while the editor's outbox is over high water.
+#[derive(Debug)]
+pub(super) struct Gate {
+    /// While this holds, nothing is read,
+    pub paused: watch::Receiver<bool>,
+    /// unless this does: what a dead process left in its pipe is little, and waits for nobody.
+    pub dead: watch::Receiver<bool>,
+}
+
+impl Gate {
+    async fn open(&mut self) {
+        if !*self.paused.borrow() {
+            return;
+        }
+        // An error means that nobody is left who could pause.
+        tokio::select! {
+            _ = self.paused.wait_for(|paused| !paused) => {}
+            _ = self.dead.wait_for(|dead| *dead) => {}
+        }
+    }
+}
+
+/// How a stream ended.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// The other side closed it, perhaps within a message.
+    Eof(Option<String>),
+    /// What it says cannot be told apart into messages.
+    Broken(String),
+}
+
+/// Delivers what a peer says until its stream ends. `junk` is told what is no message.
+pub(super) async fn read(
+    stream: &mut (impl AsyncRead + Unpin),
+    max_len: usize,
+    peer: Peer,
+    mut gate: Option<Gate>,
+    events: &mpsc::Sender<Event>,
+    mut junk: impl FnMut(&str),
+) -> End {
+    let mut codec = Codec::new(max_len);
+    let mut buffer = BytesMut::new();
+    let mut chunk = SMALL_READ;
+    loop {
+        loop {
+            match codec.decode(&mut buffer) {
+                Ok(Some(incoming)) => deliver(incoming, peer, events, &mut junk).await,
+                Ok(None) => break,
+                Err(error) => return End::Broken(error.to_string()),
+            }
+        }
+        if let Some(gate) = &mut gate {
+            gate.open().await;
+        }
+        buffer.reserve(chunk);
+        let room = buffer.capacity() - buffer.len();
+        let n = match stream.read_buf(&mut buffer).await {
+            Ok(0) => break,
+            Ok(n) => n,
+            Err(error) => return End::Eof(Some(error.to_string())),
+        };
+        // Few and small messages should not hold a large buffer alive.
+        chunk = if n >= room { (chunk * 2).min(LARGE_READ) } else { (chunk / 2).max(SMALL_READ) };
+    }
+    loop {
+        match codec.decode_eof(&mut buffer) {
+            Ok(Some(incoming)) => deliver(incoming, peer, events, &mut junk).await,
+            Ok(None) => return End::Eof(None),
+            Err(error) => return End::Eof(Some(error.to_string())),
+        }
+    }
+}
+
+async fn deliver(incoming: Incoming, peer: Peer, events: &mpsc::Sender<Event>, junk: &mut impl FnMut(&str)) {
+    let event = match incoming {
+        Incoming::Junk(text) => {
+            junk(&text);
+            return;
+        }
+        Incoming::Body(body) => match Frame::parse(body.clone()) {
+            Ok(frame) => Event::Received(peer, frame),
+            Err(malformed) => {
+                Event::Malformed { peer, id: Frame::salvage_id(&body), reason: malformed.to_string() }
+            }
+        },
+    };
+    // The driver drains until lspool ends; then nobody cares.
+    events.send(event).await.ok();
+}

@@ -1,0 +1,115 @@
+//! Our own stdin and stdout as asynchronous streams.
+//!
+//! Owns the descriptors and their blocking mode; knows nothing of frames.
+//!
+//! - A pipe is opened anew, so that its non-blocking mode is ours alone.
+//! - A socket cannot be opened anew: the mode is set on the description that we share with whoever gave it to
+//!   us, and set back when [`Stdio::modes`] is dropped.
+//! - Anything else (a file, a terminal) goes through a thread. **The process must not wait for that thread at
+//!   its end**: a read of a terminal cannot be called off.
+
+use std::{
+    fs::File,
+    io,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+};
+
+use rustix::{
+    fs::{FileType, OFlags, fcntl_getfl, fcntl_setfl, fstat},
+    io::fcntl_dupfd_cloexec,
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::{UnixStream, unix::pipe},
+};
+
+/// A stream that is read.
+pub type Input = Box<dyn AsyncRead + Unpin>;
+/// A stream that is written.
+pub type Output = Box<dyn AsyncWrite + Unpin>;
+
+/// How the editor is spoken with.
+pub struct Stdio {
+    /// What it says.
+    pub input: Input,
+    /// What it is told.
+    pub output: Output,
+    /// Sets the streams back to how they were found, when dropped.
+    pub modes: Modes,
+}
+
+/// Descriptions whose mode was changed although they are shared, and their flags before.
+#[derive(Debug, Default)]
+pub struct Modes(Vec<(OwnedFd, OFlags)>);
+
+impl Drop for Modes {
+    fn drop(&mut self) {
+        // Backwards: stdin and stdout may be one socket, and the first look saw it as it was.
+        for (fd, flags) in self.0.iter().rev() {
+            if let Err(error) = fcntl_setfl(fd, *flags) {
+                tracing::debug!(%error, "the mode of a standard stream could not be set back");
+            }
+        }
+    }
+}
+
+/// Our stdin and stdout. Must be called within the runtime.
+pub fn open() -> Stdio {
+    let mut modes = Modes::default();
+    let input = input(io::stdin().as_fd(), &mut modes);
+    let output = output(io::stdout().as_fd(), &mut modes);
+    Stdio { input, output, modes }
+}
+
+fn input(fd: BorrowedFd<'_>, modes: &mut Modes) -> Input {
+    let opened: io::Result<Input> = match kind(fd) {
+        FileType::Fifo => {
+            reopen(fd, OFlags::RDONLY).and_then(pipe::Receiver::from_file).map(|it| Box::new(it) as _)
+        }
+        FileType::Socket => share(fd, modes).map(|it| Box::new(it) as _),
+        _ => Ok(Box::new(tokio::io::stdin())),
+    };
+    opened.unwrap_or_else(|error| {
+        tracing::debug!(%error, "stdin is read by a thread");
+        Box::new(tokio::io::stdin())
+    })
+}
+
+fn output(fd: BorrowedFd<'_>, modes: &mut Modes) -> Output {
+    let opened: io::Result<Output> = match kind(fd) {
+        FileType::Fifo => {
+            reopen(fd, OFlags::WRONLY).and_then(pipe::Sender::from_file).map(|it| Box::new(it) as _)
+        }
+        FileType::Socket => share(fd, modes).map(|it| Box::new(it) as _),
+        _ => Ok(Box::new(tokio::io::stdout())),
+    };
+    opened.unwrap_or_else(|error| {
+        tracing::debug!(%error, "stdout is written by a thread");
+        Box::new(tokio::io::stdout())
+    })
+}
+
+fn kind(fd: BorrowedFd<'_>) -> FileType {
+    fstat(fd).map_or(FileType::Unknown, |stat| FileType::from_raw_mode(stat.st_mode))
+}
+
+#[cfg(target_os = "linux")]
+fn reopen(fd: BorrowedFd<'_>, access: OFlags) -> io::Result<File> {
+    use std::os::fd::AsRawFd as _;
+    let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
+    let flags = access | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
+    Ok(rustix::fs::open(path, flags, rustix::fs::Mode::empty())?.into())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn reopen(_fd: BorrowedFd<'_>, _access: OFlags) -> io::Result<File> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// A socket of any family: it is only read and written, which is the same for all.
+fn share(fd: BorrowedFd<'_>, modes: &mut Modes) -> io::Result<UnixStream> {
+    let flags = fcntl_getfl(fd)?;
+    modes.0.push((fcntl_dupfd_cloexec(fd, 3)?, flags));
+    fcntl_setfl(fd, flags | OFlags::NONBLOCK)?;
+    UnixStream::from_std(fcntl_dupfd_cloexec(fd, 3)?.into())
+}

@@ -1,0 +1,174 @@
+//! Processes of the operating system.
+//!
+//! Owns how a process is started (own group, piped streams, the guard's mark) and what its death looks like.
+//! Must be used from one thread that lives as long as lspool.
+
+use std::{
+    cell::RefCell,
+    io,
+    os::unix::process::ExitStatusExt as _,
+    path::Path,
+    process::{ExitStatus, Stdio},
+    rc::Rc,
+    time::Duration,
+};
+
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+use tokio::{
+    process::Command,
+    signal::unix::{SignalKind, signal},
+    task::spawn_local,
+    time::sleep,
+};
+
+use super::{
+    guard::{Guard, MARK},
+    process::{Child, Request, Spawned, Waiting, World},
+};
+use crate::core::event::{Exit, Launch, SpawnFailure};
+
+/// How long the guard is put off, so that it does not slow down the server that is just starting.
+const GUARD_DELAY: Duration = Duration::from_millis(2);
+
+/// The operating system, and the guard that watches over what is started here.
+#[derive(Debug)]
+pub struct System {
+    guard: Rc<RefCell<Guard>>,
+}
+
+impl System {
+    /// Nothing is started yet.
+    pub fn new(guard: Guard) -> System {
+        System { guard: Rc::new(RefCell::new(guard)) }
+    }
+
+    fn start_guard_soon(&self) {
+        if self.guard.borrow().is_running() {
+            return;
+        }
+        let guard = self.guard.clone();
+        spawn_local(async move {
+            sleep(GUARD_DELAY).await;
+            guard.borrow_mut().start();
+        });
+    }
+}
+
+impl World for System {
+    fn spawn(&mut self, launch: &Launch) -> Result<Spawned, SpawnFailure> {
+        let mut command = Command::new(&launch.program);
+        command
+            .args(&launch.args)
+            .envs(launch.env.iter().map(|(name, value)| (name, value)))
+            .env(MARK, self.guard.borrow().mark().value())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .kill_on_drop(false);
+        if let Some(cwd) = &launch.cwd {
+            command.current_dir(cwd);
+        }
+        let mut child = command.spawn().map_err(|error| failure(launch, &error))?;
+        let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
+        let (Some(pid), Some(stdin), Some(stdout), Some(stderr)) =
+            (pid, child.stdin.take(), child.stdout.take(), child.stderr.take())
+        else {
+            unreachable!("a child that was not awaited has a pid, and its streams were asked for");
+        };
+        self.guard.borrow_mut().add_group(pid.as_raw_nonzero().get().unsigned_abs());
+        self.start_guard_soon();
+        Ok(Spawned {
+            child: Box::new(Own { pid, child, guard: self.guard.clone() }),
+            stdin: Box::new(stdin),
+            stdout: Box::new(stdout),
+            stderr: Box::new(stderr),
+        })
+    }
+
+    fn close(&mut self) -> Waiting<'_, ()> {
+        let leaving = self.guard.borrow_mut().quit();
+        Box::pin(async move {
+            if let Some(leaving) = leaving {
+                leaving.wait().await;
+            }
+        })
+    }
+}
+
+fn failure(launch: &Launch, error: &io::Error) -> SpawnFailure {
+    let program = launch.program.display();
+    let is_folder_missing = launch.cwd.as_deref().is_some_and(|cwd| !Path::is_dir(cwd));
+    let permanent = matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied | io::ErrorKind::NotADirectory
+    ) || error.raw_os_error() == Some(rustix::io::Errno::NOEXEC.raw_os_error());
+    let message = match &launch.cwd {
+        Some(cwd) if is_folder_missing => {
+            format!("cannot start {program}: its working folder {} is not there", cwd.display())
+        }
+        _ => format!("cannot start {program}: {error}"),
+    };
+    SpawnFailure { permanent, message }
+}
+
+/// A process that we started and nobody else reaps.
+struct Own {
+    pid: Pid,
+    child: tokio::process::Child,
+    guard: Rc<RefCell<Guard>>,
+}
+
+impl Own {
+    fn is_dead(&self) -> bool {
+        let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        match waitid(WaitId::Pid(self.pid), look) {
+            Ok(status) => status.is_some(),
+            // Not to be waited for: it is gone.
+            Err(error) => error != rustix::io::Errno::INTR,
+        }
+    }
+}
+
+impl Child for Own {
+    fn pid(&self) -> u32 {
+        self.pid.as_raw_nonzero().get().unsigned_abs()
+    }
+
+    fn dead(&self) -> Waiting<'_, ()> {
+        Box::pin(async {
+            let mut deaths = signal(SignalKind::child());
+            while !self.is_dead() {
+                match &mut deaths {
+                    Ok(deaths) => {
+                        deaths.recv().await;
+                    }
+                    Err(_) => sleep(Duration::from_millis(50)).await,
+                }
+            }
+        })
+    }
+
+    fn signal(&self, request: Request) {
+        let signal = match request {
+            Request::Terminate => Signal::TERM,
+            Request::Kill => Signal::KILL,
+        };
+        // It fails if all are gone, which is what was wanted.
+        kill_process_group(self.pid, signal).ok();
+    }
+
+    fn reap(&mut self) -> Waiting<'_, Exit> {
+        // Its number may be given away as soon as it is reaped.
+        self.guard.borrow_mut().remove_group(self.pid());
+        Box::pin(async { self.child.wait().await.map_or(Exit::Unknown, exit) })
+    }
+}
+
+fn exit(status: ExitStatus) -> Exit {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => Exit::Code(code),
+        (None, Some(signal)) => Exit::Signal(signal),
+        (None, None) => Exit::Unknown,
+    }
+}

@@ -2,11 +2,9 @@
 
 use std::{fmt, path::PathBuf, sync::Arc};
 
-use bytes::Bytes;
-
 use crate::{
     config::{Config, ServerConfig},
-    rpc::Frame,
+    rpc::{Frame, RawId},
 };
 
 /// Somebody who asks: the editor is client 0.
@@ -111,8 +109,8 @@ pub enum Event {
     Malformed {
         /// Who sent it.
         peer: Peer,
-        /// The raw `id` of a request or answer, if it could be read.
-        id: Option<Bytes>,
+        /// Its `id`, if that could be read, and whether it is a request rather than an answer.
+        id: Option<(RawId, bool)>,
         /// What is wrong, and where.
         reason: String,
     },

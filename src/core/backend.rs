@@ -127,6 +127,19 @@ impl Backend {
         !matches!(self.state, State::Stopping | State::Failed { .. })
     }
 
+    /// Why it does not serve.
+    pub(crate) fn failure(&self) -> String {
+        match &self.state {
+            State::Failed { why } => why.clone(),
+            State::Waiting
+            | State::Spawning(_)
+            | State::Initializing { .. }
+            | State::Serving
+            | State::Stopping
+            | State::Restarting { .. } => "it is being stopped".to_owned(),
+        }
+    }
+
     pub(crate) fn gate(&mut self) -> &mut VecDeque<Frame> {
         &mut self.gate
     }

@@ -18,8 +18,12 @@ pub(crate) struct Conversation {
     pub(crate) backend: BackendId,
     /// The request of the running turn.
     pub(crate) active: Option<SentId>,
-    /// Turns that wait for it, under the editor's ids.
+    /// Turns that wait for it.
     pub(crate) waiting: VecDeque<Frame>,
+    /// The running turn was cancelled: tools are not called for it any more.
+    pub(crate) cancelled: bool,
+    /// Whether it counts as bound. The server's `destroy` takes strings only, so a numeric conversation lives on.
+    pub(crate) counted: bool,
     /// A sub-agent's conversation lives in the one that called it.
     pub(crate) parent: Option<RawId>,
     /// The tools that the model called in the running turn, by call id. Kept for restricted partitions only.
@@ -37,8 +41,15 @@ pub(crate) struct Conversations {
 impl Conversations {
     /// Binds a conversation to a partition; gives back the one it replaces.
     pub(crate) fn bind(&mut self, id: RawId, backend: BackendId, parent: Option<RawId>) -> Option<Conversation> {
-        let fresh =
-            Conversation { backend, active: None, waiting: VecDeque::new(), parent, called: BTreeMap::new() };
+        let fresh = Conversation {
+            backend,
+            active: None,
+            waiting: VecDeque::new(),
+            cancelled: false,
+            counted: true,
+            parent,
+            called: BTreeMap::new(),
+        };
         self.bound.insert(id, fresh)
     }
 
@@ -67,20 +78,25 @@ impl Conversations {
 
     /// How many conversations a partition serves.
     pub(crate) fn count(&self, backend: BackendId) -> usize {
-        self.bound.values().filter(|it| it.backend == backend).count()
+        self.bound.values().filter(|it| it.backend == backend && it.counted).count()
     }
 
-    /// The conversation whose running turn is this request.
-    pub(crate) fn with_turn(&self, turn: SentId) -> Option<&RawId> {
-        self.bound.iter().find(|(_, it)| it.active == Some(turn)).map(|(id, _)| id)
+    /// Takes a waiting turn out.
+    pub(crate) fn take_waiting(&mut self, id: &RawId, turn: &RawId) -> Option<Frame> {
+        let waiting = &mut self.bound.get_mut(id)?.waiting;
+        let at = waiting.iter().position(|it| it.id().as_ref() == Some(turn))?;
+        waiting.remove(at)
     }
 
-    /// Takes a waiting turn out by the editor's id.
-    pub(crate) fn take_waiting(&mut self, wanted: impl Fn(&Frame) -> bool) -> Option<Frame> {
-        self.bound.values_mut().find_map(|it| {
-            let at = it.waiting.iter().position(&wanted)?;
-            it.waiting.remove(at)
-        })
+    /// The conversations of the sub-agents that this conversation called, and itself.
+    pub(crate) fn family(&self, id: &RawId) -> Vec<RawId> {
+        let mut family = vec![id.clone()];
+        let mut next = 0;
+        while let Some(parent) = family.get(next).cloned() {
+            family.extend(self.bound.iter().filter(|(_, it)| it.parent.as_ref() == Some(&parent)).map(|it| it.0.clone()));
+            next += 1;
+        }
+        family
     }
 
     /// Remembers which partition made a turn.

@@ -137,9 +137,10 @@ impl Document {
         }
         self.change_bytes = 0;
         let text = serde_json::to_vec(&text).expect("a string is always representable");
-        let mut patch = Patch::of(&self.open).set_path(&["textDocument", "text"], &text);
+        let mut patch = Patch::of(&self.open);
+        patch.set_path(&["textDocument", "text"], &text);
         if let Some(version) = version {
-            patch = patch.set_path(&["textDocument", "version"], &version);
+            patch.set_path(&["textDocument", "version"], &version);
         }
         self.open = Bytes::from(patch.finish());
     }

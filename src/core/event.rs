@@ -2,11 +2,9 @@
 
 use std::{fmt, path::PathBuf, sync::Arc};
 
-use bytes::Bytes;
-
 use crate::{
     config::{Config, ServerConfig},
-    rpc::Frame,
+    rpc::{Frame, RawId},
 };
 
 /// Somebody who asks: the editor is client 0.
@@ -98,6 +96,8 @@ pub struct Prepared {
     pub server: ServerConfig,
     /// How to start it.
     pub launch: Arc<Launch>,
+    /// What the user should know, such as agents of a workspace file that were kept out.
+    pub warnings: Vec<String>,
 }
 
 /// What the core is told.
@@ -109,8 +109,8 @@ pub enum Event {
     Malformed {
         /// Who sent it.
         peer: Peer,
-        /// The raw `id` of a request or answer, if it could be read.
-        id: Option<Bytes>,
+        /// Its `id`, if that could be read, and whether it is a request rather than an answer.
+        id: Option<(RawId, bool)>,
         /// What is wrong, and where.
         reason: String,
     },

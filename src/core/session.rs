@@ -203,7 +203,11 @@ pub(crate) fn section_without_foreign_mcp(section: &[u8], set: &ToolSet) -> Vec<
     if foreign.len() == members(map).count() {
         return Patch::of(section).remove("mcp").finish();
     }
-    let kept = foreign.iter().fold(Patch::of(map), |patch, server| patch.remove(server)).finish();
+    let mut patch = Patch::of(map);
+    for server in &foreign {
+        patch.remove(server);
+    }
+    let kept = patch.finish();
     let kept = match text {
         Some(_) => json!(String::from_utf8_lossy(&kept)).to_string().into_bytes(),
         None => kept,

@@ -100,7 +100,7 @@ impl Codec {
     /// Takes one line from `src`, without its end.
     fn line(&mut self, src: &mut BytesMut) -> Result<Option<BytesMut>, FrameError> {
         let State::Header { searched, .. } = &mut self.state else { return Ok(None) };
-        let Some(n) = memchr::memchr(b'\n', &src[*searched..]) else {
+        let Some(n) = memchr::memchr(b'\n', src.get(*searched..).unwrap_or_default()) else {
             *searched = src.len();
             return if self.junk + src.len() > JUNK_LIMIT { Err(FrameError::Junk) } else { Ok(None) };
         };
@@ -139,7 +139,7 @@ impl Codec {
                     return Err(FrameError::TooLong { len: value, max: self.max_len });
                 }
                 *length = Some(usize::try_from(value).expect("max_len is a usize"));
-                Ok((!before.is_empty()).then(|| lossy(before)))
+                Ok(Some(lossy(before)).filter(|it| !it.is_empty()))
             }
             Line::Other => {
                 if !others.is_empty() {
@@ -188,14 +188,15 @@ impl Decoder for Codec {
             return Ok(Some(item));
         }
         let rest = src.split();
+        let rest = rest.trim_ascii();
         match std::mem::replace(&mut self.state, State::START) {
             State::Body { .. } | State::Header { length: Some(_), .. } => Err(FrameError::Truncated),
-            State::Header { .. } if begins_length(&rest) => Err(FrameError::Truncated),
+            State::Header { .. } if begins_length(rest) => Err(FrameError::Truncated),
             State::Header { mut others, .. } => {
                 if !others.is_empty() && !rest.is_empty() {
                     others.push('\n');
                 }
-                others.push_str(&lossy(&rest));
+                others.push_str(&lossy(rest));
                 Ok(Some(others).filter(|it| !it.is_empty()).map(Incoming::Junk))
             }
         }
@@ -237,7 +238,7 @@ enum Line<'a> {
 impl Line<'_> {
     fn of(line: &[u8]) -> Line<'_> {
         if let Some((at, value)) = length(line) {
-            return Line::Length { before: &line[..at], value };
+            return Line::Length { before: line[..at].trim_ascii(), value };
         }
         let name = line.split(|&byte| byte == b':').next().unwrap_or_default().trim_ascii_end();
         let is_name = |&byte: &u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
@@ -270,3 +271,6 @@ fn begins_length(rest: &[u8]) -> bool {
 fn lossy(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,22 +2,18 @@
 //!
 //! A frame never changes a byte it was not asked to change. It does not look into `params`, `result` or `error`.
 
-use std::{
-    borrow::Cow,
-    cmp::Ordering,
-    fmt,
-    hash::{Hash, Hasher},
-    io::Write as _,
-    ops::Range,
-    sync::Arc,
-};
+use std::{borrow::Cow, fmt, ops::Range, sync::Arc};
 
 use bytes::Bytes;
 
 use super::{
     patch::quoted,
-    scan::{Envelope, Malformed, Object, decode, is_id, scan},
+    scan::{Envelope, Malformed, Object, decode, scan},
 };
+
+mod id;
+
+pub use id::RawId;
 
 /// What a message is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,133 +24,6 @@ pub enum Kind {
     Notification,
     /// Has an id, and a result or an error.
     Response,
-}
-
-/// A JSON string, number or `null` as it stood on the wire: ids of requests, progress tokens, ids of conversations.
-///
-/// Two of them are equal if they mean the same: strings are compared decoded (`"a"` is `"\u0061"`), numbers
-/// as they are written, and a string is never a number.
-#[derive(Clone)]
-pub struct RawId(Repr);
-
-/// What a quoted UUID takes.
-const INLINE: usize = 38;
-
-#[derive(Clone)]
-enum Repr {
-    Inline { len: u8, bytes: [u8; INLINE] },
-    Shared(Bytes),
-}
-
-impl RawId {
-    /// `None` unless `raw` is exactly one JSON string, number or `null`.
-    pub fn from_raw(raw: &[u8]) -> Option<RawId> {
-        is_id(raw).then(|| RawId::keep(raw))
-    }
-
-    /// The JSON string for `text`.
-    pub fn text(text: &str) -> RawId {
-        RawId::keep(&quoted(text))
-    }
-
-    /// `null`.
-    pub fn null() -> RawId {
-        RawId::keep(b"null")
-    }
-
-    /// Copies rather than slices: an id that is kept in a table must not keep a whole body alive.
-    fn keep(raw: &[u8]) -> RawId {
-        let mut bytes = [0; INLINE];
-        match (bytes.get_mut(..raw.len()), u8::try_from(raw.len())) {
-            (Some(start), Ok(len)) => {
-                start.copy_from_slice(raw);
-                RawId(Repr::Inline { len, bytes })
-            }
-            _ => RawId(Repr::Shared(Bytes::copy_from_slice(raw))),
-        }
-    }
-
-    /// The raw JSON.
-    pub fn as_bytes(&self) -> &[u8] {
-        match &self.0 {
-            Repr::Inline { len, bytes } => &bytes[..usize::from(*len)],
-            Repr::Shared(bytes) => bytes,
-        }
-    }
-
-    /// The decoded text of a string.
-    pub fn as_text(&self) -> Option<Cow<'_, str>> {
-        decode(self.as_bytes())
-    }
-
-    /// The number, if it is one and is written as [`From<u64>`] would write it.
-    pub fn as_u64(&self) -> Option<u64> {
-        let text = std::str::from_utf8(self.as_bytes()).ok()?;
-        text.parse().ok()
-    }
-
-    /// Whether it is `null`.
-    pub fn is_null(&self) -> bool {
-        self.as_bytes() == b"null"
-    }
-
-    /// What equality, order and hash are made of: `true` and decoded text for a string.
-    fn meaning(&self) -> (bool, Cow<'_, [u8]>) {
-        match self.as_text() {
-            Some(Cow::Borrowed(text)) => (true, Cow::Borrowed(text.as_bytes())),
-            Some(Cow::Owned(text)) => (true, Cow::Owned(text.into_bytes())),
-            None => (false, Cow::Borrowed(self.as_bytes())),
-        }
-    }
-}
-
-impl From<u64> for RawId {
-    fn from(number: u64) -> RawId {
-        let mut bytes = [0; INLINE];
-        let mut rest = &mut bytes[..];
-        write!(rest, "{number}").expect("a u64 has at most 20 digits");
-        let unused = rest.len();
-        let len = u8::try_from(INLINE - unused).expect("INLINE fits in a byte");
-        RawId(Repr::Inline { len, bytes })
-    }
-}
-
-impl PartialEq for RawId {
-    fn eq(&self, other: &RawId) -> bool {
-        self.as_bytes() == other.as_bytes() || self.meaning() == other.meaning()
-    }
-}
-
-impl Eq for RawId {}
-
-impl PartialOrd for RawId {
-    fn partial_cmp(&self, other: &RawId) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for RawId {
-    fn cmp(&self, other: &RawId) -> Ordering {
-        self.meaning().cmp(&other.meaning())
-    }
-}
-
-impl Hash for RawId {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.meaning().hash(state);
-    }
-}
-
-impl fmt::Display for RawId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&String::from_utf8_lossy(self.as_bytes()))
-    }
-}
-
-impl fmt::Debug for RawId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "RawId({self})")
-    }
 }
 
 /// Why a request fails, as a number that JSON-RPC or LSP gives a meaning.
@@ -219,10 +88,9 @@ impl Frame {
     pub fn parse(body: Bytes) -> Result<Frame, Malformed> {
         let envelope = scan(&body)?;
         let spans = Spans::of(&envelope);
-        let null_id = envelope.id.as_ref().is_some_and(|id| body[id.start] == b'n');
         let kind = match (&envelope.method, &envelope.id) {
-            (Some(method), Some(_)) if null_id => {
-                return Err(Malformed { at: method.start, what: "request with null id" });
+            (Some(_), Some(id)) if body[id.start] == b'n' => {
+                return Err(Malformed { at: id.start, what: "request with null id" });
             }
             (Some(_), Some(_)) => Kind::Request,
             (Some(_), None) => Kind::Notification,
@@ -257,33 +125,6 @@ impl Frame {
         Some((found?, is_request))
     }
 
-    /// A request.
-    pub fn request(id: RawId, method: &str, params: Option<&[u8]>) -> Frame {
-        Builder::new(Kind::Request).id(&id).method(method).params(params).build()
-    }
-
-    /// A notification.
-    pub fn notification(method: &str, params: Option<&[u8]>) -> Frame {
-        Builder::new(Kind::Notification).method(method).params(params).build()
-    }
-
-    /// An answer.
-    pub fn response(id: RawId, result: &[u8]) -> Frame {
-        Builder::new(Kind::Response).id(&id).result(result).build()
-    }
-
-    /// An answer that says why there is none.
-    pub fn error(id: RawId, code: ErrorCode, message: &str, data: Option<&[u8]>) -> Frame {
-        let mut error = format!("{{\"code\":{},\"message\":", code.code()).into_bytes();
-        error.extend_from_slice(&quoted(message));
-        if let Some(data) = data {
-            error.extend_from_slice(b",\"data\":");
-            error.extend_from_slice(data);
-        }
-        error.push(b'}');
-        Builder::new(Kind::Response).id(&id).error(&error).build()
-    }
-
     /// What the message is.
     pub fn kind(&self) -> Kind {
         self.kind
@@ -295,7 +136,7 @@ impl Frame {
             return Some(decoded);
         }
         let quoted = self.spans.method.get(&self.body)?;
-        Some(std::str::from_utf8(&quoted[1..quoted.len() - 1]).expect("the body is valid UTF-8"))
+        std::str::from_utf8(&quoted[1..quoted.len() - 1]).ok()
     }
 
     /// The id of a request or answer, as it will be sent.
@@ -391,6 +232,37 @@ impl Frame {
     }
 }
 
+/// Messages of our own. Raw values are trusted to be valid JSON.
+#[expect(clippy::needless_pass_by_value, reason = "an id is handed over with the message it is for")]
+impl Frame {
+    /// A request.
+    pub fn request(id: RawId, method: &str, params: Option<&[u8]>) -> Frame {
+        Builder::new(Kind::Request).id(&id).method(method).params(params).build()
+    }
+
+    /// A notification.
+    pub fn notification(method: &str, params: Option<&[u8]>) -> Frame {
+        Builder::new(Kind::Notification).method(method).params(params).build()
+    }
+
+    /// An answer.
+    pub fn response(id: RawId, result: &[u8]) -> Frame {
+        Builder::new(Kind::Response).id(&id).result(result).build()
+    }
+
+    /// An answer that says why there is none.
+    pub fn error(id: RawId, code: ErrorCode, message: &str, data: Option<&[u8]>) -> Frame {
+        let mut error = format!("{{\"code\":{},\"message\":", code.code()).into_bytes();
+        error.extend_from_slice(&quoted(message));
+        if let Some(data) = data {
+            error.extend_from_slice(b",\"data\":");
+            error.extend_from_slice(data);
+        }
+        error.push(b'}');
+        Builder::new(Kind::Response).id(&id).error(&error).build()
+    }
+}
+
 impl fmt::Debug for Frame {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut out = f.debug_struct("Frame");
@@ -400,7 +272,7 @@ impl fmt::Debug for Frame {
         if let Some(id) = self.id() {
             out.field("id", &format_args!("{id}"));
         }
-        out.field("kind", &self.kind).field("len", &self.wire_len()).finish()
+        out.field("kind", &self.kind).field("len", &self.wire_len()).finish_non_exhaustive()
     }
 }
 
@@ -516,3 +388,6 @@ impl Builder {
         Frame { body: self.body.into(), spans: self.spans, kind: self.kind, id: None, decoded }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -143,3 +143,131 @@ impl Members {
 pub(super) fn quoted(text: &str) -> Vec<u8> {
     serde_json::to_vec(text).expect("a string is always valid JSON")
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use expect_test::{Expect, expect};
+    use proptest::prelude::*;
+    use serde_json::value::RawValue;
+
+    use super::*;
+    use crate::rpc::scan::arbitrary;
+
+    fn check(object: &str, edit: impl Fn(&mut Patch) -> &mut Patch, expected: &Expect) {
+        let mut patch = Patch::of(object.as_bytes());
+        expected.assert_eq(&String::from_utf8(edit(&mut patch).finish()).unwrap());
+    }
+
+    #[test]
+    fn set() {
+        let object = "{ \"a\" : 1 ,\n \"b\":[ ] }\n";
+        check(object, |it| it.set("a", b"{}"), &expect![["{ \"a\" : {} ,\n \"b\":[ ] }\n"]]);
+        check(object, |it| it.set("b", b"\"x\""), &expect![["{ \"a\" : 1 ,\n \"b\":\"x\" }\n"]]);
+        check(object, |it| it.set("c\"", b"0"), &expect![["{\"c\\\"\":0, \"a\" : 1 ,\n \"b\":[ ] }\n"]]);
+        check(" { } ", |it| it.set("a", b"1").set("b", b"2"), &expect![[r#" {"b":2,"a":1 } "#]]);
+        check(r#"{"a":1,"\u0061":2}"#, |it| it.set("a", b"3"), &expect![[r#"{"a":3,"\u0061":3}"#]]);
+    }
+
+    #[test]
+    fn remove() {
+        let object = r#"{ "a" : 1 , "b" : 2 , "c" : 3 }"#;
+        check(object, |it| it.remove("a"), &expect![[r#"{ "b" : 2 , "c" : 3 }"#]]);
+        check(object, |it| it.remove("b"), &expect![[r#"{ "a" : 1 , "c" : 3 }"#]]);
+        check(object, |it| it.remove("c"), &expect![[r#"{ "a" : 1 , "b" : 2  }"#]]);
+        check(object, |it| it.remove("c").remove("a").remove("b"), &expect!["{   }"]);
+        check(object, |it| it.remove("d"), &expect![[r#"{ "a" : 1 , "b" : 2 , "c" : 3 }"#]]);
+        check(r#"{"a":1,"a":[2],"b":1,"a":3}"#, |it| it.remove("a"), &expect![[r#"{"b":1}"#]]);
+        check(r#"{"a":1,"a":2}"#, |it| it.remove("a").set("a", b"4"), &expect![[r#"{"a":4}"#]]);
+    }
+
+    #[test]
+    fn paths() {
+        let object = r#"{"a": {"b" :{"c":1 }} , "d":2}"#;
+        check(
+            object,
+            |it| it.set_path(&["a", "b", "c"], b"9"),
+            &expect![[r#"{"a": {"b" :{"c":9 }} , "d":2}"#]],
+        );
+        check(
+            object,
+            |it| it.set_path(&["a", "x", "y"], b"9"),
+            &expect![[r#"{"a": {"x":{"y":9},"b" :{"c":1 }} , "d":2}"#]],
+        );
+        check(
+            object,
+            |it| it.set_path(&["d", "y"], b"9"),
+            &expect![[r#"{"a": {"b" :{"c":1 }} , "d":{"y":9}}"#]],
+        );
+        check("{}", |it| it.set_path(&["a", "b", "c"], b"1"), &expect![[r#"{"a":{"b":{"c":1}}}"#]]);
+        check(object, |it| it.remove_path(&["a", "b", "c"]), &expect![[r#"{"a": {"b" :{ }} , "d":2}"#]]);
+        check(object, |it| it.remove_path(&["d", "b"]), &expect![[r#"{"a": {"b" :{"c":1 }} , "d":2}"#]]);
+        check(
+            object,
+            |it| it.remove_path(&[]).set_path(&[], b"1"),
+            &expect![[r#"{"a": {"b" :{"c":1 }} , "d":2}"#]],
+        );
+    }
+
+    #[test]
+    fn what_is_no_object_stays() {
+        for text in ["", "[1]", "null", "{", r#"{"a":1"#, r#"{"a":1} x"#, r#"{"a":1,}"#] {
+            let mut patch = Patch::of(text.as_bytes());
+            patch.set("a", b"2").remove("a").set_path(&["a", "b"], b"2").remove_path(&["a", "b"]);
+            assert_eq!(patch.finish(), text.as_bytes());
+        }
+    }
+
+    fn parsed(text: &[u8]) -> BTreeMap<String, Box<RawValue>> {
+        serde_json::from_slice(text).unwrap()
+    }
+
+    fn raw(members: &BTreeMap<String, Box<RawValue>>) -> BTreeMap<&str, &str> {
+        members.iter().map(|(key, value)| (key.as_str(), value.get())).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn only_named_members_change(
+            object in arbitrary::message(),
+            key in prop::sample::select(vec!["id", "method", "params", "x", "i\\d", "new", "q\"é"]),
+            value in arbitrary::value(),
+        ) {
+            let before = parsed(object.as_bytes());
+            let mut expected = raw(&before);
+
+            let set = Patch::of(object.as_bytes()).set(key, value.as_bytes()).finish();
+            expected.insert(key, &value);
+            let after = parsed(&set);
+            prop_assert_eq!(raw(&after), expected.clone());
+
+            let removed = Patch::of(&set).remove(key).finish();
+            expected.remove(key);
+            let after = parsed(&removed);
+            prop_assert_eq!(raw(&after), expected);
+        }
+
+        #[test]
+        fn a_path_is_set_and_removed(object in arbitrary::message(), value in arbitrary::value()) {
+            let keys = ["params", "a\"", "b"];
+            let set = Patch::of(object.as_bytes()).set_path(&keys, value.as_bytes()).finish();
+            let after = parsed(&set);
+            prop_assert_eq!(super::super::path(&set, &keys).map(|at| &set[at]), Some(value.as_bytes()));
+            let removed = Patch::of(&set).remove_path(&keys).finish();
+            prop_assert_eq!(super::super::path(&removed, &keys), None);
+            let (before, last) = (parsed(object.as_bytes()), parsed(&removed));
+            for members in [&before, &after, &last] {
+                let others = raw(members).into_iter().filter(|(key, _)| *key != "params");
+                prop_assert!(others.eq(raw(&before).into_iter().filter(|(key, _)| *key != "params")));
+            }
+        }
+
+        #[test]
+        fn nothing_panics(bytes in arbitrary::soup(), key in "[a-z\"]{0,2}") {
+            let mut patch = Patch::of(&bytes);
+            patch.set(&key, b"1").remove("id").set_path(&["method", &key], &bytes).remove_path(&[&key, "id"]);
+            patch.finish();
+        }
+    }
+}

@@ -456,3 +456,9 @@ fn mask(block: &[u8; 64], is: impl Fn(u8) -> bool) -> u64 {
     let (words, _) = hits.as_chunks::<8>();
     words.iter().rev().fold(0, |bits, &word| bits << 8 | u64::from_le_bytes(word).wrapping_mul(GATHER) >> 56)
 }
+
+#[cfg(test)]
+pub(super) mod arbitrary;
+
+#[cfg(test)]
+mod tests;

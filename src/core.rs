@@ -1,0 +1,239 @@
+//! Everything that lspool decides, as one synchronous state machine that is told events and answers with effects.
+//!
+//! It does no I/O, reads no clock, spawns nothing, draws nothing at random, locks nothing, and cannot fail: what
+//! goes wrong at a peer is an event, what a peer must be told is an effect.
+//!
+//! **Mutate once, then carry out**: [`Proxy::handle`] pushes all effects of one event before it returns, in the
+//! order in which they must happen.
+#![warn(clippy::disallowed_methods)]
+
+mod answers;
+mod backend;
+mod cancel;
+mod catalogue;
+mod chat;
+mod conversations;
+mod documents;
+mod editor;
+pub mod event;
+mod failure;
+mod handshake;
+mod lifecycle;
+mod partitions;
+mod progress;
+mod registrations;
+mod requests;
+mod route;
+mod servers;
+mod session;
+mod toolset;
+mod tooling;
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use tracing::{debug, info, warn};
+
+use self::{
+    backend::Backend,
+    catalogue::Catalogue,
+    conversations::Conversations,
+    event::{BackendId, ClientId, Effect, Effects, Event, Launch, Peer},
+    failure::{Cause, Failure},
+    handshake::Phase,
+    progress::Tokens,
+    registrations::Registrations,
+    requests::{Owner, Purpose, Requests, To},
+    session::Session,
+    toolset::ToolSet,
+};
+use crate::{
+    config::{Config, ServerConfig, ServerKind},
+    rpc::{Frame, RawId},
+};
+
+/// How long a process may take to answer `initialize`.
+const STARTUP_TIMEOUT: Duration = Duration::from_secs(35);
+
+/// What makes the ids that this lspool invents its own.
+#[derive(Clone, Copy, Debug)]
+pub struct Identity {
+    /// Process id of this lspool.
+    pub pid: u32,
+    /// When it started, in milliseconds since 1970.
+    pub started: u64,
+}
+
+/// The state machine.
+#[derive(Debug)]
+pub struct Proxy {
+    identity: Identity,
+    phase: Phase,
+    /// The editor has closed its stream: what it is owed is waited for until then.
+    draining: Option<Instant>,
+    server: Option<Server>,
+    requests: Requests,
+    backends: BTreeMap<BackendId, Backend>,
+    last_backend: u32,
+    session: Session,
+    catalogue: Catalogue,
+    conversations: Conversations,
+    tokens: Tokens,
+    registrations: Registrations,
+    n_conversations: u64,
+    /// What the servers last said to the user.
+    said: VecDeque<(BackendId, Bytes)>,
+}
+
+/// The server that is stood in front of, as the configuration and the workspace have it.
+#[derive(Debug)]
+struct Server {
+    name: String,
+    kind: ServerKind,
+    settings: ServerConfig,
+    launch: Arc<Launch>,
+    config: Arc<Config>,
+}
+
+/// The partition that serves what belongs to the process; for a generic server the only backend.
+const PRIMARY: BackendId = BackendId(0);
+
+const EDITOR: Peer = Peer::Client(ClientId::EDITOR);
+
+impl Proxy {
+    /// A proxy to which nothing has happened.
+    pub fn new(identity: Identity) -> Proxy {
+        Proxy {
+            identity,
+            phase: Phase::default(),
+            draining: None,
+            server: None,
+            requests: Requests::default(),
+            backends: BTreeMap::new(),
+            last_backend: 0,
+            session: Session::default(),
+            catalogue: Catalogue::default(),
+            conversations: Conversations::default(),
+            tokens: Tokens::default(),
+            registrations: Registrations::default(),
+            n_conversations: 0,
+            said: VecDeque::new(),
+        }
+    }
+
+    /// Takes in one event.
+    pub fn handle(&mut self, now: Instant, event: Event, out: &mut Effects) {
+        if self.phase.is_exiting() {
+            return;
+        }
+        match event {
+            Event::Received(Peer::Client(_), frame) => self.on_editor_frame(now, frame, out),
+            Event::Received(Peer::Backend(process), frame) => self.on_backend_frame(now, process, frame, out),
+            Event::Malformed { peer: Peer::Client(_), id, reason } => self.on_malformed_editor(id, &reason, out),
+            Event::Malformed { peer: Peer::Backend(process), id, reason } => {
+                self.on_malformed_backend(process, id, &reason, out);
+            }
+            Event::Closed { peer: Peer::Client(_), error } => self.on_editor_closed(now, error, out),
+            Event::Closed { peer: Peer::Backend(process), error } => self.on_backend_closed(process, error, out),
+            Event::Unwritable(_) => self.exit(if self.phase.is_shut_down() { 0 } else { 1 }, out),
+            Event::Prepared(Ok(prepared)) => self.on_prepared(now, *prepared, out),
+            Event::Prepared(Err(message)) => self.on_unprepared(&message, out),
+            Event::Spawned { process, pid } => self.on_spawned(now, process, pid, out),
+            Event::SpawnFailed(process, failure) => self.on_spawn_failed(now, process, &failure, out),
+            Event::Exited { process, exit, stderr } => self.on_exited(now, process, exit, &stderr, out),
+            Event::Stalled(Peer::Client(_)) => {
+                warn!("the editor does not read: too much waits for it");
+                self.exit(1, out);
+            }
+            Event::Stalled(Peer::Backend(process)) => {
+                self.on_backend_closed(process, Some("it takes no bytes".to_owned()), out);
+            }
+            Event::EditorGone => {
+                info!("the editor's process is gone");
+                self.exit(1, out);
+            }
+            Event::Quit(signal) => self.exit(128 + signal, out),
+        }
+        self.settle(out);
+    }
+
+    /// Does what has become due.
+    pub fn handle_timeout(&mut self, now: Instant, out: &mut Effects) {
+        if self.phase.is_exiting() {
+            return;
+        }
+        self.on_editor_deadlines(now, out);
+        self.on_backend_deadlines(now, out);
+        self.settle(out);
+    }
+
+    /// When [`Proxy::handle_timeout`] is to be called, and why.
+    pub fn poll_timeout(&self) -> Option<(Instant, &'static str)> {
+        if self.phase.is_exiting() {
+            return None;
+        }
+        let idle = self.server.as_ref().map_or(Duration::MAX, |it| it.settings.idle_timeout);
+        let backends = self.backends.values().filter_map(|it| it.deadline(idle));
+        let draining = self.draining.map(|at| (at, "the editor has closed its stream"));
+        backends.chain(draining).chain(self.phase.deadline()).min_by_key(|(at, _)| *at)
+    }
+
+    /// An editor that has closed its stream is left once it is owed nothing.
+    fn settle(&mut self, out: &mut Effects) {
+        if self.draining.is_some() && !self.requests.owes_clients() {
+            self.exit(0, out);
+        }
+    }
+
+    fn exit(&mut self, code: i32, out: &mut Effects) {
+        if !self.phase.is_exiting() {
+            debug!(code, unanswered = self.requests.len(), open_tokens = self.tokens.n_open(), "exit");
+            self.phase = Phase::Exiting;
+            out.push(Effect::Exit(code));
+        }
+    }
+
+    fn is_copilot(&self) -> bool {
+        self.server.as_ref().is_some_and(|it| it.kind == ServerKind::Copilot)
+    }
+
+    fn backend(&self, id: BackendId) -> Option<&Backend> {
+        self.backends.get(&id)
+    }
+
+    /// Sends a message that nobody answers to the editor.
+    fn tell_editor(&self, frame: Frame, out: &mut Effects) {
+        out.push(Effect::Send(EDITOR, frame));
+    }
+
+    /// Asks the editor something that lspool itself wants.
+    fn ask_editor(&mut self, method: &str, params: &[u8], out: &mut Effects) {
+        let frame = Frame::request(RawId::from(0), method, Some(params));
+        let to = To::Client(ClientId::EDITOR);
+        let (_, frame) = self.requests.sent(to, Owner::Proxy, Purpose::Plain, &frame);
+        out.push(Effect::Send(EDITOR, frame));
+    }
+
+    /// Answers a request that failed here.
+    fn fail(&self, owner: &Owner, failure: &Failure, out: &mut Effects) {
+        match owner {
+            Owner::Client(client, id) => {
+                out.push(Effect::Send(Peer::Client(*client), failure.answer(id.clone())));
+            }
+            Owner::Backend(process, id) => {
+                if self.is_current(*process) {
+                    out.push(Effect::Send(Peer::Backend(*process), failure.answer(id.clone())));
+                }
+            }
+            Owner::Proxy => {}
+        }
+    }
+
+    fn is_current(&self, process: event::ProcessId) -> bool {
+        self.backend(process.backend).is_some_and(|it| it.alive && it.generation == process.generation)
+    }
+}

@@ -1,0 +1,161 @@
+//! Answers in both directions: back to whoever asked, under the id it knows.
+
+use tracing::{debug, warn};
+
+use super::{PRIMARY, Proxy};
+use crate::{
+    core::{
+        event::{BackendId, Effect, Effects, Peer, ProcessId},
+        requests::{Owner, Pending, Purpose, SentId},
+        session::{CHECK_STATUS, section_without_foreign_mcp},
+        toolset::ToolSet,
+    },
+    rpc::{Frame, elements, member},
+};
+
+impl Proxy {
+    pub(super) fn on_backend_answer(&mut self, process: ProcessId, frame: &Frame, out: &mut Effects) {
+        let found = frame.id().and_then(|id| self.requests.answered(&id, Peer::Backend(process)));
+        let Some((sent, pending)) = found else {
+            return debug!(?frame, "dropped: an answer that nobody waits for");
+        };
+        if let Owner::Client(client, wire) = &pending.owner {
+            out.push(Effect::Send(Peer::Client(*client), frame.with_id(wire.clone())));
+        }
+        match pending.purpose {
+            Purpose::Plain | Purpose::ToolCall { .. } | Purpose::Configuration { .. } => {}
+            Purpose::Initialize => self.on_initialized(process, frame, out),
+            Purpose::Settled => self.on_settled(process, out),
+            Purpose::Turn { conversation, create, .. } => {
+                self.on_turn_answered(process, sent, &conversation, create, frame, out);
+            }
+            Purpose::Tools(change) => self.on_tools_answered(&change, frame.result().is_some(), out),
+            Purpose::Project => self.on_projected(process, frame, out),
+            Purpose::SignIn => {
+                if frame.result().is_some() {
+                    self.check_status_elsewhere(out);
+                }
+            }
+            Purpose::Shutdown => self.on_shutdown_progress(out),
+        }
+    }
+
+    /// A request failed although its process lives on.
+    pub(super) fn on_lost_answer(&mut self, process: ProcessId, sent: SentId, pending: Pending, out: &mut Effects) {
+        match pending.purpose {
+            Purpose::Tools(_) => self.tool_change_undecided(false, out),
+            Purpose::Turn { conversation, .. } => self.end_turn(&conversation, sent, out),
+            // Without these a process cannot be used.
+            Purpose::Initialize | Purpose::Project | Purpose::Settled => out.push(Effect::Terminate(process)),
+            Purpose::Shutdown => self.on_shutdown_progress(out),
+            Purpose::Plain | Purpose::SignIn | Purpose::ToolCall { .. } | Purpose::Configuration { .. } => {}
+        }
+    }
+
+    /// A request was cancelled before any process had seen it.
+    pub(super) fn on_never_sent(&mut self, pending: &Pending, sent: SentId, out: &mut Effects) {
+        match &pending.purpose {
+            Purpose::Tools(_) => self.tool_change_undecided(false, out),
+            Purpose::Turn { conversation, create, .. } => {
+                self.end_turn(conversation, sent, out);
+                if *create {
+                    self.conversations.unbind(conversation);
+                }
+            }
+            Purpose::Initialize | Purpose::Project | Purpose::Settled | Purpose::Shutdown => {}
+            Purpose::Plain | Purpose::SignIn | Purpose::ToolCall { .. } | Purpose::Configuration { .. } => {}
+        }
+    }
+
+    /// A process that looks at its sign-in again finds what another one has stored, or taken away.
+    pub(super) fn check_status_elsewhere(&mut self, out: &mut Effects) {
+        let others: Vec<BackendId> =
+            self.backends.values().filter(|it| it.id != PRIMARY && it.has_session()).map(|it| it.id).collect();
+        for id in others {
+            self.check_status(id, out);
+        }
+    }
+
+    pub(super) fn check_status(&mut self, id: BackendId, out: &mut Effects) {
+        self.ask_backend(id, Purpose::Plain, CHECK_STATUS.0, CHECK_STATUS.1, out);
+    }
+
+    pub(super) fn on_editor_answer(&mut self, frame: &Frame, out: &mut Effects) {
+        let found = frame.id().and_then(|id| self.requests.answered(&id, super::EDITOR));
+        let Some((_, pending)) = found else {
+            return debug!(?frame, "dropped: an answer of the editor that nobody waits for");
+        };
+        let Owner::Backend(process, wire) = pending.owner else { return };
+        if !self.is_current(process) {
+            return warn!(?frame, "dropped: the process that asked is gone");
+        }
+        let answer = match &pending.purpose {
+            Purpose::Configuration { sections } => {
+                let set = self.backend(process.backend).map_or_else(ToolSet::all, |it| it.set.clone());
+                configuration(frame, sections, &set).unwrap_or_else(|| frame.clone())
+            }
+            _ => frame.clone(),
+        };
+        out.push(Effect::Send(Peer::Backend(process), answer.with_id(wire)));
+    }
+}
+
+/// The answer to `workspace/configuration`: one value per section, without the MCP servers that the set has no use
+/// for. `None`: it is right as it is.
+fn configuration(frame: &Frame, sections: &[Option<String>], set: &ToolSet) -> Option<Frame> {
+    let answer = frame.result().unwrap_or(b"[]");
+    let given: Vec<&[u8]> = elements(answer).map(|range| &answer[range]).collect();
+    let mut changed = given.len() != sections.len();
+    let mut values = Vec::with_capacity(sections.len());
+    for (n, section) in sections.iter().enumerate() {
+        let value = given.get(n).copied().unwrap_or(b"null");
+        let kept = match section.as_deref() {
+            Some("github.copilot") => section_without_foreign_mcp(value, set),
+            Some("github") => match member(value, "copilot") {
+                Some(range) => {
+                    let mut kept = value.to_vec();
+                    kept.splice(range.clone(), section_without_foreign_mcp(&value[range], set));
+                    kept
+                }
+                None => value.to_vec(),
+            },
+            Some(_) | None => value.to_vec(),
+        };
+        changed |= kept != value;
+        values.push(kept);
+    }
+    let result = [b"[".as_slice(), &values.join(b",".as_slice()), b"]"].concat();
+    let id = frame.id()?;
+    changed.then(|| match frame.result() {
+        Some(_) => frame.with_result(&result),
+        None => Frame::response(id, &result),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rpc::RawId;
+
+    fn repaired(result: &str, sections: &[&str]) -> Option<String> {
+        let sections: Vec<_> = sections.iter().map(|it| Some((*it).to_owned())).collect();
+        let frame = Frame::response(RawId::from(1), result.as_bytes());
+        let set = ToolSet::new::<&str>(Some(&[]), &[]);
+        let fixed = configuration(&frame, &sections, &set)?;
+        Some(String::from_utf8_lossy(fixed.result()?).into_owned())
+    }
+
+    #[test]
+    fn there_is_one_value_per_section_whatever_the_editor_says() {
+        assert_eq!(repaired("[1,2]", &["a", "b"]), None);
+        assert_eq!(repaired("[1]", &["a", "b"]).as_deref(), Some("[1,null]"));
+        assert_eq!(repaired("null", &["a", "b"]).as_deref(), Some("[null,null]"));
+        assert_eq!(repaired("{}", &["a"]).as_deref(), Some("[null]"));
+    }
+
+    #[test]
+    fn a_restricted_partition_is_told_of_no_foreign_mcp_server() {
+        let answer = repaired(r#"[{"mcp":"{\"x\":{}}","a":1},null]"#, &["github.copilot", "http"]);
+        assert_eq!(answer.as_deref(), Some(r#"[{"a":1},null]"#));
+    }
+}

@@ -1,0 +1,125 @@
+//! Cancellation, by request id and by progress token, in both directions.
+
+use super::{Cause, Failure, Proxy};
+use crate::{
+    core::{
+        editor::field,
+        event::{ClientId, Effect, Effects, Peer, ProcessId},
+        requests::{Owner, Pending, Purpose, SentId, To},
+    },
+    rpc::{Frame, Patch, RawId},
+};
+
+impl Proxy {
+    /// `$/cancelRequest` of the editor. An id that is not in flight has been answered already.
+    pub(super) fn on_editor_cancel(&mut self, frame: &Frame, out: &mut Effects) {
+        let wire = field(frame, "id");
+        if let Some(sent) = wire.and_then(|it| self.requests.of_client(ClientId::EDITOR, &it)) {
+            self.cancel(sent, Some(frame), out);
+        }
+    }
+
+    fn cancel(&mut self, sent: SentId, frame: Option<&Frame>, out: &mut Effects) {
+        let Some(pending) = self.requests.get(sent).cloned() else { return };
+        match pending.to {
+            To::Gate(backend) => {
+                if let Some(backend) = self.backends.get_mut(&backend) {
+                    backend.gate().retain(|it| it.id() != Some(RawId::from(sent)));
+                }
+                if let Purpose::Turn { conversation, .. } = &pending.purpose {
+                    self.conversations.take_waiting(conversation, &RawId::from(sent));
+                }
+                self.requests.take(sent);
+                self.fail(&pending.owner, &Failure::new(Cause::Cancelled, "cancelled before it was sent on"), out);
+                self.on_never_sent(&pending, sent, out);
+            }
+            To::Process(process) => {
+                if let Some(frame) = frame {
+                    let params = Patch::of(frame.params().unwrap_or(b"{}"))
+                        .set("id", RawId::from(sent).as_bytes())
+                        .finish();
+                    out.push(Effect::Send(Peer::Backend(process), frame.with_params(&params)));
+                }
+                self.settle_tool_calls(&pending, process, out);
+            }
+            To::Client(_) => {}
+        }
+    }
+
+    /// A turn that is cancelled while it waits for a tool would wait on: the server does not take its question
+    /// back, so lspool answers it and takes it back at the editor.
+    fn settle_tool_calls(&mut self, turn: &Pending, process: ProcessId, out: &mut Effects) {
+        let Purpose::Turn { conversation, .. } = &turn.purpose else { return };
+        let family = self.conversations.family(conversation);
+        if let Some(it) = self.conversations.get_mut(conversation) {
+            it.cancelled = true;
+        }
+        let open = |it: &Pending| match (&it.owner, &it.purpose) {
+            (Owner::Backend(by, _), Purpose::ToolCall { conversation: Some(of), .. }) => {
+                *by == process && family.contains(of)
+            }
+            _ => false,
+        };
+        for sent in self.requests.filter(open) {
+            let Some(Pending { owner: Owner::Backend(_, wire), purpose, .. }) = self.requests.take(sent) else {
+                continue;
+            };
+            let confirmation = matches!(purpose, Purpose::ToolCall { confirmation: true, .. });
+            let answer = Self::cancelled_call(wire, confirmation);
+            out.push(Effect::Send(Peer::Backend(process), answer));
+            self.cancel_at_editor(sent, out);
+        }
+    }
+
+    /// The answer to a tool call or confirmation of a cancelled turn.
+    pub(super) fn cancelled_call(wire: RawId, confirmation: bool) -> Frame {
+        let result: &[u8] = match confirmation {
+            true => br#"[{"result":"dismiss"},null]"#,
+            false => br#"[{"content":[{"value":"cancelled by the user"}],"status":"cancelled"},null]"#,
+        };
+        Frame::response(wire, result)
+    }
+
+    /// `window/workDoneProgress/cancel` and `$/progress` of the editor: to whoever the token belongs to.
+    pub(super) fn on_editor_progress(&mut self, frame: &Frame, out: &mut Effects) {
+        let Some(token) = field(frame, "token") else {
+            return self.notify_backend(super::PRIMARY, frame, out);
+        };
+        if let Some((backend, theirs)) = self.tokens.owner(&token) {
+            let frame = if theirs == token {
+                frame.clone()
+            } else {
+                let params = frame.params().unwrap_or(b"{}");
+                frame.with_params(&Patch::of(params).set("token", theirs.as_bytes()).finish())
+            };
+            return self.notify_backend(backend, &frame, out);
+        }
+        let cancels = frame.method() == Some("window/workDoneProgress/cancel");
+        let turn = |it: &Pending| match &it.purpose {
+            Purpose::Turn { token: of, .. } => of.as_ref() == Some(&token),
+            _ => false,
+        };
+        // Of two turns with one token the server itself takes the later one.
+        match self.requests.filter(turn).last().copied() {
+            Some(sent) if cancels => self.cancel_turn_by_token(sent, frame, out),
+            Some(_) | None => self.notify_backend(super::PRIMARY, frame, out),
+        }
+    }
+
+    fn cancel_turn_by_token(&mut self, sent: SentId, frame: &Frame, out: &mut Effects) {
+        if let Some(To::Process(process)) = self.requests.get(sent).map(|it| it.to) {
+            out.push(Effect::Send(Peer::Backend(process), frame.clone()));
+        }
+        self.cancel(sent, None, out);
+    }
+
+    /// `$/cancelRequest` of a server, for a request that the editor knows under another id.
+    pub(super) fn on_backend_cancel(&mut self, process: ProcessId, frame: &Frame, out: &mut Effects) {
+        let Some(sent) = field(frame, "id").and_then(|it| self.requests.of_process(process, &it)) else {
+            return;
+        };
+        let params = frame.params().unwrap_or(b"{}");
+        let params = Patch::of(params).set("id", RawId::from(sent).as_bytes()).finish();
+        self.tell_editor(frame.with_params(&params), out);
+    }
+}

@@ -1,0 +1,382 @@
+//! Conversations with a Copilot server: which partition a create goes to, one turn at a time, and no tool call
+//! from outside a partition's set.
+
+use std::time::Instant;
+
+use serde::Deserialize;
+use tracing::{info, warn};
+
+use super::{Cause, Failure, PRIMARY, Proxy, ToolSet};
+use crate::{
+    config::{AgentConfig, Config, RouteConfig},
+    core::{
+        editor::field,
+        event::{BackendId, ClientId, Effect, Effects, Peer, ProcessId},
+        requests::{Owner, Purpose, SentId, To},
+    },
+    rpc::{Frame, Patch, RawId, elements, member, path},
+};
+
+/// What the server asks the client for when the model has called one of its own edit tools.
+const CARRIERS: [&str; 2] = ["insert_edit_into_file", "create_file"];
+
+impl Proxy {
+    /// `conversation/create`: the partition is chosen and the conversation bound before it is sent on, so that no
+    /// tool call can come for an unbound one.
+    pub(super) fn on_create(&mut self, now: Instant, owner: Owner, frame: &Frame, out: &mut Effects) {
+        let params = frame.params().unwrap_or(b"{}");
+        // What is no id, or comes too early, is for the server to refuse.
+        let odd_id = member(params, "conversationId").is_some_and(|it| RawId::from_raw(&params[it]).is_none());
+        if odd_id || !self.session.initialized {
+            drop(self.send_to_backend(PRIMARY, owner, Purpose::Plain, frame, out));
+            return;
+        }
+        let set = match self.tool_set(params) {
+            Ok(set) => set,
+            Err(message) => return self.fail(&owner, &Failure::new(Cause::InvalidParams, message), out),
+        };
+        let backend = match self.partition(&set, now, out) {
+            Ok(backend) => backend,
+            Err(failure) => return self.fail(&owner, &failure, out),
+        };
+        let id = field(frame, "conversationId").unwrap_or_else(|| self.invent_id());
+        let mut patch = Patch::of(params);
+        if member(params, "lspool").is_some() {
+            patch.remove("lspool");
+        }
+        if field(frame, "conversationId").is_none() {
+            patch.set("conversationId", id.as_bytes());
+        }
+        let changed = patch.finish();
+        let frame = if changed == params { frame.clone() } else { frame.with_params(&changed) };
+        let token = field(&frame, "workDoneToken");
+        let purpose = Purpose::Turn { conversation: id.clone(), token, create: true };
+        let Some((sent, frame)) = self.accept(backend, owner, purpose, &frame, out) else { return };
+        info!(conversation = %id, partition = %set, "bound");
+        let replaced = self.conversations.bind(id.clone(), backend, None);
+        if let Some(conversation) = self.conversations.get_mut(&id) {
+            conversation.active = Some(sent);
+        }
+        if let Some(replaced) = replaced {
+            self.on_replaced(&id, backend, replaced.backend, replaced.waiting.into(), out);
+        }
+        self.release(backend, frame, out);
+        self.note_idle(now);
+    }
+
+    /// A create took the id of a living conversation. In another partition the old one is destroyed.
+    fn on_replaced(&mut self, id: &RawId, new: BackendId, old: BackendId, waiting: Vec<Frame>, out: &mut Effects) {
+        for frame in waiting {
+            self.release(old, frame, out);
+        }
+        if new != old && id.as_text().is_some() {
+            let params = Patch::of(b"{}").set("conversationId", id.as_bytes()).finish();
+            let frame = Frame::request(RawId::from(0), "conversation/destroy", Some(&params));
+            self.send_to_backend(old, Owner::Proxy, Purpose::Plain, &frame, out);
+        }
+    }
+
+    fn invent_id(&mut self) -> RawId {
+        self.n_conversations += 1;
+        let it = &self.identity;
+        RawId::text(&format!("lspool-{}-{}-{}", it.pid, it.started, self.n_conversations))
+    }
+
+    /// The tool set of a create: what it asks for, else what a route says, else every tool.
+    fn tool_set(&self, params: &[u8]) -> Result<ToolSet, String> {
+        let Some(server) = &self.server else { return Ok(ToolSet::all()) };
+        let asked = member(params, "lspool").map(|it| &params[it]).filter(|it| *it != b"null");
+        if let Some(asked) = asked {
+            let asked: Asked = serde_json::from_slice(asked).map_err(|it| format!("lspool: {it}"))?;
+            match (asked.tools, asked.agent) {
+                (Some(_), Some(_)) => return Err("lspool: give either tools or agent".to_owned()),
+                (Some(tools), None) => return Ok(ToolSet::new(Some(&tools), &[])),
+                (None, Some(agent)) => return agent_set(&server.config, &agent),
+                (None, None) => {}
+            }
+        }
+        let route = server.config.routes.iter().find(|it| matches(it, params));
+        route.map_or_else(|| Ok(ToolSet::all()), |it| agent_set(&server.config, &it.agent))
+    }
+
+    pub(super) fn on_turn(&mut self, now: Instant, owner: Owner, frame: &Frame, out: &mut Effects) {
+        let known = field(frame, "conversationId").filter(|it| self.conversations.get(it).is_some());
+        let Some(id) = known else {
+            drop(self.send_to_backend(PRIMARY, owner, Purpose::Plain, frame, out));
+            return;
+        };
+        let backend = self.conversations.get(&id).map_or(PRIMARY, |it| it.backend);
+        let purpose =
+            Purpose::Turn { conversation: id.clone(), token: field(frame, "workDoneToken"), create: false };
+        let Some((sent, frame)) = self.accept(backend, owner, purpose, frame, out) else { return };
+        let Some(conversation) = self.conversations.get_mut(&id) else { return };
+        conversation.counted = true;
+        if conversation.active.is_some() {
+            return conversation.waiting.push_back(frame);
+        }
+        conversation.active = Some(sent);
+        self.release(backend, frame, out);
+        self.note_idle(now);
+    }
+
+    /// The answer to a create or turn: nothing of that turn follows it.
+    pub(super) fn on_turn_answered(
+        &mut self,
+        process: ProcessId,
+        sent: SentId,
+        id: &RawId,
+        create: bool,
+        answer: &Frame,
+        out: &mut Effects,
+    ) {
+        match answer.result() {
+            Some(result) => {
+                if let Some(turn) = member(result, "turnId").and_then(|it| RawId::from_raw(&result[it])) {
+                    self.conversations.learn_turn(turn, process.backend);
+                }
+                self.end_turn(id, sent, out);
+            }
+            None => {
+                self.end_turn(id, sent, out);
+                let idle = self.conversations.get(id).is_some_and(|it| it.active.is_none());
+                if create && idle {
+                    self.conversations.unbind(id);
+                }
+            }
+        }
+    }
+
+    /// Lets the next turn of the conversation go.
+    pub(super) fn end_turn(&mut self, id: &RawId, sent: SentId, out: &mut Effects) {
+        let Some(conversation) = self.conversations.get_mut(id).filter(|it| it.active == Some(sent)) else {
+            return;
+        };
+        conversation.cancelled = false;
+        conversation.called.clear();
+        let next = conversation.waiting.pop_front();
+        conversation.active = next.as_ref().and_then(Frame::id).and_then(|it| number(&it));
+        let backend = conversation.backend;
+        if let Some(next) = next {
+            self.release(backend, next, out);
+        }
+    }
+
+    /// `conversation/destroy` unbinds. The server takes strings only: a number lives on, but counts no more.
+    pub(super) fn on_destroy(&mut self, now: Instant, owner: Owner, frame: &Frame, out: &mut Effects) {
+        let id = field(frame, "conversationId");
+        let text = id.as_ref().and_then(RawId::as_text).map(std::borrow::Cow::into_owned);
+        let found = id.as_ref().filter(|_| text.is_some()).and_then(|it| self.conversations.get(it));
+        let backend = found.map(|it| it.backend);
+        self.send_to_backend(self.served(backend.unwrap_or(PRIMARY)), owner, Purpose::Plain, frame, out);
+        match (backend, &id) {
+            (Some(backend), Some(id)) => {
+                let gone = self.conversations.unbind(id);
+                for frame in gone.into_iter().flat_map(|it| it.waiting) {
+                    self.release(backend, frame, out);
+                }
+            }
+            (_, _) => {
+                let number = text.and_then(|it| RawId::from_raw(it.as_bytes()));
+                if let Some(it) = number.and_then(|it| self.conversations.get_mut(&it)) {
+                    it.counted = false;
+                }
+            }
+        }
+        self.note_idle(now);
+    }
+
+    /// Progress of a Copilot server: where turns and the conversations of sub-agents are first seen.
+    pub(super) fn on_chat_progress(&mut self, process: ProcessId, params: &[u8]) {
+        let Some(value) = member(params, "value").map(|range| &params[range]) else { return };
+        let id = |key| member(value, key).and_then(|it| RawId::from_raw(&value[it]));
+        match member(value, "kind").map(|range| &value[range]) {
+            Some(b"\"begin\"") => {
+                let (Some(conversation), Some(turn)) = (id("conversationId"), id("turnId")) else { return };
+                self.conversations.learn_turn(turn, process.backend);
+                let parent = id("parentTurnId");
+                if parent.is_some() && self.conversations.get(&conversation).is_none() {
+                    let caller = self.caller(process.backend, params);
+                    self.conversations.bind(conversation, process.backend, caller);
+                }
+            }
+            Some(b"\"report\"") => {
+                let restricted = self.backend(process.backend).is_some_and(|it| !it.set.is_all());
+                if let (true, Some(conversation)) = (restricted, id("conversationId")) {
+                    self.note_calls(&conversation, value);
+                }
+            }
+            Some(_) | None => {}
+        }
+    }
+
+    /// The conversation whose turn runs under the token of this progress.
+    fn caller(&self, backend: BackendId, params: &[u8]) -> Option<RawId> {
+        let token = member(params, "token").and_then(|it| RawId::from_raw(&params[it]))?;
+        let running = self.requests.filter(|it| match (&it.purpose, it.to) {
+            (Purpose::Turn { token: of, .. }, To::Process(process)) => {
+                process.backend == backend && of.as_ref() == Some(&token)
+            }
+            _ => false,
+        });
+        match &self.requests.get(*running.first()?)?.purpose {
+            Purpose::Turn { conversation, .. } => Some(conversation.clone()),
+            _ => None,
+        }
+    }
+
+    /// Remembers which tool the model called under which call id.
+    fn note_calls(&mut self, conversation: &RawId, value: &[u8]) {
+        let Some(rounds) = member(value, "editAgentRounds").map(|range| &value[range]) else { return };
+        let Some(conversation) = self.conversations.get_mut(conversation) else { return };
+        for round in elements(rounds).map(|range| &rounds[range]) {
+            let Some(calls) = member(round, "toolCalls").map(|range| &round[range]) else { continue };
+            for call in elements(calls).map(|range| &calls[range]) {
+                if let (Some(id), Some(name)) = (text(call, &["id"]), text(call, &["name"])) {
+                    conversation.called.insert(id, name);
+                }
+            }
+        }
+    }
+
+    /// `conversation/invokeClientTool` and its confirmation: passed to the editor if the tool is in the
+    /// partition's set, else answered here as a tool that failed.
+    pub(super) fn on_tool_call(&mut self, process: ProcessId, frame: &Frame, confirmation: bool, out: &mut Effects) {
+        let (Some(wire), Some(backend)) = (frame.id(), self.backends.get(&process.backend)) else { return };
+        let conversation = field(frame, "conversationId");
+        let cancelled = conversation.as_ref().is_some_and(|it| self.is_cancelled(it));
+        if cancelled {
+            return out.push(Effect::Send(Peer::Backend(process), Self::cancelled_call(wire, confirmation)));
+        }
+        let params = frame.params().unwrap_or(b"{}");
+        let called = conversation.as_ref().and_then(|it| {
+            self.conversations.get(it)?.called.get(&text(params, &["toolCallId"])?)
+        });
+        if let Err(name) = judge(&backend.set, params, called.map(String::as_str)) {
+            return self.refuse(process, wire, &name, out);
+        }
+        let purpose = Purpose::ToolCall { conversation, confirmation };
+        let to = To::Client(ClientId::EDITOR);
+        let (_, frame) = self.requests.sent(to, Owner::Backend(process, wire), purpose, frame);
+        out.push(Effect::Send(super::EDITOR, frame));
+    }
+
+    fn is_cancelled(&self, id: &RawId) -> bool {
+        let mut next = self.conversations.get(id);
+        while let Some(it) = next {
+            if it.cancelled {
+                return true;
+            }
+            next = it.parent.as_ref().and_then(|parent| self.conversations.get(parent));
+        }
+        false
+    }
+
+    fn refuse(&mut self, process: ProcessId, wire: RawId, tool: &str, out: &mut Effects) {
+        let Some(backend) = self.backends.get_mut(&process.backend) else { return };
+        backend.refused += 1;
+        warn!(backend = backend.name, tool, refused = backend.refused, "refused a tool call outside the set");
+        let text = format!("the tool {tool} is not available to this agent: its tools are {}", backend.set);
+        let result = serde_json::json!([{"content": [{"value": text}], "status": "error"}, null]);
+        let answer = Frame::response(wire, result.to_string().as_bytes());
+        out.push(Effect::Send(Peer::Backend(process), answer));
+    }
+}
+
+/// Whether a call is inside the set; else the name it is refused under. `called`: what the model called, as the
+/// progress of the turn has said.
+fn judge(set: &ToolSet, params: &[u8], called: Option<&str>) -> Result<(), String> {
+    if let (Some(server), Some(tool)) = (text(params, &["input", "mcpServerName"]), text(params, &["input", "mcpToolName"])) {
+        return if set.contains_mcp(&server, &tool) { Ok(()) } else { Err(format!("{server}/{tool}")) };
+    }
+    let asked = text(params, &["name"]).unwrap_or_default();
+    let asked = asked.strip_prefix("copilot.").unwrap_or(&asked);
+    let name = called.filter(|_| CARRIERS.contains(&asked)).unwrap_or(asked);
+    if set.contains(name) { Ok(()) } else { Err(name.to_owned()) }
+}
+
+/// `lspool` of a create. An unknown key is refused: it may have been meant to narrow the set.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Asked {
+    tools: Option<Vec<String>>,
+    agent: Option<String>,
+}
+
+fn agent_set(config: &Config, name: &str) -> Result<ToolSet, String> {
+    match config.agents.get(name) {
+        Some(AgentConfig { tools, disallowed_tools, .. }) => {
+            Ok(ToolSet::new(tools.as_deref(), disallowed_tools))
+        }
+        None => {
+            let known: Vec<&str> = config.agents.keys().map(String::as_str).collect();
+            Err(format!("lspool: there is no agent {name:?}; there are {}", known.join(", ")))
+        }
+    }
+}
+
+fn matches(route: &RouteConfig, params: &[u8]) -> bool {
+    let asked = path(params, &["turns"]).map(|range| &params[range]);
+    let question = asked.and_then(|it| elements(it).last().map(|range| &it[range]));
+    let slug = || text(params, &["agentSlug"]).or_else(|| text(question?, &["agentSlug"]));
+    let model = || text(params, &["modelInfo", "id"]).or_else(|| text(params, &["model"]));
+    let holds = |wanted: &Option<String>, actual: &dyn Fn() -> Option<String>| {
+        wanted.as_ref().is_none_or(|it| actual().as_ref() == Some(it))
+    };
+    holds(&route.chat_mode, &|| text(params, &["chatMode"]))
+        && holds(&route.custom_chat_mode, &|| text(params, &["customChatModeId"]))
+        && holds(&route.source, &|| text(params, &["source"]))
+        && holds(&route.agent_slug, &slug)
+        && holds(&route.model, &model)
+}
+
+/// The string at a path.
+fn text(value: &[u8], keys: &[&str]) -> Option<String> {
+    serde_json::from_slice(&value[path(value, keys)?]).ok()
+}
+
+/// The number that lspool gave a request.
+pub(super) fn number(id: &RawId) -> Option<SentId> {
+    std::str::from_utf8(id.as_bytes()).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judged(set: &[&str], params: &str, called: Option<&str>) -> Result<(), String> {
+        judge(&ToolSet::new(Some(set), &[]), params.as_bytes(), called)
+    }
+
+    #[test]
+    fn a_call_is_judged_by_what_the_model_called_only_where_the_server_asks_for_a_carrier() {
+        let edit = r#"{"name":"insert_edit_into_file","toolCallId":"1"}"#;
+        assert_eq!(judged(&["apply_patch"], edit, Some("apply_patch")), Ok(()));
+        assert_eq!(judged(&["my_edit"], edit, Some("my_edit")), Ok(()));
+        assert_eq!(judged(&["read_file"], edit, Some("apply_patch")), Err("apply_patch".to_owned()));
+        // A server that says one thing and asks for another.
+        let run = r#"{"name":"run_in_terminal","toolCallId":"1"}"#;
+        assert_eq!(judged(&["read_file"], run, Some("read_file")), Err("run_in_terminal".to_owned()));
+    }
+
+    #[test]
+    fn confirmations_name_tools_in_ways_of_their_own() {
+        assert_eq!(judged(&["create_file"], r#"{"name":"copilot.create_file"}"#, None), Ok(()));
+        let mcp = r#"{"name":"echo","input":{"mcpServerName":"mini","mcpToolName":"echo"}}"#;
+        assert_eq!(judged(&["mini/echo"], mcp, None), Ok(()));
+        assert_eq!(judged(&["echo"], mcp, None), Err("mini/echo".to_owned()));
+    }
+
+    #[test]
+    fn a_route_holds_if_all_it_names_hold() {
+        let params = br#"{"chatMode":"Agent","model":"m","turns":[{"request":"q","agentSlug":"s"}]}"#;
+        let route = |chat_mode: Option<&str>, slug: Option<&str>, model: Option<&str>| RouteConfig {
+            chat_mode: chat_mode.map(str::to_owned),
+            agent_slug: slug.map(str::to_owned),
+            model: model.map(str::to_owned),
+            ..RouteConfig::default()
+        };
+        assert!(matches(&route(Some("Agent"), Some("s"), Some("m")), params));
+        assert!(!matches(&route(Some("Agent"), Some("t"), None), params));
+        assert!(matches(&route(None, None, None), params));
+    }
+}

@@ -1,0 +1,240 @@
+//! Messages of the editor while the session is open: each to where the routing table sends it.
+
+use std::time::Instant;
+
+use tracing::{debug, warn};
+
+use super::{Cause, Failure, PRIMARY, Proxy, ToolSet};
+use crate::{
+    core::{
+        backend::Backend,
+        event::{BackendId, ClientId, Effect, Effects, Peer},
+        requests::{Owner, Purpose, SentId, To},
+        route::{Keep, Route, Tools, route},
+        session::without_foreign_mcp,
+    },
+    rpc::{Frame, Kind, RawId, member},
+};
+
+impl Proxy {
+    pub(super) fn route(&mut self, now: Instant, frame: Frame, out: &mut Effects) {
+        match frame.kind() {
+            Kind::Response => self.on_editor_answer(&frame, out),
+            Kind::Notification => self.on_editor_notification(&frame, out),
+            Kind::Request => self.on_editor_request(now, frame, out),
+        }
+    }
+
+    fn on_editor_request(&mut self, now: Instant, frame: Frame, out: &mut Effects) {
+        let (Some(id), Some(method)) = (frame.id(), frame.method()) else { return };
+        if self.requests.of_client(ClientId::EDITOR, &id).is_some() {
+            let message = format!("request id {id} is in use by a request that is not answered yet");
+            return self.tell_editor(Failure::new(Cause::InvalidRequest, message).answer(id), out);
+        }
+        if method == "shutdown" {
+            return self.on_shutdown(now, id, out);
+        }
+        let owner = Owner::Client(ClientId::EDITOR, id);
+        match route(method, self.is_copilot()) {
+            Route::Default => {
+                let backend = self.by_conversation(&frame);
+                self.send_to_backend(backend, owner, Purpose::Plain, &frame, out);
+            }
+            Route::Turns => {
+                let turn = field(&frame, "turnId");
+                let backend = turn.and_then(|it| self.conversations.of_turn(&it)).unwrap_or(PRIMARY);
+                self.send_to_backend(self.served(backend), owner, Purpose::Plain, &frame, out);
+            }
+            Route::Everyone(keep) => {
+                self.tell_everyone(keep, Some(owner), &frame, out);
+                if keep == Keep::SignOut {
+                    self.check_status_elsewhere(out);
+                }
+            }
+            Route::Create => self.on_create(now, owner, &frame, out),
+            Route::Turn => self.on_turn(now, owner, &frame, out),
+            Route::Destroy => self.on_destroy(now, owner, &frame, out),
+            Route::Tools(tools) => self.on_tools(tools, owner, &frame, out),
+            Route::SignIn => drop(self.send_to_backend(PRIMARY, owner, Purpose::SignIn, &frame, out)),
+            Route::Command => {
+                let command = frame.params().and_then(|it| Some(&it[member(it, "command")?]));
+                let finishes = command == Some(b"\"github.copilot.finishDeviceFlow\"");
+                let purpose = if finishes { Purpose::SignIn } else { Purpose::Plain };
+                self.send_to_backend(PRIMARY, owner, purpose, &frame, out);
+            }
+        }
+    }
+
+    fn on_editor_notification(&mut self, frame: &Frame, out: &mut Effects) {
+        match frame.method() {
+            Some("$/cancelRequest") => return self.on_editor_cancel(frame, out),
+            Some("window/workDoneProgress/cancel" | "$/progress") => return self.on_editor_progress(frame, out),
+            Some("initialized") => self.session.initialized = true,
+            Some(_) | None => {}
+        }
+        match route(frame.method().unwrap_or_default(), self.is_copilot()) {
+            Route::Everyone(keep) => self.tell_everyone(keep, None, frame, out),
+            Route::Default
+            | Route::Turns
+            | Route::Create
+            | Route::Turn
+            | Route::Destroy
+            | Route::Tools(_)
+            | Route::SignIn
+            | Route::Command => {
+                let backend = self.by_conversation(frame);
+                self.notify_backend(backend, frame, out);
+            }
+        }
+    }
+
+    /// The partition of the conversation that the parameters name, else the primary.
+    fn by_conversation(&self, frame: &Frame) -> BackendId {
+        if !self.is_copilot() {
+            return PRIMARY;
+        }
+        let conversation = field(frame, "conversationId").and_then(|it| self.conversations.get(&it));
+        self.served(conversation.map_or(PRIMARY, |it| it.backend))
+    }
+
+    /// A partition that is gone leaves its questions to the primary, which knows what to say of unknown ids.
+    pub(super) fn served(&self, backend: BackendId) -> BackendId {
+        if self.backend(backend).is_some_and(Backend::accepts) { backend } else { PRIMARY }
+    }
+
+    /// What belongs to every process goes to all that are running and is remembered for those to come.
+    fn tell_everyone(&mut self, keep: Keep, owner: Option<Owner>, frame: &Frame, out: &mut Effects) {
+        self.session.keep(keep, frame);
+        let partitions: Vec<(BackendId, ToolSet)> = self
+            .backends
+            .values()
+            .filter(|it| it.id != PRIMARY && it.has_session())
+            .map(|it| (it.id, it.set.clone()))
+            .collect();
+        match owner {
+            Some(owner) => drop(self.send_to_backend(PRIMARY, owner, Purpose::Plain, frame, out)),
+            None if self.backend(PRIMARY).is_some_and(Backend::has_session) || keep == Keep::Nothing => {
+                self.notify_backend(PRIMARY, frame, out);
+            }
+            None => {}
+        }
+        for (id, set) in partitions {
+            let frame = match (keep, frame.params()) {
+                (Keep::Configuration, Some(params)) => frame.with_params(&without_foreign_mcp(params, &set)),
+                _ => frame.clone(),
+            };
+            match frame.kind() {
+                Kind::Request => drop(self.send_to_backend(id, Owner::Proxy, Purpose::Plain, &frame, out)),
+                Kind::Notification | Kind::Response => self.notify_backend(id, &frame, out),
+            }
+            if keep == Keep::Auth {
+                self.check_status(id, out);
+            }
+        }
+    }
+
+    /// Sends a request to a backend, or into its gate.
+    pub(super) fn send_to_backend(
+        &mut self,
+        id: BackendId,
+        owner: Owner,
+        purpose: Purpose,
+        frame: &Frame,
+        out: &mut Effects,
+    ) -> Option<SentId> {
+        let (sent, frame) = self.accept(id, owner, purpose, frame, out)?;
+        self.release(id, frame, out);
+        Some(sent)
+    }
+
+    /// Notes a request as one that a backend will get; gives it back under its new number.
+    pub(super) fn accept(
+        &mut self,
+        id: BackendId,
+        owner: Owner,
+        purpose: Purpose,
+        frame: &Frame,
+        out: &mut Effects,
+    ) -> Option<(SentId, Frame)> {
+        let Some(backend) = self.backend(id).filter(|it| it.accepts()) else {
+            self.fail(&owner, &self.unavailable(id, frame.method().unwrap_or_default()), out);
+            if matches!(purpose, Purpose::Tools(_)) {
+                self.tool_change_undecided(false, out);
+            }
+            return None;
+        };
+        Some(self.requests.sent(To::Gate(backend.id), owner, purpose, frame))
+    }
+
+    /// Passes an accepted message on as soon as the process can take it.
+    pub(super) fn release(&mut self, id: BackendId, frame: Frame, out: &mut Effects) {
+        let undecided = self.catalogue.undecided > 0;
+        let Some(backend) = self.backends.get_mut(&id) else { return };
+        if !backend.gate_is_empty() || !backend.is_open(undecided) {
+            return backend.gate().push_back(frame);
+        }
+        let process = backend.process();
+        if let (Kind::Request, Some(sent)) = (frame.kind(), frame.id()) {
+            self.requests.written(&sent, process);
+        }
+        out.push(Effect::Send(Peer::Backend(process), frame));
+    }
+
+    pub(super) fn notify_backend(&mut self, id: BackendId, frame: &Frame, out: &mut Effects) {
+        match self.backend(id).is_some_and(Backend::accepts) {
+            true => self.release(id, frame.clone(), out),
+            false => debug!(?frame, "dropped: the server is not running"),
+        }
+    }
+
+    /// Passes on what has waited, as far as the process can take it now.
+    pub(super) fn flush(&mut self, id: BackendId, out: &mut Effects) {
+        let undecided = self.catalogue.undecided > 0;
+        let Some(backend) = self.backends.get_mut(&id).filter(|it| it.is_open(undecided)) else { return };
+        let process = backend.process();
+        for frame in std::mem::take(backend.gate()) {
+            if let (Kind::Request, Some(sent)) = (frame.kind(), frame.id()) {
+                self.requests.written(&sent, process);
+            }
+            out.push(Effect::Send(Peer::Backend(process), frame));
+        }
+    }
+
+    /// Asks a process something that lspool itself wants, past the gate.
+    pub(super) fn ask_backend(
+        &mut self,
+        id: BackendId,
+        purpose: Purpose,
+        method: &str,
+        params: &[u8],
+        out: &mut Effects,
+    ) {
+        let Some(process) = self.backend(id).map(Backend::process) else { return };
+        let frame = Frame::request(RawId::from(0), method, Some(params));
+        let (_, frame) = self.requests.sent(To::Process(process), Owner::Proxy, purpose, &frame);
+        out.push(Effect::Send(Peer::Backend(process), frame));
+    }
+
+    fn on_tools(&mut self, tools: Tools, owner: Owner, frame: &Frame, out: &mut Effects) {
+        let params = frame.params().unwrap_or(b"{}");
+        let change = Self::tool_change(tools, params);
+        self.tool_change_undecided(true, out);
+        self.send_to_backend(PRIMARY, owner, Purpose::Tools(change), frame, out);
+    }
+
+    fn unavailable(&self, id: BackendId, method: &str) -> Failure {
+        let (name, why) = match self.backend(id) {
+            Some(backend) => (backend.name.clone(), backend.failure()),
+            None => ("the server".to_owned(), "it is not running".to_owned()),
+        };
+        warn!(name, method, why, "a request for a server that is not available");
+        let message = format!("{name} is not available for {method}: {why}");
+        Failure { cause: Cause::Unavailable, partition: Some(name), message, retry: false }
+    }
+}
+
+/// An id under this key of the parameters.
+pub(super) fn field(frame: &Frame, key: &str) -> Option<RawId> {
+    let params = frame.params()?;
+    RawId::from_raw(&params[member(params, key)?]).filter(|it| !it.is_null())
+}

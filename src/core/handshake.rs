@@ -1,0 +1,301 @@
+//! From the editor's first byte to the last: `initialize`, `shutdown`, `exit`, end of file.
+
+use std::{
+    collections::VecDeque,
+    path::PathBuf,
+    time::{Duration, Instant},
+};
+
+use serde::Deserialize;
+use tracing::{info, warn};
+
+use super::{Backend, Cause, Failure, PRIMARY, Proxy, Server, ToolSet};
+use crate::{
+    config::ServerKind,
+    core::{
+        backend::{Handshake, State},
+        event::{ClientId, Effect, Effects, Peer, Prepared},
+        requests::{Owner, Purpose},
+    },
+    rpc::{Frame, Kind, Patch, RawId, path},
+};
+
+/// How long the answers to `shutdown` are waited for.
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
+/// How long answers are waited for that an editor is owed when it closes its stream.
+const DRAIN_GRACE: Duration = Duration::from_secs(2);
+
+/// How far the editor has come.
+#[derive(Debug, Default)]
+pub(super) enum Phase {
+    /// Before `initialize`.
+    #[default]
+    Waiting,
+    /// `initialize` has come; the workspace is being looked at. What the editor sends meanwhile waits.
+    Preparing { early: VecDeque<Frame> },
+    /// Messages flow.
+    Open,
+    /// `shutdown` has come; it is answered when the servers have, or at the deadline.
+    ShuttingDown { id: RawId, deadline: Instant },
+    /// `shutdown` is answered; only `exit` is expected.
+    ShutDown,
+    /// The shell was told to exit.
+    Exiting,
+}
+
+impl Phase {
+    pub(super) fn deadline(&self) -> Option<(Instant, &'static str)> {
+        match self {
+            Phase::ShuttingDown { deadline, .. } => Some((*deadline, "shutdown is not answered")),
+            Phase::Waiting | Phase::Preparing { .. } | Phase::Open | Phase::ShutDown | Phase::Exiting => None,
+        }
+    }
+
+    pub(super) fn is_shut_down(&self) -> bool {
+        matches!(self, Phase::ShuttingDown { .. } | Phase::ShutDown)
+    }
+
+    pub(super) fn is_exiting(&self) -> bool {
+        matches!(self, Phase::Exiting)
+    }
+}
+
+impl Proxy {
+    pub(super) fn on_editor_frame(&mut self, now: Instant, frame: Frame, out: &mut Effects) {
+        if frame.kind() == Kind::Notification && frame.method() == Some("exit") {
+            return self.on_exit(out);
+        }
+        match &mut self.phase {
+            Phase::Waiting => self.before_initialize(frame, out),
+            Phase::Preparing { early } => early.push_back(frame),
+            Phase::Open => self.route(now, frame, out),
+            Phase::ShuttingDown { .. } | Phase::ShutDown => self.after_shutdown(frame, out),
+            Phase::Exiting => {}
+        }
+    }
+
+    fn before_initialize(&mut self, frame: Frame, out: &mut Effects) {
+        match (frame.kind(), frame.id()) {
+            (Kind::Request, Some(_)) if frame.method() == Some("initialize") => self.on_initialize(frame, out),
+            (Kind::Request, Some(id)) => {
+                let failure = Failure::new(Cause::NotInitialized, "send initialize first");
+                self.tell_editor(failure.answer(id), out);
+            }
+            (Kind::Request | Kind::Notification | Kind::Response, _) => {
+                warn!(?frame, "dropped: the editor has not sent initialize");
+            }
+        }
+    }
+
+    fn on_initialize(&mut self, frame: Frame, out: &mut Effects) {
+        let params = frame.params().unwrap_or(b"{}");
+        let asked: Initialize = serde_json::from_slice(params).unwrap_or_default();
+        if let Some(pid) = asked.process_id {
+            out.push(Effect::WatchEditor(pid));
+        }
+        out.push(Effect::Prepare { folders: asked.folders() });
+        self.phase = Phase::Preparing { early: VecDeque::from([frame]) };
+    }
+
+    pub(super) fn on_prepared(&mut self, now: Instant, prepared: Prepared, out: &mut Effects) {
+        let Phase::Preparing { early } = std::mem::replace(&mut self.phase, Phase::Open) else { return };
+        let kind = prepared.server.kind.unwrap_or(ServerKind::Generic);
+        info!(server = prepared.name, ?kind, program = %prepared.launch.program.display(), "initialize");
+        self.server = Some(Server {
+            name: prepared.name.clone(),
+            kind,
+            settings: prepared.server,
+            launch: prepared.launch,
+            config: prepared.config,
+        });
+        let mut primary = Backend::new(PRIMARY, prepared.name, ToolSet::all());
+        primary.state = State::Waiting;
+        self.backends.insert(PRIMARY, primary);
+        self.spawn(PRIMARY, Handshake::Editor, out);
+        for frame in early {
+            if frame.method() == Some("initialize") && self.session.initialize.is_empty() {
+                self.forward_initialize(&frame, out);
+            } else {
+                self.on_editor_frame(now, frame, out);
+            }
+        }
+    }
+
+    fn forward_initialize(&mut self, frame: &Frame, out: &mut Effects) {
+        let params = self.initialize_params(frame.params().unwrap_or(b"{}"));
+        self.session.initialize = params.into();
+        let frame = frame.with_params(&self.session.initialize);
+        let Some(id) = frame.id() else { return };
+        let owner = Owner::Client(ClientId::EDITOR, id);
+        self.send_to_backend(PRIMARY, owner, Purpose::Initialize, &frame, out);
+    }
+
+    /// The server must watch lspool, not the editor, and is not told what is meant for lspool.
+    fn initialize_params(&self, params: &[u8]) -> Vec<u8> {
+        let mut patch = Patch::of(params);
+        patch.remove_path(&["initializationOptions", "lspool"]);
+        if path(params, &["processId"]).is_some_and(|it| &params[it] != b"null") {
+            patch.set("processId", self.identity.pid.to_string().as_bytes());
+        }
+        patch.finish()
+    }
+
+    /// No server can be started: the editor's user reads the reason as the error of `initialize`.
+    pub(super) fn on_unprepared(&mut self, message: &str, out: &mut Effects) {
+        if let Phase::Preparing { early } = std::mem::replace(&mut self.phase, Phase::Open) {
+            let failure = Failure::new(Cause::Unavailable, message);
+            let asked = early.into_iter().filter(|it| it.kind() == Kind::Request);
+            for id in asked.filter_map(|it| it.id()) {
+                self.tell_editor(failure.answer(id), out);
+            }
+        }
+        self.exit(2, out);
+    }
+
+    pub(super) fn on_shutdown(&mut self, now: Instant, id: RawId, out: &mut Effects) {
+        let serving: Vec<_> = self.backends.values().filter(|it| it.has_session()).map(|it| it.id).collect();
+        for backend in serving {
+            let frame = Frame::request(RawId::from(0), "shutdown", None);
+            self.send_to_backend(backend, Owner::Proxy, Purpose::Shutdown, &frame, out);
+        }
+        self.phase = Phase::ShuttingDown { id, deadline: now + SHUTDOWN_GRACE };
+        self.on_shutdown_progress(out);
+    }
+
+    /// Answers `shutdown` once no server owes an answer to it.
+    pub(super) fn on_shutdown_progress(&mut self, out: &mut Effects) {
+        let Phase::ShuttingDown { id, .. } = &self.phase else { return };
+        let owed = self.requests.filter(|it| matches!(it.purpose, Purpose::Shutdown));
+        if owed.is_empty() {
+            self.tell_editor(Frame::response(id.clone(), b"null"), out);
+            self.phase = Phase::ShutDown;
+        }
+    }
+
+    fn after_shutdown(&mut self, frame: Frame, out: &mut Effects) {
+        match (frame.kind(), frame.id()) {
+            (Kind::Request, Some(id)) => {
+                let failure = Failure::new(Cause::InvalidRequest, "shut down: only exit may follow");
+                self.tell_editor(failure.answer(id), out);
+            }
+            (Kind::Response, _) => self.on_editor_answer(&frame, out),
+            (Kind::Request | Kind::Notification, _) => {}
+        }
+    }
+
+    fn on_exit(&mut self, out: &mut Effects) {
+        let living: Vec<_> = self.backends.values().filter(|it| it.has_session()).map(Backend::process).collect();
+        for process in living {
+            out.push(Effect::Send(Peer::Backend(process), Frame::notification("exit", None)));
+        }
+        let code = if self.phase.is_shut_down() { 0 } else { 1 };
+        self.exit(code, out);
+    }
+
+    pub(super) fn on_editor_closed(&mut self, now: Instant, error: Option<String>, out: &mut Effects) {
+        if let Some(error) = error {
+            warn!(error, "the editor's stream cannot be read any further");
+            return self.exit(2, out);
+        }
+        info!("the editor has closed its stream");
+        if matches!(self.phase, Phase::Waiting | Phase::ShutDown) {
+            return self.exit(0, out);
+        }
+        self.draining = Some(now + DRAIN_GRACE);
+    }
+
+    pub(super) fn on_editor_deadlines(&mut self, now: Instant, out: &mut Effects) {
+        if self.phase.deadline().is_some_and(|(at, _)| at <= now) {
+            warn!("a server has not answered shutdown");
+            for id in self.requests.filter(|it| matches!(it.purpose, Purpose::Shutdown)) {
+                self.requests.take(id);
+            }
+            self.on_shutdown_progress(out);
+        }
+        if self.draining.is_some_and(|at| at <= now) {
+            self.exit(0, out);
+        }
+    }
+
+    /// A request is answered, the answer to a server's request becomes an error; the rest can only be logged, as
+    /// any server does.
+    pub(super) fn on_malformed_editor(&mut self, id: Option<(RawId, bool)>, reason: &str, out: &mut Effects) {
+        warn!(reason, "malformed message of the editor");
+        let failure = Failure::new(Cause::Malformed, format!("malformed message: {reason}"));
+        match id {
+            Some((id, true)) => self.tell_editor(failure.answer(id), out),
+            Some((id, false)) => {
+                if let Some((_, pending)) = self.requests.answered(&id, Peer::Client(ClientId::EDITOR)) {
+                    self.fail(&pending.owner, &failure, out);
+                }
+            }
+            None => {}
+        }
+    }
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Initialize {
+    process_id: Option<u32>,
+    root_uri: Option<String>,
+    root_path: Option<String>,
+    workspace_folders: Option<Vec<Folder>>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Folder {
+    uri: String,
+}
+
+impl Initialize {
+    fn folders(&self) -> Vec<PathBuf> {
+        let listed: Vec<PathBuf> =
+            self.workspace_folders.iter().flatten().filter_map(|it| file_path(&it.uri)).collect();
+        if !listed.is_empty() {
+            return listed;
+        }
+        let root = self.root_uri.as_deref().and_then(file_path);
+        root.or_else(|| self.root_path.as_ref().map(PathBuf::from)).into_iter().collect()
+    }
+}
+
+/// The path of a `file:` URI.
+fn file_path(uri: &str) -> Option<PathBuf> {
+    let rest = uri.strip_prefix("file://")?;
+    let path = &rest[rest.find('/')?..];
+    let mut bytes = Vec::with_capacity(path.len());
+    let mut rest = path.as_bytes();
+    while let Some((&first, tail)) = rest.split_first() {
+        let hex = |it: &u8| char::from(*it).to_digit(16).and_then(|it| u8::try_from(it).ok());
+        match (first, tail) {
+            (b'%', [high, low, after @ ..]) if hex(high).is_some() && hex(low).is_some() => {
+                bytes.push(hex(high)? * 16 + hex(low)?);
+                rest = after;
+            }
+            _ => {
+                bytes.push(first);
+                rest = tail;
+            }
+        }
+    }
+    let path = String::from_utf8(bytes).ok()?;
+    // `/C:/x` on Windows.
+    let drive = path.as_bytes().get(2) == Some(&b':') && cfg!(windows);
+    Some(PathBuf::from(if drive { &path[1..] } else { &path }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workspace_folders_come_before_the_root() {
+        let read = |text: &str| serde_json::from_str::<Initialize>(text).unwrap_or_default().folders();
+        let both = read(r#"{"rootUri":"file:///r","workspaceFolders":[{"uri":"file:///a%20b","name":"x"}]}"#);
+        assert_eq!(both, [PathBuf::from("/a b")]);
+        assert_eq!(read(r#"{"rootUri":"file:///r","workspaceFolders":null}"#), [PathBuf::from("/r")]);
+        assert_eq!(read(r#"{"rootPath":"/p"}"#), [PathBuf::from("/p")]);
+        assert!(read(r#"{"rootUri":"untitled:x"}"#).is_empty());
+    }
+}

@@ -1,0 +1,498 @@
+//! Processes and partitions: which there are, when one starts and stops, what its death means.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use tracing::{debug, info, warn};
+
+use super::{Backend, Cause, Failure, PRIMARY, Proxy, STARTUP_TIMEOUT, ToolSet};
+use crate::{
+    core::{
+        backend::{Handshake, State},
+        event::{BackendId, ClientId, Effect, Effects, Exit, Generation, Peer, ProcessId, SpawnFailure},
+        requests::{Owner, Pending, Purpose, To},
+        route::{Keep, Route, route},
+        session::CHECK_STATUS,
+    },
+    rpc::{Frame, Kind, RawId},
+};
+
+impl Proxy {
+    /// The partition that serves conversations with this tool set; started if there is none.
+    pub(super) fn partition(
+        &mut self,
+        set: &ToolSet,
+        now: Instant,
+        out: &mut Effects,
+    ) -> Result<BackendId, Failure> {
+        if set.is_all() {
+            return Ok(PRIMARY);
+        }
+        if let Some(found) = self.backends.values().find(|it| it.set == *set && it.accepts()) {
+            return Ok(found.id);
+        }
+        let Some(server) = &self.server else { return Ok(PRIMARY) };
+        let (most, name) = (server.settings.max_processes, server.name.clone());
+        let in_use = self.backends.values().filter(|it| it.accepts()).count();
+        if in_use >= most {
+            let Some(idle) = self.longest_idle() else {
+                let message = format!(
+                    "no process for the tool set {set}: all {most} processes of {name} are in use; destroy \
+                     conversations that are done, or raise max_processes in [server.{name}]"
+                );
+                return Err(Failure { retry: true, ..Failure::new(Cause::Limit, message) });
+            };
+            info!(backend = self.backends[&idle].name, "stopping an idle partition to make room");
+            self.stop(idle, out);
+        }
+        self.last_backend += 1;
+        let id = BackendId(self.last_backend);
+        let backend = Backend::new(id, format!("partition \"{set}\" of {name}"), set.clone());
+        self.backends.insert(id, backend);
+        self.start_waiting(out);
+        debug!(%set, ?now, "a partition for a new tool set");
+        Ok(id)
+    }
+
+    /// The partition that has been without work for the longest time.
+    fn longest_idle(&self) -> Option<BackendId> {
+        let idle = self.backends.values().filter(|it| it.accepts() && !self.is_busy(it));
+        idle.filter_map(|it| Some((it.idle_since?, it.id))).min().map(|(_, id)| id)
+    }
+
+    fn is_busy(&self, backend: &Backend) -> bool {
+        let asked = |it: &Pending| match it.to {
+            To::Process(process) => process.backend == backend.id,
+            To::Gate(id) => id == backend.id,
+            To::Client(_) => false,
+        };
+        let owed = |it: &Pending| matches!(it.owner, Owner::Client(..)) && asked(it);
+        self.conversations.count(backend.id) > 0 || !self.requests.filter(owed).is_empty()
+    }
+
+    /// Starts what waits for room, as far as there is room.
+    fn start_waiting(&mut self, out: &mut Effects) {
+        let most = self.server.as_ref().map_or(1, |it| it.settings.max_processes);
+        let alive = self.backends.values().filter(|it| it.alive).count();
+        let waiting = self.backends.values().filter(|it| it.state == State::Waiting).map(|it| it.id);
+        let starting: Vec<_> = waiting.take(most.saturating_sub(alive)).collect();
+        for id in starting {
+            self.spawn(id, Handshake::Own, out);
+        }
+    }
+
+    pub(super) fn spawn(&mut self, id: BackendId, handshake: Handshake, out: &mut Effects) {
+        let Some(server) = &self.server else { return };
+        let Some(backend) = self.backends.get_mut(&id) else { return };
+        backend.generation = Generation(backend.generation.0 + 1);
+        backend.state = State::Spawning(handshake);
+        backend.alive = true;
+        backend.projecting = 0;
+        backend.corrections = 0;
+        out.push(Effect::Spawn(backend.process(), Arc::clone(&server.launch)));
+    }
+
+    pub(super) fn on_spawned(&mut self, now: Instant, process: ProcessId, pid: u32, out: &mut Effects) {
+        let Some(backend) = self.backends.get_mut(&process.backend) else { return };
+        let State::Spawning(handshake) = backend.state else { return };
+        info!(backend = backend.name, pid, generation = process.generation.0, "started");
+        backend.state = State::Initializing { handshake, deadline: now + STARTUP_TIMEOUT };
+        match handshake {
+            Handshake::Editor => self.flush(process.backend, out),
+            Handshake::Own => {
+                let params = self.session.initialize.clone();
+                self.ask_backend(process.backend, Purpose::Initialize, "initialize", &params, out);
+            }
+        }
+    }
+
+    /// The process has answered `initialize`.
+    pub(super) fn on_initialized(&mut self, process: ProcessId, answer: &Frame, out: &mut Effects) {
+        let Some(result) = answer.result() else {
+            let why = String::from_utf8_lossy(answer.error_value().unwrap_or_default()).into_owned();
+            return self.on_initialize_refused(process.backend, &why, out);
+        };
+        let Some(backend) = self.backends.get_mut(&process.backend) else { return };
+        let State::Initializing { handshake, .. } = backend.state else { return };
+        info!(backend = backend.name, "ready");
+        backend.state = State::Serving;
+        let set = backend.set.clone();
+        match handshake {
+            Handshake::Editor => {
+                let encoding = crate::core::documents::Encoding::of_result(result);
+                self.session.documents.set_encoding(encoding);
+            }
+            Handshake::Own => self.restore(process, &set, out),
+        }
+        self.flush(process.backend, out);
+    }
+
+    /// Tells a fresh process everything that the one before it, or the primary, was told.
+    fn restore(&mut self, process: ProcessId, set: &ToolSet, out: &mut Effects) {
+        let id = process.backend;
+        if self.session.initialized {
+            out.push(Effect::Send(Peer::Backend(process), Frame::notification("initialized", Some(b"{}"))));
+        }
+        for frame in self.session.restored(set) {
+            match (frame.kind(), frame.method()) {
+                (Kind::Request, Some(method)) => {
+                    self.ask_backend(id, Purpose::Plain, method, frame.params().unwrap_or(b"{}"), out);
+                }
+                (Kind::Request | Kind::Notification | Kind::Response, _) => {
+                    out.push(Effect::Send(Peer::Backend(process), frame));
+                }
+            }
+        }
+        if !self.is_copilot() {
+            return;
+        }
+        if set.is_all() {
+            return self.project_all(id, out);
+        }
+        // Some of the server's own tools appear a while after `initialized`. Its status answers later than that, and
+        // a turn needs the sign-in anyway.
+        if let Some(backend) = self.backends.get_mut(&id) {
+            backend.projecting += 1;
+        }
+        self.ask_backend(id, Purpose::Settled, CHECK_STATUS.0, CHECK_STATUS.1, out);
+    }
+
+    /// A fresh partition has answered for its sign-in: all its own tools are there to be taken away.
+    pub(super) fn on_settled(&mut self, process: ProcessId, out: &mut Effects) {
+        self.project_all(process.backend, out);
+        if let Some(backend) = self.backends.get_mut(&process.backend) {
+            backend.projecting = backend.projecting.saturating_sub(1);
+        }
+    }
+
+    fn on_initialize_refused(&mut self, id: BackendId, why: &str, out: &mut Effects) {
+        let Some(name) = self.backend(id).map(|it| it.name.clone()) else { return };
+        let message = format!("{name} refused initialize: {why}");
+        let failure = Failure { partition: Some(name), ..Failure::new(Cause::Unavailable, message) };
+        self.give_up(id, &failure, out);
+    }
+
+    pub(super) fn on_spawn_failed(
+        &mut self,
+        now: Instant,
+        process: ProcessId,
+        failure: &SpawnFailure,
+        out: &mut Effects,
+    ) {
+        let Some(backend) = self.backends.get_mut(&process.backend) else { return };
+        backend.alive = false;
+        let stopping = backend.state == State::Stopping;
+        warn!(backend = backend.name, failure.message, failure.permanent, "cannot be started");
+        if stopping {
+            return self.remove(process, out);
+        }
+        if failure.permanent || process.generation == Generation(1) {
+            let (name, message) = (backend.name.clone(), failure.message.clone());
+            let message = format!("{name} cannot be started: {message}");
+            let failure = Failure { partition: Some(name), ..Failure::new(Cause::Unavailable, message) };
+            return self.give_up(process.backend, &failure, out);
+        }
+        self.restart(now, process.backend, &failure.message, out);
+    }
+
+    pub(super) fn on_exited(
+        &mut self,
+        now: Instant,
+        process: ProcessId,
+        exit: Exit,
+        stderr: &str,
+        out: &mut Effects,
+    ) {
+        let Some(backend) = self.backends.get_mut(&process.backend) else { return };
+        if backend.generation != process.generation || !backend.alive {
+            return;
+        }
+        backend.alive = false;
+        let name = backend.name.clone();
+        match backend.state.clone() {
+            State::Stopping => {
+                debug!(name, %exit, "stopped");
+                self.remove(process, out);
+            }
+            State::Failed { .. } | State::Waiting | State::Restarting { .. } => {}
+            State::Spawning(handshake) | State::Initializing { handshake, .. } => {
+                warn!(name, %exit, stderr, "exited before it was ready");
+                let tail = tail(stderr);
+                let message = format!("{name} exited ({exit}) before it had answered initialize{tail}");
+                let first = handshake == Handshake::Editor || process.backend != PRIMARY;
+                if first || self.phase.is_shut_down() {
+                    let failure = Failure { partition: Some(name), ..Failure::new(Cause::Crashed, message) };
+                    self.give_up(process.backend, &failure, out);
+                } else {
+                    self.restart(now, process.backend, &message, out);
+                }
+            }
+            State::Serving => {
+                let during_shutdown = self.phase.is_shut_down();
+                if !during_shutdown {
+                    warn!(name, %exit, stderr, "exited");
+                }
+                self.on_crash(now, process, &format!("exited ({exit}){}", tail(stderr)), out);
+            }
+        }
+        self.start_waiting(out);
+        self.on_shutdown_progress(out);
+    }
+
+    /// A serving process has died: what it owed and what it asked comes to an end.
+    fn on_crash(&mut self, now: Instant, process: ProcessId, what: &str, out: &mut Effects) {
+        let id = process.backend;
+        let Some(name) = self.backend(id).map(|it| it.name.clone()) else { return };
+        let restarts = id == PRIMARY && !self.phase.is_shut_down();
+        let comes_back = if restarts { "it is being restarted, send" } else { "send" };
+        self.end_progress(id, &format!("{name} {what}"), out);
+        self.withdraw_questions(process, out);
+        for sent in self.requests.filter(|it| it.to == To::Process(process)) {
+            let Some(pending) = self.requests.take(sent) else { continue };
+            let method = pending.frame.method().unwrap_or_default();
+            let message = format!("{name} {what} during {method}; {comes_back} the request again");
+            let failure = Failure { cause: Cause::Crashed, partition: Some(name.clone()), message, retry: true };
+            self.fail(&pending.owner, &failure, out);
+            if matches!(pending.purpose, Purpose::Tools(_)) {
+                self.tool_change_undecided(false, out);
+            }
+        }
+        self.forget_conversations(id, &format!("{name} {what}"), out);
+        if restarts {
+            self.restart(now, id, what, out);
+        } else {
+            self.remove(process, out);
+        }
+    }
+
+    /// Every progress token of a process that is gone comes to its end, so that no spinner turns for ever.
+    fn end_progress(&mut self, id: BackendId, message: &str, out: &mut Effects) {
+        for params in self.tokens.abandoned(id, message) {
+            self.tell_editor(Frame::notification("$/progress", Some(&params)), out);
+        }
+    }
+
+    /// What a process that is gone has asked the editor is cancelled there; late answers find nothing.
+    fn withdraw_questions(&mut self, process: ProcessId, out: &mut Effects) {
+        let asked = |it: &Pending| matches!(&it.owner, Owner::Backend(by, _) if *by == process);
+        for sent in self.requests.filter(asked) {
+            self.requests.take(sent);
+            self.cancel_at_editor(sent, out);
+        }
+    }
+
+    /// The conversations of a process that is gone are gone with it.
+    fn forget_conversations(&mut self, id: BackendId, why: &str, out: &mut Effects) {
+        for (conversation, gone) in self.conversations.unbind_all(id) {
+            debug!(%conversation, why, "forgotten with its process");
+            for frame in gone.waiting {
+                self.fail_gated(&frame, why, out);
+            }
+        }
+    }
+
+    fn fail_gated(&mut self, frame: &Frame, why: &str, out: &mut Effects) {
+        let number = frame.id().and_then(|it| String::from_utf8_lossy(it.as_bytes()).parse().ok());
+        let Some(pending) = number.and_then(|it| self.requests.take(it)) else { return };
+        let failure = Failure { retry: true, ..Failure::new(Cause::Crashed, format!("{why}; send the request again")) };
+        self.fail(&pending.owner, &failure, out);
+        if matches!(pending.purpose, Purpose::Tools(_)) {
+            self.tool_change_undecided(false, out);
+        }
+    }
+
+    fn restart(&mut self, now: Instant, id: BackendId, why: &str, out: &mut Effects) {
+        let copilot = self.is_copilot();
+        let Some(backend) = self.backends.get_mut(&id) else { return };
+        let Some(wait) = backend.budget.spend(now) else {
+            let name = backend.name.clone();
+            let message = format!("{name} failed too often and is not restarted: it {why}");
+            let failure = Failure { partition: Some(name), ..Failure::new(Cause::Unavailable, message) };
+            return self.give_up(id, &failure, out);
+        };
+        // The restored session says what these said.
+        let absorbed = |it: &Frame| match route(it.method().unwrap_or_default(), copilot) {
+            Route::Everyone(keep) => it.kind() == Kind::Notification && keep != Keep::Nothing,
+            Route::Default | Route::Create | Route::Turn | Route::Destroy | Route::Turns => false,
+            Route::Tools(_) | Route::SignIn | Route::Command => false,
+        };
+        backend.gate().retain(|it| !absorbed(it));
+        warn!(backend = backend.name, ?wait, why, "restarting");
+        backend.state = State::Restarting { at: now + wait };
+        if wait == Duration::ZERO {
+            self.spawn(id, Handshake::Own, out);
+        }
+    }
+
+    /// A backend will not serve: what it owes and what waits for it fails. A partition is forgotten.
+    pub(super) fn give_up(&mut self, id: BackendId, failure: &Failure, out: &mut Effects) {
+        warn!(failure.message, "given up");
+        let Some(backend) = self.backends.get_mut(&id) else { return };
+        let process = backend.process();
+        let gone = !backend.alive;
+        backend.gate().clear();
+        backend.state = State::Failed { why: failure.message.clone() };
+        if id != PRIMARY {
+            backend.state = State::Stopping;
+        }
+        self.end_progress(id, &failure.message, out);
+        self.withdraw_questions(process, out);
+        let owed = |it: &Pending| match it.to {
+            To::Process(asked) => asked == process,
+            To::Gate(asked) => asked == id,
+            To::Client(_) => false,
+        };
+        for sent in self.requests.filter(owed) {
+            let Some(pending) = self.requests.take(sent) else { continue };
+            self.fail(&pending.owner, failure, out);
+            if matches!(pending.purpose, Purpose::Tools(_)) {
+                self.tool_change_undecided(false, out);
+            }
+        }
+        self.conversations.unbind_all(id);
+        match (gone, id) {
+            (false, _) => out.push(Effect::Terminate(process)),
+            (true, PRIMARY) => {}
+            (true, _) => self.remove(process, out),
+        }
+        self.on_shutdown_progress(out);
+    }
+
+    /// Ends a partition that nobody needs.
+    fn stop(&mut self, id: BackendId, out: &mut Effects) {
+        let Some(backend) = self.backends.get_mut(&id) else { return };
+        let process = backend.process();
+        let serving = backend.state == State::Serving;
+        backend.state = State::Stopping;
+        if serving {
+            self.ask_backend(id, Purpose::Plain, "shutdown", b"null", out);
+            out.push(Effect::Send(Peer::Backend(process), Frame::notification("exit", None)));
+        }
+        self.conversations.unbind_all(id);
+        match self.backend(id).is_some_and(|it| it.alive) {
+            true => out.push(Effect::Terminate(process)),
+            false => self.remove(process, out),
+        }
+    }
+
+    /// A partition's process is gone and will not come back.
+    fn remove(&mut self, process: ProcessId, out: &mut Effects) {
+        let id = process.backend;
+        for sent in self.requests.filter(|it| it.to == To::Process(process)) {
+            self.requests.take(sent);
+        }
+        self.end_progress(id, "the server was stopped", out);
+        self.withdraw_questions(process, out);
+        if let Some(params) = self.registrations.abandoned(process) {
+            self.ask_editor("client/unregisterCapability", &params, out);
+        }
+        if id == PRIMARY {
+            if let Some(backend) = self.backends.get_mut(&id) {
+                backend.state = State::Failed { why: "it has exited".to_owned() };
+            }
+        } else {
+            self.backends.remove(&id);
+        }
+        self.start_waiting(out);
+    }
+
+    pub(super) fn on_backend_closed(&mut self, process: ProcessId, error: Option<String>, out: &mut Effects) {
+        if !self.is_current(process) {
+            return;
+        }
+        let Some(backend) = self.backend(process.backend) else { return };
+        match error {
+            Some(error) => warn!(backend = backend.name, error, "ending it"),
+            None => debug!(backend = backend.name, "has closed its stream"),
+        }
+        out.push(Effect::Terminate(process));
+    }
+
+    pub(super) fn on_malformed_backend(
+        &mut self,
+        process: ProcessId,
+        id: Option<(RawId, bool)>,
+        reason: &str,
+        out: &mut Effects,
+    ) {
+        if !self.is_current(process) {
+            return;
+        }
+        let name = self.backends[&process.backend].name.clone();
+        warn!(name, reason, "malformed message of a server");
+        let message = format!("{name} sent a malformed message: {reason}");
+        let failure = Failure { partition: Some(name), ..Failure::new(Cause::Malformed, message) };
+        match id {
+            Some((id, true)) => out.push(Effect::Send(Peer::Backend(process), failure.answer(id))),
+            Some((id, false)) => {
+                if let Some((sent, pending)) = self.requests.answered(&id, Peer::Backend(process)) {
+                    self.fail(&pending.owner, &failure, out);
+                    self.on_lost_answer(process, sent, pending, out);
+                }
+            }
+            // An answer may have been lost with it: nobody shall wait for that for ever.
+            None if !self.requests.filter(|it| it.to == To::Process(process)).is_empty() => {
+                out.push(Effect::Terminate(process));
+            }
+            None => {}
+        }
+    }
+
+    /// A partition falls idle when no conversation is bound to it any more.
+    pub(super) fn note_idle(&mut self, now: Instant) {
+        let busy: Vec<_> = self.backends.values().map(|it| (it.id, self.is_busy(it))).collect();
+        for (id, busy) in busy {
+            let Some(backend) = self.backends.get_mut(&id).filter(|it| it.id != PRIMARY) else { continue };
+            backend.idle_since = match (busy, backend.idle_since) {
+                (true, _) => None,
+                (false, since) => since.or(Some(now)),
+            };
+        }
+    }
+
+    pub(super) fn on_backend_deadlines(&mut self, now: Instant, out: &mut Effects) {
+        let idle = self.server.as_ref().map_or(Duration::MAX, |it| it.settings.idle_timeout);
+        let due = |it: &&Backend| it.deadline(idle).is_some_and(|(at, _)| at <= now);
+        let due: Vec<(BackendId, State)> =
+            self.backends.values().filter(due).map(|it| (it.id, it.state.clone())).collect();
+        for (id, state) in due {
+            match state {
+                State::Initializing { .. } => self.on_startup_timeout(id, out),
+                State::Restarting { .. } => self.spawn(id, Handshake::Own, out),
+                State::Serving => {
+                    info!(backend = self.backends[&id].name, "idle: stopping it");
+                    self.stop(id, out);
+                }
+                State::Waiting | State::Spawning(_) | State::Stopping | State::Failed { .. } => {}
+            }
+        }
+    }
+
+    fn on_startup_timeout(&mut self, id: BackendId, out: &mut Effects) {
+        let name = self.backends[&id].name.clone();
+        let seconds = STARTUP_TIMEOUT.as_secs();
+        let message = format!("{name} has not answered initialize within {seconds} s and is stopped");
+        let failure = Failure { partition: Some(name), ..Failure::new(Cause::InitTimeout, message) };
+        self.give_up(id, &failure, out);
+    }
+
+    /// A request that lspool made of the editor, or passed on, is not wanted any more.
+    pub(super) fn cancel_at_editor(&self, sent: u64, out: &mut Effects) {
+        let params = format!(r#"{{"id":{sent}}}"#);
+        out.push(Effect::Send(
+            Peer::Client(ClientId::EDITOR),
+            Frame::notification("$/cancelRequest", Some(params.as_bytes())),
+        ));
+    }
+}
+
+/// The last lines of stderr, as the end of a sentence.
+fn tail(stderr: &str) -> String {
+    let lines: Vec<&str> = stderr.lines().map(str::trim).filter(|it| !it.is_empty()).collect();
+    match lines.split_at(lines.len().saturating_sub(5)).1 {
+        [] => String::new(),
+        last => format!("; its last words: {}", last.join(" | ")),
+    }
+}

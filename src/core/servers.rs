@@ -1,0 +1,167 @@
+//! Messages of the servers: what the editor hears, and how it hears one voice.
+
+use tracing::{debug, trace};
+
+use super::{PRIMARY, Proxy};
+use crate::{
+    core::{
+        backend::State,
+        event::{ClientId, Effect, Effects, Peer, ProcessId},
+        requests::{Owner, Purpose, To},
+        route::is_own_affair,
+    },
+    rpc::{Frame, Kind, elements, member},
+};
+
+/// Requests of a server that carry a token of its choice, by the key it stands under.
+const TOKEN_KEYS: &[(&str, &str)] = &[
+    ("context/update", "partialResultToken"),
+    ("copilot/fetch", "workDoneToken"),
+    ("copilot/watchedFiles", "partialResultToken"),
+    ("window/workDoneProgress/create", "token"),
+];
+
+impl Proxy {
+    pub(super) fn on_backend_frame(
+        &mut self,
+        now: std::time::Instant,
+        process: ProcessId,
+        frame: Frame,
+        out: &mut Effects,
+    ) {
+        if !self.is_current(process) {
+            return trace!(?frame, "dropped: from an older process");
+        }
+        match frame.kind() {
+            Kind::Response => {
+                self.on_backend_answer(process, &frame, out);
+                self.note_idle_after(process, now);
+            }
+            Kind::Request => self.on_backend_request(process, &frame, out),
+            Kind::Notification => self.on_backend_notification(process, frame, out),
+        }
+    }
+
+    /// An answer may have been the last thing that a partition was needed for.
+    fn note_idle_after(&mut self, process: ProcessId, now: std::time::Instant) {
+        if process.backend != PRIMARY {
+            self.note_idle(now);
+        }
+    }
+
+    fn on_backend_request(&mut self, process: ProcessId, frame: &Frame, out: &mut Effects) {
+        let Some(wire) = frame.id() else { return };
+        let params = frame.params().unwrap_or(b"{}");
+        match frame.method().unwrap_or_default() {
+            "conversation/invokeClientTool" => self.on_tool_call(process, frame, false, out),
+            "conversation/invokeClientToolConfirmation" => self.on_tool_call(process, frame, true, out),
+            "client/registerCapability" => {
+                let told = self.registrations.register(process, &frame.body().slice_ref(params));
+                self.pass_or_answer(process, frame, told.as_deref(), out);
+            }
+            "client/unregisterCapability" => {
+                let told = self.registrations.unregister(process, &frame.body().slice_ref(params));
+                self.pass_or_answer(process, frame, told.as_deref(), out);
+            }
+            "workspace/configuration" => {
+                let sections = sections(params);
+                self.ask_editor_for(process, frame, Purpose::Configuration { sections }, out);
+            }
+            method => {
+                let key = TOKEN_KEYS.iter().find(|(name, _)| *name == method).map(|(_, key)| *key);
+                let renamed = key.and_then(|key| self.tokens.choose(process.backend, params, key));
+                match renamed {
+                    Some(params) => {
+                        self.ask_editor_for(process, &frame.with_params(&params), Purpose::Plain, out);
+                    }
+                    None => self.ask_editor_for(process, frame, Purpose::Plain, out),
+                }
+            }
+        }
+        debug!(id = %wire, method = frame.method(), "asked by a server");
+    }
+
+    /// Asks the editor for what is left of a (de)registration, or answers it here if that is nothing.
+    fn pass_or_answer(&mut self, process: ProcessId, frame: &Frame, told: Option<&[u8]>, out: &mut Effects) {
+        match (told, frame.id()) {
+            (Some(told), _) if Some(told) == frame.params() => {
+                self.ask_editor_for(process, frame, Purpose::Plain, out);
+            }
+            (Some(told), _) => self.ask_editor_for(process, &frame.with_params(told), Purpose::Plain, out),
+            (None, Some(wire)) => {
+                out.push(Effect::Send(Peer::Backend(process), Frame::response(wire, b"null")));
+            }
+            (None, None) => {}
+        }
+    }
+
+    fn ask_editor_for(&mut self, process: ProcessId, frame: &Frame, purpose: Purpose, out: &mut Effects) {
+        let Some(wire) = frame.id() else { return };
+        let (to, owner) = (To::Client(ClientId::EDITOR), Owner::Backend(process, wire));
+        let (_, frame) = self.requests.sent(to, owner, purpose, frame);
+        out.push(Effect::Send(super::EDITOR, frame));
+    }
+
+    fn on_backend_notification(&mut self, process: ProcessId, frame: Frame, out: &mut Effects) {
+        match frame.method().unwrap_or_default() {
+            "$/progress" => self.on_backend_progress(process, frame, out),
+            "$/cancelRequest" => self.on_backend_cancel(process, &frame, out),
+            method => {
+                if method == "copilot/mcpTools" {
+                    self.on_mcp_tools(process, frame.params().unwrap_or(b"{}"), out);
+                }
+                if self.is_heard(process, method, &frame) {
+                    self.tell_editor(frame, out);
+                }
+            }
+        }
+    }
+
+    fn on_backend_progress(&mut self, process: ProcessId, frame: Frame, out: &mut Effects) {
+        let params = frame.params().unwrap_or(b"{}");
+        if self.is_copilot() {
+            self.on_chat_progress(process, params);
+        }
+        match self.tokens.passed(process.backend, params) {
+            Some(params) => self.tell_editor(frame.with_params(&params), out),
+            None => self.tell_editor(frame, out),
+        }
+    }
+
+    /// One voice: what every process of a Copilot server says of itself is heard from the primary alone.
+    fn is_heard(&mut self, process: ProcessId, method: &str, frame: &Frame) -> bool {
+        let Some(backend) = self.backend(process.backend) else { return false };
+        // A restarted process first says that it is not signed in.
+        let restored = backend.state == State::Serving || process.generation.0 == 1;
+        if self.is_copilot() && is_own_affair(method) && (process.backend != PRIMARY || !restored) {
+            let said = String::from_utf8_lossy(frame.params().unwrap_or_default());
+            debug!(backend = backend.name, method, %said, "not passed on");
+            return false;
+        }
+        if method == "window/showMessage" {
+            return self.is_news(process, frame);
+        }
+        true
+    }
+
+    /// Whether no other process has just said the same to the user.
+    fn is_news(&mut self, process: ProcessId, frame: &Frame) -> bool {
+        let message = frame.body().slice_ref(frame.params().unwrap_or_default());
+        let repeated = self.said.iter().any(|(by, it)| *by != process.backend && *it == message);
+        self.said.push_back((process.backend, message));
+        if self.said.len() > SAID_REMEMBERED {
+            self.said.pop_front();
+        }
+        !repeated
+    }
+}
+
+/// Messages to the user that are remembered, so that partitions do not repeat one another.
+const SAID_REMEMBERED: usize = 16;
+
+/// The `section` of each item of `workspace/configuration`.
+fn sections(params: &[u8]) -> Vec<Option<String>> {
+    let Some(items) = member(params, "items").map(|range| &params[range]) else { return Vec::new() };
+    let section = |item: &[u8]| serde_json::from_slice(&item[member(item, "section")?]).ok();
+    elements(items).map(|range| section(&items[range])).collect()
+}

@@ -1,0 +1,161 @@
+//! Keeping every partition to its tools: projections of the catalogue, and taking away what lies outside a set.
+//!
+//! **A partition takes no turn while it offers a tool outside its set**: its gate stays shut until its own answer
+//! has shown that it does not.
+
+use serde_json::json;
+use tracing::{info, warn};
+
+use super::{Cause, Failure, PRIMARY, Proxy};
+use crate::{
+    core::{
+        backend::State,
+        catalogue::{ToolChange, outside},
+        event::{BackendId, Effects, ProcessId},
+        requests::Purpose,
+        route::Tools,
+    },
+    rpc::Frame,
+};
+
+/// How often a partition is told to drop tools before it counts as impossible to restrict.
+const CORRECTIONS: u8 = 4;
+
+impl Proxy {
+    pub(super) fn tool_change(tools: Tools, params: &[u8]) -> ToolChange {
+        match tools {
+            Tools::Register => ToolChange::register(params),
+            Tools::Unregister => ToolChange::unregister(params),
+            Tools::Status => ToolChange::status(params),
+        }
+    }
+
+    /// While the primary has not decided about a change, restricted partitions take no turns: the next one must
+    /// see the change.
+    pub(super) fn tool_change_undecided(&mut self, begins: bool, out: &mut Effects) {
+        let undecided = &mut self.catalogue.undecided;
+        *undecided = if begins { *undecided + 1 } else { undecided.saturating_sub(1) };
+        if *undecided == 0 {
+            for id in self.backends.keys().copied().collect::<Vec<_>>() {
+                self.flush(id, out);
+            }
+        }
+    }
+
+    /// The primary has answered a change of the catalogue.
+    pub(super) fn on_tools_answered(&mut self, change: &ToolChange, accepted: bool, out: &mut Effects) {
+        if accepted {
+            self.catalogue.apply(change);
+            let partitions: Vec<BackendId> = self
+                .backends
+                .values()
+                .filter(|it| it.id != PRIMARY && it.state == State::Serving)
+                .map(|it| it.id)
+                .collect();
+            for id in partitions {
+                let call = self.backend(id).and_then(|it| change.projected(&it.set));
+                self.project(id, call, out);
+            }
+        }
+        self.tool_change_undecided(false, out);
+    }
+
+    /// Tells a fresh process the whole catalogue.
+    pub(super) fn project_all(&mut self, id: BackendId, out: &mut Effects) {
+        let Some(backend) = self.backend(id) else { return };
+        let calls = self.catalogue.projection(&backend.set);
+        self.project(id, calls, out);
+    }
+
+    fn project(
+        &mut self,
+        id: BackendId,
+        calls: impl IntoIterator<Item = (&'static str, Vec<u8>)>,
+        out: &mut Effects,
+    ) {
+        for (method, params) in calls {
+            if let Some(backend) = self.backends.get_mut(&id) {
+                backend.projecting += 1;
+            }
+            self.ask_backend(id, Purpose::Project, method, &params, out);
+        }
+    }
+
+    /// A process has answered a projection with what it offers now.
+    pub(super) fn on_projected(&mut self, process: ProcessId, answer: &Frame, out: &mut Effects) {
+        let id = process.backend;
+        let Some(backend) = self.backends.get_mut(&id) else { return };
+        backend.projecting = backend.projecting.saturating_sub(1);
+        let Some(offered) = answer.result() else {
+            let why = String::from_utf8_lossy(answer.error_value().unwrap_or_default()).into_owned();
+            warn!(backend = backend.name, why, "a projection of the tool catalogue was refused");
+            return self.cannot_restrict(id, &why, out);
+        };
+        let extra = outside(offered, &backend.set);
+        if !extra.is_empty() && backend.corrections >= CORRECTIONS {
+            return self.cannot_restrict(id, &format!("it keeps offering {}", extra.join(", ")), out);
+        }
+        if !extra.is_empty() {
+            backend.corrections += 1;
+            info!(backend = backend.name, ids = extra.join(","), "taking away tools outside the set");
+            let call = ToolChange::Unregister(extra).projected(&backend.set);
+            return self.project(id, call, out);
+        }
+        if backend.projecting == 0 {
+            backend.corrections = 0;
+            self.flush(id, out);
+        }
+    }
+
+    /// Rather no partition than one with more tools than its agents may use.
+    fn cannot_restrict(&mut self, id: BackendId, why: &str, out: &mut Effects) {
+        let Some(backend) = self.backend(id) else { return };
+        if id == PRIMARY {
+            return self.flush(id, out);
+        }
+        let name = backend.name.clone();
+        let message = format!("{name} cannot be kept to its tools and is stopped: {why}");
+        let failure = Failure { cause: Cause::Unrestricted, partition: Some(name), message, retry: false };
+        self.give_up(id, &failure, out);
+    }
+}
+
+/// What `copilot/mcpTools` says of one server.
+#[derive(serde::Deserialize)]
+struct McpServer {
+    name: String,
+    #[serde(default)]
+    tools: Vec<McpTool>,
+}
+
+#[derive(serde::Deserialize)]
+struct McpTool {
+    name: String,
+    #[serde(rename = "_status")]
+    status: Option<String>,
+}
+
+impl Proxy {
+    /// MCP tools appear when their server is up, and cannot be taken away before: then those outside the set are.
+    pub(super) fn on_mcp_tools(&mut self, process: ProcessId, params: &[u8], out: &mut Effects) {
+        #[derive(serde::Deserialize)]
+        struct Params {
+            servers: Vec<McpServer>,
+        }
+        let Some(backend) = self.backend(process.backend).filter(|it| !it.set.is_all()) else { return };
+        let Ok(Params { servers }) = serde_json::from_slice::<Params>(params) else { return };
+        let outside = |server: &McpServer| {
+            let enabled = server.tools.iter().filter(|it| it.status.as_deref() != Some("disabled"));
+            let foreign = enabled.filter(|it| !backend.set.contains_mcp(&server.name, &it.name));
+            let tools: Vec<_> = foreign.map(|it| json!({"name": it.name, "status": "disabled"})).collect();
+            (!tools.is_empty()).then(|| json!({"name": server.name, "tools": tools}))
+        };
+        let servers: Vec<_> = servers.iter().filter_map(outside).collect();
+        if servers.is_empty() {
+            return;
+        }
+        info!(backend = backend.name, "taking away MCP tools outside the set");
+        let params = json!({"servers": servers}).to_string().into_bytes();
+        self.ask_backend(process.backend, Purpose::Plain, "mcp/updateToolsStatus", &params, out);
+    }
+}

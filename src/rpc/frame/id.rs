@@ -1,0 +1,143 @@
+//! The id of a request, or whatever else on the wire is a string or a number and only compared.
+
+use std::{
+    borrow::Cow,
+    cmp::Ordering,
+    fmt,
+    hash::{Hash, Hasher},
+    io::Write as _,
+};
+
+use bytes::Bytes;
+
+use crate::rpc::{
+    patch::quoted,
+    scan::{decode, is_id},
+};
+
+/// A JSON string, number or `null` as it stood on the wire: ids of requests, progress tokens, ids of conversations.
+///
+/// Two of them are equal if they mean the same: strings are compared decoded (`"a"` is `"\u0061"`), numbers
+/// as they are written, and a string is never a number.
+#[derive(Clone)]
+pub struct RawId(Repr);
+
+/// What a quoted UUID takes.
+const INLINE: usize = 38;
+
+#[derive(Clone)]
+enum Repr {
+    Inline { len: u8, bytes: [u8; INLINE] },
+    Shared(Bytes),
+}
+
+impl RawId {
+    /// `None` unless `raw` is exactly one JSON string, number or `null`.
+    pub fn from_raw(raw: &[u8]) -> Option<RawId> {
+        is_id(raw).then(|| RawId::keep(raw))
+    }
+
+    /// The JSON string for `text`.
+    pub fn text(text: &str) -> RawId {
+        RawId::keep(&quoted(text))
+    }
+
+    /// `null`.
+    pub fn null() -> RawId {
+        RawId::keep(b"null")
+    }
+
+    /// Copies rather than slices: an id that is kept in a table must not keep a whole body alive.
+    pub(super) fn keep(raw: &[u8]) -> RawId {
+        let mut bytes = [0; INLINE];
+        match (bytes.get_mut(..raw.len()), u8::try_from(raw.len())) {
+            (Some(start), Ok(len)) => {
+                start.copy_from_slice(raw);
+                RawId(Repr::Inline { len, bytes })
+            }
+            _ => RawId(Repr::Shared(Bytes::copy_from_slice(raw))),
+        }
+    }
+
+    /// The raw JSON.
+    pub fn as_bytes(&self) -> &[u8] {
+        match &self.0 {
+            Repr::Inline { len, bytes } => &bytes[..usize::from(*len)],
+            Repr::Shared(bytes) => bytes,
+        }
+    }
+
+    /// The decoded text of a string.
+    pub fn as_text(&self) -> Option<Cow<'_, str>> {
+        decode(self.as_bytes())
+    }
+
+    /// The number, if it is one and is written as [`From<u64>`] would write it.
+    pub fn as_u64(&self) -> Option<u64> {
+        let text = std::str::from_utf8(self.as_bytes()).ok()?;
+        text.parse().ok()
+    }
+
+    /// Whether it is `null`.
+    pub fn is_null(&self) -> bool {
+        self.as_bytes() == b"null"
+    }
+
+    /// What equality, order and hash are made of: `true` and decoded text for a string.
+    fn meaning(&self) -> (bool, Cow<'_, [u8]>) {
+        match self.as_text() {
+            Some(Cow::Borrowed(text)) => (true, Cow::Borrowed(text.as_bytes())),
+            Some(Cow::Owned(text)) => (true, Cow::Owned(text.into_bytes())),
+            None => (false, Cow::Borrowed(self.as_bytes())),
+        }
+    }
+}
+
+impl From<u64> for RawId {
+    fn from(number: u64) -> RawId {
+        let mut bytes = [0; INLINE];
+        let mut rest = &mut bytes[..];
+        write!(rest, "{number}").expect("a u64 has at most 20 digits");
+        let unused = rest.len();
+        let len = u8::try_from(INLINE - unused).expect("INLINE fits in a byte");
+        RawId(Repr::Inline { len, bytes })
+    }
+}
+
+impl PartialEq for RawId {
+    fn eq(&self, other: &RawId) -> bool {
+        self.as_bytes() == other.as_bytes() || self.meaning() == other.meaning()
+    }
+}
+
+impl Eq for RawId {}
+
+impl PartialOrd for RawId {
+    fn partial_cmp(&self, other: &RawId) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for RawId {
+    fn cmp(&self, other: &RawId) -> Ordering {
+        self.meaning().cmp(&other.meaning())
+    }
+}
+
+impl Hash for RawId {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.meaning().hash(state);
+    }
+}
+
+impl fmt::Display for RawId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&String::from_utf8_lossy(self.as_bytes()))
+    }
+}
+
+impl fmt::Debug for RawId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RawId({self})")
+    }
+}

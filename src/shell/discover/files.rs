@@ -1,0 +1,100 @@
+//! The configuration files: where they are, and what they say.
+
+use std::{
+    fs,
+    io::{self, Read},
+    path::{Path, PathBuf},
+};
+
+use super::{Env, Workspace};
+use crate::config::{Config, Shadowed};
+
+/// Name of the file in a workspace folder.
+const WORKSPACE_FILE: &str = ".lspool.toml";
+
+/// Far more than anybody writes.
+const LONGEST: u64 = 1 << 20;
+
+/// What the user's own file says.
+#[derive(Clone, Debug)]
+pub struct UserConfig {
+    /// The configuration.
+    pub config: Config,
+    /// The file, if there is one.
+    pub file: Option<PathBuf>,
+}
+
+/// Where the user's file is looked for.
+pub fn user_file(env: &Env) -> Option<PathBuf> {
+    let folder = if cfg!(windows) {
+        env.folder("APPDATA")
+    } else if cfg!(target_os = "macos") {
+        env.at_home("Library/Application Support")
+    } else {
+        env.folder("XDG_CONFIG_HOME").or_else(|| env.at_home(".config"))
+    };
+    folder.map(|folder| folder.join("lspool").join("config.toml"))
+}
+
+/// Reads the user's file: the one that was named, which must be there, or the one at the usual place.
+pub fn read_user(named: Option<&Path>, env: &Env) -> Result<UserConfig, String> {
+    let Some(file) = named.map(Path::to_owned).or_else(|| user_file(env)) else {
+        return Ok(UserConfig { config: Config::default(), file: None });
+    };
+    // One that was named may be a pipe.
+    match fs::File::open(&file).and_then(read) {
+        Ok(text) => {
+            let config = Config::parse_user(&text, &file.display().to_string());
+            let config = config.map_err(|problems| format!("the configuration has problems:\n{problems}"))?;
+            Ok(UserConfig { config, file: Some(file) })
+        }
+        Err(error) if named.is_none() && is_absent(&error) => {
+            Ok(UserConfig { config: Config::default(), file: None })
+        }
+        Err(error) => Err(unreadable(&file, &error)),
+    }
+}
+
+/// Merges what the files in the workspace folders say into the configuration.
+pub(super) fn merge_workspace(config: &mut Config, workspace: &Workspace) -> Result<Vec<Shadowed>, String> {
+    let mut shadowed = Vec::new();
+    let mut seen = Vec::new();
+    for (folder, real) in workspace.folders().iter().zip(workspace.real()) {
+        if seen.contains(&real) {
+            continue;
+        }
+        seen.push(real);
+        let file = folder.join(WORKSPACE_FILE);
+        match open_regular(&file).and_then(read) {
+            Ok(text) => {
+                let merged = config.merge_workspace(&text, &file);
+                let refused = "the workspace's configuration has problems, and lspool does not go on without it, \
+                               because agents might get more tools than it says";
+                shadowed.extend(merged.map_err(|problems| format!("{refused}:\n{problems}"))?);
+            }
+            Err(error) if is_absent(&error) => {}
+            Err(error) => return Err(unreadable(&file, &error)),
+        }
+    }
+    Ok(shadowed)
+}
+
+fn unreadable(file: &Path, error: &io::Error) -> String {
+    format!("cannot read the configuration file {}: {error}", file.display())
+}
+
+fn is_absent(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+/// Opens a file that a repository brought: a pipe in its place would block, a device might never end.
+fn open_regular(file: &Path) -> io::Result<fs::File> {
+    if fs::metadata(file)?.is_file() { fs::File::open(file) } else { Err(io::Error::other("it is no file")) }
+}
+
+fn read(file: fs::File) -> io::Result<String> {
+    let mut text = String::new();
+    let n = file.take(LONGEST + 1).read_to_string(&mut text)?;
+    let is_too_long = n as u64 > LONGEST;
+    if is_too_long { Err(io::Error::other("it is longer than 1 MiB")) } else { Ok(text) }
+}

@@ -1,0 +1,251 @@
+//! From the command line, the configuration and the workspace to what is to be started.
+
+use std::{
+    path::{MAIN_SEPARATOR, Path, PathBuf},
+    sync::Arc,
+};
+
+use super::{
+    Env,
+    files::merge_workspace,
+    path::{Skipped, Workspace, is_executable, on_path, real},
+    search::{EXECUTABLE, Found, NotFound, resolve_named, search},
+};
+use crate::{
+    config::{Config, ServerConfig, ServerKind},
+    core::event::{Launch, Prepared},
+};
+
+/// The section of Copilot servers.
+const COPILOT: &str = "copilot";
+
+/// The server that the command line names: `-- COMMAND [ARG…]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CliServer {
+    /// The executable, if one is named.
+    pub command: Option<String>,
+    /// Its arguments.
+    pub args: Vec<String>,
+}
+
+/// A server that can be started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// Name of its section.
+    pub name: String,
+    /// The section.
+    pub server: ServerConfig,
+    /// How to start it.
+    pub launch: Launch,
+    /// Where it was found.
+    pub place: &'static str,
+    /// What else was found, and why it is not used.
+    pub skipped: Vec<Skipped>,
+}
+
+/// What [`target`] could not find, and what it came across.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Missing {
+    /// What is wrong and what to do.
+    pub message: String,
+    /// What was found, and why it is not used.
+    pub skipped: Vec<Skipped>,
+}
+
+/// Answers [`Effect::Prepare`](crate::core::event::Effect::Prepare): reads the workspace files of the folders,
+/// chooses the section, finds the server.
+pub fn prepare(cli: &CliServer, user: &Config, folders: &[PathBuf], env: &Env) -> Result<Prepared, String> {
+    let workspace = Workspace::new(folders);
+    let mut config = user.clone();
+    enter_folder(&mut config, &workspace, env)?;
+    let name = choose(cli, &mut config)?;
+    let shadowed = merge_workspace(&mut config, &workspace)?;
+    let server = config.servers.get(&name).cloned().unwrap_or_default();
+    let target = target(&name, &server, &workspace, env).map_err(|missing| missing.message)?;
+    Ok(Prepared {
+        config: Arc::new(config),
+        name,
+        server: target.server,
+        launch: Arc::new(target.launch),
+        warnings: shadowed.iter().map(ToString::to_string).collect(),
+    })
+}
+
+/// Everything that is configured, with what there is to start.
+#[derive(Debug)]
+pub struct Targets {
+    /// What each is called, and what there is. Without a configured server, the Copilot server.
+    pub servers: Vec<(String, Result<Target, Missing>)>,
+    /// What the user should know.
+    pub warnings: Vec<String>,
+}
+
+/// All servers that are configured, those of single folders included.
+pub fn targets(user: &Config, folders: &[PathBuf], env: &Env) -> Result<Targets, String> {
+    let workspace = Workspace::new(folders);
+    let mut config = user.clone();
+    if config.servers.is_empty() && config.folders.iter().all(|it| it.servers.is_empty()) {
+        config.servers.insert(COPILOT.to_owned(), ServerConfig::default());
+    }
+    let warnings = merge_workspace(&mut config, &workspace)?.iter().map(ToString::to_string).collect();
+    let general = config.servers.iter().map(|(name, server)| (name.clone(), name, server));
+    let special = config.folders.iter().flat_map(|folder| {
+        let label = move |name: &str| format!("{name} in {}", folder.path.display());
+        folder.servers.iter().map(move |(name, server)| (label(name), name, server))
+    });
+    let found = |(label, name, server): (String, &String, &ServerConfig)| {
+        (label, target(name, server, &workspace, env))
+    };
+    Ok(Targets { servers: general.chain(special).map(found).collect(), warnings })
+}
+
+/// What there is to start for a section.
+pub fn target(
+    name: &str,
+    server: &ServerConfig,
+    workspace: &Workspace,
+    env: &Env,
+) -> Result<Target, Missing> {
+    let plain = |message: String| Missing { message, skipped: Vec::new() };
+    let found = match &server.command {
+        Some(command) => find_command(command, workspace, env)?,
+        None if name == COPILOT || server.kind == Some(ServerKind::Copilot) => {
+            search(env, workspace).map_err(not_found)?
+        }
+        None => find_command(name, workspace, env).map_err(|mut missing| {
+            missing.message += &format!("; write `command` under [server.{name}]");
+            missing
+        })?,
+    };
+    let cwd = server.cwd.as_ref().map(|it| env.expand(it)).transpose().map_err(plain)?;
+    let mut server = server.clone();
+    if server.kind.is_none() && (server.command.is_none() || is_copilot(&found.program, &server.args)) {
+        server.kind = Some(ServerKind::Copilot);
+    }
+    let script = found.script.as_ref().map(|it| it.to_string_lossy().into_owned());
+    let mut args: Vec<_> = script.into_iter().chain(server.args.iter().cloned()).collect();
+    if server.args.is_empty() && server.kind == Some(ServerKind::Copilot) {
+        args.push("--stdio".to_owned());
+    }
+    let env = server.env.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+    let launch = Launch { program: found.program, args, env, cwd };
+    Ok(Target { name: name.to_owned(), server, launch, place: found.place, skipped: found.skipped })
+}
+
+/// Makes what the user says about the folder of this workspace hold.
+fn enter_folder(config: &mut Config, workspace: &Workspace, env: &Env) -> Result<(), String> {
+    let mut best: Option<(usize, usize)> = None;
+    let Some(first) = workspace.real().first() else { return Ok(()) };
+    for (n, folder) in config.folders.iter().enumerate() {
+        let path = real(&env.expand(&folder.path)?);
+        let depth = path.components().count();
+        if first.starts_with(&path) && best.is_none_or(|(_, deepest)| depth > deepest) {
+            best = Some((n, depth));
+        }
+    }
+    if let Some((n, _)) = best {
+        let folder = config.folders[n].clone();
+        config.enter_folder(&folder);
+    }
+    Ok(())
+}
+
+/// The section that holds. It is there afterwards, with what the command line says.
+fn choose(cli: &CliServer, config: &mut Config) -> Result<String, String> {
+    if let Some(command) = &cli.command {
+        let name = section_of(command, &cli.args)?;
+        let server = config.servers.entry(name.clone()).or_default();
+        server.command = Some(command.clone());
+        server.args.clone_from(&cli.args);
+        return Ok(name);
+    }
+    let mut names = config.servers.keys();
+    let name = match (&config.default_server, names.next(), names.next()) {
+        (Some(name), _, _) => name.clone(),
+        (None, None, _) => COPILOT.to_owned(),
+        _ if config.servers.contains_key(COPILOT) => COPILOT.to_owned(),
+        (None, Some(only), None) => only.clone(),
+        (None, Some(_), Some(_)) => {
+            let names: Vec<_> = config.servers.keys().map(String::as_str).collect();
+            return Err(format!(
+                "several servers are configured ({}); say which one to stand in front of: `lspool -- COMMAND`, or \
+                 `default_server` in the configuration file",
+                names.join(", ")
+            ));
+        }
+    };
+    config.servers.entry(name.clone()).or_default();
+    Ok(name)
+}
+
+/// The section a command belongs to.
+fn section_of(command: &str, args: &[String]) -> Result<String, String> {
+    if is_copilot(Path::new(command), args) {
+        return Ok(COPILOT.to_owned());
+    }
+    let stem = Path::new(command).file_stem().map(|it| it.to_string_lossy().into_owned());
+    stem.ok_or_else(|| format!("{command:?} names no executable"))
+}
+
+/// Do the words of a command name a Copilot server? The executable itself, or what it is told to start: a script
+/// (`node …/language-server.js`), a package (`npx @github/copilot-language-server`), a command (`env …`).
+fn is_copilot(program: &Path, args: &[String]) -> bool {
+    let is_named = |path: &Path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.contains(EXECUTABLE) || name == "language-server.js" && path.to_string_lossy().contains(COPILOT)
+    };
+    let words = args.iter().filter(|it| !it.starts_with('-')).map(Path::new);
+    is_named(program) || words.into_iter().any(is_named)
+}
+
+fn find_command(command: &str, workspace: &Workspace, env: &Env) -> Result<Found, Missing> {
+    let path = env.expand(Path::new(command)).map_err(|message| Missing { message, skipped: Vec::new() })?;
+    if path.is_absolute() {
+        return at_path(path, "the path that was named", Vec::new());
+    }
+    if command.contains(['/', MAIN_SEPARATOR]) {
+        let path = env.cwd.join(path);
+        // Without the `.` and `..` that mean something only to who knows the working folder.
+        let folder = real(path.parent().unwrap_or(&env.cwd));
+        let path = path.file_name().map_or_else(|| folder.clone(), |name| folder.join(name));
+        let mut skipped = Vec::new();
+        if workspace.refuses(&path, &mut skipped) {
+            let message = format!(
+                "{command:?} lies inside the workspace, where it may come from whoever wrote the repository; if that is \
+                 meant, write its absolute path, {}",
+                path.display()
+            );
+            return Err(Missing { message, skipped });
+        }
+        return at_path(path, "the working folder", skipped);
+    }
+    let mut skipped = Vec::new();
+    let Some(path) = on_path(command, env, workspace, &mut skipped).into_iter().next() else {
+        let message =
+            format!("{command:?} was not found in the absolute entries of PATH outside the workspace");
+        let hints = skipped.iter().map(|it| format!("\n{it}; if it is meant, write its absolute path"));
+        let message = hints.fold(message, |message, hint| message + &hint);
+        return Err(Missing { message, skipped });
+    };
+    if command == EXECUTABLE {
+        return resolve_named(&path, env, workspace, skipped).map_err(not_found);
+    }
+    Ok(Found { program: path, script: None, place: "PATH", skipped })
+}
+
+fn not_found(it: NotFound) -> Missing {
+    Missing { message: it.to_string(), skipped: it.skipped }
+}
+
+fn at_path(program: PathBuf, place: &'static str, skipped: Vec<Skipped>) -> Result<Found, Missing> {
+    let message = if is_executable(&program) {
+        return Ok(Found { program, script: None, place, skipped });
+    } else if program.is_file() {
+        format!("{} may not be executed", program.display())
+    } else if program.exists() {
+        format!("{} is no file", program.display())
+    } else {
+        format!("{} does not exist", program.display())
+    };
+    Err(Missing { message, skipped })
+}

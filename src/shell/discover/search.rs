@@ -1,0 +1,220 @@
+//! The search for a Copilot server that nobody named.
+
+use std::{
+    fmt, fs,
+    io::Read,
+    path::{Path, PathBuf},
+};
+
+use super::{
+    Env,
+    env::npm_platform,
+    path::{Skipped, Workspace, is_executable, on_path, real},
+    places::{PACKAGE, Place, What, npm, plugins},
+};
+
+/// Name of the executable.
+pub(super) const EXECUTABLE: &str = "copilot-language-server";
+
+/// A server that was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// What to start.
+    pub program: PathBuf,
+    /// What goes before the server's own arguments: the script, if `program` is node.
+    pub script: Option<PathBuf>,
+    /// Where it was found.
+    pub place: &'static str,
+    /// What else was found, and why it is not used.
+    pub skipped: Vec<Skipped>,
+}
+
+/// No server was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotFound {
+    /// What was found, and why it is not used.
+    pub skipped: Vec<Skipped>,
+}
+
+impl fmt::Display for NotFound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(
+            "no copilot-language-server was found on PATH, in npm's global folder or in the folders of editor \
+             plug-ins; install it (npm install -g @github/copilot-language-server), or name it: as \
+             `lspool -- /absolute/path/copilot-language-server --stdio`, or as `command` under [server.copilot] in \
+             the configuration file",
+        )?;
+        self.skipped.iter().try_for_each(|it| write!(f, "\n{it}"))
+    }
+}
+
+/// What a candidate is.
+#[derive(PartialEq, Eq)]
+enum Form {
+    /// The server itself, or something else that starts it.
+    Native,
+    /// A script that needs node. An older node only makes it start the native one and wait.
+    Script,
+}
+
+struct Candidate {
+    path: PathBuf,
+    form: Form,
+    place: &'static str,
+}
+
+/// Searches `PATH`, npm's global folder, then the places of plug-ins. Of all that is found, the first that is no
+/// script is taken, else the first script.
+pub fn search(env: &Env, workspace: &Workspace) -> Result<Found, NotFound> {
+    let mut skipped = Vec::new();
+    let mut candidates = Vec::new();
+    for path in on_path(EXECUTABLE, env, workspace, &mut skipped) {
+        from_path(&path, workspace, &mut candidates, &mut skipped);
+    }
+    for place in npm(env, workspace).into_iter().chain(plugins(env)) {
+        from_place(place, workspace, &mut candidates, &mut skipped);
+    }
+    in_workspace(workspace, &mut skipped);
+    choose(candidates, skipped, env, workspace)
+}
+
+/// What to start for an executable that was found on `PATH` under the server's name.
+pub(super) fn resolve_named(
+    path: &Path,
+    env: &Env,
+    workspace: &Workspace,
+    mut skipped: Vec<Skipped>,
+) -> Result<Found, NotFound> {
+    let mut candidates = Vec::new();
+    from_path(path, workspace, &mut candidates, &mut skipped);
+    choose(candidates, skipped, env, workspace)
+}
+
+fn from_path(
+    path: &Path,
+    workspace: &Workspace,
+    candidates: &mut Vec<Candidate>,
+    skipped: &mut Vec<Skipped>,
+) {
+    if !is_node_script(path) {
+        candidates.push(Candidate { path: path.to_owned(), form: Form::Native, place: "PATH" });
+        return;
+    }
+    // npm's link to `<package>/dist/language-server.js`.
+    let script = real(path);
+    if let Some(package) = script.parent().and_then(Path::parent) {
+        native(package, "PATH", workspace, candidates, skipped);
+    }
+    candidates.push(Candidate { path: script, form: Form::Script, place: "PATH" });
+}
+
+fn from_place(
+    place: Place,
+    workspace: &Workspace,
+    candidates: &mut Vec<Candidate>,
+    skipped: &mut Vec<Skipped>,
+) {
+    let name = place.name;
+    match place.what {
+        What::Binary(path) if is_executable(&path) => {
+            if !workspace.refuses(&path, skipped) {
+                candidates.push(Candidate { path, form: Form::Native, place: name });
+            }
+        }
+        What::Script(path) => script(&path, name, workspace, candidates, skipped),
+        What::Package(package) => {
+            native(&package, name, workspace, candidates, skipped);
+            script(&package.join("dist/language-server.js"), name, workspace, candidates, skipped);
+        }
+        What::Binary(_) => {}
+    }
+}
+
+/// The native binary of an npm package: in a package of its own, in `node_modules` below it or beside it.
+fn native(
+    package: &Path,
+    place: &'static str,
+    workspace: &Workspace,
+    candidates: &mut Vec<Candidate>,
+    skipped: &mut Vec<Skipped>,
+) {
+    let platform = npm_platform();
+    let file = if cfg!(windows) { "copilot-language-server.exe" } else { EXECUTABLE };
+    let nested = package.join(format!("node_modules/{PACKAGE}-{platform}"));
+    let package = real(package);
+    let beside = package.parent().map(|it| it.join(format!("{EXECUTABLE}-{platform}")));
+    for path in [Some(nested), beside].into_iter().flatten().map(|it| it.join(file)) {
+        let is_known = candidates.iter().any(|it| real(&it.path) == real(&path));
+        if is_executable(&path) && !is_known && !workspace.refuses(&path, skipped) {
+            candidates.push(Candidate { path, form: Form::Native, place });
+        }
+    }
+}
+
+fn script(
+    path: &Path,
+    place: &'static str,
+    workspace: &Workspace,
+    candidates: &mut Vec<Candidate>,
+    skipped: &mut Vec<Skipped>,
+) {
+    let script = real(path);
+    let is_known = candidates.iter().any(|it| it.path == script);
+    if path.is_file() && !is_known && !workspace.refuses(path, skipped) {
+        candidates.push(Candidate { path: script, form: Form::Script, place });
+    }
+}
+
+/// What an unsuspecting search would have found; told so that nobody wonders.
+fn in_workspace(workspace: &Workspace, skipped: &mut Vec<Skipped>) {
+    for folder in workspace.folders() {
+        for path in ["node_modules/.bin/copilot-language-server", EXECUTABLE] {
+            let path = folder.join(path);
+            if is_executable(&path) {
+                workspace.refuses(&path, skipped);
+            }
+        }
+    }
+}
+
+fn choose(
+    candidates: Vec<Candidate>,
+    mut skipped: Vec<Skipped>,
+    env: &Env,
+    workspace: &Workspace,
+) -> Result<Found, NotFound> {
+    let node = on_path("node", env, workspace, &mut Vec::new()).into_iter().next();
+    let native = candidates.iter().position(|it| it.form == Form::Native);
+    let script = candidates.iter().position(|it| it.form == Form::Script).filter(|_| node.is_some());
+    let chosen = native.or(script);
+    let mut found = None;
+    for (n, candidate) in candidates.into_iter().enumerate() {
+        if Some(n) == chosen {
+            found = Some(candidate);
+            continue;
+        }
+        let reason = match candidate.form {
+            Form::Script if native.is_some() => "a script for node, which would only start the native server",
+            Form::Script if node.is_none() => "a script for node, and there is no node on PATH",
+            Form::Native | Form::Script => "what was found before it goes first",
+        };
+        skipped.push(Skipped { path: candidate.path, reason: reason.to_owned() });
+    }
+    match (found, node) {
+        (Some(Candidate { path, form: Form::Native, place }), _) => {
+            Ok(Found { program: path, script: None, place, skipped })
+        }
+        (Some(Candidate { path, form: Form::Script, place }), Some(node)) => {
+            Ok(Found { program: node, script: Some(path), place, skipped })
+        }
+        _ => Err(NotFound { skipped }),
+    }
+}
+
+/// Does it start with a line that says node?
+fn is_node_script(path: &Path) -> bool {
+    let mut start = [0; 256];
+    let n = fs::File::open(path).and_then(|mut file| file.read(&mut start)).unwrap_or(0);
+    let line = start[..n].split(|&byte| byte == b'\n').next().unwrap_or_default();
+    line.starts_with(b"#!") && line.ends_with(b"node")
+}

@@ -1,0 +1,567 @@
+//! Trees of files, and what is found in them. `PATH` never leads out of a tree.
+
+use std::{
+    ffi::OsString,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use expect_test::{Expect, expect};
+use tempfile::TempDir;
+
+use super::{env::npm_platform, *};
+use crate::config::{Config, ServerKind};
+
+/// A home folder, a workspace and a few more, in a temporary folder.
+struct Tree {
+    root: PathBuf,
+    env: Env,
+    _dir: TempDir,
+}
+
+impl Tree {
+    fn new() -> Tree {
+        let dir = tempfile::tempdir().unwrap();
+        let root = fs::canonicalize(dir.path()).unwrap();
+        for folder in ["home", "ws", "bin"] {
+            fs::create_dir(root.join(folder)).unwrap();
+        }
+        let env = Env { cwd: root.join("ws"), home: Some(root.join("home")), ..Env::default() };
+        let mut tree = Tree { root, env, _dir: dir };
+        tree.var("PATH", tree.at("bin"));
+        tree
+    }
+
+    fn at(&self, path: &str) -> PathBuf {
+        self.root.join(path.replace("PLATFORM", &npm_platform()))
+    }
+
+    fn var(&mut self, name: &str, value: impl Into<OsString>) {
+        self.env.vars.insert(name.into(), value.into());
+    }
+
+    fn file(&self, path: &str, text: &str) -> PathBuf {
+        let path = self.at(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    fn program(&self, path: &str) -> PathBuf {
+        let path = self.file(path, "\x7fELF");
+        executable(&path);
+        path
+    }
+
+    /// The package as npm installs it: the link in `bin`, the script, perhaps the native binary.
+    fn npm_package(&self, prefix: &str, native: Option<&str>) {
+        let modules = format!("{prefix}/lib/node_modules/@github");
+        let script = format!("{modules}/copilot-language-server/dist/language-server.js");
+        executable(&self.file(&script, "#!/usr/bin/env node\n"));
+        self.link(
+            &format!("{prefix}/bin/copilot-language-server"),
+            "../lib/node_modules/@github/copilot-language-server/dist/language-server.js",
+        );
+        if let Some(native) = native {
+            self.program(&format!("{modules}/{native}"));
+        }
+    }
+
+    fn link(&self, path: &str, to: impl AsRef<Path>) {
+        let path = self.at(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink(to, path).unwrap();
+    }
+
+    fn workspace(&self) -> Workspace {
+        Workspace::new(&[self.at("ws")])
+    }
+
+    fn show(&self, text: &str) -> String {
+        text.replace(self.root.to_str().unwrap(), "").replace(&npm_platform(), "PLATFORM")
+    }
+
+    fn check_search(&self, expected: &Expect) {
+        let told = match search(&self.env, &self.workspace()) {
+            Ok(Found { program, script, place, skipped }) => {
+                let script = script.map(|it| format!(" {}", it.display())).unwrap_or_default();
+                let found = format!("{}{script} ({place})", program.display());
+                skipped.iter().fold(found, |told, it| format!("{told}\n{it}"))
+            }
+            Err(error) => error.to_string(),
+        };
+        expected.assert_eq(&self.show(&told));
+    }
+
+    fn prepare(&self, command: &[&str], user: &str) -> Result<crate::core::event::Prepared, String> {
+        let mut words = command.iter().map(|it| self.root_in(it));
+        let cli = CliServer { command: words.next(), args: words.collect() };
+        let user = Config::parse_user(&self.root_in(user), "config.toml").unwrap();
+        prepare(&cli, &user, &[self.at("ws")], &self.env)
+    }
+
+    fn root_in(&self, text: &str) -> String {
+        text.replace("ROOT", self.root.to_str().unwrap())
+    }
+
+    fn check_prepare(&self, command: &[&str], user: &str, expected: &Expect) {
+        let told = match self.prepare(command, user) {
+            Ok(it) => {
+                let kind = it.server.kind;
+                let args = it.launch.args.join(" ");
+                format!("{}: {} {args} ({kind:?})", it.name, it.launch.program.display())
+            }
+            Err(error) => error,
+        };
+        expected.assert_eq(&self.show(&told));
+    }
+}
+
+fn executable(path: &Path) {
+    use std::os::unix::fs::PermissionsExt;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[test]
+fn nothing_is_found_where_nothing_is() {
+    Tree::new().check_search(&expect!["no copilot-language-server was found on PATH, in npm's global folder or in the folders of editor plug-ins; install it (npm install -g @github/copilot-language-server), or name it: as `lspool -- /absolute/path/copilot-language-server --stdio`, or as `command` under [server.copilot] in the configuration file"]);
+}
+
+#[test]
+fn an_executable_on_path_goes_first() {
+    let mut tree = Tree::new();
+    tree.program("bin/copilot-language-server");
+    tree.program("usr/bin/copilot-language-server");
+    tree.file("data/copilot-language-server", "may not be executed");
+    let path = std::env::join_paths(["data", "bin", "usr/bin"].map(|it| tree.at(it))).unwrap();
+    tree.var("PATH", path);
+    tree.check_search(&expect![[r"
+        /bin/copilot-language-server (PATH)
+        /usr/bin/copilot-language-server is not used: what was found before it goes first"]]);
+}
+
+#[test]
+fn the_native_binary_goes_before_the_script_that_npm_links() {
+    for native in [
+        "copilot-language-server/node_modules/@github/copilot-language-server-PLATFORM/copilot-language-server",
+        "copilot-language-server-PLATFORM/copilot-language-server",
+    ] {
+        let mut tree = Tree::new();
+        tree.npm_package("npm", Some(native));
+        tree.program("npm/bin/node");
+        tree.var("PATH", tree.at("npm/bin"));
+        let found = search(&tree.env, &tree.workspace()).unwrap();
+        assert_eq!(
+            found.program,
+            tree.at("npm/lib/node_modules/@github")
+                .join(tree.root_in(native).replace("PLATFORM", &npm_platform()))
+        );
+        assert_eq!(found.script, None);
+        assert_eq!(found.skipped.len(), 1, "the script: {:?}", found.skipped);
+    }
+}
+
+#[test]
+fn a_script_without_its_binary_is_run_by_node() {
+    let mut tree = Tree::new();
+    tree.npm_package("npm", None);
+    tree.var("PATH", tree.at("npm/bin"));
+    tree.check_search(&expect![[r"
+        no copilot-language-server was found on PATH, in npm's global folder or in the folders of editor plug-ins; install it (npm install -g @github/copilot-language-server), or name it: as `lspool -- /absolute/path/copilot-language-server --stdio`, or as `command` under [server.copilot] in the configuration file
+        /npm/lib/node_modules/@github/copilot-language-server/dist/language-server.js is not used: a script for node, and there is no node on PATH"]]);
+    tree.program("bin/node");
+    tree.var("PATH", std::env::join_paths([tree.at("npm/bin"), tree.at("bin")]).unwrap());
+    tree.check_search(&expect![
+        "/bin/node /npm/lib/node_modules/@github/copilot-language-server/dist/language-server.js (PATH)"
+    ]);
+}
+
+#[test]
+fn a_native_binary_elsewhere_goes_before_a_script_on_path() {
+    let mut tree = Tree::new();
+    tree.npm_package("npm", None);
+    tree.program("npm/bin/node");
+    tree.var("PATH", tree.at("npm/bin"));
+    tree.program("home/.local/share/JetBrains/IdeaIC2025.3/github-copilot-intellij/copilot-agent/native/PLATFORM/copilot-language-server");
+    tree.check_search(&expect![[r"
+        /home/.local/share/JetBrains/IdeaIC2025.3/github-copilot-intellij/copilot-agent/native/PLATFORM/copilot-language-server (a JetBrains plug-in)
+        /npm/lib/node_modules/@github/copilot-language-server/dist/language-server.js is not used: a script for node, which would only start the native server"]]);
+}
+
+#[test]
+fn relative_entries_of_path_and_the_workspace_are_refused() {
+    let mut tree = Tree::new();
+    tree.program("ws/node_modules/.bin/copilot-language-server");
+    tree.program("ws/tools/copilot-language-server");
+    tree.program("ws/copilot-language-server");
+    let absolute = tree.at("ws/tools");
+    tree.var("PATH", format!("node_modules/.bin::.:{}", absolute.display()));
+    tree.check_search(&expect![[r"
+        no copilot-language-server was found on PATH, in npm's global folder or in the folders of editor plug-ins; install it (npm install -g @github/copilot-language-server), or name it: as `lspool -- /absolute/path/copilot-language-server --stdio`, or as `command` under [server.copilot] in the configuration file
+        /ws/node_modules/.bin/copilot-language-server is not used: inside the workspace /ws
+        /ws/copilot-language-server is not used: inside the workspace /ws
+        /ws/tools/copilot-language-server is not used: inside the workspace /ws"]]);
+}
+
+#[test]
+fn links_do_not_lead_around_the_workspace() {
+    // A folder of PATH that is a link into the workspace.
+    let mut tree = Tree::new();
+    tree.program("ws/a/copilot-language-server");
+    tree.link("link", tree.at("ws/a"));
+    tree.var("PATH", tree.at("link"));
+    assert!(search(&tree.env, &tree.workspace()).is_err());
+
+    // A link to a file in the workspace.
+    let tree = Tree::new();
+    tree.program("ws/a/copilot-language-server");
+    tree.link("bin/copilot-language-server", tree.at("ws/a/copilot-language-server"));
+    assert!(search(&tree.env, &tree.workspace()).is_err());
+
+    // A link by way of the workspace to a file outside: who owns the link chooses where it leads.
+    let tree = Tree::new();
+    tree.program("opt/copilot-language-server");
+    tree.link("ws/link", tree.at("opt/copilot-language-server"));
+    tree.link("bin/copilot-language-server", tree.at("ws/link"));
+    assert!(search(&tree.env, &tree.workspace()).is_err());
+
+    // A workspace that the editor names by a link.
+    let mut tree = Tree::new();
+    tree.program("ws/a/copilot-language-server");
+    tree.link("project", tree.at("ws"));
+    tree.var("PATH", tree.at("ws/a"));
+    assert!(search(&tree.env, &Workspace::new(&[tree.at("project")])).is_err());
+
+    // A folder whose name only starts like the workspace's.
+    let mut tree = Tree::new();
+    tree.program("ws-tools/copilot-language-server");
+    tree.var("PATH", tree.at("ws-tools"));
+    assert!(search(&tree.env, &tree.workspace()).is_ok());
+}
+
+#[test]
+fn npm_keeps_its_global_folder_in_several_places() {
+    let native = Some("copilot-language-server-PLATFORM/copilot-language-server");
+    let found = |tree: &Tree| search(&tree.env, &tree.workspace()).unwrap().place;
+
+    let mut tree = Tree::new();
+    tree.npm_package("one", native);
+    tree.var("npm_config_prefix", tree.at("one"));
+    assert_eq!(found(&tree), "npm's global folder");
+
+    for prefix in ["~/npm", "${HOME}/npm", "\"ROOT/home/npm\""] {
+        let tree = Tree::new();
+        tree.npm_package("home/npm", native);
+        tree.file("home/.npmrc", &tree.root_in(&format!("registry=x\nprefix = {prefix}\n")));
+        assert_eq!(found(&tree), "npm's global folder");
+    }
+
+    let mut tree = Tree::new();
+    tree.npm_package("node", native);
+    fs::remove_file(tree.at("node/bin/copilot-language-server")).unwrap();
+    tree.program("node/bin/node");
+    tree.var("PATH", tree.at("node/bin"));
+    assert_eq!(found(&tree), "npm's global folder");
+
+    let tree = Tree::new();
+    tree.npm_package("node", native);
+    tree.program("node/bin/node");
+    tree.link("bin/node", tree.at("node/bin/node"));
+    assert_eq!(found(&tree), "npm's global folder");
+
+    let mut tree = Tree::new();
+    tree.npm_package("ws/npm", native);
+    tree.var("npm_config_prefix", tree.at("ws/npm"));
+    assert!(search(&tree.env, &tree.workspace()).is_err(), "npm's global folder in the workspace");
+}
+
+#[test]
+fn places_of_plugins() {
+    let package = "node_modules/@github/copilot-language-server";
+    let nested = format!("{package}/{package}-PLATFORM/copilot-language-server");
+    let places = [
+        ("mason.nvim", format!(".local/share/nvim/mason/packages/copilot-language-server/{nested}")),
+        (
+            "the folder of copilot.lua",
+            ".local/share/nvim/copilot.lua/lsp/1.9.0/PLATFORM/0ab/copilot-language-server".to_owned(),
+        ),
+        (
+            "the folder of copilot.lua",
+            ".local/share/nvim/lazy/copilot.lua/copilot/PLATFORM/copilot-language-server-1.9".to_owned(),
+        ),
+        (
+            "the folder of copilot.vim",
+            format!(".vim/pack/github/start/copilot.vim/copilot-language-server/{nested}")
+                .replace(&format!("{package}/node"), "node"),
+        ),
+        ("the folder of copilot.el", format!(".emacs.d/.cache/copilot/lib/{nested}")),
+        ("the folder of copilot.el", format!(".config/emacs/.local/cache/copilot/lib/{nested}")),
+        ("the folder of Zed", format!(".local/share/zed/copilot/{nested}")),
+        ("bun's global folder", format!(".bun/install/global/{nested}")),
+        ("pnpm's global folder", format!(".local/share/pnpm/global/5/{nested}")),
+    ];
+    for (name, path) in places {
+        let tree = Tree::new();
+        let program = tree.program(&format!("home/{path}"));
+        let found = search(&tree.env, &tree.workspace()).unwrap_or_else(|error| panic!("{path}: {error}"));
+        assert_eq!((found.place, found.program), (name, program));
+    }
+}
+
+#[test]
+fn of_several_versions_the_newest_is_taken() {
+    let tree = Tree::new();
+    for version in ["1.9.0", "1.10.0", "1.2.0"] {
+        tree.program(&format!(
+            "home/.local/share/nvim/copilot.lua/lsp/{version}/PLATFORM/0ab/copilot-language-server"
+        ));
+    }
+    let found = search(&tree.env, &tree.workspace()).unwrap();
+    assert!(found.program.to_str().unwrap().contains("/1.10.0/"), "{found:?}");
+    assert_eq!(found.skipped.len(), 2);
+}
+
+#[test]
+fn a_plugin_that_has_only_the_script() {
+    let tree = Tree::new();
+    tree.file("home/.vim/plugged/copilot.vim/copilot-language-server/dist/language-server.js", "");
+    tree.program("bin/node");
+    tree.check_search(&expect!["/bin/node /home/.vim/plugged/copilot.vim/copilot-language-server/dist/language-server.js (the folder of copilot.vim)"]);
+}
+
+#[test]
+fn a_command_belongs_to_the_section_of_its_name() {
+    let tree = Tree::new();
+    tree.program("bin/pyright-langserver");
+    tree.program("bin/node");
+    tree.program("bin/npx");
+    tree.program("opt/copilot-language-server-1.5");
+    let user = "[server.pyright-langserver]\ncommand = \"x\"\nargs = [\"y\"]\nmax_processes = 3\n[server.copilot]\nmax_processes = 2\n";
+    tree.check_prepare(
+        &["pyright-langserver", "--stdio"],
+        user,
+        &expect!["pyright-langserver: /bin/pyright-langserver --stdio (None)"],
+    );
+    tree.check_prepare(
+        &["ROOT/opt/copilot-language-server-1.5"],
+        user,
+        &expect!["copilot: /opt/copilot-language-server-1.5 --stdio (Some(Copilot))"],
+    );
+    tree.check_prepare(
+        &["node", "/x/copilot/dist/language-server.js", "--stdio"],
+        user,
+        &expect!["copilot: /bin/node /x/copilot/dist/language-server.js --stdio (Some(Copilot))"],
+    );
+    tree.check_prepare(
+        &["node", "/x/dist/language-server.js"],
+        user,
+        &expect!["node: /bin/node /x/dist/language-server.js (None)"],
+    );
+    tree.check_prepare(
+        &["npx", "-y", "@github/copilot-language-server", "--stdio"],
+        user,
+        &expect!["copilot: /bin/npx -y @github/copilot-language-server --stdio (Some(Copilot))"],
+    );
+    let prepared = tree.prepare(&["pyright-langserver", "--stdio"], user).unwrap();
+    assert_eq!(prepared.server.max_processes, 3, "the other keys apply");
+    assert_eq!(prepared.server.args, ["--stdio"]);
+    let prepared = tree.prepare(&["node", "/x/copilot/dist/language-server.js"], user).unwrap();
+    assert_eq!(prepared.server.max_processes, 2);
+    let prepared = tree.prepare(&["node", "x.js"], user).unwrap();
+    assert_eq!(
+        (prepared.name.as_str(), prepared.server.max_processes),
+        ("node", 8),
+        "defined by the command"
+    );
+}
+
+#[test]
+fn what_the_section_says_about_the_kind_holds() {
+    let tree = Tree::new();
+    tree.program("bin/mine");
+    let user = "[server.mine]\nkind = \"copilot\"\n";
+    assert_eq!(tree.prepare(&["mine"], user).unwrap().server.kind, Some(ServerKind::Copilot));
+    tree.program("bin/copilot-language-server");
+    let user = "[server.copilot]\nkind = \"generic\"\n";
+    let prepared = tree.prepare(&["copilot-language-server", "x"], user).unwrap();
+    assert_eq!(prepared.server.kind, Some(ServerKind::Generic));
+}
+
+#[test]
+fn without_a_command_the_configuration_says_which() {
+    let tree = Tree::new();
+    for name in ["a", "b", "copilot-language-server"] {
+        tree.program(&format!("bin/{name}"));
+    }
+    let (a, b) = ("[server.a]\ncommand = \"a\"\nargs = [\"1\"]\n", "[server.b]\ncommand = \"b\"\n");
+    tree.check_prepare(&[], "", &expect!["copilot: /bin/copilot-language-server --stdio (Some(Copilot))"]);
+    tree.check_prepare(&[], a, &expect!["a: /bin/a 1 (None)"]);
+    tree.check_prepare(&[], &format!("{a}{b}"), &expect!["several servers are configured (a, b); say which one to stand in front of: `lspool -- COMMAND`, or `default_server` in the configuration file"]);
+    tree.check_prepare(&[], &format!("default_server = \"b\"\n{a}{b}"), &expect!["b: /bin/b  (None)"]);
+    tree.check_prepare(
+        &[],
+        &format!("{a}{b}[server.copilot]\n"),
+        &expect!["copilot: /bin/copilot-language-server --stdio (Some(Copilot))"],
+    );
+    tree.check_prepare(
+        &[],
+        "[server.c]\nmax_processes = 1\n",
+        &expect![[r#""c" was not found in the absolute entries of PATH outside the workspace; write `command` under [server.c]"#]],
+    );
+    tree.check_prepare(
+        &[],
+        "[server.c]\nkind = \"copilot\"\n",
+        &expect!["c: /bin/copilot-language-server --stdio (Some(Copilot))"],
+    );
+}
+
+#[test]
+fn paths_of_commands() {
+    let tree = Tree::new();
+    tree.program("ws/bin/server");
+    tree.program("other/server");
+    tree.program("home/tools/server");
+    tree.file("home/tools/text", "");
+    let command = |command: &str, expected: &Expect| tree.check_prepare(&[command], "", expected);
+    command(
+        "server",
+        &expect![[r#""server" was not found in the absolute entries of PATH outside the workspace"#]],
+    );
+    command(
+        "bin/server",
+        &expect![[
+            r#""bin/server" lies inside the workspace, where it may come from whoever wrote the repository; if that is meant, write its absolute path, /ws/bin/server"#
+        ]],
+    );
+    command(
+        "./bin/server",
+        &expect![[
+            r#""./bin/server" lies inside the workspace, where it may come from whoever wrote the repository; if that is meant, write its absolute path, /ws/bin/server"#
+        ]],
+    );
+    command("../other/server", &expect!["server: /other/server  (None)"]);
+    command("ROOT/ws/bin/server", &expect!["server: /ws/bin/server  (None)"]);
+    command("~/tools/server", &expect!["server: /home/tools/server  (None)"]);
+    command("~/tools/text", &expect!["/home/tools/text may not be executed"]);
+    command("~/tools", &expect!["/home/tools is no file"]);
+    command("/nowhere/server", &expect!["/nowhere/server does not exist"]);
+    command("..", &expect![[r#"".." names no executable"#]]);
+}
+
+#[test]
+fn what_is_started_has_the_environment_and_the_folder_of_its_section() {
+    let tree = Tree::new();
+    tree.program("bin/a");
+    let user = "[server.a]\ncommand = \"a\"\ncwd = \"~/x\"\nenv = { B = \"2\", A = \"1\" }\n";
+    let launch = tree.prepare(&[], user).unwrap().launch;
+    assert_eq!(launch.cwd, Some(tree.at("home/x")));
+    assert_eq!(launch.env, [("A".to_owned(), "1".to_owned()), ("B".to_owned(), "2".to_owned())]);
+}
+
+#[test]
+fn the_innermost_folder_holds() {
+    let tree = Tree::new();
+    for name in ["outer", "inner", "general"] {
+        tree.program(&format!("bin/{name}"));
+    }
+    let user = "[server.s]\ncommand = \"general\"\n\
+                [[folder]]\npath = \"ROOT/ws\"\n[folder.server.s]\ncommand = \"inner\"\n\
+                [[folder]]\npath = \"ROOT\"\n[folder.server.s]\ncommand = \"outer\"\n\
+                [[folder]]\npath = \"ROOT/ws/deeper\"\n[folder.server.s]\ncommand = \"general\"\n";
+    tree.check_prepare(&[], user, &expect!["s: /bin/inner  (None)"]);
+}
+
+#[test]
+fn workspace_files_are_merged() {
+    let tree = Tree::new();
+    tree.program("bin/a");
+    tree.file("ws/.lspool.toml", "[agent.new]\ntools = []\n[agent.bash]\n[server.a]\nmax_processes = 2\n");
+    let prepared = tree.prepare(&["a"], "").unwrap();
+    assert_eq!(prepared.server.max_processes, 2);
+    assert!(prepared.config.agents.contains_key("new"));
+    let warnings: Vec<_> = prepared.warnings.iter().map(|it| tree.show(it)).collect();
+    expect![[r#"/ws/.lspool.toml:3: agent "bash" is shadowed: lspool has an agent of that name"#]]
+        .assert_eq(&warnings.join("\n"));
+}
+
+#[test]
+fn a_workspace_file_that_is_wrong_stops_everything() {
+    let tree = Tree::new();
+    tree.program("bin/a");
+    tree.file("ws/.lspool.toml", "[server.a]\ncommand = \"./evil\"\nmax_processes = 9\n");
+    tree.check_prepare(&["a"], "", &expect![[r"
+        the workspace's configuration has problems, and lspool does not go on without it, because agents might get more tools than it says:
+        /ws/.lspool.toml:2: server.a.command: is not for a workspace file, which comes from whoever wrote the repository; write it in your own configuration file
+        /ws/.lspool.toml:3: server.a.max_processes: 9 is more than the 8 that holds here; a workspace file may only make it less"]]);
+
+    let tree = Tree::new();
+    fs::create_dir(tree.at("ws/.lspool.toml")).unwrap();
+    tree.check_prepare(
+        &["a"],
+        "",
+        &expect!["cannot read the configuration file /ws/.lspool.toml: it is no file"],
+    );
+
+    let tree = Tree::new();
+    tree.file("ws/.lspool.toml", &"#".repeat((1 << 20) + 1));
+    tree.check_prepare(
+        &["a"],
+        "",
+        &expect!["cannot read the configuration file /ws/.lspool.toml: it is longer than 1 MiB"],
+    );
+
+    // To open this one would take until somebody writes to it.
+    let tree = Tree::new();
+    let path = tree.at("ws/.lspool.toml");
+    rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0)
+        .unwrap();
+    tree.check_prepare(
+        &["a"],
+        "",
+        &expect!["cannot read the configuration file /ws/.lspool.toml: it is no file"],
+    );
+}
+
+#[test]
+fn the_users_file() {
+    let mut tree = Tree::new();
+    let read = |tree: &Tree, named: Option<&Path>| match read_user(named, &tree.env) {
+        Ok(user) => format!("{:?} {:?}", user.file.is_some(), user.config.default_server),
+        Err(error) => tree.show(&error),
+    };
+    assert_eq!(read(&tree, None), "false None");
+    expect!["cannot read the configuration file /nowhere.toml: No such file or directory (os error 2)"]
+        .assert_eq(&read(&tree, Some(&tree.at("nowhere.toml"))));
+    let text = "default_server = \"copilot\"\n";
+    let named = tree.file("named.toml", text);
+    assert_eq!(read(&tree, Some(&named)), "true Some(\"copilot\")");
+    if cfg!(target_os = "linux") {
+        tree.file("home/.config/lspool/config.toml", text);
+        assert_eq!(read(&tree, None), "true Some(\"copilot\")");
+        tree.var("XDG_CONFIG_HOME", "relative");
+        assert_eq!(read(&tree, None), "true Some(\"copilot\")", "a relative one is to be ignored");
+        tree.file("xdg/lspool/config.toml", "x = 1\n");
+        tree.var("XDG_CONFIG_HOME", tree.at("xdg"));
+        expect![[r"
+            the configuration has problems:
+            /xdg/lspool/config.toml:1: x: there is no such key; there are: default_server, server, folder, agent, route, log"]].assert_eq(&read(&tree, None));
+    }
+}
+
+#[test]
+fn targets_are_all_servers_with_what_is_wrong_with_them() {
+    let tree = Tree::new();
+    tree.program("bin/a");
+    let user = Config::parse_user(
+        "[server.a]\ncommand = \"a\"\n[server.b]\ncommand = \"b\"\n\
+         [[folder]]\npath = \"/nowhere\"\n[folder.server.a]\n",
+        "",
+    )
+    .unwrap();
+    let all = targets(&user, &[tree.at("ws")], &tree.env).unwrap();
+    let told: Vec<_> = all.servers.iter().map(|(name, it)| (name.as_str(), it.is_ok())).collect();
+    assert_eq!(told, [("a", true), ("b", false), ("a in /nowhere", true)]);
+    let all = targets(&Config::default(), &[], &tree.env).unwrap();
+    assert_eq!(all.servers.len(), 1);
+    assert_eq!(all.servers[0].0, "copilot");
+}

@@ -1,0 +1,90 @@
+//! The base protocol, read strictly: what is not a frame is reported.
+
+use std::{
+    io::{BufRead, BufReader, Read as _, Write},
+    process::ChildStdin,
+    sync::mpsc::Receiver,
+};
+
+use serde_json::Value;
+
+use super::ToServer;
+
+/// A message as it goes over the wire.
+pub(super) fn frame(message: &Value) -> Vec<u8> {
+    let body = message.to_string();
+    format!("Content-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
+}
+
+/// Writes what is queued, in order, until stdin is to be closed.
+pub(super) fn write_all(stdin: Option<ChildStdin>, queue: &Receiver<ToServer>) {
+    let mut stdin = stdin;
+    for item in queue {
+        match item {
+            ToServer::Bytes(bytes) => {
+                let failed = stdin.as_mut().is_some_and(|pipe| pipe.write_all(&bytes).is_err());
+                if failed {
+                    stdin = None;
+                }
+            }
+            ToServer::Close => return,
+        }
+    }
+}
+
+/// What was read.
+pub(super) enum Read {
+    Frame { raw: Vec<u8>, message: Value },
+    Stray(Vec<u8>),
+    End,
+}
+
+/// The frames of a stream.
+pub(super) struct Frames<R> {
+    stream: BufReader<R>,
+}
+
+impl<R: std::io::Read> Frames<R> {
+    pub(super) fn new(stream: R) -> Self {
+        Frames { stream: BufReader::new(stream) }
+    }
+
+    pub(super) fn next(&mut self) -> Read {
+        let mut raw = Vec::new();
+        let mut length = None;
+        loop {
+            let start = raw.len();
+            match self.stream.read_until(b'\n', &mut raw) {
+                Ok(0) | Err(_) if raw.is_empty() => return Read::End,
+                Ok(0) | Err(_) => return Read::Stray(raw),
+                Ok(_) => {}
+            }
+            let line = &raw[start..];
+            if line == b"\r\n" {
+                break;
+            }
+            let Some((name, value)) = header(line) else { return Read::Stray(raw) };
+            if name.eq_ignore_ascii_case("content-length") {
+                length = value.parse::<usize>().ok();
+            }
+        }
+        let Some(length) = length else { return Read::Stray(raw) };
+        let start = raw.len();
+        let mut body = (&mut self.stream).take(length as u64);
+        match body.read_to_end(&mut raw) {
+            Ok(n) if n == length => {}
+            Ok(_) | Err(_) => return Read::Stray(raw),
+        }
+        match serde_json::from_slice(&raw[start..]) {
+            Ok(message) => Read::Frame { raw, message },
+            Err(_) => Read::Stray(raw),
+        }
+    }
+}
+
+fn header(line: &[u8]) -> Option<(&str, &str)> {
+    let line = std::str::from_utf8(line).ok()?.strip_suffix("\r\n")?;
+    let (name, value) = line.split_once(':')?;
+    let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    is_name.then(|| (name, value.trim()))
+}

@@ -1,0 +1,22 @@
+//! What the tests and the examples share: a stand-in for the Copilot services, an editor
+//! to drive a language server with, and the real servers in a sandbox.
+//!
+//! Nothing here knows lspool: every tool takes a command line, so one script can run
+//! against a bare server and against the same server behind lspool.
+
+#![allow(
+    dead_code,
+    unused_imports,
+    unreachable_pub,
+    clippy::disallowed_methods,
+    clippy::missing_panics_doc,
+    clippy::needless_pass_by_value,
+    reason = "a toolbox: each user takes a part of it; it lives in real time, its panics are failed tests, and \
+              a test says `json!` in the middle of a call"
+)]
+
+pub mod copilot;
+pub mod editor;
+pub mod processes;
+pub mod real;
+pub mod stub;

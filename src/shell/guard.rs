@@ -16,7 +16,7 @@
 use std::{
     collections::BTreeSet,
     ffi::{OsStr, OsString},
-    fmt, fs,
+    fs,
     io::{self, BufRead, BufReader, Read, Write},
     os::unix::ffi::{OsStrExt, OsStringExt},
     path::{Path, PathBuf},
@@ -58,23 +58,13 @@ impl Mark {
 /// lspool's end: knows what the guard must know, and tells it.
 ///
 /// It is started when there is time for it, and anew if it has died.
+#[derive(Debug)]
 pub struct Guard {
     program: PathBuf,
     mark: Mark,
     groups: BTreeSet<u32>,
     folders: BTreeSet<PathBuf>,
     running: Option<(Child, ChildStdin)>,
-}
-
-impl fmt::Debug for Guard {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Guard")
-            .field("mark", &self.mark)
-            .field("groups", &self.groups)
-            .field("folders", &self.folders)
-            .field("running", &self.running.is_some())
-            .finish()
-    }
 }
 
 impl Guard {

@@ -94,7 +94,7 @@ pub enum ServerKind {
 /// `[server.NAME]`: how a server is started, and its limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerConfig {
-    /// The executable; absent: `copilot-language-server` is searched for.
+    /// The executable; absent: the section's name, or for a Copilot server what a search finds.
     pub command: Option<String>,
     /// Its arguments; a Copilot server without any gets `--stdio`.
     pub args: Vec<String>,
@@ -219,4 +219,25 @@ pub enum LogLevel {
     Debug,
     /// Every frame.
     Trace,
+}
+
+impl LogLevel {
+    /// The words for the levels, from the least to the most.
+    pub const WORDS: [&str; 5] = ["error", "warn", "info", "debug", "trace"];
+
+    /// The level that a word stands for.
+    pub fn from_word(word: &str) -> Option<LogLevel> {
+        keys::LOG_LEVELS.iter().find(|(it, _)| *it == word).map(|(_, level)| *level)
+    }
+
+    /// Its word.
+    pub fn word(self) -> &'static str {
+        match self {
+            LogLevel::Error => "error",
+            LogLevel::Warn => "warn",
+            LogLevel::Info => "info",
+            LogLevel::Debug => "debug",
+            LogLevel::Trace => "trace",
+        }
+    }
 }

@@ -158,7 +158,7 @@ pub(super) static SERVER: Section<ServerConfig> = Section {
             name: "command",
             ty: Type::Command(|it| &mut it.command),
             workspace: Workspace::No,
-            absent: "`copilot-language-server` is searched for",
+            absent: "the section's name; for `copilot`, `copilot-language-server` is searched for",
             doc: "The executable: an absolute path, a path that starts with `~/`, or a bare name. A bare name is \
                   looked up in the absolute entries of `PATH` that lie outside the workspace folders.",
         },

@@ -18,5 +18,5 @@ mod tests;
 pub use env::Env;
 pub use files::{UserConfig, read_user, user_file};
 pub use path::{Skipped, Workspace};
-pub use prepare::{CliServer, Missing, Target, prepare, target, targets};
+pub use prepare::{CliServer, Missing, Target, Targets, prepare, target, targets};
 pub use search::{Found, NotFound, search};

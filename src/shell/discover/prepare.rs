@@ -71,23 +71,32 @@ pub fn prepare(cli: &CliServer, user: &Config, folders: &[PathBuf], env: &Env) -
     })
 }
 
-/// All servers that are configured for this workspace, each with what there is to start; without any, the
-/// Copilot server.
-pub fn targets(
-    user: &Config,
-    folders: &[PathBuf],
-    env: &Env,
-) -> Result<Vec<(String, Result<Target, Missing>)>, String> {
+/// Everything that is configured, with what there is to start.
+#[derive(Debug)]
+pub struct Targets {
+    /// What each is called, and what there is. Without a configured server, the Copilot server.
+    pub servers: Vec<(String, Result<Target, Missing>)>,
+    /// What the user should know.
+    pub warnings: Vec<String>,
+}
+
+/// All servers that are configured, those of single folders included.
+pub fn targets(user: &Config, folders: &[PathBuf], env: &Env) -> Result<Targets, String> {
     let workspace = Workspace::new(folders);
     let mut config = user.clone();
-    enter_folder(&mut config, &workspace, env)?;
-    if config.servers.is_empty() {
+    if config.servers.is_empty() && config.folders.iter().all(|it| it.servers.is_empty()) {
         config.servers.insert(COPILOT.to_owned(), ServerConfig::default());
     }
-    merge_workspace(&mut config, &workspace)?;
-    let targets =
-        config.servers.iter().map(|(name, server)| (name.clone(), target(name, server, &workspace, env)));
-    Ok(targets.collect())
+    let warnings = merge_workspace(&mut config, &workspace)?.iter().map(ToString::to_string).collect();
+    let general = config.servers.iter().map(|(name, server)| (name.clone(), name, server));
+    let special = config.folders.iter().flat_map(|folder| {
+        let label = move |name: &str| format!("{name} in {}", folder.path.display());
+        folder.servers.iter().map(move |(name, server)| (label(name), name, server))
+    });
+    let found = |(label, name, server): (String, &String, &ServerConfig)| {
+        (label, target(name, server, &workspace, env))
+    };
+    Ok(Targets { servers: general.chain(special).map(found).collect(), warnings })
 }
 
 /// What there is to start for a section.
@@ -103,11 +112,10 @@ pub fn target(
         None if name == COPILOT || server.kind == Some(ServerKind::Copilot) => {
             search(env, workspace).map_err(not_found)?
         }
-        None => {
-            return Err(plain(format!(
-                "[server.{name}] has no `command`: write one there, or name it: `lspool -- COMMAND`"
-            )));
-        }
+        None => find_command(name, workspace, env).map_err(|mut missing| {
+            missing.message += &format!("; write `command` under [server.{name}]");
+            missing
+        })?,
     };
     let cwd = server.cwd.as_ref().map(|it| env.expand(it)).transpose().map_err(plain)?;
     let mut server = server.clone();
@@ -213,11 +221,10 @@ fn find_command(command: &str, workspace: &Workspace, env: &Env) -> Result<Found
     }
     let mut skipped = Vec::new();
     let Some(path) = on_path(command, env, workspace, &mut skipped).into_iter().next() else {
-        let mut message =
+        let message =
             format!("{command:?} was not found in the absolute entries of PATH outside the workspace");
-        for skipped in &skipped {
-            message += &format!("\n{skipped}; if it is meant, write its absolute path");
-        }
+        let hints = skipped.iter().map(|it| format!("\n{it}; if it is meant, write its absolute path"));
+        let message = hints.fold(message, |message, hint| message + &hint);
         return Err(Missing { message, skipped });
     };
     if command == EXECUTABLE {

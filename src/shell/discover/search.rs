@@ -121,10 +121,10 @@ fn from_place(
                 candidates.push(Candidate { path, form: Form::Native, place: name });
             }
         }
-        What::Script(path) => script(path, name, workspace, candidates, skipped),
+        What::Script(path) => script(&path, name, workspace, candidates, skipped),
         What::Package(package) => {
             native(&package, name, workspace, candidates, skipped);
-            script(package.join("dist/language-server.js"), name, workspace, candidates, skipped);
+            script(&package.join("dist/language-server.js"), name, workspace, candidates, skipped);
         }
         What::Binary(_) => {}
     }
@@ -152,15 +152,16 @@ fn native(
 }
 
 fn script(
-    path: PathBuf,
+    path: &Path,
     place: &'static str,
     workspace: &Workspace,
     candidates: &mut Vec<Candidate>,
     skipped: &mut Vec<Skipped>,
 ) {
-    let is_known = candidates.iter().any(|it| it.path == real(&path));
-    if path.is_file() && !is_known && !workspace.refuses(&path, skipped) {
-        candidates.push(Candidate { path: real(&path), form: Form::Script, place });
+    let script = real(path);
+    let is_known = candidates.iter().any(|it| it.path == script);
+    if path.is_file() && !is_known && !workspace.refuses(path, skipped) {
+        candidates.push(Candidate { path: script, form: Form::Script, place });
     }
 }
 
@@ -193,10 +194,9 @@ fn choose(
             continue;
         }
         let reason = match candidate.form {
-            Form::Native => "what was found before it goes first",
             Form::Script if native.is_some() => "a script for node, which would only start the native server",
             Form::Script if node.is_none() => "a script for node, and there is no node on PATH",
-            Form::Script => "what was found before it goes first",
+            Form::Native | Form::Script => "what was found before it goes first",
         };
         skipped.push(Skipped { path: candidate.path, reason: reason.to_owned() });
     }

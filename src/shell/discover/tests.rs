@@ -85,8 +85,8 @@ impl Tree {
         let told = match search(&self.env, &self.workspace()) {
             Ok(Found { program, script, place, skipped }) => {
                 let script = script.map(|it| format!(" {}", it.display())).unwrap_or_default();
-                let skipped: String = skipped.iter().map(|it| format!("\n{it}")).collect();
-                format!("{}{script} ({place}){skipped}", program.display())
+                let found = format!("{}{script} ({place})", program.display());
+                skipped.iter().fold(found, |told, it| format!("{told}\n{it}"))
             }
             Err(error) => error.to_string(),
         };
@@ -196,11 +196,11 @@ fn relative_entries_of_path_and_the_workspace_are_refused() {
     tree.program("ws/copilot-language-server");
     let absolute = tree.at("ws/tools");
     tree.var("PATH", format!("node_modules/.bin::.:{}", absolute.display()));
-    tree.check_search(&expect![[r#"
+    tree.check_search(&expect![[r"
         no copilot-language-server was found on PATH, in npm's global folder or in the folders of editor plug-ins; install it (npm install -g @github/copilot-language-server), or name it: as `lspool -- /absolute/path/copilot-language-server --stdio`, or as `command` under [server.copilot] in the configuration file
         /ws/node_modules/.bin/copilot-language-server is not used: inside the workspace /ws
         /ws/copilot-language-server is not used: inside the workspace /ws
-        /ws/tools/copilot-language-server is not used: inside the workspace /ws"#]]);
+        /ws/tools/copilot-language-server is not used: inside the workspace /ws"]]);
 }
 
 #[test]
@@ -406,7 +406,7 @@ fn without_a_command_the_configuration_says_which() {
     tree.check_prepare(
         &[],
         "[server.c]\nmax_processes = 1\n",
-        &expect!["[server.c] has no `command`: write one there, or name it: `lspool -- COMMAND`"],
+        &expect![[r#""c" was not found in the absolute entries of PATH outside the workspace; write `command` under [server.c]"#]],
     );
     tree.check_prepare(
         &[],
@@ -552,11 +552,16 @@ fn the_users_file() {
 fn targets_are_all_servers_with_what_is_wrong_with_them() {
     let tree = Tree::new();
     tree.program("bin/a");
-    let user = Config::parse_user("[server.a]\ncommand = \"a\"\n[server.b]\ncommand = \"b\"\n", "").unwrap();
+    let user = Config::parse_user(
+        "[server.a]\ncommand = \"a\"\n[server.b]\ncommand = \"b\"\n\
+         [[folder]]\npath = \"/nowhere\"\n[folder.server.a]\n",
+        "",
+    )
+    .unwrap();
     let all = targets(&user, &[tree.at("ws")], &tree.env).unwrap();
-    let told: Vec<_> = all.iter().map(|(name, it)| (name.as_str(), it.is_ok())).collect();
-    assert_eq!(told, [("a", true), ("b", false)]);
+    let told: Vec<_> = all.servers.iter().map(|(name, it)| (name.as_str(), it.is_ok())).collect();
+    assert_eq!(told, [("a", true), ("b", false), ("a in /nowhere", true)]);
     let all = targets(&Config::default(), &[], &tree.env).unwrap();
-    assert_eq!(all.len(), 1);
-    assert_eq!(all[0].0, "copilot");
+    assert_eq!(all.servers.len(), 1);
+    assert_eq!(all.servers[0].0, "copilot");
 }

@@ -12,6 +12,7 @@ mod backend;
 mod cancel;
 mod catalogue;
 mod chat;
+mod check;
 mod conversations;
 mod documents;
 mod editor;

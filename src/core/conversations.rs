@@ -62,6 +62,11 @@ impl Conversations {
         self.bound.get(id)
     }
 
+    /// All that are bound.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&RawId, &Conversation)> {
+        self.bound.iter()
+    }
+
     pub(crate) fn get_mut(&mut self, id: &RawId) -> Option<&mut Conversation> {
         self.bound.get_mut(id)
     }

@@ -62,7 +62,7 @@ impl Proxy {
         idle.filter_map(|it| Some((it.idle_since?, it.id))).min().map(|(_, id)| id)
     }
 
-    fn is_busy(&self, backend: &Backend) -> bool {
+    pub(super) fn is_busy(&self, backend: &Backend) -> bool {
         let asked = |it: &Pending| match it.to {
             To::Process(process) => process.backend == backend.id,
             To::Gate(id) => id == backend.id,

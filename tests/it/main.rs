@@ -2,3 +2,4 @@
 
 mod real_server;
 mod support;
+mod tools;

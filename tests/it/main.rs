@@ -3,3 +3,4 @@
 mod partitions;
 mod real_server;
 mod support;
+mod tools;

@@ -1,6 +1,7 @@
 //! The command line.
 //!
-//! Owns what the flags are. Whoever calls it decides what they lead to.
+//! Owns what the flags are. Whoever calls it decides what they lead to. The guard's command line is its own:
+//! it is looked at before this one.
 
 use std::{ffi::OsString, path::PathBuf};
 
@@ -32,11 +33,6 @@ pub enum Mode {
     Serve(CliServer),
     /// Try the configuration and tell what there is.
     Check,
-    /// End the servers of an lspool that has died.
-    Guard {
-        /// What the processes of that lspool are marked with.
-        mark: OsString,
-    },
 }
 
 /// Reads the command line. Tells what is wrong with it on stderr and exits with 2; `--help` and `--version` are
@@ -56,7 +52,6 @@ pub fn parse_from(words: impl IntoIterator<Item = impl Into<OsString> + Clone>) 
     let mode = match flags.task {
         None => Mode::Serve(CliServer { command: words.next(), args: words.collect() }),
         Some(Task::Check) => Mode::Check,
-        Some(Task::Guard { mark }) => Mode::Guard { mark },
     };
     Ok(Cli { config: flags.config, log_file: flags.log_file, log_level: flags.log_level, mode })
 }
@@ -132,9 +127,6 @@ struct Flags {
 enum Task {
     /// Find and try all servers that are configured, and tell what there is
     Check,
-    /// End the servers of an lspool that has died
-    #[command(hide = true)]
-    Guard { mark: OsString },
 }
 
 impl Flags {
@@ -210,7 +202,6 @@ mod tests {
         assert_eq!(parse("check").mode, Mode::Check);
         assert_eq!(parse("check --config x").config, Some("x".into()));
         assert_eq!(parse("--config x check").config, Some("x".into()));
-        assert_eq!(parse("guard 17-4").mode, Mode::Guard { mark: "17-4".into() });
     }
 
     #[test]

@@ -26,8 +26,8 @@ mod requests;
 mod route;
 mod servers;
 mod session;
-mod toolset;
 mod tooling;
+mod toolset;
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -133,12 +133,16 @@ impl Proxy {
         match event {
             Event::Received(Peer::Client(_), frame) => self.on_editor_frame(now, frame, out),
             Event::Received(Peer::Backend(process), frame) => self.on_backend_frame(now, process, frame, out),
-            Event::Malformed { peer: Peer::Client(_), id, reason } => self.on_malformed_editor(id, &reason, out),
+            Event::Malformed { peer: Peer::Client(_), id, reason } => {
+                self.on_malformed_editor(id, &reason, out)
+            }
             Event::Malformed { peer: Peer::Backend(process), id, reason } => {
                 self.on_malformed_backend(process, id, &reason, out);
             }
             Event::Closed { peer: Peer::Client(_), error } => self.on_editor_closed(now, error, out),
-            Event::Closed { peer: Peer::Backend(process), error } => self.on_backend_closed(process, error, out),
+            Event::Closed { peer: Peer::Backend(process), error } => {
+                self.on_backend_closed(process, error, out)
+            }
             Event::Unwritable(_) => self.exit(if self.phase.is_shut_down() { 0 } else { 1 }, out),
             Event::Prepared(Ok(prepared)) => self.on_prepared(now, *prepared, out),
             Event::Prepared(Err(message)) => self.on_unprepared(&message, out),
@@ -237,3 +241,6 @@ impl Proxy {
         self.backend(process.backend).is_some_and(|it| it.alive && it.generation == process.generation)
     }
 }
+
+#[cfg(test)]
+mod tests;

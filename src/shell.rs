@@ -19,3 +19,6 @@ pub mod stdio;
 pub mod system;
 
 pub use settings::Settings;
+
+#[cfg(test)]
+mod tests;

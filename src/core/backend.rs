@@ -39,14 +39,21 @@ pub(crate) enum State {
     /// `max_processes` are alive; an idle one is being stopped for this one.
     Waiting,
     Spawning(Handshake),
-    Initializing { handshake: Handshake, deadline: Instant },
+    Initializing {
+        handshake: Handshake,
+        deadline: Instant,
+    },
     Serving,
     /// It was asked to end.
     Stopping,
     /// It died and starts again at this time.
-    Restarting { at: Instant },
+    Restarting {
+        at: Instant,
+    },
     /// It will not be started again.
-    Failed { why: String },
+    Failed {
+        why: String,
+    },
 }
 
 /// A configured server, or one partition of it.

@@ -30,7 +30,11 @@ impl Proxy {
                     self.conversations.take_waiting(conversation, &RawId::from(sent));
                 }
                 self.requests.take(sent);
-                self.fail(&pending.owner, &Failure::new(Cause::Cancelled, "cancelled before it was sent on"), out);
+                self.fail(
+                    &pending.owner,
+                    &Failure::new(Cause::Cancelled, "cancelled before it was sent on"),
+                    out,
+                );
                 self.on_never_sent(&pending, sent, out);
             }
             To::Process(process) => {
@@ -61,7 +65,8 @@ impl Proxy {
             _ => false,
         };
         for sent in self.requests.filter(open) {
-            let Some(Pending { owner: Owner::Backend(_, wire), purpose, .. }) = self.requests.take(sent) else {
+            let Some(Pending { owner: Owner::Backend(_, wire), purpose, .. }) = self.requests.take(sent)
+            else {
                 continue;
             };
             let confirmation = matches!(purpose, Purpose::ToolCall { confirmation: true, .. });

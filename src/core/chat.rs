@@ -26,9 +26,10 @@ impl Proxy {
     pub(super) fn on_create(&mut self, now: Instant, owner: Owner, frame: &Frame, out: &mut Effects) {
         let params = frame.params().unwrap_or(b"{}");
         // What is no id, or comes too early, is for the server to refuse.
-        let odd_id = member(params, "conversationId").is_some_and(|it| RawId::from_raw(&params[it]).is_none());
+        let odd_id =
+            member(params, "conversationId").is_some_and(|it| RawId::from_raw(&params[it]).is_none());
         if odd_id || !self.session.initialized {
-            drop(self.send_to_backend(PRIMARY, owner, Purpose::Plain, frame, out));
+            self.send_to_backend(PRIMARY, owner, Purpose::Plain, frame, out);
             return;
         }
         let set = match self.tool_set(params) {
@@ -65,7 +66,14 @@ impl Proxy {
     }
 
     /// A create took the id of a living conversation. In another partition the old one is destroyed.
-    fn on_replaced(&mut self, id: &RawId, new: BackendId, old: BackendId, waiting: Vec<Frame>, out: &mut Effects) {
+    fn on_replaced(
+        &mut self,
+        id: &RawId,
+        new: BackendId,
+        old: BackendId,
+        waiting: Vec<Frame>,
+        out: &mut Effects,
+    ) {
         for frame in waiting {
             self.release(old, frame, out);
         }
@@ -102,7 +110,7 @@ impl Proxy {
     pub(super) fn on_turn(&mut self, now: Instant, owner: Owner, frame: &Frame, out: &mut Effects) {
         let known = field(frame, "conversationId").filter(|it| self.conversations.get(it).is_some());
         let Some(id) = known else {
-            drop(self.send_to_backend(PRIMARY, owner, Purpose::Plain, frame, out));
+            self.send_to_backend(PRIMARY, owner, Purpose::Plain, frame, out);
             return;
         };
         let backend = self.conversations.get(&id).map_or(PRIMARY, |it| it.backend);
@@ -240,7 +248,13 @@ impl Proxy {
 
     /// `conversation/invokeClientTool` and its confirmation: passed to the editor if the tool is in the
     /// partition's set, else answered here as a tool that failed.
-    pub(super) fn on_tool_call(&mut self, process: ProcessId, frame: &Frame, confirmation: bool, out: &mut Effects) {
+    pub(super) fn on_tool_call(
+        &mut self,
+        process: ProcessId,
+        frame: &Frame,
+        confirmation: bool,
+        out: &mut Effects,
+    ) {
         let (Some(wire), Some(backend)) = (frame.id(), self.backends.get(&process.backend)) else { return };
         let conversation = field(frame, "conversationId");
         let cancelled = conversation.as_ref().is_some_and(|it| self.is_cancelled(it));
@@ -248,9 +262,9 @@ impl Proxy {
             return out.push(Effect::Send(Peer::Backend(process), Self::cancelled_call(wire, confirmation)));
         }
         let params = frame.params().unwrap_or(b"{}");
-        let called = conversation.as_ref().and_then(|it| {
-            self.conversations.get(it)?.called.get(&text(params, &["toolCallId"])?)
-        });
+        let called = conversation
+            .as_ref()
+            .and_then(|it| self.conversations.get(it)?.called.get(&text(params, &["toolCallId"])?));
         if let Err(name) = judge(&backend.set, params, called.map(String::as_str)) {
             return self.refuse(process, wire, &name, out);
         }
@@ -285,7 +299,9 @@ impl Proxy {
 /// Whether a call is inside the set; else the name it is refused under. `called`: what the model called, as the
 /// progress of the turn has said.
 fn judge(set: &ToolSet, params: &[u8], called: Option<&str>) -> Result<(), String> {
-    if let (Some(server), Some(tool)) = (text(params, &["input", "mcpServerName"]), text(params, &["input", "mcpToolName"])) {
+    if let (Some(server), Some(tool)) =
+        (text(params, &["input", "mcpServerName"]), text(params, &["input", "mcpToolName"]))
+    {
         return if set.contains_mcp(&server, &tool) { Ok(()) } else { Err(format!("{server}/{tool}")) };
     }
     let asked = text(params, &["name"]).unwrap_or_default();

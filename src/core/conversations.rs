@@ -40,7 +40,12 @@ pub(crate) struct Conversations {
 
 impl Conversations {
     /// Binds a conversation to a partition; gives back the one it replaces.
-    pub(crate) fn bind(&mut self, id: RawId, backend: BackendId, parent: Option<RawId>) -> Option<Conversation> {
+    pub(crate) fn bind(
+        &mut self,
+        id: RawId,
+        backend: BackendId,
+        parent: Option<RawId>,
+    ) -> Option<Conversation> {
         let fresh = Conversation {
             backend,
             active: None,
@@ -70,7 +75,8 @@ impl Conversations {
 
     /// Forgets all conversations of a partition; gives back those that were bound.
     pub(crate) fn unbind_all(&mut self, backend: BackendId) -> Vec<(RawId, Conversation)> {
-        let (gone, kept) = std::mem::take(&mut self.bound).into_iter().partition(|(_, it)| it.backend == backend);
+        let (gone, kept) =
+            std::mem::take(&mut self.bound).into_iter().partition(|(_, it)| it.backend == backend);
         self.bound = BTreeMap::from_iter::<Vec<_>>(kept);
         self.turns.retain(|_, it| *it != backend);
         gone
@@ -93,7 +99,12 @@ impl Conversations {
         let mut family = vec![id.clone()];
         let mut next = 0;
         while let Some(parent) = family.get(next).cloned() {
-            family.extend(self.bound.iter().filter(|(_, it)| it.parent.as_ref() == Some(&parent)).map(|it| it.0.clone()));
+            family.extend(
+                self.bound
+                    .iter()
+                    .filter(|(_, it)| it.parent.as_ref() == Some(&parent))
+                    .map(|it| it.0.clone()),
+            );
             next += 1;
         }
         family

@@ -129,7 +129,9 @@ impl Document {
         for params in self.changes.drain(..) {
             match serde_json::from_slice::<DidChange>(&params) {
                 Ok(change) => change.content_changes.into_iter().for_each(|it| it.apply(&mut text, encoding)),
-                Err(error) => warn!(%error, "a didChange that cannot be read is left out of the tracked text"),
+                Err(error) => {
+                    warn!(%error, "a didChange that cannot be read is left out of the tracked text")
+                }
             }
             if let Some(range) = path(&params, &["textDocument", "version"]) {
                 version = Some(params.slice(range));
@@ -229,7 +231,8 @@ mod tests {
     fn edited(encoding: Encoding, text: &str, edits: &[(u32, u32, u32, u32, &str)]) -> String {
         let mut documents = Documents::default();
         documents.set_encoding(encoding);
-        let open = json!({"textDocument": {"uri": "u", "languageId": "x", "version": 1, "text": text, "extra": 7}});
+        let open =
+            json!({"textDocument": {"uri": "u", "languageId": "x", "version": 1, "text": text, "extra": 7}});
         documents.opened(&bytes(&open));
         for (n, (l1, c1, l2, c2, with)) in edits.iter().enumerate() {
             let range = json!({"start": {"line": l1, "character": c1}, "end": {"line": l2, "character": c2}});
@@ -247,7 +250,10 @@ mod tests {
     fn edits_count_characters_as_negotiated() {
         for (encoding, character) in [(Encoding::Utf8, 6), (Encoding::Utf16, 4), (Encoding::Utf32, 3)] {
             // `é` is 2, 1 and 1 units, `😀` is 4, 2 and 1.
-            assert_eq!(edited(encoding, "é😀x\n", &[(0, character - 1 + 1, 0, 99, "!")]), edited(encoding, "é😀x\n", &[(0, character, 0, 99, "!")]));
+            assert_eq!(
+                edited(encoding, "é😀x\n", &[(0, character - 1 + 1, 0, 99, "!")]),
+                edited(encoding, "é😀x\n", &[(0, character, 0, 99, "!")])
+            );
         }
         assert_eq!(edited(Encoding::Utf16, "é😀x", &[(0, 3, 0, 4, "y")]), "é😀y");
         assert_eq!(edited(Encoding::Utf8, "é😀x", &[(0, 6, 0, 7, "y")]), "é😀y");
@@ -256,7 +262,10 @@ mod tests {
 
     #[test]
     fn lines_end_with_any_of_the_three() {
-        assert_eq!(edited(Encoding::Utf16, "a\r\nb\rc\nd", &[(1, 0, 1, 1, "B"), (3, 0, 3, 1, "D")]), "a\r\nB\rc\nD");
+        assert_eq!(
+            edited(Encoding::Utf16, "a\r\nb\rc\nd", &[(1, 0, 1, 1, "B"), (3, 0, 3, 1, "D")]),
+            "a\r\nB\rc\nD"
+        );
         assert_eq!(edited(Encoding::Utf16, "a\r\nb", &[(0, 1, 1, 0, "")]), "ab");
     }
 
@@ -271,7 +280,8 @@ mod tests {
         documents.opened(&bytes(&json!({"textDocument": {"uri": "u", "text": "", "version": 0}})));
         let long = "x".repeat(1000);
         for n in 1..200 {
-            let change = json!({"textDocument": {"uri": "u", "version": n}, "contentChanges": [{"text": long}]});
+            let change =
+                json!({"textDocument": {"uri": "u", "version": n}, "contentChanges": [{"text": long}]});
             documents.changed(&bytes(&change));
             assert!(documents.texts["u"].change_bytes <= UNFOLDED_BYTES + 2000);
         }

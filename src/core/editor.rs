@@ -68,7 +68,9 @@ impl Proxy {
     fn on_editor_notification(&mut self, frame: &Frame, out: &mut Effects) {
         match frame.method() {
             Some("$/cancelRequest") => return self.on_editor_cancel(frame, out),
-            Some("window/workDoneProgress/cancel" | "$/progress") => return self.on_editor_progress(frame, out),
+            Some("window/workDoneProgress/cancel" | "$/progress") => {
+                return self.on_editor_progress(frame, out);
+            }
             Some("initialized") => self.session.initialized = true,
             Some(_) | None => {}
         }

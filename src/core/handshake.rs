@@ -76,7 +76,9 @@ impl Proxy {
 
     fn before_initialize(&mut self, frame: Frame, out: &mut Effects) {
         match (frame.kind(), frame.id()) {
-            (Kind::Request, Some(_)) if frame.method() == Some("initialize") => self.on_initialize(frame, out),
+            (Kind::Request, Some(_)) if frame.method() == Some("initialize") => {
+                self.on_initialize(frame, out)
+            }
             (Kind::Request, Some(id)) => {
                 let failure = Failure::new(Cause::NotInitialized, "send initialize first");
                 self.tell_editor(failure.answer(id), out);
@@ -101,6 +103,11 @@ impl Proxy {
         let Phase::Preparing { early } = std::mem::replace(&mut self.phase, Phase::Open) else { return };
         let kind = prepared.server.kind.unwrap_or(ServerKind::Generic);
         info!(server = prepared.name, ?kind, program = %prepared.launch.program.display(), "initialize");
+        for warning in &prepared.warnings {
+            warn!("{warning}");
+            let params = serde_json::json!({"type": 2, "message": warning}).to_string();
+            self.tell_editor(Frame::notification("window/showMessage", Some(params.as_bytes())), out);
+        }
         self.server = Some(Server {
             name: prepared.name.clone(),
             kind,
@@ -184,7 +191,8 @@ impl Proxy {
     }
 
     fn on_exit(&mut self, out: &mut Effects) {
-        let living: Vec<_> = self.backends.values().filter(|it| it.has_session()).map(Backend::process).collect();
+        let living: Vec<_> =
+            self.backends.values().filter(|it| it.has_session()).map(Backend::process).collect();
         for process in living {
             out.push(Effect::Send(Peer::Backend(process), Frame::notification("exit", None)));
         }

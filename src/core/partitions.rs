@@ -253,7 +253,8 @@ impl Proxy {
             let Some(pending) = self.requests.take(sent) else { continue };
             let method = pending.frame.method().unwrap_or_default();
             let message = format!("{name} {what} during {method}; {comes_back} the request again");
-            let failure = Failure { cause: Cause::Crashed, partition: Some(name.clone()), message, retry: true };
+            let failure =
+                Failure { cause: Cause::Crashed, partition: Some(name.clone()), message, retry: true };
             self.fail(&pending.owner, &failure, out);
             if matches!(pending.purpose, Purpose::Tools(_)) {
                 self.tool_change_undecided(false, out);
@@ -296,7 +297,8 @@ impl Proxy {
     fn fail_gated(&mut self, frame: &Frame, why: &str, out: &mut Effects) {
         let number = frame.id().and_then(|it| String::from_utf8_lossy(it.as_bytes()).parse().ok());
         let Some(pending) = number.and_then(|it| self.requests.take(it)) else { return };
-        let failure = Failure { retry: true, ..Failure::new(Cause::Crashed, format!("{why}; send the request again")) };
+        let failure =
+            Failure { retry: true, ..Failure::new(Cause::Crashed, format!("{why}; send the request again")) };
         self.fail(&pending.owner, &failure, out);
         if matches!(pending.purpose, Purpose::Tools(_)) {
             self.tool_change_undecided(false, out);

@@ -80,7 +80,8 @@ impl Tokens {
             }
         } else if ends {
             let token = ours.as_ref().unwrap_or(&theirs);
-            let same = |it: &Open| it.backend == backend && it.token == *token && it.conversation == conversation;
+            let same =
+                |it: &Open| it.backend == backend && it.token == *token && it.conversation == conversation;
             if let Some(at) = self.open.iter().position(same) {
                 self.open.remove(at);
             }
@@ -158,7 +159,10 @@ mod tests {
         let mut tokens = Tokens::default();
         let begin = r#"{"kind":"begin","conversationId":"c","turnId":"t"}"#;
         tokens.passed(A, &progress("7", begin));
-        tokens.passed(A, &progress("7", r#"{"kind":"begin","conversationId":"child","turnId":"u","parentTurnId":"t"}"#));
+        tokens.passed(
+            A,
+            &progress("7", r#"{"kind":"begin","conversationId":"child","turnId":"u","parentTurnId":"t"}"#),
+        );
         let end = r#"{"conversationId":"c","turnId":"t","error":{"message":"gone"},"kind":"end"}"#;
         assert_eq!(tokens.abandoned(A, "gone"), [progress("7", end)]);
         assert!(tokens.abandoned(A, "gone").is_empty());

@@ -42,7 +42,14 @@ impl Registrations {
         (!asked.is_empty()).then(|| with_list(params, "registrations", &asked))
     }
 
-    fn add(&mut self, process: ProcessId, one: &Bytes, id: RawId, method: Bytes, options: Value) -> Option<Bytes> {
+    fn add(
+        &mut self,
+        process: ProcessId,
+        one: &Bytes,
+        id: RawId,
+        method: Bytes,
+        options: Value,
+    ) -> Option<Bytes> {
         let foreign = |it: &Held| it.holders.iter().all(|(holder, _)| *holder != process);
         let same = |it: &&mut Held| it.method == method && it.options == options && foreign(it);
         if let Some(held) = self.held.iter_mut().find(same) {
@@ -160,7 +167,10 @@ mod tests {
         let other = register(&mut it, process(1, 1), "r", "n");
         assert_eq!(other.as_deref(), Some(r#"{"registrations":[{"id":"lspool-1","method":"n"}]}"#));
         let gone = it.abandoned(process(1, 1)).unwrap();
-        assert_eq!(String::from_utf8_lossy(&gone), r#"{"unregisterations":[{"id":"lspool-1","method":"n"}]}"#);
+        assert_eq!(
+            String::from_utf8_lossy(&gone),
+            r#"{"unregisterations":[{"id":"lspool-1","method":"n"}]}"#
+        );
     }
 
     #[test]

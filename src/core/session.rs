@@ -168,7 +168,8 @@ impl Session {
             let chosen: Vec<&[u8]> = chosen.map(|(_, folder)| folder.as_ref()).collect();
             [b"[".as_slice(), &chosen.join(b",".as_slice()), b"]"].concat()
         };
-        let parts: [&[u8]; 5] = [br#"{"event":{"added":"#, &list(true), br#","removed":"#, &list(false), b"}}"];
+        let parts: [&[u8]; 5] =
+            [br#"{"event":{"added":"#, &list(true), br#","removed":"#, &list(false), b"}}"];
         Some(parts.concat())
     }
 }
@@ -200,9 +201,8 @@ pub(crate) fn section_without_foreign_mcp(section: &[u8], set: &ToolSet) -> Vec<
     if foreign.is_empty() {
         return section.to_vec();
     }
-    if foreign.len() == members(map).count() {
-        return Patch::of(section).remove("mcp").finish();
-    }
+    // With none left the map is empty rather than absent: a server stops what is taken out of the map, and leaves
+    // running what it has when it is told nothing.
     let mut patch = Patch::of(map);
     for server in &foreign {
         patch.remove(server);
@@ -232,11 +232,21 @@ mod tests {
     fn settings_merge_by_section_and_folders_by_uri() {
         let mut it = Session::default();
         let configure = "workspace/didChangeConfiguration";
-        keep(&mut it, Keep::Configuration, configure, r#"{"settings":{"http":{"a":1},"github.copilot":{"x":1}}}"#);
+        keep(
+            &mut it,
+            Keep::Configuration,
+            configure,
+            r#"{"settings":{"http":{"a":1},"github.copilot":{"x":1}}}"#,
+        );
         keep(&mut it, Keep::Configuration, configure, r#"{"settings":{"github.copilot":{"y":2}}}"#);
         keep(&mut it, Keep::Configuration, configure, r#"{"settings":null}"#);
         let folders = "workspace/didChangeWorkspaceFolders";
-        keep(&mut it, Keep::Folders, folders, r#"{"event":{"added":[{"uri":"a"},{"uri":"b"}],"removed":[]}}"#);
+        keep(
+            &mut it,
+            Keep::Folders,
+            folders,
+            r#"{"event":{"added":[{"uri":"a"},{"uri":"b"}],"removed":[]}}"#,
+        );
         keep(&mut it, Keep::Folders, folders, r#"{"event":{"added":[],"removed":[{"uri":"a"}]}}"#);
         let all = restored(&mut it);
         assert!(all[0].contains(r#"{"settings":{"http":{"a":1},"github.copilot":{"y":2}}}"#), "{all:?}");
@@ -246,7 +256,12 @@ mod tests {
     #[test]
     fn focus_follows_the_documents_and_ends_with_its_own() {
         let mut it = Session::default();
-        keep(&mut it, Keep::Open, "textDocument/didOpen", r#"{"textDocument":{"uri":"u","text":"","version":1}}"#);
+        keep(
+            &mut it,
+            Keep::Open,
+            "textDocument/didOpen",
+            r#"{"textDocument":{"uri":"u","text":"","version":1}}"#,
+        );
         keep(&mut it, Keep::Latest, "textDocument/didFocus", r#"{"textDocument":{"uri":"u"}}"#);
         let all = restored(&mut it);
         assert!(all[0].contains("didOpen") && all[1].contains("didFocus"), "{all:?}");
@@ -266,7 +281,8 @@ mod tests {
     #[test]
     fn a_restricted_process_gets_only_the_mcp_servers_it_needs() {
         let set = ToolSet::new(Some(&["mini/echo"]), &[]);
-        let params = br#"{"settings":{"github.copilot":{"a":1,"mcp":"{\"mini\":{\"command\":\"x\"},\"other\":{}}"}}}"#;
+        let params =
+            br#"{"settings":{"github.copilot":{"a":1,"mcp":"{\"mini\":{\"command\":\"x\"},\"other\":{}}"}}}"#;
         assert_eq!(
             String::from_utf8_lossy(&without_foreign_mcp(params, &set)),
             r#"{"settings":{"github.copilot":{"a":1,"mcp":"{\"mini\":{\"command\":\"x\"}}"}}}"#
@@ -274,7 +290,7 @@ mod tests {
         let none = ToolSet::new::<&str>(Some(&[]), &[]);
         assert_eq!(
             String::from_utf8_lossy(&without_foreign_mcp(params, &none)),
-            r#"{"settings":{"github.copilot":{"a":1}}}"#
+            r#"{"settings":{"github.copilot":{"a":1,"mcp":"{}"}}}"#
         );
         assert_eq!(without_foreign_mcp(params, &ToolSet::all()), params);
     }

@@ -29,7 +29,10 @@ use super::{
     settings::Settings,
     stdio::{Input, Output},
 };
-use crate::core::event::{ClientId, Effect, Effects, Event, Launch, Peer, Prepared, ProcessId, SpawnFailure};
+use crate::core::{
+    Proxy,
+    event::{ClientId, Effect, Effects, Event, Launch, Peer, Prepared, ProcessId, SpawnFailure},
+};
 
 /// Exit status after a panic in the core: `EX_SOFTWARE`.
 pub const INTERNAL_ERROR: i32 = 70;
@@ -47,6 +50,20 @@ pub trait Core {
     fn handle_timeout(&mut self, now: Instant, out: &mut Effects);
     /// When to call [`Core::handle_timeout`], and why.
     fn poll_timeout(&self) -> Option<(Instant, &'static str)>;
+}
+
+impl Core for Proxy {
+    fn handle(&mut self, now: Instant, event: Event, out: &mut Effects) {
+        Proxy::handle(self, now, event, out);
+    }
+
+    fn handle_timeout(&mut self, now: Instant, out: &mut Effects) {
+        Proxy::handle_timeout(self, now, out);
+    }
+
+    fn poll_timeout(&self) -> Option<(Instant, &'static str)> {
+        Proxy::poll_timeout(self)
+    }
 }
 
 /// Reads the workspace files of some folders, chooses and finds the server.

@@ -16,7 +16,7 @@
 use std::{
     collections::BTreeSet,
     ffi::{OsStr, OsString},
-    fmt, fs,
+    fs,
     io::{self, BufRead, BufReader, Read, Write},
     os::unix::ffi::{OsStrExt, OsStringExt},
     path::{Path, PathBuf},
@@ -57,29 +57,20 @@ impl Mark {
 
 /// lspool's end: knows what the guard must know, and tells it.
 ///
-/// The guard is started by the first [`Guard::tell`], and started anew if it has died.
+/// It is started when there is time for it, and anew if it has died.
+#[derive(Debug)]
 pub struct Guard {
+    program: PathBuf,
     mark: Mark,
     groups: BTreeSet<u32>,
     folders: BTreeSet<PathBuf>,
     running: Option<(Child, ChildStdin)>,
 }
 
-impl fmt::Debug for Guard {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Guard")
-            .field("mark", &self.mark)
-            .field("groups", &self.groups)
-            .field("folders", &self.folders)
-            .field("running", &self.running.is_some())
-            .finish()
-    }
-}
-
 impl Guard {
-    /// A guard that is not running yet.
-    pub fn new(mark: Mark) -> Guard {
-        Guard { mark, groups: BTreeSet::new(), folders: BTreeSet::new(), running: None }
+    /// A guard that is not running yet. `program` is lspool itself.
+    pub fn new(program: PathBuf, mark: Mark) -> Guard {
+        Guard { program, mark, groups: BTreeSet::new(), folders: BTreeSet::new(), running: None }
     }
 
     /// The mark of the processes it looks after.
@@ -179,7 +170,7 @@ impl Guard {
     }
 
     fn launch(&self) -> io::Result<(Child, ChildStdin)> {
-        let mut child = Command::new(std::env::current_exe()?)
+        let mut child = Command::new(&self.program)
             .arg(SUBCOMMAND)
             .arg(self.mark.value())
             // A guard must not be found by the mark that an outer lspool may have set.

@@ -1,0 +1,5 @@
+//! The core as a script: what the editor and the servers say, and what they are told.
+
+mod partitions;
+mod passing;
+mod stage;

@@ -1,0 +1,153 @@
+//! Conversations by tool set.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::stage::{EDITOR, Stage, process};
+use crate::core::event::{Exit, Peer};
+
+fn tools(names: &[&str]) -> serde_json::Value {
+    json!({"lspool": {"tools": names}})
+}
+
+#[test]
+fn equal_sets_share_a_process_and_others_get_their_own() {
+    let mut it = Stage::copilot().agent("explorer", &["read_file", "list_dir"]);
+    it.create(1, json!({}));
+    it.create(2, tools(&["list_dir", "read_file"]));
+    it.create(3, tools(&["read_file", " list_dir", "read_file"]));
+    it.create(4, tools(&[]));
+    assert_eq!(it.spawned, [process(0, 1), process(1, 1), process(2, 1)]);
+}
+
+#[test]
+fn a_turn_waits_until_the_partition_has_shown_that_it_offers_nothing_else() {
+    let mut it = Stage::copilot();
+    it.editor(json!({"id": 1, "method": "conversation/registerTools", "params": {"tools": [{"name": "a"}, {"name": "b"}]}}));
+    let asked = it.take(Peer::Backend(process(0, 1)));
+    it.create(2, tools(&["a"]));
+    it.server(process(0, 1), json!({"id": asked[0]["id"], "result": []}));
+    let told = it.start(process(1, 1), &["a", "list_dir"]);
+    let methods: Vec<_> = told.iter().map(super::stage::name).collect();
+    assert_eq!(
+        methods,
+        [
+            "initialize",
+            "initialized",
+            "checkStatus",
+            "conversation/registerTools",
+            "conversation/unregisterTools",
+            "conversation/create"
+        ]
+    );
+    assert_eq!(told[3]["params"], json!({"tools": [{"name": "a"}]}));
+    assert_eq!(told[4]["params"], json!({"toolIds": ["copilot.list_dir"]}));
+    assert_eq!(told[5]["params"].get("lspool"), None);
+    assert!(told[5]["params"]["conversationId"].as_str().unwrap().starts_with("lspool-77-5-"));
+}
+
+#[test]
+fn a_partition_that_cannot_be_restricted_takes_no_turn() {
+    let mut it = Stage::copilot();
+    it.create(1, tools(&[]));
+    let one = process(1, 1);
+    for _ in 0..20 {
+        for request in it.take(Peer::Backend(one)) {
+            assert_ne!(request["method"], "conversation/create");
+            let result = json!([{"name": "list_dir", "id": "copilot.list_dir"}]);
+            it.server(one, json!({"id": request["id"], "result": result}));
+        }
+    }
+    assert_eq!(it.take(EDITOR)[0]["error"]["data"]["lspool"]["cause"], "not restricted");
+    assert_eq!(it.terminated, [one]);
+}
+
+#[test]
+fn a_call_outside_the_set_is_answered_here() {
+    let mut it = Stage::copilot();
+    it.create(1, json!({"conversationId": "c", "lspool": {"tools": ["a"]}}));
+    let one = process(1, 1);
+    it.start(one, &[]);
+    let call = |name: &str, id: u32| json!({"id": id, "method": "conversation/invokeClientTool", "params": {"name": name, "conversationId": "c", "toolCallId": "x"}});
+    it.server(one, call("b", 0));
+    assert!(it.take(EDITOR).is_empty());
+    let answer = &it.take(Peer::Backend(one))[0];
+    assert_eq!(answer["id"], 0);
+    assert_eq!(answer["result"][0]["status"], "error");
+    it.server(one, call("a", 0));
+    it.server(process(0, 1), call("b", 0));
+    let asked = it.take(EDITOR);
+    assert_eq!(asked.len(), 2);
+    it.editor(json!({"id": asked[1]["id"], "result": "second"}));
+    it.editor(json!({"id": asked[0]["id"], "result": "first"}));
+    assert_eq!(it.take(Peer::Backend(one))[0]["result"], "first");
+    assert_eq!(it.take(Peer::Backend(process(0, 1))).last().unwrap()["result"], "second");
+}
+
+#[test]
+fn turns_of_one_conversation_go_one_after_another() {
+    let mut it = Stage::copilot();
+    let primary = process(0, 1);
+    it.create(1, json!({"conversationId": 4711}));
+    let turn = |id: u32| json!({"id": id, "method": "conversation/turn", "params": {"conversationId": 4711, "message": "m"}});
+    it.editor(turn(2));
+    it.editor(turn(3));
+    let told = it.take(Peer::Backend(primary));
+    assert_eq!(told.len(), 1);
+    it.editor(json!({"method": "$/cancelRequest", "params": {"id": 2}}));
+    assert_eq!(it.take(EDITOR)[0]["error"]["code"], -32800);
+    it.server(primary, json!({"id": told[0]["id"], "result": {"turnId": "t"}}));
+    assert_eq!(it.told(primary), ["conversation/turn"]);
+}
+
+#[test]
+fn a_cancelled_turn_does_not_wait_for_its_tools() {
+    let mut it = Stage::copilot();
+    let primary = process(0, 1);
+    it.create(1, json!({"conversationId": "c"}));
+    it.take(Peer::Backend(primary));
+    let call = json!({"id": 0, "method": "conversation/invokeClientTool", "params": {"name": "a", "conversationId": "c"}});
+    it.server(primary, call.clone());
+    let asked = it.take(EDITOR);
+    it.editor(json!({"method": "window/workDoneProgress/cancel", "params": {"token": "t1"}}));
+    let told = it.take(Peer::Backend(primary));
+    assert_eq!(told[0]["method"], "window/workDoneProgress/cancel");
+    assert_eq!(told[1]["result"][0]["status"], "cancelled");
+    assert_eq!(it.take(EDITOR)[0]["params"]["id"], asked[0]["id"]);
+    // A late answer finds nothing, and a call that crossed the cancellation is not made.
+    it.editor(json!({"id": asked[0]["id"], "result": "late"}));
+    it.server(primary, call);
+    assert!(it.take(EDITOR).is_empty());
+    assert_eq!(it.take(Peer::Backend(primary)).len(), 1);
+}
+
+#[test]
+fn idle_partitions_stop_and_room_is_made_only_of_idle_ones() {
+    let mut it = Stage::new(crate::config::ServerKind::Copilot);
+    it.server.max_processes = 2;
+    it.initialize();
+    it.create(1, json!({"conversationId": "c", "lspool": {"tools": ["a"]}}));
+    let one = process(1, 1);
+    let told = it.start(one, &[]);
+    let refused = it.create(2, tools(&["b"]));
+    assert_eq!(refused[0]["error"]["data"]["lspool"]["cause"], "max_processes");
+    it.server(one, json!({"id": told.last().unwrap()["id"], "result": {}}));
+    it.editor(json!({"id": 3, "method": "conversation/destroy", "params": {"conversationId": "c"}}));
+    let destroy = it.take(Peer::Backend(one));
+    it.server(one, json!({"id": destroy[0]["id"], "result": "OK"}));
+    it.create(4, tools(&["b"]));
+    assert_eq!(it.terminated, [one]);
+    assert_eq!(it.spawned.len(), 2, "the new one waits for the old one's end");
+    it.exited(one, Exit::Code(0));
+    assert_eq!(it.spawned.last(), Some(&process(2, 1)));
+    let told = it.start(process(2, 1), &[]);
+    it.server(
+        process(2, 1),
+        json!({"id": told.last().unwrap()["id"], "error": {"code": 1000, "message": "no"}}),
+    );
+    it.pass(Duration::from_secs(299));
+    assert_eq!(it.terminated.len(), 1);
+    it.pass(Duration::from_secs(2));
+    assert_eq!(it.terminated.len(), 2, "a create that failed binds nothing");
+}

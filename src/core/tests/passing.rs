@@ -1,0 +1,143 @@
+//! A single server behind an editor: everything passes, under ids of its own.
+
+use serde_json::json;
+
+use super::stage::{EDITOR, Stage, process};
+use crate::{
+    config::ServerKind,
+    core::event::{Exit, Peer},
+};
+
+const SERVER: Peer = Peer::Backend(crate::core::event::ProcessId {
+    backend: crate::core::PRIMARY,
+    generation: crate::core::event::Generation(1),
+});
+
+fn generic() -> Stage {
+    let mut it = Stage::new(ServerKind::Generic);
+    it.initialize();
+    it
+}
+
+#[test]
+fn answers_come_back_under_the_ids_that_were_asked_with() {
+    let mut it = generic();
+    for id in
+        [json!("s-1"), json!(""), json!(0), json!(-5), json!(9_007_199_254_740_992_u64), json!("1"), json!(1)]
+    {
+        it.editor(json!({"id": id, "method": "textDocument/hover", "params": {"x": id}}));
+    }
+    let asked = it.take(SERVER);
+    for request in asked.iter().rev() {
+        it.server(process(0, 1), json!({"id": request["id"], "result": request["params"]["x"]}));
+    }
+    let answers = it.take(EDITOR);
+    assert_eq!(answers.len(), 7);
+    assert!(answers.iter().all(|it| it["id"] == it["result"]), "{answers:?}");
+    // Answered twice, and answered without having been asked.
+    it.server(process(0, 1), json!({"id": asked[0]["id"], "result": 1}));
+    it.server(process(0, 1), json!({"id": 4711, "result": 1}));
+    assert!(it.take(EDITOR).is_empty());
+}
+
+#[test]
+fn an_id_in_flight_is_not_used_twice() {
+    let mut it = generic();
+    it.editor(json!({"id": 5, "method": "textDocument/hover"}));
+    it.editor(json!({"id": 5, "method": "textDocument/hover"}));
+    assert_eq!(it.take(EDITOR)[0]["error"]["code"], -32600);
+    let asked = it.take(SERVER);
+    assert_eq!(asked.len(), 1);
+    it.server(process(0, 1), json!({"id": asked[0]["id"], "result": "first"}));
+    assert_eq!(it.take(EDITOR)[0]["result"], "first");
+}
+
+#[test]
+fn cancellation_carries_the_id_of_whoever_is_told() {
+    let mut it = generic();
+    it.editor(json!({"id": "a", "method": "textDocument/hover"}));
+    it.editor(json!({"method": "$/cancelRequest", "params": {"id": "a"}}));
+    it.editor(json!({"method": "$/cancelRequest", "params": {"id": "unknown"}}));
+    let told = it.take(SERVER);
+    assert_eq!(told.len(), 2);
+    assert_eq!(told[1]["params"]["id"], told[0]["id"]);
+    it.server(process(0, 1), json!({"id": 9, "method": "window/showMessageRequest"}));
+    it.server(process(0, 1), json!({"method": "$/cancelRequest", "params": {"id": 9}}));
+    let told = it.take(EDITOR);
+    assert_eq!(told[1]["params"]["id"], told[0]["id"]);
+}
+
+#[test]
+fn nothing_before_initialize_and_nothing_after_shutdown() {
+    let mut it = Stage::new(ServerKind::Generic);
+    it.editor(json!({"id": 1, "method": "textDocument/hover"}));
+    assert_eq!(it.take(EDITOR)[0]["error"]["code"], -32002);
+    it.initialize();
+    it.editor(json!({"id": 2, "method": "shutdown"}));
+    let asked = it.take(SERVER);
+    assert_eq!(asked[0]["method"], "shutdown");
+    it.server(process(0, 1), json!({"id": asked[0]["id"], "result": null}));
+    assert_eq!(it.take(EDITOR)[0]["id"], 2);
+    it.editor(json!({"id": 3, "method": "textDocument/hover"}));
+    assert_eq!(it.take(EDITOR)[0]["error"]["code"], -32600);
+    it.editor(json!({"method": "exit"}));
+    assert_eq!(it.exit, Some(0));
+}
+
+#[test]
+fn shutdown_is_answered_even_if_the_server_is_silent_or_dies() {
+    for dies in [false, true] {
+        let mut it = generic();
+        it.editor(json!({"id": 2, "method": "shutdown"}));
+        match dies {
+            true => it.exited(process(0, 1), Exit::Code(0)),
+            false => it.pass(std::time::Duration::from_secs(2)),
+        }
+        assert_eq!(it.take(EDITOR), [json!({"jsonrpc": "2.0", "id": 2, "result": null})]);
+    }
+}
+
+#[test]
+fn a_crash_answers_what_was_owed_and_the_next_process_gets_the_session() {
+    let mut it = generic();
+    let text = json!({"uri": "u", "languageId": "x", "version": 1, "text": "one"});
+    it.editor(json!({"method": "textDocument/didOpen", "params": {"textDocument": text}}));
+    it.editor(json!({"id": 1, "method": "textDocument/hover"}));
+    it.server(
+        process(0, 1),
+        json!({"id": 7, "method": "window/workDoneProgress/create", "params": {"token": "p"}}),
+    );
+    it.server(
+        process(0, 1),
+        json!({"method": "$/progress", "params": {"token": "p", "value": {"kind": "begin"}}}),
+    );
+    it.take(EDITOR);
+    it.exited(process(0, 1), Exit::Signal(9));
+    let told = it.take(EDITOR);
+    assert_eq!(told[0]["params"]["value"]["kind"], "end");
+    assert_eq!(told[1]["method"], "$/cancelRequest");
+    assert_eq!(told[2]["id"], 1);
+    assert_eq!(told[2]["error"]["data"]["lspool"]["cause"], "crashed");
+    // Edits while it is down are in the restored text, and are not sent again.
+    let change = json!({"textDocument": {"uri": "u", "version": 2}, "contentChanges": [{"text": "two"}]});
+    it.editor(json!({"method": "textDocument/didChange", "params": change}));
+    it.editor(json!({"id": 2, "method": "textDocument/hover"}));
+    let next = process(0, 2);
+    let asked = it.take(Peer::Backend(next));
+    it.server(next, json!({"id": asked[0]["id"], "result": {"capabilities": {}}}));
+    let told = it.take(Peer::Backend(next));
+    let methods: Vec<_> = told.iter().map(super::stage::name).collect();
+    assert_eq!(methods, ["initialized", "textDocument/didOpen", "textDocument/hover"]);
+    assert_eq!(told[1]["params"]["textDocument"]["text"], "two");
+    assert_eq!(told[1]["params"]["textDocument"]["version"], 2);
+}
+
+#[test]
+fn end_of_file_waits_for_what_is_owed_but_not_long() {
+    let mut it = generic();
+    it.editor(json!({"id": 1, "method": "textDocument/hover"}));
+    it.event(crate::core::event::Event::Closed { peer: EDITOR, error: None });
+    assert_eq!(it.exit, None);
+    it.pass(std::time::Duration::from_secs(2));
+    assert_eq!(it.exit, Some(0));
+}

@@ -1,0 +1,204 @@
+//! A core with an editor and servers that say what the test says.
+
+use std::{
+    collections::BTreeMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+use crate::{
+    config::{AgentConfig, AgentSource, Config, ServerConfig, ServerKind},
+    core::{
+        Identity, Proxy,
+        event::{BackendId, ClientId, Effect, Event, Exit, Generation, Launch, Peer, Prepared, ProcessId},
+    },
+    rpc::Frame,
+};
+
+/// A core under test.
+pub(super) struct Stage {
+    pub(super) core: Proxy,
+    pub(super) now: Instant,
+    /// Messages by peer that the test has not looked at.
+    sent: BTreeMap<Peer, Vec<Value>>,
+    pub(super) spawned: Vec<ProcessId>,
+    pub(super) terminated: Vec<ProcessId>,
+    pub(super) exit: Option<i32>,
+    pub(super) server: ServerConfig,
+    pub(super) config: Config,
+}
+
+pub(super) const EDITOR: Peer = Peer::Client(ClientId::EDITOR);
+
+pub(super) fn process(backend: u32, generation: u32) -> ProcessId {
+    ProcessId { backend: BackendId(backend), generation: Generation(generation) }
+}
+
+impl Stage {
+    pub(super) fn new(kind: ServerKind) -> Stage {
+        Stage {
+            core: Proxy::new(Identity { pid: 77, started: 5 }),
+            now: Instant::now(),
+            sent: BTreeMap::new(),
+            spawned: Vec::new(),
+            terminated: Vec::new(),
+            exit: None,
+            server: ServerConfig { kind: Some(kind), ..ServerConfig::default() },
+            config: Config::default(),
+        }
+    }
+
+    /// A Copilot session that is initialized and quiet, with the primary process running.
+    pub(super) fn copilot() -> Stage {
+        let mut it = Stage::new(ServerKind::Copilot);
+        it.initialize();
+        it
+    }
+
+    pub(super) fn agent(mut self, name: &str, tools: &[&str]) -> Stage {
+        let tools = Some(tools.iter().map(ToString::to_string).collect());
+        let agent = AgentConfig { tools, disallowed_tools: Vec::new(), source: AgentSource::User };
+        self.config.agents.insert(name.to_owned(), agent);
+        self
+    }
+
+    pub(super) fn initialize(&mut self) {
+        self.editor(json!({"id": 0, "method": "initialize", "params": {"processId": 1, "capabilities": {}}}));
+        let primary = process(0, 1);
+        let asked = self.take(Peer::Backend(primary));
+        assert_eq!(asked[0]["method"], "initialize");
+        self.server(primary, json!({"id": asked[0]["id"], "result": {"capabilities": {}}}));
+        self.editor(json!({"method": "initialized", "params": {}}));
+        self.take(Peer::Backend(primary));
+        self.take(EDITOR);
+    }
+
+    pub(super) fn event(&mut self, event: Event) {
+        let mut out = Vec::new();
+        self.core.handle(self.now, event, &mut out);
+        self.carry_out(out);
+    }
+
+    /// Lets time pass, with everything that falls due.
+    pub(super) fn pass(&mut self, time: Duration) {
+        let end = self.now + time;
+        while let Some((at, _)) = self.core.poll_timeout().filter(|(at, _)| *at <= end) {
+            self.now = at.max(self.now);
+            let mut out = Vec::new();
+            self.core.handle_timeout(self.now, &mut out);
+            self.carry_out(out);
+        }
+        self.now = end;
+    }
+
+    fn carry_out(&mut self, effects: Vec<Effect>) {
+        for effect in effects {
+            match effect {
+                Effect::Send(peer, frame) => {
+                    let value = serde_json::from_slice(&frame.to_bytes()).unwrap();
+                    self.sent.entry(peer).or_default().push(value);
+                }
+                Effect::Prepare { .. } => self.prepared(),
+                Effect::Spawn(process, _) => {
+                    self.spawned.push(process);
+                    self.event(Event::Spawned { process, pid: 1000 + process.backend.0 });
+                }
+                Effect::Terminate(process) => self.terminated.push(process),
+                Effect::Exit(code) => self.exit = Some(code),
+                Effect::WatchEditor(_) => {}
+            }
+        }
+    }
+
+    fn prepared(&mut self) {
+        let launch = Launch { program: "/bin/server".into(), args: vec![], env: vec![], cwd: None };
+        let prepared = Prepared {
+            config: Arc::new(self.config.clone()),
+            name: "copilot".to_owned(),
+            server: self.server.clone(),
+            launch: Arc::new(launch),
+            warnings: Vec::new(),
+        };
+        self.event(Event::Prepared(Ok(Box::new(prepared))));
+    }
+
+    /// The editor says this.
+    pub(super) fn editor(&mut self, message: Value) {
+        self.event(Event::Received(EDITOR, frame(message)));
+    }
+
+    /// A server says this.
+    pub(super) fn server(&mut self, process: ProcessId, message: Value) {
+        self.event(Event::Received(Peer::Backend(process), frame(message)));
+    }
+
+    pub(super) fn exited(&mut self, process: ProcessId, exit: Exit) {
+        self.event(Event::Exited { process, exit, stderr: String::new() });
+    }
+
+    /// What a peer has been told since the last look.
+    pub(super) fn take(&mut self, peer: Peer) -> Vec<Value> {
+        self.sent.remove(&peer).unwrap_or_default()
+    }
+
+    /// The same, by method (or `answer`).
+    pub(super) fn told(&mut self, process: ProcessId) -> Vec<String> {
+        self.take(Peer::Backend(process)).iter().map(name).collect()
+    }
+
+    /// Answers everything that lspool itself wants of a starting partition; gives all it was told.
+    pub(super) fn start(&mut self, process: ProcessId, builtin: &[&str]) -> Vec<Value> {
+        let mut told = Vec::new();
+        loop {
+            let batch = self.take(Peer::Backend(process));
+            let own = |it: &&Value| {
+                matches!(
+                    it["method"].as_str(),
+                    Some(
+                        "initialize"
+                            | "checkStatus"
+                            | "conversation/registerTools"
+                            | "conversation/unregisterTools"
+                            | "conversation/updateToolsStatus"
+                    )
+                )
+            };
+            let asked: Vec<Value> = batch.iter().filter(own).cloned().collect();
+            told.extend(batch);
+            if asked.is_empty() {
+                return told;
+            }
+            for request in asked {
+                let offered = |names: &[&str]| -> Value {
+                    names.iter().map(|it| json!({"name": it, "id": format!("copilot.{it}")})).collect()
+                };
+                let result = match request["method"].as_str() {
+                    Some("conversation/registerTools") => offered(builtin),
+                    Some("conversation/unregisterTools") => offered(&[]),
+                    _ => json!({}),
+                };
+                self.server(process, json!({"id": request["id"], "result": result}));
+            }
+        }
+    }
+
+    /// Creates a conversation; gives what the editor was told at once.
+    pub(super) fn create(&mut self, id: u32, more: Value) -> Vec<Value> {
+        let mut params = json!({"workDoneToken": format!("t{id}"), "turns": [{"request": "q"}]});
+        params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        self.editor(json!({"id": id, "method": "conversation/create", "params": params}));
+        self.take(EDITOR)
+    }
+}
+
+pub(super) fn name(message: &Value) -> String {
+    message["method"].as_str().unwrap_or("answer").to_owned()
+}
+
+fn frame(mut message: Value) -> Frame {
+    message["jsonrpc"] = json!("2.0");
+    Frame::parse(Bytes::from(message.to_string())).unwrap()
+}

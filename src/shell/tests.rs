@@ -1,0 +1,303 @@
+//! The driver over in-memory streams, with a scripted core, servers and editor, in virtual time.
+//!
+//! Time only passes when nobody can go on, so a deadlock is a timeout that fires at once.
+
+mod ending;
+mod flow;
+mod real;
+
+use std::{
+    cell::{Cell, RefCell},
+    future::Future,
+    rc::Rc,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use bytes::{Bytes, BytesMut};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex},
+    sync::{mpsc, watch},
+    task::{AbortHandle, spawn_local},
+    time::timeout,
+};
+use tokio_util::codec::Decoder as _;
+
+use super::{
+    driver::{Core, Driver},
+    process::{Child, Request, Spawned, Waiting, World},
+    settings::Settings,
+};
+use crate::{
+    core::event::{
+        BackendId, ClientId, Effect, Effects, Event, Exit, Generation, Launch, Peer, ProcessId, SpawnFailure,
+    },
+    rpc::{Codec, Frame, Incoming, RawId},
+};
+
+const EDITOR: Peer = Peer::Client(ClientId::EDITOR);
+const FIRST: ProcessId = ProcessId { backend: BackendId(0), generation: Generation(1) };
+
+fn process(backend: u32) -> ProcessId {
+    ProcessId { backend: BackendId(backend), generation: Generation(1) }
+}
+
+/// A core made of a closure that answers an event with effects.
+struct Script<F>(F);
+
+impl<F: FnMut(Event) -> Vec<Effect>> Core for Script<F> {
+    fn handle(&mut self, _now: Instant, event: Event, out: &mut Effects) {
+        out.extend((self.0)(event));
+    }
+
+    fn handle_timeout(&mut self, _now: Instant, _out: &mut Effects) {}
+
+    fn poll_timeout(&self) -> Option<(Instant, &'static str)> {
+        None
+    }
+}
+
+/// What a core that only passes messages on does with an event: requests of the editor go to the first server,
+/// everything that a server says to the editor, and the end of the editor is ours.
+fn relay(event: Event) -> Vec<Effect> {
+    match event {
+        Event::Received(EDITOR, frame) if frame.method() == Some("start") => {
+            vec![Effect::Spawn(FIRST, launch())]
+        }
+        Event::Received(EDITOR, frame) => vec![Effect::Send(Peer::Backend(FIRST), frame)],
+        Event::Received(Peer::Backend(_), frame) => vec![Effect::Send(EDITOR, frame)],
+        Event::Closed { peer: EDITOR, .. } => vec![Effect::Exit(0)],
+        Event::Quit(signal) => vec![Effect::Exit(128 + signal)],
+        _ => vec![],
+    }
+}
+
+fn launch() -> Arc<Launch> {
+    Arc::new(Launch { program: "/server".into(), args: vec![], env: vec![], cwd: None })
+}
+
+/// What happened, in words, for asserting on.
+#[derive(Clone, Default)]
+struct Log(Rc<RefCell<Vec<String>>>);
+
+impl Log {
+    fn add(&self, line: impl Into<String>) {
+        self.0.borrow_mut().push(line.into());
+    }
+
+    fn lines(&self) -> Vec<String> {
+        self.0.borrow().clone()
+    }
+
+    /// Notes an event unless it is a message.
+    fn note(&self, event: &Event) {
+        match event {
+            Event::Received(..) => {}
+            Event::Closed { peer, error } => self.add(format!("closed {} {error:?}", short(*peer))),
+            Event::Malformed { peer, id, .. } => self.add(format!("malformed {} {id:?}", short(*peer))),
+            Event::Spawned { .. } => self.add("spawned"),
+            Event::Exited { exit, stderr, .. } => self.add(format!("exited: {exit}, {stderr:?}")),
+            Event::Stalled(peer) => self.add(format!("stalled {}", short(*peer))),
+            Event::SpawnFailed(_, failure) => self.add(format!("{failure:?}")),
+            other => self.add(format!("{other:?}")),
+        }
+    }
+}
+
+fn short(peer: Peer) -> String {
+    match peer {
+        Peer::Client(_) => "editor".to_owned(),
+        Peer::Backend(id) => format!("server {}", id.backend.0),
+    }
+}
+
+/// One end of a conversation: frames in, frames out.
+struct Talk {
+    input: DuplexStream,
+    output: DuplexStream,
+    codec: Codec,
+    buffer: BytesMut,
+}
+
+impl Talk {
+    fn new(input: DuplexStream, output: DuplexStream) -> Talk {
+        Talk { input, output, codec: Codec::new(Codec::DEFAULT_MAX), buffer: BytesMut::new() }
+    }
+
+    async fn say(&mut self, frame: &Frame) {
+        self.output.write_all(&wire(frame)).await.unwrap();
+    }
+
+    /// `None` at the end of the stream.
+    async fn hear(&mut self) -> Option<Frame> {
+        loop {
+            if let Some(incoming) = self.codec.decode(&mut self.buffer).unwrap() {
+                let Incoming::Body(body) = incoming else { panic!("junk: {incoming:?}") };
+                return Some(Frame::parse(body).unwrap());
+            }
+            if self.input.read_buf(&mut self.buffer).await.unwrap() == 0 {
+                assert!(self.buffer.is_empty(), "cut off: {:?}", self.buffer);
+                return None;
+            }
+        }
+    }
+}
+
+fn wire(frame: &Frame) -> Bytes {
+    let body = frame.to_bytes();
+    [format!("Content-Length: {}\r\n\r\n", body.len()).as_bytes(), &body].concat().into()
+}
+
+fn note(method: &str) -> Frame {
+    Frame::notification(method, None)
+}
+
+/// A request whose body is about `len` bytes long.
+fn request(id: u64, len: usize) -> Frame {
+    Frame::request(RawId::from(id), "test/request", Some(format!("\"{}\"", "x".repeat(len)).as_bytes()))
+}
+
+fn answer(id: u64, len: usize) -> Frame {
+    Frame::response(RawId::from(id), format!("\"{}\"", "y".repeat(len)).as_bytes())
+}
+
+fn id(frame: &Frame) -> u64 {
+    frame.id().and_then(|id| id.as_u64()).unwrap()
+}
+
+/// Servers that are futures.
+struct Fakes<F> {
+    pipe: usize,
+    server: F,
+    log: Log,
+}
+
+/// What a fake server has to work with.
+struct Streams {
+    talk: Talk,
+    stderr: DuplexStream,
+}
+
+/// Lives for ever, reads nothing, says nothing.
+async fn deaf(_streams: Streams) -> Exit {
+    std::future::pending().await
+}
+
+struct Fake {
+    pid: u32,
+    task: AbortHandle,
+    dead: watch::Receiver<Option<Exit>>,
+    kill: watch::Sender<Option<Exit>>,
+    log: Log,
+    /// Whether SIGTERM ends it.
+    is_polite: bool,
+}
+
+impl<F, S> World for Fakes<F>
+where
+    F: FnMut(Streams) -> S,
+    S: Future<Output = Exit> + 'static,
+{
+    fn spawn(&mut self, _launch: &Launch) -> Result<Spawned, SpawnFailure> {
+        let (stdin, input) = duplex(self.pipe);
+        let (output, stdout) = duplex(self.pipe);
+        let (muttering, stderr) = duplex(self.pipe);
+        let server = (self.server)(Streams { talk: Talk::new(input, output), stderr: muttering });
+        let kill = watch::Sender::new(None);
+        let task = spawn_local({
+            let kill = kill.clone();
+            async move {
+                let exit = server.await;
+                kill.send_modify(|it| *it = it.or(Some(exit)));
+            }
+        })
+        .abort_handle();
+        let child =
+            Fake { pid: 1, task, dead: kill.subscribe(), kill, log: self.log.clone(), is_polite: false };
+        Ok(Spawned {
+            child: Box::new(child),
+            stdin: Box::new(stdin),
+            stdout: Box::new(stdout),
+            stderr: Box::new(stderr),
+        })
+    }
+
+    fn close(&mut self) -> Waiting<'_, ()> {
+        self.log.add("closed the world");
+        Box::pin(async {})
+    }
+}
+
+impl Child for Fake {
+    fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    fn dead(&self) -> Waiting<'_, ()> {
+        let mut dead = self.dead.clone();
+        Box::pin(async move {
+            dead.wait_for(Option::is_some).await.unwrap();
+        })
+    }
+
+    fn signal(&self, request: Request) {
+        if self.dead.borrow().is_some() {
+            return;
+        }
+        self.log.add(format!("{request:?}"));
+        if request == Request::Kill || self.is_polite {
+            self.task.abort();
+            self.kill.send_replace(Some(Exit::Signal(9)));
+        }
+    }
+
+    fn reap(&mut self) -> Waiting<'_, Exit> {
+        let exit = self.dead.borrow().unwrap_or(Exit::Unknown);
+        Box::pin(async move { exit })
+    }
+}
+
+/// Everything around a driver.
+struct Stage {
+    settings: Settings,
+    /// How much each pipe holds.
+    pipe: usize,
+    log: Log,
+    signals: mpsc::Sender<i32>,
+    listening: Option<mpsc::Receiver<i32>>,
+}
+
+impl Stage {
+    fn new() -> Stage {
+        let (signals, listening) = mpsc::channel(8);
+        Stage {
+            settings: Settings::default(),
+            pipe: 4096,
+            log: Log::default(),
+            signals,
+            listening: Some(listening),
+        }
+    }
+
+    /// Plays until the driver is done; gives back its exit status and what the editor made of it.
+    async fn play<E, S>(
+        &mut self,
+        core: impl Core,
+        editor: impl FnOnce(Talk) -> E,
+        server: impl FnMut(Streams) -> S,
+    ) -> (i32, E::Output)
+    where
+        E: Future<Output: 'static> + 'static,
+        S: Future<Output = Exit> + 'static,
+    {
+        let (mouth, stdin) = duplex(self.pipe);
+        let (stdout, ear) = duplex(self.pipe);
+        let world = Fakes { pipe: self.pipe, server, log: self.log.clone() };
+        let prepare = Arc::new(|_| Err("not asked for".to_owned()));
+        let driver = Driver::new(core, world, prepare, self.settings.clone());
+        let editor = editor(Talk::new(ear, mouth));
+        let signals = self.listening.take().unwrap();
+        let both = async { tokio::join!(driver.run(Box::new(stdin), Box::new(stdout), signals), editor) };
+        timeout(Duration::from_hours(1), both).await.expect("deadlock")
+    }
+}

@@ -1,0 +1,292 @@
+//! How servers end, and how we do.
+
+use super::*;
+
+fn noting(log: &Log) -> impl FnMut(Event) -> Vec<Effect> + use<> {
+    let log = log.clone();
+    move |event| {
+        log.note(&event);
+        relay(event)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_crash_is_told_once_and_after_everything_that_was_said() {
+    let mut stage = Stage::new();
+    let log = stage.log.clone();
+    let core = Script(move |event: Event| {
+        log.note(&event);
+        match event {
+            Event::Received(Peer::Backend(_), frame) => {
+                log.add(format!("message {}", id(&frame)));
+                vec![]
+            }
+            Event::Exited { .. } => vec![Effect::Exit(3)],
+            other => relay(other),
+        }
+    });
+    let server = async |mut it: Streams| {
+        it.stderr.write_all(b"panic: \xff\nat line 1\n").await.unwrap();
+        for n in 0..3 {
+            it.talk.say(&request(n, 1000)).await;
+        }
+        it.talk.output.write_all(b"Content-Length: 100\r\n\r\n{\"cut").await.unwrap();
+        Exit::Signal(11)
+    };
+    let editor = async |mut talk: Talk| {
+        talk.say(&note("start")).await;
+        talk.hear().await
+    };
+    let (code, _) = stage.play(core, editor, server).await;
+    let expected = [
+        "spawned",
+        "message 0",
+        "message 1",
+        "message 2",
+        "exited: signal 11, \"panic: \u{fffd}\\nat line 1\"",
+        "closed the world",
+    ];
+    assert_eq!((code, stage.log.lines()), (3, expected.map(str::to_owned).to_vec()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_stdout_is_news_if_the_server_lives_on() {
+    let mut stage = Stage::new();
+    let server = async |it: Streams| {
+        let Talk { input, output, .. } = it.talk;
+        drop(output);
+        let _keep = input;
+        std::future::pending().await
+    };
+    let editor = async |mut talk: Talk| {
+        talk.say(&note("start")).await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    };
+    let (_, ()) = stage.play(Script(noting(&stage.log.clone())), editor, server).await;
+    assert_eq!(stage.log.lines()[..3], ["spawned", "closed server 0 None", "closed editor None"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_stdin_is_news_too_when_something_is_to_be_written() {
+    let mut stage = Stage::new();
+    let server = async |it: Streams| {
+        let Talk { input, output, .. } = it.talk;
+        drop(input);
+        let _keep = output;
+        std::future::pending().await
+    };
+    let editor = async |mut talk: Talk| {
+        talk.say(&note("start")).await;
+        talk.say(&note("hello")).await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    };
+    let (_, ()) = stage.play(Script(noting(&stage.log.clone())), editor, server).await;
+    let lines = stage.log.lines();
+    assert!(lines[1].starts_with("closed server 0 Some(\"it reads no more: "), "{lines:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_absurd_length_is_told_at_once_and_the_server_does_not_hang_on_its_pipe() {
+    let mut stage = Stage::new();
+    let server = async |mut it: Streams| {
+        it.talk.output.write_all(b"Content-Length: 99999999999\r\n\r\n").await.unwrap();
+        // More than the pipe holds.
+        it.talk.output.write_all(&[b'x'; 100_000]).await.unwrap();
+        while it.talk.hear().await.is_some() {}
+        Exit::Code(0)
+    };
+    let log = stage.log.clone();
+    let core = Script(move |event: Event| {
+        log.note(&event);
+        match event {
+            Event::Closed { peer: Peer::Backend(id), .. } => vec![Effect::Terminate(id)],
+            Event::Exited { .. } => vec![Effect::Exit(0)],
+            other => relay(other),
+        }
+    });
+    let editor = async |mut talk: Talk| {
+        let started = tokio::time::Instant::now();
+        talk.say(&note("start")).await;
+        talk.hear().await;
+        started.elapsed()
+    };
+    let (_, took) = stage.play(core, editor, server).await;
+    let lines = stage.log.lines();
+    assert!(lines[1].starts_with("closed server 0 Some(\"a message of 99999999999 bytes"), "{lines:?}");
+    assert_eq!(lines[2..], ["exited: exit code 0, \"\"", "closed the world"]);
+    assert_eq!(took, Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_queued_is_written_before_stdin_closes() {
+    let mut stage = Stage::new();
+    let log = stage.log.clone();
+    let server = |mut it: Streams| {
+        let log = log.clone();
+        async move {
+            let mut n = 0;
+            while it.talk.hear().await.is_some() {
+                n += 1;
+            }
+            log.add(format!("{n} messages heard"));
+            Exit::Code(0)
+        }
+    };
+    let core = Script(|event: Event| match event {
+        Event::Received(EDITOR, frame) if frame.method() == Some("start") => {
+            let send = |n| Effect::Send(Peer::Backend(FIRST), request(n, 1000));
+            let mut effects = vec![Effect::Spawn(FIRST, launch())];
+            effects.extend((0..100).map(send));
+            effects.push(Effect::Terminate(FIRST));
+            effects
+        }
+        Event::Exited { .. } => vec![Effect::Exit(0)],
+        _ => vec![],
+    });
+    let editor = async |mut talk: Talk| {
+        talk.say(&note("start")).await;
+        talk.hear().await
+    };
+    stage.play(core, editor, server).await;
+    assert_eq!(stage.log.lines(), ["100 messages heard", "closed the world"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_deaf_servers_and_a_deaf_editor_hold_us_up_for_less_than_three_seconds() {
+    let mut stage = Stage::new();
+    let core = Script(|event: Event| match event {
+        Event::Received(EDITOR, frame) if frame.method() == Some("start") => {
+            vec![Effect::Spawn(process(0), launch()), Effect::Spawn(process(1), launch())]
+        }
+        Event::Received(EDITOR, _) => vec![
+            Effect::Send(EDITOR, answer(1, 100_000)),
+            Effect::Send(Peer::Backend(process(0)), request(1, 100_000)),
+            Effect::Exit(5),
+        ],
+        _ => vec![],
+    });
+    let started = tokio::time::Instant::now();
+    // Its stdin stays open, and it does not read.
+    let editor = async |mut talk: Talk| {
+        talk.say(&note("start")).await;
+        talk.say(&note("exit")).await;
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert!(!talk.output.write_all(b"x").await.is_ok(), "its streams are closed by now");
+    };
+    let signals = stage.signals.clone();
+    let (code, ()) = stage.play(core, editor, deaf).await;
+    drop(signals);
+    assert_eq!(code, 5);
+    assert_eq!(stage.log.lines(), ["Terminate", "Terminate", "Kill", "Kill", "closed the world"]);
+    assert!(started.elapsed() >= Duration::from_secs(60));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_editor_is_owed_is_written_before_the_exit() {
+    let core = Script(|event: Event| match event {
+        Event::Received(..) => vec![Effect::Send(EDITOR, answer(1, 1 << 20)), Effect::Exit(0)],
+        _ => vec![],
+    });
+    let editor = async |mut talk: Talk| {
+        talk.say(&note("exit")).await;
+        let answer = talk.hear().await.unwrap();
+        assert!(talk.hear().await.is_none());
+        answer.wire_len()
+    };
+    let (code, len) = Stage::new().play(core, editor, deaf).await;
+    assert_eq!((code, len), (0, answer(1, 1 << 20).wire_len()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_signal_is_the_core_s_to_answer_and_a_second_one_is_not() {
+    for is_second in [false, true] {
+        let mut stage = Stage::new();
+        let signals = stage.signals.clone();
+        let core = Script(move |event: Event| match event {
+            Event::Quit(_) if is_second => vec![],
+            other => relay(other),
+        });
+        let editor = async move |mut talk: Talk| {
+            talk.say(&note("start")).await;
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let told = tokio::time::Instant::now();
+            signals.send(15).await.unwrap();
+            if is_second {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                signals.send(2).await.unwrap();
+            }
+            assert!(talk.hear().await.is_none());
+            told.elapsed()
+        };
+        let (code, took) = stage.play(core, editor, deaf).await;
+        if is_second {
+            assert_eq!((code, took), (130, Duration::from_secs(1)));
+            assert_eq!(stage.log.lines(), ["Kill", "closed the world"]);
+        } else {
+            assert_eq!((code, took), (143, Duration::from_millis(2000)));
+            assert_eq!(stage.log.lines(), ["Terminate", "Kill", "closed the world"]);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bug_in_the_core_ends_us_and_our_servers() {
+    let core = Script(|event: Event| match event {
+        Event::Received(EDITOR, frame) if frame.method() == Some("bug") => panic!("a bug, on purpose"),
+        other => relay(other),
+    });
+    let mut stage = Stage::new();
+    let editor = async |mut talk: Talk| {
+        talk.say(&note("start")).await;
+        talk.say(&note("bug")).await;
+        talk.hear().await
+    };
+    let (code, _) = stage.play(core, editor, deaf).await;
+    assert_eq!(code, 70);
+    assert_eq!(stage.log.lines(), ["Terminate", "Kill", "closed the world"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_editor_that_stopped_reading_is_told_of() {
+    let mut stage = Stage::new();
+    let log = stage.log.clone();
+    let core = Script(move |event: Event| {
+        log.note(&event);
+        match event {
+            Event::Received(..) => vec![Effect::Send(EDITOR, answer(1, 10))],
+            Event::Unwritable(_) => vec![Effect::Exit(0)],
+            _ => vec![],
+        }
+    });
+    let editor = async |talk: Talk| {
+        let Talk { input, mut output, .. } = talk;
+        drop(input);
+        output.write_all(&wire(&note("hello"))).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    };
+    stage.play(core, editor, deaf).await;
+    assert_eq!(stage.log.lines(), ["Unwritable(ClientId(0))", "closed the world"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn junk_and_broken_bodies_of_a_server_are_survived() {
+    let mut stage = Stage::new();
+    let server = async |mut it: Streams| {
+        it.talk.output.write_all(b"Loading...\n").await.unwrap();
+        it.talk.output.write_all(b"Content-Length: 16\r\n\r\n{\"id\":7,\"method\"").await.unwrap();
+        it.talk.say(&note("fine")).await;
+        it.talk.hear().await;
+        Exit::Code(0)
+    };
+    let editor = async |mut talk: Talk| talk_briefly(&mut talk).await;
+    let (_, heard) = stage.play(Script(noting(&stage.log.clone())), editor, server).await;
+    assert_eq!(heard, "fine");
+    let lines = stage.log.lines();
+    assert_eq!(lines[1], "malformed server 0 Some((RawId(7), false))");
+    assert_eq!(lines[2..], ["closed editor None", "closed the world"]);
+}
+
+async fn talk_briefly(talk: &mut Talk) -> String {
+    talk.say(&note("start")).await;
+    talk.hear().await.unwrap().method().unwrap().to_owned()
+}

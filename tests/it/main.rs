@@ -1,6 +1,8 @@
 //! All integration tests, in one binary: it is linked once.
 
+mod guard;
 mod partitions;
+mod processes;
 mod real_server;
 mod support;
 mod tools;

@@ -10,6 +10,7 @@
 //! - [`core`]: everything that is decided
 //! - [`shell`]: everything that touches the world
 
+pub mod cli;
 pub mod config;
 pub mod core;
 pub mod rpc;

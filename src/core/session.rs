@@ -201,9 +201,8 @@ pub(crate) fn section_without_foreign_mcp(section: &[u8], set: &ToolSet) -> Vec<
     if foreign.is_empty() {
         return section.to_vec();
     }
-    if foreign.len() == members(map).count() {
-        return Patch::of(section).remove("mcp").finish();
-    }
+    // With none left the map is empty rather than absent: a server stops what is taken out of the map, and leaves
+    // running what it has when it is told nothing.
     let mut patch = Patch::of(map);
     for server in &foreign {
         patch.remove(server);
@@ -291,7 +290,7 @@ mod tests {
         let none = ToolSet::new::<&str>(Some(&[]), &[]);
         assert_eq!(
             String::from_utf8_lossy(&without_foreign_mcp(params, &none)),
-            r#"{"settings":{"github.copilot":{"a":1}}}"#
+            r#"{"settings":{"github.copilot":{"a":1,"mcp":"{}"}}}"#
         );
         assert_eq!(without_foreign_mcp(params, &ToolSet::all()), params);
     }

@@ -2,5 +2,7 @@
 
 #[cfg(feature = "testing")]
 mod faults;
+mod partitions;
 mod real_server;
 mod support;
+mod tools;

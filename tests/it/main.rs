@@ -1,5 +1,6 @@
 //! All integration tests, in one binary: it is linked once.
 
+mod faults;
 mod guard;
 mod partitions;
 mod processes;

@@ -1,4 +1,5 @@
 //! All integration tests, in one binary: it is linked once.
 
+mod generic;
 mod real_server;
 mod support;

@@ -4,6 +4,7 @@ mod faults;
 mod guard;
 mod partitions;
 mod processes;
+mod generic;
 mod real_server;
 mod support;
 mod tools;

@@ -442,11 +442,12 @@ impl Proxy {
         }
     }
 
-    /// A partition falls idle when no conversation is bound to it any more.
+    /// A partition is idle while no conversation is bound to it and no client waits for it.
     pub(super) fn note_idle(&mut self, now: Instant) {
-        let busy: Vec<_> = self.backends.values().map(|it| (it.id, self.is_busy(it))).collect();
+        let partitions = self.backends.values().filter(|it| it.id != PRIMARY);
+        let busy: Vec<_> = partitions.map(|it| (it.id, self.is_busy(it))).collect();
         for (id, busy) in busy {
-            let Some(backend) = self.backends.get_mut(&id).filter(|it| it.id != PRIMARY) else { continue };
+            let Some(backend) = self.backends.get_mut(&id) else { continue };
             backend.idle_since = match (busy, backend.idle_since) {
                 (true, _) => None,
                 (false, since) => since.or(Some(now)),

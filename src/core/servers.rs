@@ -26,6 +26,10 @@ impl Proxy {
         if !self.is_current(process) {
             return trace!(?frame, "dropped: from an older process");
         }
+        let ends = self.backend(process.backend).is_none_or(|it| !it.accepts());
+        if ends && frame.kind() != Kind::Response {
+            return trace!(?frame, "dropped: from a process that is being ended");
+        }
         match frame.kind() {
             Kind::Response => self.on_backend_answer(process, &frame, out),
             Kind::Request => self.on_backend_request(process, &frame, out),

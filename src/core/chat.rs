@@ -146,7 +146,7 @@ impl Proxy {
                 self.end_turn(id, sent, out);
                 let idle = self.conversations.get(id).is_some_and(|it| it.active.is_none());
                 if create && idle {
-                    self.conversations.unbind(id);
+                    self.unbind(id, out);
                 }
             }
         }
@@ -167,6 +167,21 @@ impl Proxy {
         }
     }
 
+    /// The server says itself what becomes of turns that waited.
+    fn unbind(&mut self, id: &RawId, out: &mut Effects) {
+        for (backend, frame) in self.conversations.unbind(id) {
+            self.release(backend, frame, out);
+        }
+    }
+
+    /// A create or turn was cancelled before any process had seen it.
+    pub(super) fn on_turn_never_sent(&mut self, id: &RawId, sent: SentId, create: bool, out: &mut Effects) {
+        match self.conversations.get(id) {
+            Some(it) if create && it.active == Some(sent) => self.unbind(id, out),
+            Some(_) | None => self.end_turn(id, sent, out),
+        }
+    }
+
     /// `conversation/destroy` unbinds. The server takes strings only: a number lives on, but counts no more.
     pub(super) fn on_destroy(&mut self, owner: Owner, frame: &Frame, out: &mut Effects) {
         let id = field(frame, "conversationId");
@@ -175,12 +190,7 @@ impl Proxy {
         let backend = found.map(|it| it.backend);
         self.send_to_backend(self.served(backend.unwrap_or(PRIMARY)), owner, Purpose::Plain, frame, out);
         match (backend, &id) {
-            (Some(backend), Some(id)) => {
-                let gone = self.conversations.unbind(id);
-                for frame in gone.into_iter().flat_map(|it| it.waiting) {
-                    self.release(backend, frame, out);
-                }
-            }
+            (Some(_), Some(id)) => self.unbind(id, out),
             (_, _) => {
                 let number = text.and_then(|it| RawId::from_raw(it.as_bytes()));
                 if let Some(it) = number.and_then(|it| self.conversations.get_mut(&it)) {

@@ -181,3 +181,17 @@ fn a_create_that_is_cancelled_in_time_leaves_an_idle_partition() {
     it.pass(Duration::from_secs(301));
     assert_eq!(it.terminated, [one]);
 }
+
+#[test]
+fn turns_that_wait_for_a_create_that_is_cancelled_are_answered_by_the_server() {
+    let mut it = Stage::copilot();
+    let one = process(1, 1);
+    it.create(1, &json!({"conversationId": "c", "lspool": {"tools": ["a"]}}));
+    for id in [2, 3] {
+        it.editor(json!({"id": id, "method": "conversation/turn", "params": {"conversationId": "c"}}));
+    }
+    it.editor(json!({"method": "$/cancelRequest", "params": {"id": 1}}));
+    let told = it.start(one, &[]);
+    let turns = told.iter().filter(|it| it["method"] == "conversation/turn");
+    assert_eq!(turns.count(), 2);
+}

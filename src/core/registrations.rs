@@ -89,7 +89,9 @@ impl Registrations {
         };
         let holder = (process, id);
         let Some(at) = self.held.iter().position(|it| it.holders.contains(&holder)) else {
-            return Some(one.clone());
+            // What is another one's under that id stays.
+            let foreign = self.held.iter().any(|it| it.id == holder.1);
+            return (!foreign).then(|| one.clone());
         };
         self.held[at].holders.retain(|it| *it != holder);
         if !self.held[at].holders.is_empty() {
@@ -165,6 +167,7 @@ mod tests {
         assert!(register(&mut it, process(0, 1), "r", "m").is_some());
         assert_eq!(register(&mut it, process(1, 1), "s", "m"), None);
         assert_eq!(unregister(&mut it, process(0, 1), "r"), None);
+        assert_eq!(unregister(&mut it, process(0, 1), "r"), None, "it is not that one's any more");
         let last = unregister(&mut it, process(1, 1), "s");
         assert_eq!(last.as_deref(), Some(r#"{"unregisterations":[{"id":"r","method":"m"}]}"#));
     }

@@ -55,6 +55,11 @@ impl Phase {
         matches!(self, Phase::ShuttingDown { .. } | Phase::ShutDown)
     }
 
+    /// Whether the editor waits for an answer that is in no table.
+    pub(super) fn owes_editor(&self) -> bool {
+        matches!(self, Phase::Preparing { .. } | Phase::ShuttingDown { .. })
+    }
+
     pub(super) fn is_exiting(&self) -> bool {
         matches!(self, Phase::Exiting)
     }
@@ -191,8 +196,8 @@ impl Proxy {
     }
 
     fn on_exit(&mut self, out: &mut Effects) {
-        let living: Vec<_> =
-            self.backends.values().filter(|it| it.has_session()).map(Backend::process).collect();
+        let begun = |it: &&Backend| it.has_session() && !matches!(it.state, State::Spawning(_));
+        let living: Vec<_> = self.backends.values().filter(begun).map(Backend::process).collect();
         for process in living {
             out.push(Effect::Send(Peer::Backend(process), Frame::notification("exit", None)));
         }

@@ -25,31 +25,40 @@ impl Proxy {
     /// tool call can come for an unbound one.
     pub(super) fn on_create(&mut self, now: Instant, owner: Owner, frame: &Frame, out: &mut Effects) {
         let params = frame.params().unwrap_or(b"{}");
-        // What is no id, or comes too early, is for the server to refuse.
-        let odd_id =
-            member(params, "conversationId").is_some_and(|it| RawId::from_raw(&params[it]).is_none());
-        if odd_id || !self.session.initialized {
-            self.send_to_backend(PRIMARY, owner, Purpose::Plain, frame, out);
-            return;
-        }
         let set = match self.tool_set(params) {
             Ok(set) => set,
             Err(message) => return self.fail(&owner, &Failure::new(Cause::InvalidParams, message), out),
         };
+        let odd_id =
+            member(params, "conversationId").is_some_and(|it| RawId::from_raw(&params[it]).is_none());
+        match (odd_id, self.session.initialized) {
+            (false, true) => {}
+            // What is no id, or comes too early, is for the server to refuse.
+            _ if set.is_all() => {
+                self.send_to_backend(PRIMARY, owner, Purpose::Plain, &without_lspool(frame), out);
+                return;
+            }
+            // Here, if the primary would have more tools for it than it asks for.
+            (_, false) => {
+                let failure = Failure::new(Cause::NotInitialized, "send initialized first");
+                return self.fail(&owner, &failure, out);
+            }
+            (true, true) => {
+                let message = "conversationId: a string or a number is expected";
+                return self.fail(&owner, &Failure::new(Cause::InvalidParams, message), out);
+            }
+        }
         let backend = match self.partition(&set, now, out) {
             Ok(backend) => backend,
             Err(failure) => return self.fail(&owner, &failure, out),
         };
         let id = field(frame, "conversationId").unwrap_or_else(|| self.invent_id());
-        let mut patch = Patch::of(params);
-        if member(params, "lspool").is_some() {
-            patch.remove("lspool");
+        let mut frame = without_lspool(frame);
+        if field(&frame, "conversationId").is_none() {
+            let params =
+                Patch::of(frame.params().unwrap_or(b"{}")).set("conversationId", id.as_bytes()).finish();
+            frame = frame.with_params(&params);
         }
-        if field(frame, "conversationId").is_none() {
-            patch.set("conversationId", id.as_bytes());
-        }
-        let changed = patch.finish();
-        let frame = if changed == params { frame.clone() } else { frame.with_params(&changed) };
         let token = field(&frame, "workDoneToken");
         let purpose = Purpose::Turn { conversation: id.clone(), token, create: true };
         let Some((sent, frame)) = self.accept(backend, owner, purpose, &frame, out) else { return };
@@ -300,6 +309,16 @@ impl Proxy {
         let result = serde_json::json!([{"content": [{"value": text}], "status": "error"}, null]);
         let answer = Frame::response(wire, result.to_string().as_bytes());
         out.push(Effect::Send(Peer::Backend(process), answer));
+    }
+}
+
+/// The create as the server gets it: what is meant for lspool stays here.
+fn without_lspool(frame: &Frame) -> Frame {
+    match frame.params() {
+        Some(params) if member(params, "lspool").is_some() => {
+            frame.with_params(&Patch::of(params).remove("lspool").finish())
+        }
+        Some(_) | None => frame.clone(),
     }
 }
 

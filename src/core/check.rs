@@ -80,7 +80,7 @@ impl Proxy {
         let name = &backend.name;
         let owned = |it: &Pending| matches!(it.purpose, Purpose::Project | Purpose::Settled);
         let projecting = self.count(|it| owned(it) && it.to == To::Process(backend.process()));
-        if projecting != backend.projecting {
+        if backend.accepts() && projecting != backend.projecting {
             return Err(format!("{name}: {projecting} projections, {} noted", backend.projecting));
         }
         if !backend.gate_is_empty() && backend.is_open(undecided(self)) {

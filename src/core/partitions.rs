@@ -372,6 +372,11 @@ impl Proxy {
         let process = backend.process();
         let serving = backend.state == State::Serving;
         backend.state = State::Stopping;
+        backend.gate().clear();
+        // No client waits for any of these.
+        for sent in self.requests.filter(|it| it.to == To::Gate(id)) {
+            self.requests.take(sent);
+        }
         if serving {
             self.ask_backend(id, Purpose::Plain, "shutdown", b"null", out);
             out.push(Effect::Send(Peer::Backend(process), Frame::notification("exit", None)));

@@ -1,5 +1,11 @@
 //! What is left when lspool is killed, or ends by itself: nothing, and nothing of others is touched.
 
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "tests live in real time, and what they cannot have they fail for"
+)]
+
 use std::{
     fs,
     io::{Read as _, Write as _},
@@ -117,7 +123,9 @@ fn a_guard_that_was_killed_is_replaced_when_there_is_something_to_tell() {
     wait_until("guard", || !mark.processes_running("lspool guard").is_empty());
     let first = mark.processes_running("lspool guard")[0].clone();
     first.kill(Signal::KILL);
-    wait_until("another guard", || mark.processes_running("lspool guard").iter().any(|it| it.pid != first.pid));
+    wait_until("another guard", || {
+        mark.processes_running("lspool guard").iter().any(|it| it.pid != first.pid)
+    });
     send(&child, Signal::KILL);
     child.wait().unwrap();
     mark.wait_gone(Duration::from_secs(3));

@@ -1,5 +1,11 @@
 //! How processes of the operating system start and end under the driver, with a scripted core.
 
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "tests live in real time, and what they cannot have they fail for"
+)]
+
 use std::{
     collections::VecDeque,
     fs,
@@ -10,7 +16,9 @@ use std::{
 };
 
 use lspool::{
-    core::event::{BackendId, Effect, Effects, Event, Exit, Generation, Launch, Peer, ProcessId, SpawnFailure},
+    core::event::{
+        BackendId, Effect, Effects, Event, Exit, Generation, Launch, Peer, ProcessId, SpawnFailure,
+    },
     shell::{
         Settings,
         driver::{Core, Driver},
@@ -62,8 +70,7 @@ impl Core for Noting {
 
 fn shell(script: &str, mark: &Command) -> Effect {
     let env = mark.get_envs().filter_map(|(name, value)| Some((text(name), text(value?)))).collect();
-    let launch =
-        Launch { program: "/bin/sh".into(), args: vec!["-c".into(), script.into()], env, cwd: None };
+    let launch = Launch { program: "/bin/sh".into(), args: vec!["-c".into(), script.into()], env, cwd: None };
     Effect::Spawn(SERVER, Arc::new(launch))
 }
 
@@ -90,7 +97,7 @@ fn play(first: Vec<Effect>, at_message: Vec<Effect>, is_last: fn(&Event) -> bool
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let code = runtime.block_on(async {
         let run = driver.run(Box::new(empty()), Box::new(tokio::io::sink()), listening);
-        tokio::time::timeout(Duration::from_secs(60), run).await.expect("hangs")
+        tokio::time::timeout(Duration::from_mins(1), run).await.expect("hangs")
     });
     assert_eq!(code, 0);
     let mut events = Vec::new();
@@ -173,8 +180,7 @@ fn everything_that_was_said_before_the_exit_is_heard() {
 #[test]
 fn ten_megabytes_on_stderr_hold_up_nothing_and_the_last_lines_are_told() {
     let flood = "head -c 10000000 /dev/zero | tr '\\0' x >&2";
-    let script =
-        format!("{flood}; echo >&2; for i in 1 2 3; do echo \"line $i\" >&2; done; {FRAME}; exit 7");
+    let script = format!("{flood}; echo >&2; for i in 1 2 3; do echo \"line $i\" >&2; done; {FRAME}; exit 7");
     let events = play(vec![shell(&script, &Command::new("sh"))], vec![], is_exit);
     assert_eq!(exit(&events), (Exit::Code(7), "line 1\nline 2\nline 3"));
     assert!(events.iter().any(|event| matches!(event, Event::Received(..))));

@@ -47,7 +47,7 @@ fn main() -> ExitCode {
         Mode::Check => check(&cli),
     };
     done.unwrap_or_else(|error| {
-        eprintln!("lspool: {error:#}");
+        tell(&format!("{error:#}"));
         ExitCode::from(NOTHING_TO_SERVE)
     })
 }
@@ -102,7 +102,7 @@ impl Search {
             Ok(config)
         });
         if let Err(problem) = &config {
-            eprintln!("lspool: {problem}");
+            tell(problem);
         }
         Search { server, env, config, is_done: AtomicBool::new(false) }
     }
@@ -111,7 +111,7 @@ impl Search {
         self.is_done.store(true, Ordering::Relaxed);
         let config = self.config.as_ref().map_err(String::clone)?;
         prepare(&self.server, config, folders, &self.env)
-            .inspect_err(|problem| eprintln!("lspool: {problem}"))
+            .inspect_err(|problem| tell(problem))
     }
 
     /// Whether there is nothing to serve with; looks if nobody has.
@@ -130,6 +130,11 @@ fn check(cli: &Cli) -> anyhow::Result<ExitCode> {
     // Nobody may read it any more, `head` for one.
     write!(io::stdout(), "{report}").ok();
     Ok(ExitCode::from(u8::try_from(report.status()).unwrap_or(u8::MAX)))
+}
+
+/// On stderr, which nobody may read any more.
+fn tell(problem: &str) {
+    writeln!(io::stderr(), "lspool: {problem}").ok();
 }
 
 fn identity() -> Identity {

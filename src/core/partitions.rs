@@ -14,9 +14,8 @@ use crate::{
         event::{BackendId, Effect, Effects, Exit, Generation, Peer, ProcessId, SpawnFailure},
         requests::{Owner, Pending, Purpose, SentId, To},
         route::{Keep, Route, route},
-        session::CHECK_STATUS,
     },
-    rpc::{Frame, Kind, RawId},
+    rpc::{Frame, Kind, Patch, RawId},
 };
 
 impl Proxy {
@@ -102,7 +101,7 @@ impl Proxy {
         match handshake {
             Handshake::Editor => self.flush(process.backend, out),
             Handshake::Own => {
-                let params = self.session.initialize.clone();
+                let params = initialize_for(&self.session.initialize, &backend.set);
                 self.ask_backend(process.backend, Purpose::Initialize, "initialize", &params, out);
             }
         }
@@ -148,23 +147,7 @@ impl Proxy {
         if !self.is_copilot() {
             return;
         }
-        if set.is_all() {
-            return self.project_all(id, out);
-        }
-        // Some of the server's own tools appear a while after `initialized`. Its status answers later than that, and
-        // a turn needs the sign-in anyway.
-        if let Some(backend) = self.backends.get_mut(&id) {
-            backend.projecting += 1;
-        }
-        self.ask_backend(id, Purpose::Settled, CHECK_STATUS.0, CHECK_STATUS.1, out);
-    }
-
-    /// A fresh partition has answered for its sign-in: all its own tools are there to be taken away.
-    pub(super) fn on_settled(&mut self, process: ProcessId, out: &mut Effects) {
-        self.project_all(process.backend, out);
-        if let Some(backend) = self.backends.get_mut(&process.backend) {
-            backend.projecting = backend.projecting.saturating_sub(1);
-        }
+        self.project_all(id, out);
     }
 
     fn on_initialize_refused(&mut self, id: BackendId, why: &str, out: &mut Effects) {
@@ -487,11 +470,42 @@ pub(super) fn cancel_at_editor(sent: SentId, out: &mut Effects) {
     tell_editor(Frame::notification("$/cancelRequest", Some(params.as_bytes())), out);
 }
 
+/// Parameters of `initialize` for a process with this set. Three of the server's own tools come with a capability
+/// of the client, and come back at every refresh of the token however often they are taken away: a process whose
+/// set lacks such a tool is not told of the capability.
+fn initialize_for(params: &[u8], set: &ToolSet) -> Vec<u8> {
+    const BRINGS: [(&str, &str); 3] = [
+        ("subAgent", "run_subagent"),
+        ("manageTodoListTool", "manage_todo_list"),
+        ("watchedFiles", "semantic_search"),
+    ];
+    let mut patch = Patch::of(params);
+    for (capability, _) in BRINGS.iter().filter(|(_, tool)| !set.contains(tool)) {
+        patch.remove_path(&["initializationOptions", "copilotCapabilities", capability]);
+        patch.remove_path(&["capabilities", "copilot", capability]);
+    }
+    patch.finish()
+}
+
 /// The last lines of stderr, as the end of a sentence.
 fn tail(stderr: &str) -> String {
     let lines: Vec<&str> = stderr.lines().map(str::trim).filter(|it| !it.is_empty()).collect();
     match lines.split_at(lines.len().saturating_sub(5)).1 {
         [] => String::new(),
         last => format!("; its last words: {}", last.join(" | ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_told_only_of_capabilities_whose_tools_are_in_its_set() {
+        let params = br#"{"initializationOptions":{"copilotCapabilities":{"subAgent":true,"watchedFiles":true,"token":true}},"capabilities":{"copilot":{"watchedFiles":true}}}"#;
+        let set = ToolSet::new(Some(&["run_subagent"]), &[]);
+        let expected = r#"{"initializationOptions":{"copilotCapabilities":{"subAgent":true,"token":true}},"capabilities":{"copilot":{}}}"#;
+        assert_eq!(String::from_utf8_lossy(&initialize_for(params, &set)), expected);
+        assert_eq!(initialize_for(params, &ToolSet::all()), params);
     }
 }

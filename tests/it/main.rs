@@ -1,10 +1,10 @@
 //! All integration tests, in one binary: it is linked once.
 
 mod faults;
+mod generic;
 mod guard;
 mod partitions;
 mod processes;
-mod generic;
 mod real_server;
 mod support;
 mod tools;

@@ -1,5 +1,11 @@
 //! How processes of the operating system start and end under the driver, with a scripted core.
 
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "tests live in real time, and what they cannot have they fail for"
+)]
+
 use std::{
     collections::VecDeque,
     fs,
@@ -91,7 +97,7 @@ fn play(first: Vec<Effect>, at_message: Vec<Effect>, is_last: fn(&Event) -> bool
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let code = runtime.block_on(async {
         let run = driver.run(Box::new(empty()), Box::new(tokio::io::sink()), listening);
-        tokio::time::timeout(Duration::from_secs(60), run).await.expect("hangs")
+        tokio::time::timeout(Duration::from_mins(1), run).await.expect("hangs")
     });
     assert_eq!(code, 0);
     let mut events = Vec::new();

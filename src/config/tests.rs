@@ -422,3 +422,67 @@ fn the_schema_has_every_key() {
     assert_eq!(server["max_processes"]["default"], 8);
     assert_eq!(schema["properties"]["route"]["items"]["required"], serde_json::json!(["agent"]));
 }
+
+proptest::proptest! {
+    /// Whatever a file holds, reading it ends, and each problem is on a line that there is.
+    #[test]
+    fn any_text_is_read(words in proptest::collection::vec(proptest::sample::select(WORDS), 0..24)) {
+        let text = words.concat();
+        let n_lines = text.lines().count().max(1) + 1;
+        for result in [
+            Config::parse_user(&text, "").map(|_| ()),
+            Config::default().merge_workspace(&text, Path::new("")).map(|_| ()),
+        ] {
+            let problems = result.err().map(|it| it.list);
+            proptest::prop_assert!(problems.iter().flatten().all(|it| (1..=n_lines).contains(&it.line)));
+            proptest::prop_assert!(problems.is_none_or(|it| !it.is_empty()));
+        }
+    }
+}
+
+/// What files are made of, and what tears them apart.
+const WORDS: &[&str] = &[
+    "[",
+    "]",
+    "[[",
+    "]]",
+    "=",
+    ".",
+    ",",
+    "{",
+    "}",
+    "\"",
+    "'",
+    "\"\"\"",
+    "\n",
+    " ",
+    "#",
+    "\\",
+    "\u{feff}",
+    "é",
+    "\r\n",
+    "server",
+    "copilot",
+    "folder",
+    "path",
+    "\"/x\"",
+    "agent",
+    "route",
+    "log",
+    "level",
+    "tools",
+    "idle_timeout",
+    "max_processes",
+    "default_server",
+    "0x10",
+    "1.5",
+    "\"5m\"",
+    "true",
+    "1979-05-27",
+    "[server.copilot]\n",
+    "[[route]]\n",
+    "agent = \"plan\"\n",
+    "\u{1}",
+    "_1",
+    "inf",
+];

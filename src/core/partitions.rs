@@ -7,12 +7,12 @@ use std::{
 
 use tracing::{debug, info, warn};
 
-use super::{Backend, Cause, Failure, PRIMARY, Proxy, STARTUP_TIMEOUT, ToolSet};
+use super::{Backend, Cause, Failure, PRIMARY, Proxy, STARTUP_TIMEOUT, ToolSet, tell_editor};
 use crate::{
     core::{
         backend::{Handshake, State},
-        event::{BackendId, ClientId, Effect, Effects, Exit, Generation, Peer, ProcessId, SpawnFailure},
-        requests::{Owner, Pending, Purpose, To},
+        event::{BackendId, Effect, Effects, Exit, Generation, Peer, ProcessId, SpawnFailure},
+        requests::{Owner, Pending, Purpose, SentId, To},
         route::{Keep, Route, route},
         session::CHECK_STATUS,
     },
@@ -271,7 +271,7 @@ impl Proxy {
     /// Every progress token of a process that is gone comes to its end, so that no spinner turns for ever.
     fn end_progress(&mut self, id: BackendId, message: &str, out: &mut Effects) {
         for params in self.tokens.abandoned(id, message) {
-            self.tell_editor(Frame::notification("$/progress", Some(&params)), out);
+            tell_editor(Frame::notification("$/progress", Some(&params)), out);
         }
     }
 
@@ -280,7 +280,7 @@ impl Proxy {
         let asked = |it: &Pending| matches!(&it.owner, Owner::Backend(by, _) if *by == process);
         for sent in self.requests.filter(asked) {
             self.requests.take(sent);
-            self.cancel_at_editor(sent, out);
+            cancel_at_editor(sent, out);
         }
     }
 
@@ -479,15 +479,12 @@ impl Proxy {
         let failure = Failure { partition: Some(name), ..Failure::new(Cause::InitTimeout, message) };
         self.give_up(id, &failure, out);
     }
+}
 
-    /// A request that lspool made of the editor, or passed on, is not wanted any more.
-    pub(super) fn cancel_at_editor(&self, sent: u64, out: &mut Effects) {
-        let params = format!(r#"{{"id":{sent}}}"#);
-        out.push(Effect::Send(
-            Peer::Client(ClientId::EDITOR),
-            Frame::notification("$/cancelRequest", Some(params.as_bytes())),
-        ));
-    }
+/// A request that the editor was asked is not wanted any more.
+pub(super) fn cancel_at_editor(sent: SentId, out: &mut Effects) {
+    let params = format!(r#"{{"id":{sent}}}"#);
+    tell_editor(Frame::notification("$/cancelRequest", Some(params.as_bytes())), out);
 }
 
 /// The last lines of stderr, as the end of a sentence.

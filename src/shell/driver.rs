@@ -176,7 +176,11 @@ impl<C: Core, W: World> Driver<C, W> {
             Event::Prepared(Ok(prepared)) => self.name = prepared.name.as_str().into(),
             _ => {}
         }
-        tracing::trace!(?event);
+        match &event {
+            Event::Received(peer, frame) => tracing::trace!(?peer, ?frame, "received"),
+            // Without its contents: a configuration may hold secrets.
+            other => tracing::trace!(event = kind(other)),
+        }
         self.step(kind(&event), |core, now, out| core.handle(now, event, out));
     }
 

@@ -4,7 +4,6 @@
 
 mod ending;
 mod flow;
-mod real;
 
 use std::{
     cell::{Cell, RefCell},

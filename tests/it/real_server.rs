@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::support::{
-    copilot::{Copilot, Options},
+    copilot::{self, Copilot, Options},
+    editor::TestEditor,
     real::{self, Sandbox},
     stub::{Outcome, Script, Stub},
 };
@@ -43,6 +44,98 @@ fn agent_turn_with_a_client_tool() {
     assert_eq!(turns[1].results, ["ticket \"ABC-1\""]);
     assert!(session.shutdown().success());
     assert_nothing_leaves_loopback(&stub);
+}
+
+/// One server, many kinds of answers: the stub's scripts do to the real server what they say.
+#[test]
+fn scripted_answers() {
+    let script: Script = serde_json::from_value(json!({
+        "rules": [{"match": "[gated]", "model": "gpt-4*", "rounds": [
+            {"text": "Line one.\n", "gate_after_text": "go", "tool_calls": [{"name": "fetch_ticket", "arguments": {"key": "{ws}"}}]},
+            {"text": "Then {results}"},
+        ]}],
+    }))
+    .expect("a script");
+    let sandbox = Sandbox::new();
+    sandbox.write("a.txt", "alpha\n");
+    let workspace = sandbox.workspace().display().to_string();
+    let stub = Stub::start(script.workspace(&workspace));
+    let session = Copilot::start(sandbox.copilot(&stub), Options::in_workspace(sandbox.workspace()));
+    session.register_tools(&["read_file", "run_in_terminal", "fetch_ticket"]).expect("the schemas are good");
+    session.on_tool("read_file", |_| Ok("alpha".to_owned()));
+    session.on_tool("run_in_terminal", |_| Err("no terminal".to_owned()));
+    session
+        .on_tool("fetch_ticket", |input| Ok(format!("ticket {}", input["key"].as_str().unwrap_or_default())));
+    let say = |message: &str, more: Value| session.finish(&session.create(message, more));
+    let text = |message: &str| {
+        let outcome = say(message, Value::Null);
+        outcome.expect_success();
+        outcome.progress.text
+    };
+
+    assert_eq!(text("[read]"), "I will read the file.The file says: alpha");
+    assert!(text("[run]").contains("no terminal"));
+    assert_eq!(text("[parallel]"), "Two at once.Both: ticket ABC-1 | ticket ABC-2");
+    assert!(text("[multi]").starts_with("Step one.Step two.All done: ticket STEP-1 | "));
+    assert!(text("[builtin]").contains("a.txt"));
+    assert!(text("[unknown-tool]").contains("no_such_tool not found"));
+    assert!(text("[tools]").starts_with("TOOLS="));
+    assert_eq!(say("[error-once]", Value::Null).progress.ends[0]["error"]["code"], 503);
+    assert_eq!(text("[error-once]"), "Recovered.");
+    let responses = say("[custom]", json!({"modelInfo": {"id": "gpt-stub-responses"}}));
+    responses.expect_success();
+    assert_eq!(responses.progress.text, "Ticket: ticket ABC-1");
+
+    let gated = session.create("[gated]", Value::Null);
+    session.wait_progress(&gated, "the text ahead of the gate", |progress| progress.text == "Line one.\n");
+    stub.open("go");
+    let gated = session.finish(&gated);
+    gated.expect_success();
+    assert_eq!(gated.progress.text, format!("Line one.\nThen ticket {workspace}"));
+
+    let conversation = responses.conversation();
+    let history = session.finish(&session.turn(&conversation, "[history]", Value::Null));
+    assert_eq!(
+        history.progress.text,
+        r#"HISTORY=[["user","[custom]"],["call","fetch_ticket"],["result","ticket ABC-1"],["assistant","Ticket: ticket ABC-1"],["user","[history]"]]"#
+    );
+
+    let hanging = session.create("[hang]", Value::Null);
+    session.wait_progress(&hanging, "the text of the reply", |progress| !progress.text.is_empty());
+    session.cancel(&hanging.pending);
+    let hanging = session.finish(&hanging);
+    assert_eq!(hanging.progress.ends[0]["cancellationReason"], "CancelledByUser");
+    stub.wait_for("that the client has gone", |log| {
+        log.iter().any(|entry| entry.outcome == Outcome::Aborted)
+    });
+
+    let failed = say("[quota]", Value::Null);
+    assert!(failed.progress.ends[0]["error"].is_object(), "{:#?}", failed.progress.ends);
+    let cut = say("[drop]", Value::Null);
+    assert!(cut.progress.ends[0]["error"].is_object(), "{:#?}", cut.progress.ends);
+    assert!(session.shutdown().success());
+}
+
+#[test]
+fn inline_completion() {
+    let stub = Stub::start(Script::default());
+    let sandbox = Sandbox::new();
+    let file = sandbox.write("a.py", "");
+    let session = Copilot::start(sandbox.copilot(&stub), Options::in_workspace(sandbox.workspace()));
+    let text = "def add(a, b):\n    ";
+    let document = json!({"uri": copilot::uri(&file), "languageId": "python", "version": 1, "text": text});
+    session.notify("textDocument/didOpen", json!({"textDocument": document}));
+    let answer = session.ok(
+        "textDocument/inlineCompletion",
+        json!({
+            "textDocument": {"uri": copilot::uri(&file), "version": 1},
+            "position": {"line": 1, "character": 4}, "context": {"triggerKind": 1},
+            "formattingOptions": {"tabSize": 4, "insertSpaces": true},
+        }),
+    );
+    let inserted = answer["items"][0]["insertText"].as_str().unwrap_or_default();
+    assert!(inserted.ends_with("return a + b"), "{answer}");
+    assert!(session.shutdown().success());
 }
 
 #[test]
@@ -86,6 +179,30 @@ fn the_wrapper_of_the_npm_package_serves_as_well() {
     let mark = session.mark().clone();
     assert!(session.shutdown().success());
     mark.wait_gone(std::time::Duration::from_secs(5));
+}
+
+#[test]
+fn every_other_server_starts() {
+    let sandbox = Sandbox::new();
+    for (program, arguments, name) in [
+        (real::pyright(), &["--stdio"][..], "pyright"),
+        (real::typescript(), &["--stdio"], "typescript-language-server"),
+        (real::pylsp(), &[], "pylsp"),
+        (real::ruff(), &["server"], "ruff"),
+    ] {
+        let mut command = sandbox.command(program);
+        command.args(arguments);
+        let editor = TestEditor::spawn(command);
+        let params = json!({"processId": std::process::id(), "rootUri": null, "capabilities": {}});
+        let answer = editor.ok("initialize", params);
+        assert!(!answer["capabilities"]["hoverProvider"].is_null(), "{name}: {answer}");
+        let server = answer["serverInfo"]["name"].as_str();
+        assert!(server.is_none_or(|server| server == name), "{name} calls itself {server:?}");
+        editor.notify("initialized", json!({}));
+        assert!(editor.shutdown().success(), "{name}");
+    }
+    let version = sandbox.command(real::nvim()).arg("--version").output().expect("Neovim runs");
+    assert!(String::from_utf8_lossy(&version.stdout).starts_with("NVIM v0.11"));
 }
 
 /// The server tries a host for experiments although telemetry is off; the proxy does not let it through.

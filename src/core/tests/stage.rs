@@ -186,7 +186,7 @@ impl Stage {
     }
 
     /// Creates a conversation; gives what the editor was told at once.
-    pub(super) fn create(&mut self, id: u32, more: Value) -> Vec<Value> {
+    pub(super) fn create(&mut self, id: u32, more: &Value) -> Vec<Value> {
         let mut params = json!({"workDoneToken": format!("t{id}"), "turns": [{"request": "q"}]});
         params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         self.editor(json!({"id": id, "method": "conversation/create", "params": params}));

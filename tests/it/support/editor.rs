@@ -4,7 +4,7 @@
 //! the base protocol: bytes between frames, an answer to nobody's request or a second one, a request that nobody
 //! answered (see [`TestEditor::forgive_unanswered`]).
 
-mod frames;
+pub(super) mod frames;
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -325,9 +325,19 @@ impl TestEditor {
         self.shared.state().answer_to(pending)
     }
 
-    /// Answers all requests of a method from now on. Runs on the reading thread: it must not wait.
+    /// Answers all requests of a method, those that wait to be taken over too. The handler runs on the
+    /// reading thread: it must not wait.
     pub fn on_request(&self, method: &str, handler: impl FnMut(&Value) -> Answer + Send + 'static) {
-        self.shared.state().handlers.insert(method.to_owned(), Arc::new(Mutex::new(handler)));
+        let handler: Handler = Arc::new(Mutex::new(handler));
+        let mut state = self.shared.state();
+        state.handlers.insert(method.to_owned(), Arc::clone(&handler));
+        let (waiting, others) = state.unclaimed.drain(..).partition(|request| request.method == method);
+        state.unclaimed = others;
+        drop(state);
+        let waiting: VecDeque<ServerRequest> = waiting;
+        for request in waiting {
+            self.shared.handle(&handler, &request);
+        }
     }
 
     /// Takes the handler of a method away: its requests wait for [`TestEditor::expect_request`] from now on.
@@ -562,17 +572,21 @@ impl Shared {
                     state.unclaimed.push_back(request);
                     return;
                 };
-                // The handler runs without the lock: it may look at the editor.
                 drop(state);
-                let mut handler = handler.lock().unwrap_or_else(PoisonError::into_inner);
-                let answer = handler(&request.params);
-                drop(handler);
-                self.answer(&request.id, answer);
+                self.handle(&handler, &request);
             }
             (Some(_), None) => {}
             (None, Some(id)) => state.answered(id, message),
             (None, None) => state.problems.push(format!("neither request nor answer: {message}")),
         }
+    }
+
+    /// Without the lock of the state: a handler may look at the editor.
+    fn handle(&self, handler: &Handler, request: &ServerRequest) {
+        let mut handler = handler.lock().unwrap_or_else(PoisonError::into_inner);
+        let answer = handler(&request.params);
+        drop(handler);
+        self.answer(&request.id, answer);
     }
 
     fn answer(&self, id: &Value, answer: Answer) {

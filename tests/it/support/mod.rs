@@ -18,5 +18,6 @@
 pub mod copilot;
 pub mod editor;
 pub mod processes;
+pub mod puppet;
 pub mod real;
 pub mod stub;

@@ -121,7 +121,6 @@ impl Sandbox {
         for name in ["HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"] {
             command.env(name, &url);
         }
-        command.env("NO_PROXY", "127.0.0.1").env("no_proxy", "127.0.0.1");
         if let Some(ca) = stub.ca_path() {
             command.env("NODE_EXTRA_CA_CERTS", ca);
         }

@@ -40,6 +40,9 @@ fn converse(shared: &Shared, mut connection: Connection) -> io::Result<()> {
         let outcome = route(shared, &mut connection, &request, &json, chat.as_ref());
         shared.finish(number, *outcome.as_ref().unwrap_or(&Outcome::Aborted));
         match outcome? {
+            Outcome::Open | Outcome::Answered(_) if request.header("connection") == Some("close") => {
+                return Ok(());
+            }
             Outcome::Open | Outcome::Answered(_) => {}
             Outcome::Dropped | Outcome::Refused | Outcome::Aborted => return Ok(()),
         }

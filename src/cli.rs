@@ -1,0 +1,323 @@
+//! The command line.
+//!
+//! Owns what the flags are. Whoever calls it decides what they lead to. The guard's command line is its own:
+//! it is looked at before this one.
+
+use std::{ffi::OsString, path::PathBuf};
+
+use clap::{
+    ArgAction, CommandFactory, Parser, Subcommand,
+    builder::{PossibleValuesParser, TypedValueParser},
+    error::ErrorKind,
+};
+
+use crate::{config::LogLevel, shell::discover::CliServer};
+
+/// What lspool is asked to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cli {
+    /// The configuration file, if it is not at its usual place.
+    pub config: Option<PathBuf>,
+    /// Where the log goes; before what the configuration says.
+    pub log_file: Option<PathBuf>,
+    /// How much is logged; before what the configuration says.
+    pub log_level: Option<LogLevel>,
+    /// The task itself.
+    pub mode: Mode,
+}
+
+/// The tasks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Serve the editor on stdin and stdout.
+    Serve(CliServer),
+    /// Try the configuration and tell what there is.
+    Check,
+}
+
+/// Reads the command line. Tells what is wrong with it on stderr and exits with 2; `--help` and `--version` are
+/// answered on stdout.
+pub fn parse() -> Cli {
+    parse_from(std::env::args_os()).unwrap_or_else(|error| error.exit())
+}
+
+/// Reads a command line, the name of the program included.
+pub fn parse_from(words: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Result<Cli, clap::Error> {
+    let flags = Flags::try_parse_from(words)?;
+    if let Some(way) = flags.other_way() {
+        let message = format!("lspool speaks with the editor on stdin and stdout (--stdio); it has no {way}");
+        return Err(Flags::command().error(ErrorKind::ArgumentConflict, message));
+    }
+    let mut words = flags.command.into_iter();
+    let mode = match flags.task {
+        None => Mode::Serve(CliServer { command: words.next(), args: words.collect() }),
+        Some(Task::Check) => Mode::Check,
+    };
+    Ok(Cli { config: flags.config, log_file: flags.log_file, log_level: flags.log_level, mode })
+}
+
+#[derive(Debug, Parser)]
+#[command(
+    name = "lspool",
+    version,
+    about = "A language server that stands in front of another one",
+    long_about = "A language server that stands in front of another one: the editor starts lspool instead of its \
+                  server. Conversations of a Copilot server run in processes of their own, one for each set of \
+                  tools; everything else passes through unchanged.\n\nWithout COMMAND the server is taken from the \
+                  configuration file, or copilot-language-server is searched for.",
+    override_usage = "lspool [OPTIONS] [-- COMMAND [ARG]...]\n       lspool [OPTIONS] check",
+    disable_help_subcommand = true
+)]
+struct Flags {
+    /// The configuration file [default: lspool/config.toml in the user's configuration folder]
+    #[arg(long, value_name = "FILE", global = true)]
+    config: Option<PathBuf>,
+
+    /// Write the log to this file
+    #[arg(long, value_name = "FILE", global = true)]
+    log_file: Option<PathBuf>,
+
+    /// How much is logged
+    #[arg(
+        long,
+        value_name = "LEVEL",
+        global = true,
+        value_parser = PossibleValuesParser::new(LogLevel::WORDS)
+            .try_map(|it| LogLevel::from_word(&it).ok_or("no level"))
+    )]
+    log_level: Option<LogLevel>,
+
+    /// Accepted and ignored: lspool always speaks on stdin and stdout
+    #[arg(long, overrides_with = "stdio")]
+    stdio: bool,
+
+    /// Accepted and ignored: the process is named in `initialize`
+    #[arg(
+        long = "clientProcessId",
+        value_name = "N",
+        action = ArgAction::Append,
+        allow_hyphen_values = true
+    )]
+    client_process_id: Vec<OsString>,
+
+    #[arg(long, hide = true)]
+    node_ipc: bool,
+
+    #[arg(long, hide = true)]
+    acp: bool,
+
+    #[arg(long, hide = true, num_args = 0..=1, default_missing_value = "", value_name = "N")]
+    socket: Option<OsString>,
+
+    #[arg(long, hide = true, num_args = 0..=1, default_missing_value = "", value_name = "N")]
+    port: Option<OsString>,
+
+    #[arg(long, hide = true, num_args = 0..=1, default_missing_value = "", value_name = "NAME")]
+    pipe: Option<OsString>,
+
+    /// The server to stand in front of, and its arguments
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<String>,
+
+    #[command(subcommand)]
+    task: Option<Task>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Task {
+    /// Find and try all servers that are configured, and tell what there is
+    Check,
+}
+
+impl Flags {
+    /// A way to speak that other language servers have.
+    fn other_way(&self) -> Option<&'static str> {
+        let ways = [
+            (self.node_ipc, "--node-ipc"),
+            (self.acp, "--acp"),
+            (self.socket.is_some(), "--socket"),
+            (self.port.is_some(), "--port"),
+            (self.pipe.is_some(), "--pipe"),
+        ];
+        ways.into_iter().find(|(is_there, _)| *is_there).map(|(_, way)| way)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::*;
+
+    fn parse(line: &str) -> Cli {
+        parse_from(format!("lspool {line}").split_whitespace()).unwrap()
+    }
+
+    fn check_error(line: &str, expected: &Expect) {
+        let error = parse_from(format!("lspool {line}").split_whitespace()).unwrap_err();
+        assert!(error.use_stderr());
+        assert_eq!(error.exit_code(), 2);
+        expected.assert_eq(&error.to_string());
+    }
+
+    fn serve(command: Option<&str>, args: &[&str]) -> Mode {
+        let args = args.iter().map(ToString::to_string).collect();
+        Mode::Serve(CliServer { command: command.map(ToOwned::to_owned), args })
+    }
+
+    #[test]
+    fn the_definition_holds() {
+        Flags::command().debug_assert();
+    }
+
+    #[test]
+    fn what_editors_pass_is_accepted() {
+        for line in [
+            "",
+            "--stdio",
+            "--stdio --stdio",
+            "--clientProcessId 17",
+            "--clientProcessId=17 --stdio",
+            "--stdio --clientProcessId -1 --clientProcessId=2",
+        ] {
+            let nothing = Cli { config: None, log_file: None, log_level: None, mode: serve(None, &[]) };
+            assert_eq!(parse(line), nothing, "{line}");
+        }
+    }
+
+    #[test]
+    fn what_comes_after_two_dashes_is_the_servers() {
+        let cli = parse(
+            "--config a.toml --log-file=b.log --log-level debug --stdio -- node --x check --stdio -- y",
+        );
+        assert_eq!(cli.config, Some("a.toml".into()));
+        assert_eq!(cli.log_file, Some("b.log".into()));
+        assert_eq!(cli.log_level, Some(LogLevel::Debug));
+        assert_eq!(cli.mode, serve(Some("node"), &["--x", "check", "--stdio", "--", "y"]));
+        assert_eq!(parse("--").mode, serve(None, &[]));
+    }
+
+    #[test]
+    fn tasks() {
+        assert_eq!(parse("check").mode, Mode::Check);
+        assert_eq!(parse("check --config x").config, Some("x".into()));
+        assert_eq!(parse("--config x check").config, Some("x".into()));
+    }
+
+    #[test]
+    fn help_and_version_are_no_errors() {
+        for line in ["--help", "-h", "--version", "-V", "check --help"] {
+            let answer = parse_from(format!("lspool {line}").split_whitespace()).unwrap_err();
+            assert!(!answer.use_stderr(), "{line}");
+            assert_eq!(answer.exit_code(), 0, "{line}");
+        }
+        let help = parse_from(["lspool", "-h"]).unwrap_err().to_string();
+        expect![[r"
+            A language server that stands in front of another one
+
+            Usage: lspool [OPTIONS] [-- COMMAND [ARG]...]
+                   lspool [OPTIONS] check
+
+            Commands:
+              check  Find and try all servers that are configured, and tell what there is
+
+            Arguments:
+              [COMMAND]...  The server to stand in front of, and its arguments
+
+            Options:
+                  --config <FILE>        The configuration file [default: lspool/config.toml in the user's configuration folder]
+                  --log-file <FILE>      Write the log to this file
+                  --log-level <LEVEL>    How much is logged [possible values: error, warn, info, debug, trace]
+                  --stdio                Accepted and ignored: lspool always speaks on stdin and stdout
+                  --clientProcessId <N>  Accepted and ignored: the process is named in `initialize`
+              -h, --help                 Print help (see more with '--help')
+              -V, --version              Print version
+        "]].assert_eq(&help);
+    }
+
+    #[test]
+    fn what_is_wrong_is_told() {
+        check_error(
+            "--node-ipc",
+            &expect![[r"
+                error: lspool speaks with the editor on stdin and stdout (--stdio); it has no --node-ipc
+
+                Usage: lspool [OPTIONS] [-- COMMAND [ARG]...]
+                       lspool [OPTIONS] check
+
+                For more information, try '--help'.
+            "]],
+        );
+        check_error(
+            "--pipe=/tmp/x",
+            &expect![[r"
+                error: lspool speaks with the editor on stdin and stdout (--stdio); it has no --pipe
+
+                Usage: lspool [OPTIONS] [-- COMMAND [ARG]...]
+                       lspool [OPTIONS] check
+
+                For more information, try '--help'.
+            "]],
+        );
+        check_error(
+            "--socket 4711",
+            &expect![[r"
+                error: lspool speaks with the editor on stdin and stdout (--stdio); it has no --socket
+
+                Usage: lspool [OPTIONS] [-- COMMAND [ARG]...]
+                       lspool [OPTIONS] check
+
+                For more information, try '--help'.
+            "]],
+        );
+        check_error(
+            "--log-level loud",
+            &expect![[r"
+            error: invalid value 'loud' for '--log-level <LEVEL>'
+              [possible values: error, warn, info, debug, trace]
+
+            For more information, try '--help'.
+        "]],
+        );
+        check_error(
+            "--lgo-file x",
+            &expect![[r"
+            error: unexpected argument '--lgo-file' found
+
+              tip: a similar argument exists: '--log-file'
+              tip: to pass '--lgo-file' as a value, use '-- --lgo-file'
+
+            Usage: lspool [OPTIONS] [-- COMMAND [ARG]...]
+                   lspool [OPTIONS] check
+
+            For more information, try '--help'.
+        "]],
+        );
+        check_error(
+            "pyright-langserver --stdio",
+            &expect![[r"
+            error: unexpected argument 'pyright-langserver' found
+
+            Usage: lspool [OPTIONS] [-- COMMAND [ARG]...]
+                   lspool [OPTIONS] check
+
+            For more information, try '--help'.
+        "]],
+        );
+        check_error(
+            "--config",
+            &expect![[r"
+            error: a value is required for '--config <FILE>' but none was supplied
+
+            For more information, try '--help'.
+        "]],
+        );
+    }
+
+    #[test]
+    fn levels_have_words() {
+        for word in LogLevel::WORDS {
+            assert_eq!(LogLevel::from_word(word).map(LogLevel::word), Some(word));
+        }
+    }
+}

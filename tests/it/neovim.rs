@@ -10,7 +10,8 @@ use super::support::{
     real::{self, Sandbox},
 };
 
-const TEXT: &str = "\
+/// A file with one error.
+pub(super) const TEXT: &str = "\
 import os
 
 
@@ -41,17 +42,21 @@ fn hover_definition_diagnostics_and_completion() {
     assert_eq!(with, without);
 }
 
+/// The command of the server as the scripts read it.
+pub(super) fn command_of(before: &[&str]) -> String {
+    let pyright = real::pyright();
+    let server = [pyright.to_str().expect("the repository's path is text"), "--stdio"];
+    [before, &server].concat().join("\n")
+}
+
 /// Runs a session from start to `:quitall!`, after which no process may be left.
 fn neovim(sandbox: &Sandbox, before: &[&str]) -> Value {
     sandbox.write("greeting.py", TEXT);
     sandbox.write("pyproject.toml", "");
-    let mut words = before.to_vec();
-    let pyright = real::pyright();
-    words.extend([pyright.to_str().expect("the repository's path is text"), "--stdio"]);
     let mut command = sandbox.command(real::nvim());
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/editors/neovim.lua");
     command.args(["--clean", "--headless", "-c", &format!("luafile {script}")]);
-    command.env("LSPOOL_COMMAND", words.join("\n")).stdin(Stdio::null());
+    command.env("LSPOOL_COMMAND", command_of(before)).stdin(Stdio::null());
     let mark = Mark::of(&mut command);
     let output = command.output().expect("Neovim starts");
     mark.wait_gone(Duration::from_secs(5));

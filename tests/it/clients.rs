@@ -53,16 +53,23 @@ impl Stage {
         Copilot::start_silent(self.command(), Options::in_workspace(self.sandbox.workspace()))
     }
 
-    /// Values as text, without what differs from run to run: folders, ports, UUIDs.
+    /// Values as text, without what differs from run to run: folders, ports, UUIDs, durations.
     fn normal(&self, values: &[Value]) -> Vec<String> {
         let mut names = Names::default();
         let folder = self.sandbox.home().parent().expect("it is in a folder").display().to_string();
         let text = |value: &Value| {
             let text = value.to_string().replace(&folder, "FOLDER").replace(&self.stub.url(), "STUB");
-            names.normal(&text)
+            names.normal(&without_duration(&text))
         };
         values.iter().map(text).collect()
     }
+}
+
+/// `conversation/compress` says how long it took.
+fn without_duration(text: &str) -> String {
+    let mut parts = text.split("\"durationMs\":");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |out, part| out + part.trim_start_matches(|it: char| it.is_ascii_digit()))
 }
 
 /// Plays the same with the bare server and through lspool: what comes of it must be equal. Gives the latter.

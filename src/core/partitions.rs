@@ -14,7 +14,7 @@ use crate::{
         event::{BackendId, ClientId, Effect, Effects, Exit, Generation, Peer, ProcessId, SpawnFailure},
         requests::{Owner, Pending, Purpose, To},
         route::{Keep, Route, route},
-        session::CHECK_STATUS,
+        session::{CHECK_STATUS, without_foreign_capabilities},
     },
     rpc::{Frame, Kind, RawId},
 };
@@ -102,7 +102,7 @@ impl Proxy {
         match handshake {
             Handshake::Editor => self.flush(process.backend, out),
             Handshake::Own => {
-                let params = self.session.initialize.clone();
+                let params = without_foreign_capabilities(&self.session.initialize, &backend.set);
                 self.ask_backend(process.backend, Purpose::Initialize, "initialize", &params, out);
             }
         }

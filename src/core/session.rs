@@ -178,6 +178,26 @@ fn kept(frame: &Frame, params: Bytes) -> Option<Kept> {
     Some(Kept { kind: frame.kind(), method: frame.method()?.to_owned(), params })
 }
 
+/// Tools that the server has for as long as the client has a capability. It registers them anew with every token,
+/// so that taking them away does not last.
+const TOOLS_BY_CAPABILITY: [(&str, &str); 3] = [
+    ("manage_todo_list", "manageTodoListTool"),
+    ("run_subagent", "subAgent"),
+    ("semantic_search", "watchedFiles"),
+];
+
+/// Parameters of `initialize` without the capabilities that would bring tools outside the set.
+pub(crate) fn without_foreign_capabilities(params: &[u8], set: &ToolSet) -> Vec<u8> {
+    let mut patch = Patch::of(params);
+    for (tool, capability) in TOOLS_BY_CAPABILITY {
+        let keys = ["initializationOptions", "copilotCapabilities", capability];
+        if !set.contains(tool) && path(params, &keys).is_some() {
+            patch.set_path(&keys, b"false");
+        }
+    }
+    patch.finish()
+}
+
 /// Parameters of `workspace/didChangeConfiguration` without the MCP servers that the set has no use for.
 pub(crate) fn without_foreign_mcp(params: &[u8], set: &ToolSet) -> Vec<u8> {
     let mut out = params.to_vec();
@@ -276,6 +296,18 @@ mod tests {
             keep(&mut it, Keep::All, "m", params);
         }
         assert_eq!(restored(&mut it), [r#"{"method":"m","params":2}"#, r#"{"method":"m","params":1}"#]);
+    }
+
+    #[test]
+    fn a_restricted_process_has_only_the_capabilities_of_its_tools() {
+        let set = ToolSet::new(Some(&["run_subagent"]), &[]);
+        let params = br#"{"initializationOptions":{"copilotCapabilities":{"subAgent":true,"watchedFiles":true,"token":true}}}"#;
+        assert_eq!(
+            String::from_utf8_lossy(&without_foreign_capabilities(params, &set)),
+            r#"{"initializationOptions":{"copilotCapabilities":{"subAgent":true,"watchedFiles":false,"token":true}}}"#
+        );
+        assert_eq!(without_foreign_capabilities(params, &ToolSet::all()), params);
+        assert_eq!(without_foreign_capabilities(b"{}", &set), b"{}");
     }
 
     #[test]

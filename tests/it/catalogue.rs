@@ -23,9 +23,10 @@ fn set<'a>(names: impl IntoIterator<Item = &'a str>) -> BTreeSet<&'a str> {
 
 /// The request of a model with this question, in this round.
 fn asked(stub: &Stub, question: &str, round: usize) -> (LogEntry, Chat) {
-    let entry = stub.log().into_iter().filter(LogEntry::is_turn).find(|entry| {
-        entry.chat.as_ref().is_some_and(|chat| chat.user == question && chat.round == round)
-    });
+    let entry =
+        stub.log().into_iter().filter(LogEntry::is_turn).find(|entry| {
+            entry.chat.as_ref().is_some_and(|chat| chat.user == question && chat.round == round)
+        });
     let entry = entry.unwrap_or_else(|| panic!("no model was asked {question:?} in round {round}"));
     let chat = entry.chat.clone().expect("a turn");
     (entry, chat)

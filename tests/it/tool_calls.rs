@@ -16,9 +16,7 @@ use super::{
 fn two_tickets(of: &str) -> Rule {
     let key = |n: u32| json!({"key": format!("{of}-{n}")});
     Rule::on(format!("tickets of {of}"))
-        .then(
-            Round::text(format!("{of} asks.\n")).call("fetch_ticket", key(1)).call("fetch_ticket", key(2)),
-        )
+        .then(Round::text(format!("{of} asks.\n")).call("fetch_ticket", key(1)).call("fetch_ticket", key(2)))
         .then(Round::text("Got {results}"))
 }
 

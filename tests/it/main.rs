@@ -1,8 +1,11 @@
 //! All integration tests, in one binary: it is linked once.
 
+mod cancel;
 mod catalogue;
+mod conversations;
 mod partitions;
 mod real_server;
+mod sign_in;
 mod support;
 mod tool_calls;
 mod tools;

@@ -56,9 +56,6 @@ use crate::{
     rpc::{Frame, RawId},
 };
 
-/// How long a process may take to answer `initialize`.
-const STARTUP_TIMEOUT: Duration = Duration::from_secs(35);
-
 /// What makes the ids that this lspool invents its own.
 #[derive(Clone, Copy, Debug)]
 pub struct Identity {
@@ -134,16 +131,16 @@ impl Proxy {
             Event::Received(Peer::Client(_), frame) => self.on_editor_frame(now, frame, out),
             Event::Received(Peer::Backend(process), frame) => self.on_backend_frame(now, process, frame, out),
             Event::Malformed { peer: Peer::Client(_), id, reason } => {
-                self.on_malformed_editor(id, &reason, out)
+                self.on_malformed_editor(id, &reason, out);
             }
             Event::Malformed { peer: Peer::Backend(process), id, reason } => {
                 self.on_malformed_backend(process, id, &reason, out);
             }
             Event::Closed { peer: Peer::Client(_), error } => self.on_editor_closed(now, error, out),
             Event::Closed { peer: Peer::Backend(process), error } => {
-                self.on_backend_closed(process, error, out)
+                self.on_backend_closed(process, error, out);
             }
-            Event::Unwritable(_) => self.exit(if self.phase.is_shut_down() { 0 } else { 1 }, out),
+            Event::Unwritable(_) => self.exit(i32::from(!self.phase.is_shut_down()), out),
             Event::Prepared(Ok(prepared)) => self.on_prepared(now, *prepared, out),
             Event::Prepared(Err(message)) => self.on_unprepared(&message, out),
             Event::Spawned { process, pid } => self.on_spawned(now, process, pid, out),
@@ -209,11 +206,6 @@ impl Proxy {
         self.backends.get(&id)
     }
 
-    /// Sends a message that nobody answers to the editor.
-    fn tell_editor(&self, frame: Frame, out: &mut Effects) {
-        out.push(Effect::Send(EDITOR, frame));
-    }
-
     /// Asks the editor something that lspool itself wants.
     fn ask_editor(&mut self, method: &str, params: &[u8], out: &mut Effects) {
         let frame = Frame::request(RawId::from(0), method, Some(params));
@@ -242,5 +234,11 @@ impl Proxy {
     }
 }
 
+/// Sends a message that lspool has made, or passes on, to the editor.
+fn tell_editor(frame: Frame, out: &mut Effects) {
+    out.push(Effect::Send(EDITOR, frame));
+}
+
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "the tests are the clock")]
 mod tests;

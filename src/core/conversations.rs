@@ -115,10 +115,10 @@ impl Conversations {
         if self.turns.insert(turn.clone(), backend).is_none() {
             self.turns_by_age.push_back(turn);
         }
-        if self.turns_by_age.len() > TURNS_REMEMBERED {
-            if let Some(oldest) = self.turns_by_age.pop_front() {
-                self.turns.remove(&oldest);
-            }
+        if self.turns_by_age.len() > TURNS_REMEMBERED
+            && let Some(oldest) = self.turns_by_age.pop_front()
+        {
+            self.turns.remove(&oldest);
         }
     }
 

@@ -7,12 +7,12 @@ use std::{
 
 use tracing::{debug, info, warn};
 
-use super::{Backend, Cause, Failure, PRIMARY, Proxy, STARTUP_TIMEOUT, ToolSet};
+use super::{Backend, Cause, Failure, PRIMARY, Proxy, ToolSet, tell_editor};
 use crate::{
     core::{
         backend::{Handshake, State},
-        event::{BackendId, ClientId, Effect, Effects, Exit, Generation, Peer, ProcessId, SpawnFailure},
-        requests::{Owner, Pending, Purpose, To},
+        event::{BackendId, Effect, Effects, Exit, Generation, Peer, ProcessId, SpawnFailure},
+        requests::{Owner, Pending, Purpose, SentId, To},
         route::{Keep, Route, route},
         session::CHECK_STATUS,
     },
@@ -95,10 +95,11 @@ impl Proxy {
     }
 
     pub(super) fn on_spawned(&mut self, now: Instant, process: ProcessId, pid: u32, out: &mut Effects) {
+        let Some(server) = &self.server else { return };
         let Some(backend) = self.backends.get_mut(&process.backend) else { return };
         let State::Spawning(handshake) = backend.state else { return };
         info!(backend = backend.name, pid, generation = process.generation.0, "started");
-        backend.state = State::Initializing { handshake, deadline: now + STARTUP_TIMEOUT };
+        backend.state = State::Initializing { handshake, deadline: now + server.settings.startup_timeout };
         match handshake {
             Handshake::Editor => self.flush(process.backend, out),
             Handshake::Own => {
@@ -271,7 +272,7 @@ impl Proxy {
     /// Every progress token of a process that is gone comes to its end, so that no spinner turns for ever.
     fn end_progress(&mut self, id: BackendId, message: &str, out: &mut Effects) {
         for params in self.tokens.abandoned(id, message) {
-            self.tell_editor(Frame::notification("$/progress", Some(&params)), out);
+            tell_editor(Frame::notification("$/progress", Some(&params)), out);
         }
     }
 
@@ -280,7 +281,7 @@ impl Proxy {
         let asked = |it: &Pending| matches!(&it.owner, Owner::Backend(by, _) if *by == process);
         for sent in self.requests.filter(asked) {
             self.requests.take(sent);
-            self.cancel_at_editor(sent, out);
+            cancel_at_editor(sent, out);
         }
     }
 
@@ -430,6 +431,7 @@ impl Proxy {
             Some((id, true)) => out.push(Effect::Send(Peer::Backend(process), failure.answer(id))),
             Some((id, false)) => {
                 if let Some((sent, pending)) = self.requests.answered(&id, Peer::Backend(process)) {
+                    let failure = Failure { cause: Cause::BadAnswer, ..failure };
                     self.fail(&pending.owner, &failure, out);
                     self.on_lost_answer(process, sent, pending, out);
                 }
@@ -474,20 +476,18 @@ impl Proxy {
 
     fn on_startup_timeout(&mut self, id: BackendId, out: &mut Effects) {
         let name = self.backends[&id].name.clone();
-        let seconds = STARTUP_TIMEOUT.as_secs();
-        let message = format!("{name} has not answered initialize within {seconds} s and is stopped");
+        let time = self.server.as_ref().map_or(Duration::ZERO, |it| it.settings.startup_timeout);
+        let message =
+            format!("{name} has not answered initialize within {} s and is stopped", time.as_secs_f64());
         let failure = Failure { partition: Some(name), ..Failure::new(Cause::InitTimeout, message) };
         self.give_up(id, &failure, out);
     }
+}
 
-    /// A request that lspool made of the editor, or passed on, is not wanted any more.
-    pub(super) fn cancel_at_editor(&self, sent: u64, out: &mut Effects) {
-        let params = format!(r#"{{"id":{sent}}}"#);
-        out.push(Effect::Send(
-            Peer::Client(ClientId::EDITOR),
-            Frame::notification("$/cancelRequest", Some(params.as_bytes())),
-        ));
-    }
+/// A request that the editor was asked is not wanted any more.
+pub(super) fn cancel_at_editor(sent: SentId, out: &mut Effects) {
+    let params = format!(r#"{{"id":{sent}}}"#);
+    tell_editor(Frame::notification("$/cancelRequest", Some(params.as_bytes())), out);
 }
 
 /// The last lines of stderr, as the end of a sentence.

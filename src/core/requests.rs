@@ -112,8 +112,8 @@ impl Requests {
     pub(crate) fn take(&mut self, id: SentId) -> Option<Pending> {
         let pending = self.pending.remove(&id)?;
         match &pending.owner {
-            Owner::Client(client, wire) => forget(&mut self.by_client, (*client, wire.clone()), id),
-            Owner::Backend(process, wire) => forget(&mut self.by_process, (*process, wire.clone()), id),
+            Owner::Client(client, wire) => forget(&mut self.by_client, &(*client, wire.clone()), id),
+            Owner::Backend(process, wire) => forget(&mut self.by_process, &(*process, wire.clone()), id),
             Owner::Proxy => {}
         }
         Some(pending)
@@ -157,9 +157,9 @@ impl Requests {
     }
 }
 
-fn forget<K: Ord>(index: &mut BTreeMap<K, SentId>, key: K, id: SentId) {
-    if index.get(&key) == Some(&id) {
-        index.remove(&key);
+fn forget<K: Ord>(index: &mut BTreeMap<K, SentId>, key: &K, id: SentId) {
+    if index.get(key) == Some(&id) {
+        index.remove(key);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use tracing::{debug, trace};
 
-use super::{PRIMARY, Proxy};
+use super::{PRIMARY, Proxy, tell_editor};
 use crate::{
     core::{
         backend::State,
@@ -111,7 +111,7 @@ impl Proxy {
                     self.on_mcp_tools(process, frame.params().unwrap_or(b"{}"), out);
                 }
                 if self.is_heard(process, method, &frame) {
-                    self.tell_editor(frame, out);
+                    tell_editor(frame, out);
                 }
             }
         }
@@ -123,8 +123,8 @@ impl Proxy {
             self.on_chat_progress(process, params);
         }
         match self.tokens.passed(process.backend, params) {
-            Some(params) => self.tell_editor(frame.with_params(&params), out),
-            None => self.tell_editor(frame, out),
+            Some(params) => tell_editor(frame.with_params(&params), out),
+            None => tell_editor(frame, out),
         }
     }
 

@@ -1,8 +1,10 @@
 //! All integration tests, in one binary: it is linked once.
 
-#[cfg(feature = "testing")]
 mod faults;
+mod guard;
 mod partitions;
+mod processes;
+mod generic;
 mod real_server;
 mod support;
 mod tools;

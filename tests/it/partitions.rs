@@ -11,14 +11,14 @@ use super::support::{
 };
 
 /// lspool in front of the real server, signed in by environment.
-pub fn through_lspool(sandbox: &Sandbox, stub: &Stub) -> Copilot {
+pub(crate) fn through_lspool(sandbox: &Sandbox, stub: &Stub) -> Copilot {
     let mut command = sandbox.signed_in_command(env!("CARGO_BIN_EXE_lspool"), stub);
     command.arg("--").arg(real::copilot()).arg("--stdio");
     Copilot::start(command, Options::in_workspace(sandbox.workspace()))
 }
 
 /// How many processes of the real server there are.
-pub fn servers(session: &Copilot) -> usize {
+pub(crate) fn servers(session: &Copilot) -> usize {
     let server = real::copilot().display().to_string();
     session.mark().processes().iter().filter(|it| it.command.starts_with(&server)).count()
 }

@@ -14,10 +14,10 @@ fn tools(names: &[&str]) -> serde_json::Value {
 #[test]
 fn equal_sets_share_a_process_and_others_get_their_own() {
     let mut it = Stage::copilot().agent("explorer", &["read_file", "list_dir"]);
-    it.create(1, json!({}));
-    it.create(2, tools(&["list_dir", "read_file"]));
-    it.create(3, tools(&["read_file", " list_dir", "read_file"]));
-    it.create(4, tools(&[]));
+    it.create(1, &json!({}));
+    it.create(2, &tools(&["list_dir", "read_file"]));
+    it.create(3, &tools(&["read_file", " list_dir", "read_file"]));
+    it.create(4, &tools(&[]));
     assert_eq!(it.spawned, [process(0, 1), process(1, 1), process(2, 1)]);
 }
 
@@ -26,7 +26,7 @@ fn a_turn_waits_until_the_partition_has_shown_that_it_offers_nothing_else() {
     let mut it = Stage::copilot();
     it.editor(json!({"id": 1, "method": "conversation/registerTools", "params": {"tools": [{"name": "a"}, {"name": "b"}]}}));
     let asked = it.take(Peer::Backend(process(0, 1)));
-    it.create(2, tools(&["a"]));
+    it.create(2, &tools(&["a"]));
     it.server(process(0, 1), json!({"id": asked[0]["id"], "result": []}));
     let told = it.start(process(1, 1), &["a", "list_dir"]);
     let methods: Vec<_> = told.iter().map(super::stage::name).collect();
@@ -50,7 +50,7 @@ fn a_turn_waits_until_the_partition_has_shown_that_it_offers_nothing_else() {
 #[test]
 fn a_partition_that_cannot_be_restricted_takes_no_turn() {
     let mut it = Stage::copilot();
-    it.create(1, tools(&[]));
+    it.create(1, &tools(&[]));
     let one = process(1, 1);
     for _ in 0..20 {
         for request in it.take(Peer::Backend(one)) {
@@ -66,7 +66,7 @@ fn a_partition_that_cannot_be_restricted_takes_no_turn() {
 #[test]
 fn a_call_outside_the_set_is_answered_here() {
     let mut it = Stage::copilot();
-    it.create(1, json!({"conversationId": "c", "lspool": {"tools": ["a"]}}));
+    it.create(1, &json!({"conversationId": "c", "lspool": {"tools": ["a"]}}));
     let one = process(1, 1);
     it.start(one, &[]);
     let call = |name: &str, id: u32| json!({"id": id, "method": "conversation/invokeClientTool", "params": {"name": name, "conversationId": "c", "toolCallId": "x"}});
@@ -89,7 +89,7 @@ fn a_call_outside_the_set_is_answered_here() {
 fn turns_of_one_conversation_go_one_after_another() {
     let mut it = Stage::copilot();
     let primary = process(0, 1);
-    it.create(1, json!({"conversationId": 4711}));
+    it.create(1, &json!({"conversationId": 4711}));
     let turn = |id: u32| json!({"id": id, "method": "conversation/turn", "params": {"conversationId": 4711, "message": "m"}});
     it.editor(turn(2));
     it.editor(turn(3));
@@ -105,7 +105,7 @@ fn turns_of_one_conversation_go_one_after_another() {
 fn a_cancelled_turn_does_not_wait_for_its_tools() {
     let mut it = Stage::copilot();
     let primary = process(0, 1);
-    it.create(1, json!({"conversationId": "c"}));
+    it.create(1, &json!({"conversationId": "c"}));
     it.take(Peer::Backend(primary));
     let call = json!({"id": 0, "method": "conversation/invokeClientTool", "params": {"name": "a", "conversationId": "c"}});
     it.server(primary, call.clone());
@@ -127,16 +127,16 @@ fn idle_partitions_stop_and_room_is_made_only_of_idle_ones() {
     let mut it = Stage::new(crate::config::ServerKind::Copilot);
     it.server.max_processes = 2;
     it.initialize();
-    it.create(1, json!({"conversationId": "c", "lspool": {"tools": ["a"]}}));
+    it.create(1, &json!({"conversationId": "c", "lspool": {"tools": ["a"]}}));
     let one = process(1, 1);
     let told = it.start(one, &[]);
-    let refused = it.create(2, tools(&["b"]));
+    let refused = it.create(2, &tools(&["b"]));
     assert_eq!(refused[0]["error"]["data"]["lspool"]["cause"], "max_processes");
     it.server(one, json!({"id": told.last().unwrap()["id"], "result": {}}));
     it.editor(json!({"id": 3, "method": "conversation/destroy", "params": {"conversationId": "c"}}));
     let destroy = it.take(Peer::Backend(one));
     it.server(one, json!({"id": destroy[0]["id"], "result": "OK"}));
-    it.create(4, tools(&["b"]));
+    it.create(4, &tools(&["b"]));
     assert_eq!(it.terminated, [one]);
     assert_eq!(it.spawned.len(), 2, "the new one waits for the old one's end");
     it.exited(one, Exit::Code(0));

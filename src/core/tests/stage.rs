@@ -114,7 +114,7 @@ impl Stage {
     }
 
     fn prepared(&mut self) {
-        let launch = Launch { program: "/bin/server".into(), args: vec![], env: vec![], cwd: None };
+        let launch = Launch { program: "/bin/server".into(), args: vec![], env: vec![], cwd: None, max_message: 1 << 20 };
         let prepared = Prepared {
             config: Arc::new(self.config.clone()),
             name: "copilot".to_owned(),
@@ -186,7 +186,7 @@ impl Stage {
     }
 
     /// Creates a conversation; gives what the editor was told at once.
-    pub(super) fn create(&mut self, id: u32, more: Value) -> Vec<Value> {
+    pub(super) fn create(&mut self, id: u32, more: &Value) -> Vec<Value> {
         let mut params = json!({"workDoneToken": format!("t{id}"), "turns": [{"request": "q"}]});
         params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         self.editor(json!({"id": id, "method": "conversation/create", "params": params}));

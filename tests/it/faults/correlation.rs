@@ -61,7 +61,10 @@ fn an_id_in_flight_is_refused_and_the_first_request_finishes() {
     let second = pair.editor.request_as(json!(5), "textDocument/definition", json!({}));
     let asked = server.expect("textDocument/hover");
     // The answers carry one id: the first to come is the refusal.
-    assert_eq!(pair.editor.wait(&Pending { method: "textDocument/hover".into(), ..second }).unwrap_err().code, -32600);
+    assert_eq!(
+        pair.editor.wait(&Pending { method: "textDocument/hover".into(), ..second }).unwrap_err().code,
+        -32600
+    );
     server.answer(&asked, json!("done"));
     let done = pair.editor.wait_transcript("the second answer", |entries| {
         entries.iter().find(|it| it.message["result"] == "done").map(|it| it.message["id"].clone())
@@ -108,7 +111,8 @@ fn an_answer_that_nobody_waits_for_is_dropped() {
 #[test]
 fn errors_pass_as_they_are_and_end_nothing() {
     let (pair, server) = Pair::started();
-    for (code, data) in [(-32601, Value::Null), (-32803, json!({"x": [1, {"y": "ü"}]})), (7, json!("text"))] {
+    for (code, data) in [(-32601, Value::Null), (-32803, json!({"x": [1, {"y": "ü"}]})), (7, json!("text"))]
+    {
         let resolve = pair.editor.request("codeAction/resolve", json!({}));
         let asked = server.expect("codeAction/resolve");
         server.fail(&asked, json!({"code": code, "message": "no", "data": data}));
@@ -185,7 +189,8 @@ fn order_from_one_sender_to_one_receiver_is_kept() {
     pair.editor.notify("textDocument/didOpen", json!({"textDocument": item}));
     let mut hovers = Vec::new();
     for version in 1..=500 {
-        let change = json!({"textDocument": document(version), "contentChanges": [{"text": version.to_string()}]});
+        let change =
+            json!({"textDocument": document(version), "contentChanges": [{"text": version.to_string()}]});
         pair.editor.notify("textDocument/didChange", change);
         hovers.push(pair.editor.request("textDocument/hover", json!({"version": version})));
     }
@@ -372,7 +377,9 @@ fn one_registration_id_twice_and_unregistering_pass() {
     server.ask(2, "client/unregisterCapability", gone);
     assert_eq!(server.expect_answer(2)["result"], Value::Null);
     let told = pair.editor.wait_transcript("the unregistration", |entries| {
-        let told = |method| entries.iter().find(|it| it.method() == Some(method)).map(|it| it.message["params"].clone());
+        let told = |method| {
+            entries.iter().find(|it| it.method() == Some(method)).map(|it| it.message["params"].clone())
+        };
         Some((told("client/registerCapability")?, told("client/unregisterCapability")?))
     });
     let (registered, unregistered) = told;

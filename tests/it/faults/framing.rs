@@ -18,7 +18,9 @@ fn messages_may_come_a_byte_at_a_time_while_everybody_else_talks() {
     let answer = frame(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": text}));
     let mut noise = Vec::new();
     for n in 0..50 {
-        noise.extend(frame(&json!({"jsonrpc": "2.0", "method": "fake/dripped", "params": {"n": n, "x": text}})));
+        noise.extend(frame(
+            &json!({"jsonrpc": "2.0", "method": "fake/dripped", "params": {"n": n, "x": text}}),
+        ));
     }
     server.write_in_pieces(&noise[..noise.len() / 2], 7, DRIP);
     server.write_in_pieces(&noise[noise.len() / 2..], 61, DRIP);
@@ -44,7 +46,8 @@ fn messages_may_come_a_byte_at_a_time_while_everybody_else_talks() {
 fn an_editor_may_write_a_byte_at_a_time_too() {
     let (pair, server) = Pair::started();
     let hover = pair.editor.asked(json!(77), "textDocument/hover");
-    let asked = frame(&json!({"jsonrpc": "2.0", "id": 77, "method": "textDocument/hover", "params": {"x": "é😀"}}));
+    let asked =
+        frame(&json!({"jsonrpc": "2.0", "id": 77, "method": "textDocument/hover", "params": {"x": "é😀"}}));
     for byte in &asked {
         pair.editor.raw_write([*byte]);
         server.notify("fake/meanwhile", json!({}));
@@ -56,8 +59,11 @@ fn an_editor_may_write_a_byte_at_a_time_too() {
     assert_eq!(pair.editor.wait(&hover), Ok(json!(1)));
     pair.editor.wait_transcript("all notifications", |entries| {
         let n = entries.iter().filter(|it| it.method() == Some("fake/meanwhile")).count();
-        (n == frame(&json!({"jsonrpc": "2.0", "id": 77, "method": "textDocument/hover", "params": {"x": "é😀"}})).len())
-            .then_some(())
+        (n == frame(
+            &json!({"jsonrpc": "2.0", "id": 77, "method": "textDocument/hover", "params": {"x": "é😀"}}),
+        )
+        .len())
+        .then_some(())
     });
     pair.end(&server);
 }
@@ -114,7 +120,9 @@ fn stray_text_on_a_servers_stdout_costs_no_message() {
 #[test]
 fn a_header_block_without_a_length_from_the_editor_is_skipped() {
     let (pair, server) = Pair::started();
-    for junk in ["X-Other: 1\r\n\r\n", "Content-Length: -5\r\n\r\n", "hello\r\n", "Content-Length: 1.5\r\n\r\n"] {
+    for junk in
+        ["X-Other: 1\r\n\r\n", "Content-Length: -5\r\n\r\n", "hello\r\n", "Content-Length: 1.5\r\n\r\n"]
+    {
         pair.editor.raw_write(junk);
     }
     pair.check_alive(&server);

@@ -352,7 +352,9 @@ impl Shared {
                     state.received.push(message.clone());
                     let method = message["method"].as_str().unwrap_or_default();
                     match (state.handlers.get_mut(method), answers.upgrade()) {
-                        (Some(handler), Some(orders)) => reply(&message, handler(&message["params"]), &orders),
+                        (Some(handler), Some(orders)) => {
+                            reply(&message, handler(&message["params"]), &orders)
+                        }
                         (Some(_) | None, _) => state.unclaimed.push_back(message),
                     }
                 }

@@ -56,9 +56,6 @@ use crate::{
     rpc::{Frame, RawId},
 };
 
-/// How long a process may take to answer `initialize`.
-const STARTUP_TIMEOUT: Duration = Duration::from_secs(35);
-
 /// What makes the ids that this lspool invents its own.
 #[derive(Clone, Copy, Debug)]
 pub struct Identity {

@@ -7,7 +7,7 @@ use std::{
 
 use tracing::{debug, info, warn};
 
-use super::{Backend, Cause, Failure, PRIMARY, Proxy, STARTUP_TIMEOUT, ToolSet, tell_editor};
+use super::{Backend, Cause, Failure, PRIMARY, Proxy, ToolSet, tell_editor};
 use crate::{
     core::{
         backend::{Handshake, State},
@@ -94,10 +94,11 @@ impl Proxy {
     }
 
     pub(super) fn on_spawned(&mut self, now: Instant, process: ProcessId, pid: u32, out: &mut Effects) {
+        let Some(server) = &self.server else { return };
         let Some(backend) = self.backends.get_mut(&process.backend) else { return };
         let State::Spawning(handshake) = backend.state else { return };
         info!(backend = backend.name, pid, generation = process.generation.0, "started");
-        backend.state = State::Initializing { handshake, deadline: now + STARTUP_TIMEOUT };
+        backend.state = State::Initializing { handshake, deadline: now + server.settings.startup_timeout };
         match handshake {
             Handshake::Editor => self.flush(process.backend, out),
             Handshake::Own => {
@@ -413,6 +414,7 @@ impl Proxy {
             Some((id, true)) => out.push(Effect::Send(Peer::Backend(process), failure.answer(id))),
             Some((id, false)) => {
                 if let Some((sent, pending)) = self.requests.answered(&id, Peer::Backend(process)) {
+                    let failure = Failure { cause: Cause::BadAnswer, ..failure };
                     self.fail(&pending.owner, &failure, out);
                     self.on_lost_answer(process, sent, pending, out);
                 }
@@ -457,8 +459,9 @@ impl Proxy {
 
     fn on_startup_timeout(&mut self, id: BackendId, out: &mut Effects) {
         let name = self.backends[&id].name.clone();
-        let seconds = STARTUP_TIMEOUT.as_secs();
-        let message = format!("{name} has not answered initialize within {seconds} s and is stopped");
+        let time = self.server.as_ref().map_or(Duration::ZERO, |it| it.settings.startup_timeout);
+        let message =
+            format!("{name} has not answered initialize within {} s and is stopped", time.as_secs_f64());
         let failure = Failure { partition: Some(name), ..Failure::new(Cause::InitTimeout, message) };
         self.give_up(id, &failure, out);
     }

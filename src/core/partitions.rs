@@ -61,7 +61,7 @@ impl Proxy {
         idle.filter_map(|it| Some((it.idle_since?, it.id))).min().map(|(_, id)| id)
     }
 
-    fn is_busy(&self, backend: &Backend) -> bool {
+    pub(super) fn is_busy(&self, backend: &Backend) -> bool {
         let asked = |it: &Pending| match it.to {
             To::Process(process) => process.backend == backend.id,
             To::Gate(id) => id == backend.id,
@@ -200,17 +200,18 @@ impl Proxy {
                 debug!(name, %exit, "stopped");
                 self.remove(process, out);
             }
-            State::Failed { .. } | State::Waiting | State::Restarting { .. } => {}
+            State::Failed { .. } => self.remove(process, out),
+            State::Waiting | State::Restarting { .. } => {}
             State::Spawning(handshake) | State::Initializing { handshake, .. } => {
                 warn!(name, %exit, stderr, "exited before it was ready");
-                let tail = tail(stderr);
-                let message = format!("{name} exited ({exit}) before it had answered initialize{tail}");
+                let what = format!("exited ({exit}) before it had answered initialize{}", tail(stderr));
                 let first = handshake == Handshake::Editor || process.backend != PRIMARY;
                 if first || self.phase.is_shut_down() {
+                    let message = format!("{name} {what}");
                     let failure = Failure { partition: Some(name), ..Failure::new(Cause::Crashed, message) };
                     self.give_up(process.backend, &failure, out);
                 } else {
-                    self.restart(now, process.backend, &message, out);
+                    self.on_crash(now, process, &what, out);
                 }
             }
             State::Serving => {
@@ -225,7 +226,7 @@ impl Proxy {
         self.on_shutdown_progress(out);
     }
 
-    /// A serving process has died: what it owed and what it asked comes to an end.
+    /// A process has died: what it owed and what it asked comes to an end.
     fn on_crash(&mut self, now: Instant, process: ProcessId, what: &str, out: &mut Effects) {
         let id = process.backend;
         let Some(name) = self.backend(id).map(|it| it.name.clone()) else { return };
@@ -233,7 +234,16 @@ impl Proxy {
         let comes_back = if restarts { "it is being restarted, send" } else { "send" };
         self.end_progress(id, &format!("{name} {what}"), out);
         self.withdraw_questions(process, out);
-        for sent in self.requests.filter(|it| it.to == To::Process(process)) {
+        let gone = self.forget_conversations(id, restarts);
+        // What waits in the gate waits for the next process, if there will be one.
+        let lost = |sent: &SentId, it: &Pending| match it.to {
+            To::Process(asked) => asked == process,
+            To::Gate(asked) => asked == id && (!restarts || gone.contains(sent)),
+            To::Client(_) => false,
+        };
+        for sent in
+            self.requests.iter().filter(|(sent, it)| lost(sent, it)).map(|it| it.0).collect::<Vec<_>>()
+        {
             let Some(pending) = self.requests.take(sent) else { continue };
             let method = pending.frame.method().unwrap_or_default();
             let message = format!("{name} {what} during {method}; {comes_back} the request again");
@@ -244,7 +254,6 @@ impl Proxy {
                 self.tool_change_undecided(false, out);
             }
         }
-        self.forget_conversations(id, &format!("{name} {what}"), out);
         if restarts {
             self.restart(now, id, what, out);
         } else {
@@ -268,25 +277,18 @@ impl Proxy {
         }
     }
 
-    /// The conversations of a process that is gone are gone with it.
-    fn forget_conversations(&mut self, id: BackendId, why: &str, out: &mut Effects) {
-        for (conversation, gone) in self.conversations.unbind_all(id) {
-            debug!(%conversation, why, "forgotten with its process");
-            for frame in gone.waiting {
-                self.fail_gated(&frame, why, out);
-            }
-        }
-    }
-
-    fn fail_gated(&mut self, frame: &Frame, why: &str, out: &mut Effects) {
-        let number = frame.id().and_then(|it| String::from_utf8_lossy(it.as_bytes()).parse().ok());
-        let Some(pending) = number.and_then(|it| self.requests.take(it)) else { return };
-        let failure =
-            Failure { retry: true, ..Failure::new(Cause::Crashed, format!("{why}; send the request again")) };
-        self.fail(&pending.owner, &failure, out);
-        if matches!(pending.purpose, Purpose::Tools(_)) {
-            self.tool_change_undecided(false, out);
-        }
+    /// The conversations of a process that is gone are gone with it, but for those that the next one is to create.
+    /// Gives the turns that waited in them.
+    fn forget_conversations(&mut self, id: BackendId, restarts: bool) -> Vec<SentId> {
+        let requests = &self.requests;
+        let is_to_come = |active: Option<SentId>| {
+            let pending = active.and_then(|it| requests.get(it));
+            pending.is_some_and(|it| {
+                it.to == To::Gate(id) && matches!(it.purpose, Purpose::Turn { create: true, .. })
+            })
+        };
+        let gone = self.conversations.unbind_all(id, |it| restarts && is_to_come(it.active));
+        gone.iter().flat_map(|it| &it.waiting).filter_map(|it| it.id()?.as_u64()).collect()
     }
 
     fn restart(&mut self, now: Instant, id: BackendId, why: &str, out: &mut Effects) {
@@ -337,11 +339,10 @@ impl Proxy {
                 self.tool_change_undecided(false, out);
             }
         }
-        self.conversations.unbind_all(id);
-        match (gone, id) {
-            (false, _) => out.push(Effect::Terminate(process)),
-            (true, PRIMARY) => {}
-            (true, _) => self.remove(process, out),
+        self.conversations.unbind_all(id, |_| false);
+        match gone {
+            false => out.push(Effect::Terminate(process)),
+            true => self.remove(process, out),
         }
         self.on_shutdown_progress(out);
     }
@@ -356,7 +357,8 @@ impl Proxy {
             self.ask_backend(id, Purpose::Plain, "shutdown", b"null", out);
             out.push(Effect::Send(Peer::Backend(process), Frame::notification("exit", None)));
         }
-        self.conversations.unbind_all(id);
+        self.conversations.unbind_all(id, |_| false);
+        self.withdraw_questions(process, out);
         match self.backend(id).is_some_and(|it| it.alive) {
             true => out.push(Effect::Terminate(process)),
             false => self.remove(process, out),
@@ -375,7 +377,8 @@ impl Proxy {
             self.ask_editor("client/unregisterCapability", &params, out);
         }
         if id == PRIMARY {
-            if let Some(backend) = self.backends.get_mut(&id) {
+            if let Some(backend) = self.backends.get_mut(&id).filter(|it| it.accepts()) {
+                backend.gate().clear();
                 backend.state = State::Failed { why: "it has exited".to_owned() };
             }
         } else {
@@ -403,7 +406,7 @@ impl Proxy {
         reason: &str,
         out: &mut Effects,
     ) {
-        if !self.is_current(process) {
+        if !self.is_current(process) || !self.backends[&process.backend].accepts() {
             return;
         }
         let name = self.backends[&process.backend].name.clone();
@@ -427,11 +430,12 @@ impl Proxy {
         }
     }
 
-    /// A partition falls idle when no conversation is bound to it any more.
+    /// A partition is idle while no conversation is bound to it and no client waits for it.
     pub(super) fn note_idle(&mut self, now: Instant) {
-        let busy: Vec<_> = self.backends.values().map(|it| (it.id, self.is_busy(it))).collect();
+        let partitions = self.backends.values().filter(|it| it.id != PRIMARY);
+        let busy: Vec<_> = partitions.map(|it| (it.id, self.is_busy(it))).collect();
         for (id, busy) in busy {
-            let Some(backend) = self.backends.get_mut(&id).filter(|it| it.id != PRIMARY) else { continue };
+            let Some(backend) = self.backends.get_mut(&id) else { continue };
             backend.idle_since = match (busy, backend.idle_since) {
                 (true, _) => None,
                 (false, since) => since.or(Some(now)),

@@ -1,14 +1,14 @@
 //! All integration tests, in one binary: it is linked once.
 
+mod cancel;
+mod catalogue;
 mod clients;
+mod conversations;
 mod emacs;
 mod faults;
 mod generic;
 mod guard;
 mod neovim;
-mod cancel;
-mod catalogue;
-mod conversations;
 mod partitions;
 mod processes;
 mod real_server;

@@ -150,3 +150,33 @@ fn idle_partitions_stop_and_room_is_made_only_of_idle_ones() {
     it.pass(Duration::from_secs(2));
     assert_eq!(it.terminated.len(), 2, "a create that failed binds nothing");
 }
+
+#[test]
+fn a_partition_that_is_asked_something_is_not_idle() {
+    let mut it = Stage::copilot();
+    let one = process(1, 1);
+    it.create(1, &json!({"conversationId": "c", "lspool": {"tools": ["a"]}}));
+    let told = it.start(one, &[]);
+    it.server(one, json!({"id": told.last().unwrap()["id"], "result": {"turnId": "t"}}));
+    it.editor(json!({"id": 2, "method": "conversation/destroy", "params": {"conversationId": "c"}}));
+    let destroy = it.take(Peer::Backend(one));
+    it.server(one, json!({"id": destroy[0]["id"], "result": "OK"}));
+    it.editor(json!({"id": 3, "method": "conversation/rating", "params": {"turnId": "t"}}));
+    it.pass(Duration::from_secs(600));
+    assert_eq!(it.terminated, [], "it owes an answer");
+}
+
+#[test]
+fn a_create_that_is_cancelled_in_time_leaves_an_idle_partition() {
+    let mut it = Stage::copilot();
+    let one = process(1, 1);
+    it.create(1, &json!({"conversationId": "c", "lspool": {"tools": ["a"]}}));
+    let told = it.start(one, &[]);
+    it.server(one, json!({"id": told.last().unwrap()["id"], "error": {"code": 1000, "message": "no"}}));
+    // The primary does not answer: the partition's gate is shut.
+    it.editor(json!({"id": 2, "method": "conversation/registerTools", "params": {"tools": [{"name": "a"}]}}));
+    it.create(3, &json!({"conversationId": "d", "lspool": {"tools": ["a"]}}));
+    it.editor(json!({"method": "$/cancelRequest", "params": {"id": 3}}));
+    it.pass(Duration::from_secs(301));
+    assert_eq!(it.terminated, [one]);
+}

@@ -176,7 +176,9 @@ fn equal_ids_of_two_partitions_reach_their_own_whatever_the_order_of_answers() {
 fn a_tool_outside_the_set_never_reaches_the_editor_and_the_model_is_told() {
     let pair = Pair::started();
     let (server, turn) = pair.partition("c", &["read_file"]);
-    for (n, tool) in ["run_in_terminal", "list_dir", "fetch_ticket", "nobody_knows", "", "READ_FILE"].iter().enumerate() {
+    for (n, tool) in
+        ["run_in_terminal", "list_dir", "fetch_ticket", "nobody_knows", "", "READ_FILE"].iter().enumerate()
+    {
         server.ask(n, CALL, call(tool, "c"));
         assert_refused(&server.expect_answer(n), tool);
     }
@@ -259,7 +261,8 @@ fn a_server_that_keeps_offering_what_it_may_not_is_not_used() {
     let pair = Pair::started();
     let pending = pair.create("c", Some(&["read_file"]));
     let server = pair.host.accept();
-    let tools = || Ok(json!([{"id": "copilot.rm", "name": "rm"}, {"id": "copilot.read_file", "name": "read_file"}]));
+    let tools =
+        || Ok(json!([{"id": "copilot.rm", "name": "rm"}, {"id": "copilot.read_file", "name": "read_file"}]));
     server.on("conversation/registerTools", move |_| tools());
     server.on("conversation/unregisterTools", move |_| tools());
     play_rest(&server);
@@ -310,7 +313,8 @@ fn equal_tokens_and_registration_ids_of_two_partitions_are_told_apart() {
         server.expect_answer(0);
         server.notify("$/progress", json!({"token": 1, "value": {"kind": "begin", "title": title}}));
         let options = json!({"watchers": [{"globPattern": format!("**/{title}")}]});
-        let registration = json!({"id": "reg1", "method": "workspace/didChangeWatchedFiles", "registerOptions": options});
+        let registration =
+            json!({"id": "reg1", "method": "workspace/didChangeWatchedFiles", "registerOptions": options});
         server.ask(1, "client/registerCapability", json!({"registrations": [registration]}));
         assert_eq!(server.expect_answer(1)["result"], Value::Null);
     }

@@ -224,14 +224,16 @@ fn requests_while_a_server_comes_back_start_one_process() {
     let (pair, server) = Pair::started();
     server.exit(1);
     let next = pair.host.accept();
-    let asked: Vec<_> =
-        (0..30).map(|n| pair.editor.request("textDocument/hover", json!({"n": n}))).collect();
+    let asked: Vec<_> = (0..30).map(|n| pair.editor.request("textDocument/hover", json!({"n": n}))).collect();
     next.on("textDocument/hover", |it| Ok(it["n"].clone()));
     next.on("initialize", |_| Ok(json!({"capabilities": {}})));
     for (pending, n) in asked.iter().zip(0..) {
         assert_eq!(pair.editor.wait(pending), Ok(json!(n)));
     }
     assert!(pair.host.try_accept().is_none());
-    assert_eq!(pair.editor.mark().processes_running(PUPPET).iter().filter(|it| it.pid != pair.editor.pid()).count(), 1);
+    assert_eq!(
+        pair.editor.mark().processes_running(PUPPET).iter().filter(|it| it.pid != pair.editor.pid()).count(),
+        1
+    );
     pair.end(&next);
 }

@@ -43,7 +43,10 @@ fn for_an_editor_that_reads_late_only_log_lines_and_outdated_reports_are_dropped
         server.notify("fake/kept", json!({"n": n, "fill": fill}));
         server.notify("$/progress", progress(json!({"kind": "report", "message": n.to_string()})));
         // A part of a conversation or of a result is never outdated.
-        server.notify("$/progress", json!({"token": "c", "value": {"kind": "report", "conversationId": "c", "n": n}}));
+        server.notify(
+            "$/progress",
+            json!({"token": "c", "value": {"kind": "report", "conversationId": "c", "n": n}}),
+        );
         server.notify("$/progress", json!({"token": "p", "value": [n]}));
     }
     server.notify("$/progress", progress(json!({"kind": "end"})));
@@ -69,8 +72,7 @@ fn for_an_editor_that_reads_late_only_log_lines_and_outdated_reports_are_dropped
     assert_eq!(work[0]["kind"], "begin");
     assert_eq!(work[work.len() - 1]["kind"], "end");
     assert_eq!(work[work.len() - 2]["message"], "3999", "the last report stays");
-    let reports: Vec<i64> =
-        work.iter().filter_map(|it| it["message"].as_str()?.parse().ok()).collect();
+    let reports: Vec<i64> = work.iter().filter_map(|it| it["message"].as_str()?.parse().ok()).collect();
     assert!(reports.is_sorted() && reports.len() <= 4000);
     pair.end(&server);
 }

@@ -43,7 +43,10 @@ fn a_server_that_dies_at_once_is_quoted() {
     let pair = Pair::with("", &["sh", "-c", "echo 'Error: Node.js 99 is needed' >&2; exit 7"]);
     let error = pair.editor.wait(&pair.initialize()).unwrap_err();
     assert_eq!(error.data["lspool"]["cause"], "crashed");
-    assert!(error.message.contains("Node.js 99 is needed") && error.message.contains("exit code 7"), "{error}");
+    assert!(
+        error.message.contains("Node.js 99 is needed") && error.message.contains("exit code 7"),
+        "{error}"
+    );
     assert_eq!(pair.editor.call("shutdown", Value::Null), Ok(Value::Null));
     pair.editor.notify_bare("exit");
     assert_eq!(pair.editor.wait_exit().code(), Some(0));
@@ -57,7 +60,10 @@ fn a_refused_initialize_is_the_editors_to_read() {
     let asked = server.expect("initialize");
     server.fail(&asked, json!({"code": 1, "message": "no license", "data": {"retry": false}}));
     let error = pair.editor.wait(&initialize).unwrap_err();
-    assert_eq!((error.code, error.message.as_str(), &error.data), (1, "no license", &json!({"retry": false})));
+    assert_eq!(
+        (error.code, error.message.as_str(), &error.data),
+        (1, "no license", &json!({"retry": false}))
+    );
     pair.editor.notify_bare("exit");
     assert_eq!(pair.editor.wait_exit().code(), Some(1));
 }

@@ -399,7 +399,8 @@ impl Skipper {
     /// Offset of the bracket that closes the first one, if it is in this block.
     #[inline]
     fn feed(&mut self, block: &[u8; 64]) -> Option<usize> {
-        let backslashes = if any(block, |byte| byte == b'\\') { mask(block, |byte| byte == b'\\') } else { 0 };
+        let backslashes =
+            if any(block, |byte| byte == b'\\') { mask(block, |byte| byte == b'\\') } else { 0 };
         let quotes = mask(block, |byte| byte == b'"') & !self.escapes(backslashes);
         let strings = prefix_xor(quotes) ^ self.in_string;
         self.in_string = 0u64.wrapping_sub(strings >> 63);

@@ -70,7 +70,13 @@ impl Core for Noting {
 
 fn shell(script: &str, mark: &Command) -> Effect {
     let env = mark.get_envs().filter_map(|(name, value)| Some((text(name), text(value?)))).collect();
-    let launch = Launch { program: "/bin/sh".into(), args: vec!["-c".into(), script.into()], env, cwd: None };
+    let launch = Launch {
+        program: "/bin/sh".into(),
+        args: vec!["-c".into(), script.into()],
+        env,
+        cwd: None,
+        max_message: 1 << 20,
+    };
     Effect::Spawn(SERVER, Arc::new(launch))
 }
 
@@ -201,7 +207,8 @@ fn why_a_server_cannot_be_started() {
         (&garbage, None, "Exec format error"),
         (&"/bin/sh".into(), Some(missing.clone()), "working folder"),
     ] {
-        let launch = Launch { program: program.clone(), args: vec![], env: vec![], cwd };
+        let launch =
+            Launch { program: program.clone(), args: vec![], env: vec![], cwd, max_message: 1 << 20 };
         let events = play(vec![Effect::Spawn(SERVER, Arc::new(launch))], vec![], is_exit);
         let [Event::SpawnFailed(SERVER, SpawnFailure { permanent: true, message })] = &events[..] else {
             panic!("{program:?}: {events:?}");

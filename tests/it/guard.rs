@@ -251,7 +251,8 @@ fn an_error_message_that_nobody_reads_is_not_the_end() {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     let mut child = command.stderr(writer).spawn().unwrap();
-    child.stdin.take().unwrap().write_all(initialize().as_bytes()).unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(initialize().as_bytes()).unwrap();
     let mut answer = String::new();
     child.stdout.take().unwrap().read_to_string(&mut answer).unwrap();
     assert!(answer.contains("\"error\"") && answer.contains("/nonexistent.toml"), "{answer}");

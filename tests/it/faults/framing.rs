@@ -170,8 +170,7 @@ fn a_huge_length_from_the_editor_is_told_and_ends_lspool() {
     let (pair, server) = Pair::started();
     pair.editor.raw_write("Content-Length: 99999999999\r\n\r\n{");
     assert_eq!(pair.editor.wait_exit().code(), Some(2));
-    pair.editor.wait_closed();
-    assert!(pair.editor.stderr().contains("99999999999"), "{}", pair.editor.stderr());
+    assert!(pair.editor.wait_stderr().contains("99999999999"), "{}", pair.editor.wait_stderr());
     server.wait_gone();
     assert_eq!(pair.editor.mark().processes(), []);
 }

@@ -57,9 +57,6 @@ use crate::{
     rpc::{Frame, RawId},
 };
 
-/// How long a process may take to answer `initialize`.
-const STARTUP_TIMEOUT: Duration = Duration::from_secs(35);
-
 /// What makes the ids that this lspool invents its own.
 #[derive(Clone, Copy, Debug)]
 pub struct Identity {
@@ -191,7 +188,7 @@ impl Proxy {
     /// its stream is left once it is owed nothing.
     fn settle(&mut self, now: Instant, out: &mut Effects) {
         self.note_idle(now);
-        if self.draining.is_some() && !self.requests.owes_clients() && !self.phase.owes_editor() {
+        if self.draining.is_some() && !self.requests.owes_clients() && !self.phase.owes_answer() {
             self.exit(0, out);
         }
     }

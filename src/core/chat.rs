@@ -282,7 +282,7 @@ impl Proxy {
             .as_ref()
             .and_then(|it| self.conversations.get(it)?.called.get(&text(params, &["toolCallId"])?));
         if let Err(name) = judge(&backend.set, params, called.map(String::as_str)) {
-            return self.refuse(process, wire, &name, out);
+            return self.refuse(process, wire, &name, confirmation, out);
         }
         let purpose = Purpose::ToolCall { conversation, confirmation };
         let to = To::Client(ClientId::EDITOR);
@@ -301,12 +301,17 @@ impl Proxy {
         false
     }
 
-    fn refuse(&mut self, process: ProcessId, wire: RawId, tool: &str, out: &mut Effects) {
+    fn refuse(&mut self, process: ProcessId, wire: RawId, tool: &str, confirmation: bool, out: &mut Effects) {
         let Some(backend) = self.backends.get_mut(&process.backend) else { return };
         backend.refused += 1;
         warn!(backend = backend.name, tool, refused = backend.refused, "refused a tool call outside the set");
-        let text = format!("the tool {tool} is not available to this agent: its tools are {}", backend.set);
-        let result = serde_json::json!([{"content": [{"value": text}], "status": "error"}, null]);
+        let result = if confirmation {
+            serde_json::json!([{"result": "dismiss"}, null])
+        } else {
+            let text =
+                format!("the tool {tool} is not available to this agent: its tools are {}", backend.set);
+            serde_json::json!([{"content": [{"value": text}], "status": "error"}, null])
+        };
         let answer = Frame::response(wire, result.to_string().as_bytes());
         out.push(Effect::Send(Peer::Backend(process), answer));
     }

@@ -7,16 +7,15 @@ use std::{
 
 use tracing::{debug, info, warn};
 
-use super::{Backend, Cause, Failure, PRIMARY, Proxy, STARTUP_TIMEOUT, ToolSet, tell_editor};
+use super::{Backend, Cause, Failure, PRIMARY, Proxy, ToolSet, tell_editor};
 use crate::{
     core::{
         backend::{Handshake, State},
         event::{BackendId, Effect, Effects, Exit, Generation, Peer, ProcessId, SpawnFailure},
         requests::{Owner, Pending, Purpose, SentId, To},
         route::{Keep, Route, route},
-        session::CHECK_STATUS,
     },
-    rpc::{Frame, Kind, RawId},
+    rpc::{Frame, Kind, Patch, RawId},
 };
 
 impl Proxy {
@@ -97,14 +96,15 @@ impl Proxy {
     }
 
     pub(super) fn on_spawned(&mut self, now: Instant, process: ProcessId, pid: u32, out: &mut Effects) {
+        let Some(server) = &self.server else { return };
         let Some(backend) = self.backends.get_mut(&process.backend) else { return };
         let State::Spawning(handshake) = backend.state else { return };
         info!(backend = backend.name, pid, generation = process.generation.0, "started");
-        backend.state = State::Initializing { handshake, deadline: now + STARTUP_TIMEOUT };
+        backend.state = State::Initializing { handshake, deadline: now + server.settings.startup_timeout };
         match handshake {
             Handshake::Editor => self.flush(process.backend, out),
             Handshake::Own => {
-                let params = self.session.initialize.clone();
+                let params = initialize_for(&self.session.initialize, &backend.set);
                 self.ask_backend(process.backend, Purpose::Initialize, "initialize", &params, out);
             }
         }
@@ -150,24 +150,7 @@ impl Proxy {
         if !self.is_copilot() {
             return;
         }
-        if set.is_all() {
-            return self.project_all(id, out);
-        }
-        // Some of the server's own tools appear a while after `initialized`. Its status answers later than that, and
-        // a turn needs the sign-in anyway.
-        if let Some(backend) = self.backends.get_mut(&id) {
-            backend.projecting += 1;
-        }
-        self.ask_backend(id, Purpose::Settled, CHECK_STATUS.0, CHECK_STATUS.1, out);
-    }
-
-    /// A fresh partition has answered for its sign-in: all its own tools are there to be taken away.
-    pub(super) fn on_settled(&mut self, process: ProcessId, out: &mut Effects) {
-        let Some(backend) = self.backends.get_mut(&process.backend) else { return };
-        backend.projecting = backend.projecting.saturating_sub(1);
-        if backend.accepts() {
-            self.project_all(process.backend, out);
-        }
+        self.project_all(id, out);
     }
 
     fn on_initialize_refused(&mut self, id: BackendId, why: &str, out: &mut Effects) {
@@ -441,6 +424,7 @@ impl Proxy {
             Some((id, true)) => out.push(Effect::Send(Peer::Backend(process), failure.answer(id))),
             Some((id, false)) => {
                 if let Some((sent, pending)) = self.requests.answered(&id, Peer::Backend(process)) {
+                    let failure = Failure { cause: Cause::BadAnswer, ..failure };
                     self.fail(&pending.owner, &failure, out);
                     self.on_lost_answer(process, sent, pending, out);
                 }
@@ -486,8 +470,9 @@ impl Proxy {
 
     fn on_startup_timeout(&mut self, id: BackendId, out: &mut Effects) {
         let name = self.backends[&id].name.clone();
-        let seconds = STARTUP_TIMEOUT.as_secs();
-        let message = format!("{name} has not answered initialize within {seconds} s and is stopped");
+        let time = self.server.as_ref().map_or(Duration::ZERO, |it| it.settings.startup_timeout);
+        let message =
+            format!("{name} has not answered initialize within {} s and is stopped", time.as_secs_f64());
         let failure = Failure { partition: Some(name), ..Failure::new(Cause::InitTimeout, message) };
         self.give_up(id, &failure, out);
     }
@@ -499,11 +484,42 @@ pub(super) fn cancel_at_editor(sent: SentId, out: &mut Effects) {
     tell_editor(Frame::notification("$/cancelRequest", Some(params.as_bytes())), out);
 }
 
+/// Parameters of `initialize` for a process with this set. Three of the server's own tools come with a capability
+/// of the client, and come back at every refresh of the token however often they are taken away: a process whose
+/// set lacks such a tool is not told of the capability.
+fn initialize_for(params: &[u8], set: &ToolSet) -> Vec<u8> {
+    const BRINGS: [(&str, &str); 3] = [
+        ("subAgent", "run_subagent"),
+        ("manageTodoListTool", "manage_todo_list"),
+        ("watchedFiles", "semantic_search"),
+    ];
+    let mut patch = Patch::of(params);
+    for (capability, _) in BRINGS.iter().filter(|(_, tool)| !set.contains(tool)) {
+        patch.remove_path(&["initializationOptions", "copilotCapabilities", capability]);
+        patch.remove_path(&["capabilities", "copilot", capability]);
+    }
+    patch.finish()
+}
+
 /// The last lines of stderr, as the end of a sentence.
 fn tail(stderr: &str) -> String {
     let lines: Vec<&str> = stderr.lines().map(str::trim).filter(|it| !it.is_empty()).collect();
     match lines.split_at(lines.len().saturating_sub(5)).1 {
         [] => String::new(),
         last => format!("; its last words: {}", last.join(" | ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_told_only_of_capabilities_whose_tools_are_in_its_set() {
+        let params = br#"{"initializationOptions":{"copilotCapabilities":{"subAgent":true,"watchedFiles":true,"token":true}},"capabilities":{"copilot":{"watchedFiles":true}}}"#;
+        let set = ToolSet::new(Some(&["run_subagent"]), &[]);
+        let expected = r#"{"initializationOptions":{"copilotCapabilities":{"subAgent":true,"token":true}},"capabilities":{"copilot":{}}}"#;
+        assert_eq!(String::from_utf8_lossy(&initialize_for(params, &set)), expected);
+        assert_eq!(initialize_for(params, &ToolSet::all()), params);
     }
 }

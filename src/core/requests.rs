@@ -41,8 +41,6 @@ pub(crate) enum Purpose {
     Tools(ToolChange),
     /// A partition was told its projection; the answer lists what it offers now.
     Project,
-    /// A fresh partition has settled: all its own tools are there.
-    Settled,
     /// A sign-in that one process has done and the others must follow.
     SignIn,
     /// `shutdown`.

@@ -40,7 +40,7 @@ pub trait World {
     /// Starts a process.
     fn spawn(&mut self, launch: &Launch) -> Result<Spawned, SpawnFailure>;
 
-    /// Called once, when all processes are gone.
+    /// Called once, when all processes are gone. If some do not end, it is dropped without.
     fn close(&mut self) -> Waiting<'_, ()>;
 }
 
@@ -98,6 +98,8 @@ pub(super) struct Process {
 /// What the process shares with its surroundings.
 pub(super) struct Surroundings<'a> {
     pub(super) settings: &'a Settings,
+    /// The longest message that is read from it.
+    pub(super) max_message: usize,
     pub(super) events: &'a mpsc::Sender<Event>,
     /// Whether the editor's outbox is over high water.
     pub(super) paused: watch::Receiver<bool>,
@@ -132,10 +134,11 @@ impl Process {
         let reader = spawn_local({
             let gate = Gate { paused: around.paused.clone(), dead: dead.subscribe() };
             let (events, name, tail) = (around.events.clone(), around.name.clone(), tail.clone());
-            let (streams, max_len) = (streams.clone(), around.settings.max_message);
+            let (streams, max_len) = (streams.clone(), around.max_message);
             async move {
                 let junk = |text: &str| {
-                    tracing::warn!(server = %name, text, "the server printed this to stdout, where only messages belong");
+                    let excerpt = reader::excerpt(text);
+                    tracing::warn!(server = %name, text = excerpt, "not a message, but on the server's stdout");
                     tail.borrow_mut().push(text.as_bytes());
                     tail.borrow_mut().push(b"\n");
                 };
@@ -211,7 +214,7 @@ impl Default for EndTimes {
             flush: Duration::from_millis(500),
             close: Duration::from_millis(500),
             terminate: Duration::from_millis(1500),
-            drain: Duration::from_millis(500),
+            drain: Duration::from_millis(250),
             linger: Duration::from_millis(100),
         }
     }

@@ -35,16 +35,15 @@ fn a_turn_waits_until_the_partition_has_shown_that_it_offers_nothing_else() {
         [
             "initialize",
             "initialized",
-            "checkStatus",
             "conversation/registerTools",
             "conversation/unregisterTools",
             "conversation/create"
         ]
     );
-    assert_eq!(told[3]["params"], json!({"tools": [{"name": "a"}]}));
-    assert_eq!(told[4]["params"], json!({"toolIds": ["copilot.list_dir"]}));
-    assert_eq!(told[5]["params"].get("lspool"), None);
-    assert!(told[5]["params"]["conversationId"].as_str().unwrap().starts_with("lspool-77-5-"));
+    assert_eq!(told[2]["params"], json!({"tools": [{"name": "a"}]}));
+    assert_eq!(told[3]["params"], json!({"toolIds": ["copilot.list_dir"]}));
+    assert_eq!(told[4]["params"].get("lspool"), None);
+    assert!(told[4]["params"]["conversationId"].as_str().unwrap().starts_with("lspool-77-5-"));
 }
 
 #[test]

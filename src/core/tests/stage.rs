@@ -132,7 +132,13 @@ impl Stage {
     }
 
     fn prepared(&mut self) {
-        let launch = Launch { program: "/bin/server".into(), args: vec![], env: vec![], cwd: None };
+        let launch = Launch {
+            program: "/bin/server".into(),
+            args: vec![],
+            env: vec![],
+            cwd: None,
+            max_message: 1 << 20,
+        };
         let prepared = Prepared {
             config: Arc::new(self.config.clone()),
             name: "copilot".to_owned(),

@@ -150,7 +150,13 @@ impl World {
             idle_timeout: Duration::from_secs(self.script.idle_seconds.into()),
             ..ServerConfig::default()
         };
-        let launch = Launch { program: "/bin/server".into(), args: vec![], env: vec![], cwd: None };
+        let launch = Launch {
+            program: "/bin/server".into(),
+            args: vec![],
+            env: vec![],
+            cwd: None,
+            max_message: 1 << 20,
+        };
         self.event(Event::Prepared(Ok(Box::new(Prepared {
             config: Arc::new(config),
             name: "copilot".to_owned(),

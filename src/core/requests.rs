@@ -168,9 +168,9 @@ impl Requests {
         lost.map_or(Ok(()), |(id, it)| Err(format!("request {id} of {:?} is in no index", it.owner)))
     }
 
-    /// Whether a client is owed an answer.
-    pub(crate) fn owes_clients(&self) -> bool {
-        !self.by_client.is_empty()
+    /// How many answers clients are owed.
+    pub(crate) fn n_owed_to_clients(&self) -> usize {
+        self.by_client.len()
     }
 
     /// How many requests are open.

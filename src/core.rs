@@ -73,6 +73,8 @@ pub struct Proxy {
     phase: Phase,
     /// The editor has closed its stream.
     draining: Option<Draining>,
+    /// The editor gives one id to several requests.
+    unnumbered: bool,
     server: Option<Server>,
     requests: Requests,
     backends: BTreeMap<BackendId, Backend>,
@@ -109,6 +111,7 @@ impl Proxy {
             identity,
             phase: Phase::default(),
             draining: None,
+            unnumbered: false,
             server: None,
             requests: Requests::default(),
             backends: BTreeMap::new(),

@@ -62,10 +62,7 @@ impl Proxy {
         match &pending.purpose {
             Purpose::Tools(_) => self.tool_change_undecided(false, out),
             Purpose::Turn { conversation, create, .. } => {
-                self.end_turn(conversation, sent, out);
-                if *create {
-                    self.conversations.unbind(conversation);
-                }
+                self.on_turn_never_sent(conversation, sent, *create, out);
             }
             Purpose::Initialize | Purpose::Project | Purpose::Shutdown => {}
             Purpose::Plain | Purpose::SignIn | Purpose::ToolCall { .. } | Purpose::Configuration { .. } => {}

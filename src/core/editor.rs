@@ -80,7 +80,13 @@ impl Proxy {
             Some("window/workDoneProgress/cancel" | "$/progress") => {
                 return self.on_editor_progress(frame, out);
             }
-            Some("initialized") => self.session.initialized = true,
+            Some("initialized") => {
+                self.session.initialized = true;
+                // The restored session says it.
+                if !self.backend(PRIMARY).is_some_and(Backend::has_session) {
+                    return;
+                }
+            }
             Some(_) | None => {}
         }
         match route(frame.method().unwrap_or_default(), self.is_copilot()) {

@@ -230,8 +230,8 @@ impl Proxy {
     }
 
     fn leave(&mut self, out: &mut Effects) {
-        let living: Vec<_> =
-            self.backends.values().filter(|it| it.has_session()).map(Backend::process).collect();
+        let begun = |it: &&Backend| it.has_session() && !matches!(it.state, State::Spawning(_));
+        let living: Vec<_> = self.backends.values().filter(begun).map(Backend::process).collect();
         for process in living {
             out.push(Effect::Send(Peer::Backend(process), Frame::notification("exit", None)));
         }

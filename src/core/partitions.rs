@@ -74,7 +74,9 @@ impl Proxy {
     /// Starts what waits for room, as far as there is room.
     fn start_waiting(&mut self, out: &mut Effects) {
         let most = self.server.as_ref().map_or(1, |it| it.settings.max_processes);
-        let alive = self.backends.values().filter(|it| it.alive).count();
+        // The place of a process that is to be restarted is taken.
+        let holds = |it: &&Backend| it.alive || matches!(it.state, State::Restarting { .. });
+        let alive = self.backends.values().filter(holds).count();
         let waiting = self.backends.values().filter(|it| it.state == State::Waiting).map(|it| it.id);
         let starting: Vec<_> = waiting.take(most.saturating_sub(alive)).collect();
         for id in starting {
@@ -306,7 +308,7 @@ impl Proxy {
             Route::Default | Route::Create | Route::Turn | Route::Destroy | Route::Turns => false,
             Route::Tools(_) | Route::SignIn | Route::Command => false,
         };
-        backend.gate().retain(|it| !absorbed(it));
+        backend.gate().retain(|it| !absorbed(it) && it.method() != Some("initialized"));
         warn!(backend = backend.name, ?wait, why, "restarting");
         backend.state = State::Restarting { at: now + wait };
         if wait == Duration::ZERO {
@@ -353,6 +355,11 @@ impl Proxy {
         let process = backend.process();
         let serving = backend.state == State::Serving;
         backend.state = State::Stopping;
+        backend.gate().clear();
+        // No client waits for any of these.
+        for sent in self.requests.filter(|it| it.to == To::Gate(id)) {
+            self.requests.take(sent);
+        }
         if serving {
             self.ask_backend(id, Purpose::Plain, "shutdown", b"null", out);
             out.push(Effect::Send(Peer::Backend(process), Frame::notification("exit", None)));

@@ -180,3 +180,34 @@ fn a_create_that_is_cancelled_in_time_leaves_an_idle_partition() {
     it.pass(Duration::from_secs(301));
     assert_eq!(it.terminated, [one]);
 }
+
+#[test]
+fn turns_that_wait_for_a_create_that_is_cancelled_are_answered_by_the_server() {
+    let mut it = Stage::copilot();
+    let one = process(1, 1);
+    it.create(1, &json!({"conversationId": "c", "lspool": {"tools": ["a"]}}));
+    for id in [2, 3] {
+        it.editor(json!({"id": id, "method": "conversation/turn", "params": {"conversationId": "c"}}));
+    }
+    it.editor(json!({"method": "$/cancelRequest", "params": {"id": 1}}));
+    let told = it.start(one, &[]);
+    let turns = told.iter().filter(|it| it["method"] == "conversation/turn");
+    assert_eq!(turns.count(), 2);
+}
+
+#[test]
+fn a_create_that_the_server_is_to_refuse_does_not_reach_more_tools_than_it_asks_for() {
+    let mut it = Stage::copilot();
+    let odd = it.create(1, &json!({"conversationId": [], "lspool": {"tools": ["a"]}}));
+    assert_eq!(odd[0]["error"]["code"], -32602);
+    it.create(2, &json!({"conversationId": [], "lspool": null}));
+    let passed = it.take(Peer::Backend(process(0, 1)));
+    assert_eq!(passed.len(), 1);
+    assert_eq!(passed[0]["params"].get("lspool"), None);
+
+    let mut it = Stage::new(crate::config::ServerKind::Copilot);
+    it.editor(json!({"id": 0, "method": "initialize", "params": {}}));
+    let early = it.create(1, &json!({"conversationId": "c", "lspool": {"tools": ["a"]}}));
+    assert_eq!(early[0]["error"]["code"], -32002);
+    assert_eq!(it.told(process(0, 1)), ["initialize"]);
+}

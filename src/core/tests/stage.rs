@@ -27,6 +27,10 @@ pub(super) struct Stage {
     pub(super) spawned: Vec<ProcessId>,
     pub(super) terminated: Vec<ProcessId>,
     pub(super) exit: Option<i32>,
+    /// The test itself says that processes are spawned.
+    pub(super) holds_spawns: bool,
+    /// The workspace is looked at for ever.
+    pub(super) holds_preparation: bool,
     pub(super) server: ServerConfig,
     pub(super) config: Config,
 }
@@ -46,6 +50,8 @@ impl Stage {
             spawned: Vec::new(),
             terminated: Vec::new(),
             exit: None,
+            holds_spawns: false,
+            holds_preparation: false,
             server: ServerConfig { kind: Some(kind), ..ServerConfig::default() },
             config: Config::default(),
         }
@@ -109,9 +115,13 @@ impl Stage {
                     let value = serde_json::from_slice(&frame.to_bytes()).unwrap();
                     self.sent.entry(peer).or_default().push(value);
                 }
+                Effect::Prepare { .. } if self.holds_preparation => {}
                 Effect::Prepare { .. } => self.prepared(),
                 Effect::Spawn(process, _) => {
                     self.spawned.push(process);
+                    if self.holds_spawns {
+                        continue;
+                    }
                     self.event(Event::Spawned { process, pid: 1000 + process.backend.0 });
                 }
                 Effect::Terminate(process) => self.terminated.push(process),

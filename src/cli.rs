@@ -1,6 +1,7 @@
 //! The command line.
 //!
-//! Owns what the flags are. Whoever calls it decides what they lead to.
+//! Owns what the flags are. Whoever calls it decides what they lead to. The guard's command line is its own:
+//! it is looked at before this one.
 
 use std::{ffi::OsString, path::PathBuf};
 
@@ -32,8 +33,6 @@ pub enum Mode {
     Serve(CliServer),
     /// Try the configuration and tell what there is.
     Check,
-    /// End the servers of an lspool that has died.
-    Guard,
 }
 
 /// Reads the command line. Tells what is wrong with it on stderr and exits with 2; `--help` and `--version` are
@@ -53,7 +52,6 @@ pub fn parse_from(words: impl IntoIterator<Item = impl Into<OsString> + Clone>) 
     let mode = match flags.task {
         None => Mode::Serve(CliServer { command: words.next(), args: words.collect() }),
         Some(Task::Check) => Mode::Check,
-        Some(Task::Guard) => Mode::Guard,
     };
     Ok(Cli { config: flags.config, log_file: flags.log_file, log_level: flags.log_level, mode })
 }
@@ -108,14 +106,14 @@ struct Flags {
     #[arg(long, hide = true)]
     acp: bool,
 
-    #[arg(long, hide = true, num_args = 0..=1, value_name = "N")]
-    socket: Option<Option<OsString>>,
+    #[arg(long, hide = true, num_args = 0..=1, default_missing_value = "", value_name = "N")]
+    socket: Option<OsString>,
 
-    #[arg(long, hide = true, num_args = 0..=1, value_name = "N")]
-    port: Option<Option<OsString>>,
+    #[arg(long, hide = true, num_args = 0..=1, default_missing_value = "", value_name = "N")]
+    port: Option<OsString>,
 
-    #[arg(long, hide = true, num_args = 0..=1, value_name = "NAME")]
-    pipe: Option<Option<OsString>>,
+    #[arg(long, hide = true, num_args = 0..=1, default_missing_value = "", value_name = "NAME")]
+    pipe: Option<OsString>,
 
     /// The server to stand in front of, and its arguments
     #[arg(last = true, value_name = "COMMAND")]
@@ -129,9 +127,6 @@ struct Flags {
 enum Task {
     /// Find and try all servers that are configured, and tell what there is
     Check,
-    /// End the servers of an lspool that has died
-    #[command(hide = true)]
-    Guard,
 }
 
 impl Flags {
@@ -207,7 +202,6 @@ mod tests {
         assert_eq!(parse("check").mode, Mode::Check);
         assert_eq!(parse("check --config x").config, Some("x".into()));
         assert_eq!(parse("--config x check").config, Some("x".into()));
-        assert_eq!(parse("guard").mode, Mode::Guard);
     }
 
     #[test]
@@ -218,7 +212,7 @@ mod tests {
             assert_eq!(answer.exit_code(), 0, "{line}");
         }
         let help = parse_from(["lspool", "-h"]).unwrap_err().to_string();
-        expect![[r#"
+        expect![[r"
             A language server that stands in front of another one
 
             Usage: lspool [OPTIONS] [-- COMMAND [ARG]...]
@@ -234,63 +228,60 @@ mod tests {
                   --config <FILE>        The configuration file [default: lspool/config.toml in the user's configuration folder]
                   --log-file <FILE>      Write the log to this file
                   --log-level <LEVEL>    How much is logged [possible values: error, warn, info, debug, trace]
-                  --stdio...             Accepted and ignored: lspool always speaks on stdin and stdout
+                  --stdio                Accepted and ignored: lspool always speaks on stdin and stdout
                   --clientProcessId <N>  Accepted and ignored: the process is named in `initialize`
               -h, --help                 Print help (see more with '--help')
               -V, --version              Print version
-        "#]].assert_eq(&help);
+        "]].assert_eq(&help);
     }
 
     #[test]
     fn what_is_wrong_is_told() {
         check_error(
             "--node-ipc",
-            &expect![[r#"
-            error: lspool speaks with the editor on stdin and stdout (--stdio); it has no --node-ipc
+            &expect![[r"
+                error: lspool speaks with the editor on stdin and stdout (--stdio); it has no --node-ipc
 
+                Usage: lspool [OPTIONS] [-- COMMAND [ARG]...]
+                       lspool [OPTIONS] check
 
-            Usage: lspool [OPTIONS] [-- COMMAND [ARG]...]
-                   lspool [OPTIONS] check
-
-            For more information, try '--help'.
-        "#]],
+                For more information, try '--help'.
+            "]],
         );
         check_error(
             "--pipe=/tmp/x",
-            &expect![[r#"
-            error: lspool speaks with the editor on stdin and stdout (--stdio); it has no --pipe
+            &expect![[r"
+                error: lspool speaks with the editor on stdin and stdout (--stdio); it has no --pipe
 
+                Usage: lspool [OPTIONS] [-- COMMAND [ARG]...]
+                       lspool [OPTIONS] check
 
-            Usage: lspool [OPTIONS] [-- COMMAND [ARG]...]
-                   lspool [OPTIONS] check
-
-            For more information, try '--help'.
-        "#]],
+                For more information, try '--help'.
+            "]],
         );
         check_error(
             "--socket 4711",
-            &expect![[r#"
-            error: lspool speaks with the editor on stdin and stdout (--stdio); it has no --socket
+            &expect![[r"
+                error: lspool speaks with the editor on stdin and stdout (--stdio); it has no --socket
 
+                Usage: lspool [OPTIONS] [-- COMMAND [ARG]...]
+                       lspool [OPTIONS] check
 
-            Usage: lspool [OPTIONS] [-- COMMAND [ARG]...]
-                   lspool [OPTIONS] check
-
-            For more information, try '--help'.
-        "#]],
+                For more information, try '--help'.
+            "]],
         );
         check_error(
             "--log-level loud",
-            &expect![[r#"
+            &expect![[r"
             error: invalid value 'loud' for '--log-level <LEVEL>'
               [possible values: error, warn, info, debug, trace]
 
             For more information, try '--help'.
-        "#]],
+        "]],
         );
         check_error(
             "--lgo-file x",
-            &expect![[r#"
+            &expect![[r"
             error: unexpected argument '--lgo-file' found
 
               tip: a similar argument exists: '--log-file'
@@ -300,26 +291,26 @@ mod tests {
                    lspool [OPTIONS] check
 
             For more information, try '--help'.
-        "#]],
+        "]],
         );
         check_error(
             "pyright-langserver --stdio",
-            &expect![[r#"
+            &expect![[r"
             error: unexpected argument 'pyright-langserver' found
 
             Usage: lspool [OPTIONS] [-- COMMAND [ARG]...]
                    lspool [OPTIONS] check
 
             For more information, try '--help'.
-        "#]],
+        "]],
         );
         check_error(
             "--config",
-            &expect![[r#"
+            &expect![[r"
             error: a value is required for '--config <FILE>' but none was supplied
 
             For more information, try '--help'.
-        "#]],
+        "]],
         );
     }
 

@@ -9,7 +9,9 @@
 //! - [`config`]: TOML text to a checked configuration
 //! - [`core`]: everything that is decided
 //! - [`shell`]: everything that touches the world
+//! - [`cli`], [`check`]: the command line, and the command that tries the configuration
 
+pub mod check;
 pub mod cli;
 pub mod config;
 pub mod core;

@@ -3,7 +3,7 @@
 use std::{
     ffi::OsStr,
     fs::OpenOptions,
-    io::{self, IsTerminal as _},
+    io::{self, IsTerminal as _, Write as _},
     os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
     process::ExitCode,
@@ -16,6 +16,7 @@ use std::{
 
 use anyhow::Context as _;
 use lspool::{
+    check,
     cli::{self, Cli, Mode},
     config::{Config, LogLevel},
     core::{Identity, Proxy, event::Prepared},
@@ -44,7 +45,6 @@ fn main() -> ExitCode {
     let done = match cli.mode.clone() {
         Mode::Serve(server) => serve(&cli, server),
         Mode::Check => check(&cli),
-        Mode::Guard => unreachable!("handled above"),
     };
     done.unwrap_or_else(|error| {
         eprintln!("lspool: {error:#}");
@@ -59,10 +59,8 @@ fn serve(cli: &Cli, server: CliServer) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::from(NOTHING_TO_SERVE));
     }
     let search = Arc::new(search);
-    let identity = Identity { pid: std::process::id(), started: unix_millis() };
-    let mark = Mark::new(identity.pid, identity.started);
-    let program = std::env::current_exe().unwrap_or_else(|_| "/proc/self/exe".into());
-    let world = System::new(Guard::new(program, mark));
+    let identity = identity();
+    let world = world(&identity);
     let prepare = {
         let search = search.clone();
         Arc::new(move |folders: Vec<PathBuf>| search.prepare(&folders))
@@ -122,8 +120,25 @@ impl Search {
     }
 }
 
-fn check(_cli: &Cli) -> anyhow::Result<ExitCode> {
-    anyhow::bail!("not yet")
+fn check(cli: &Cli) -> anyhow::Result<ExitCode> {
+    let runtime = runtime()?;
+    let checked = runtime.block_on(async {
+        let (world, env) = (world(&identity()), Env::real());
+        check::run(cli.config.as_deref(), &env, world, signals::listen()).await
+    });
+    let report = checked.map_err(anyhow::Error::msg)?;
+    // Nobody may read it any more, `head` for one.
+    write!(io::stdout(), "{report}").ok();
+    Ok(ExitCode::from(u8::try_from(report.status()).unwrap_or(u8::MAX)))
+}
+
+fn identity() -> Identity {
+    Identity { pid: std::process::id(), started: unix_millis() }
+}
+
+fn world(identity: &Identity) -> System {
+    let program = std::env::current_exe().unwrap_or_else(|_| "/proc/self/exe".into());
+    System::new(Guard::new(program, Mark::new(identity.pid, identity.started)))
 }
 
 fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {

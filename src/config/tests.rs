@@ -52,6 +52,7 @@ cwd = "~/work"
 kind = "copilot"
 max_processes = 0x3
 idle_timeout = "0s"
+startup_timeout = "1500ms"
 max_message = "1MiB"
 [server.pyright]
 command = "pyright-langserver"
@@ -88,6 +89,7 @@ level = "trace"
             kind: Some(ServerKind::Copilot),
             max_processes: 3,
             idle_timeout: Duration::ZERO,
+            startup_timeout: Duration::from_millis(1500),
             max_message: 1 << 20,
         }
     );
@@ -136,7 +138,7 @@ lvel = "info"
             config.toml:2: tools: there is no such key here; it belongs under [agent.NAME]
             config.toml:4: server.copilot.comand: there is no such key; did you mean "command"?
             config.toml:5: server.copilot.max-processes: there is no such key; did you mean "max_processes"?
-            config.toml:6: server.copilot.xyzzy: there is no such key; there are: command, args, env, cwd, kind, max_processes, idle_timeout, max_message
+            config.toml:6: server.copilot.xyzzy: there is no such key; there are: command, args, env, cwd, kind, max_processes, idle_timeout, startup_timeout, max_message
             config.toml:7: agents: there is no such key; did you mean "agent"?
             config.toml:9: routes: there is no such key; did you mean "route"?
             config.toml:12: log.lvel: there is no such key; did you mean "level"?"#]],
@@ -422,3 +424,67 @@ fn the_schema_has_every_key() {
     assert_eq!(server["max_processes"]["default"], 8);
     assert_eq!(schema["properties"]["route"]["items"]["required"], serde_json::json!(["agent"]));
 }
+
+proptest::proptest! {
+    /// Whatever a file holds, reading it ends, and each problem is on a line that there is.
+    #[test]
+    fn any_text_is_read(words in proptest::collection::vec(proptest::sample::select(WORDS), 0..24)) {
+        let text = words.concat();
+        let n_lines = text.lines().count().max(1) + 1;
+        for result in [
+            Config::parse_user(&text, "").map(|_| ()),
+            Config::default().merge_workspace(&text, Path::new("")).map(|_| ()),
+        ] {
+            let problems = result.err().map(|it| it.list);
+            proptest::prop_assert!(problems.iter().flatten().all(|it| (1..=n_lines).contains(&it.line)));
+            proptest::prop_assert!(problems.is_none_or(|it| !it.is_empty()));
+        }
+    }
+}
+
+/// What files are made of, and what tears them apart.
+const WORDS: &[&str] = &[
+    "[",
+    "]",
+    "[[",
+    "]]",
+    "=",
+    ".",
+    ",",
+    "{",
+    "}",
+    "\"",
+    "'",
+    "\"\"\"",
+    "\n",
+    " ",
+    "#",
+    "\\",
+    "\u{feff}",
+    "é",
+    "\r\n",
+    "server",
+    "copilot",
+    "folder",
+    "path",
+    "\"/x\"",
+    "agent",
+    "route",
+    "log",
+    "level",
+    "tools",
+    "idle_timeout",
+    "max_processes",
+    "default_server",
+    "0x10",
+    "1.5",
+    "\"5m\"",
+    "true",
+    "1979-05-27",
+    "[server.copilot]\n",
+    "[[route]]\n",
+    "agent = \"plan\"\n",
+    "\u{1}",
+    "_1",
+    "inf",
+];

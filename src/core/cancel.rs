@@ -1,6 +1,6 @@
 //! Cancellation, by request id and by progress token, in both directions.
 
-use super::{Cause, Failure, Proxy};
+use super::{Cause, Failure, Proxy, partitions::cancel_at_editor, tell_editor};
 use crate::{
     core::{
         editor::field,
@@ -72,7 +72,7 @@ impl Proxy {
             let confirmation = matches!(purpose, Purpose::ToolCall { confirmation: true, .. });
             let answer = Self::cancelled_call(wire, confirmation);
             out.push(Effect::Send(Peer::Backend(process), answer));
-            self.cancel_at_editor(sent, out);
+            cancel_at_editor(sent, out);
         }
     }
 
@@ -125,6 +125,6 @@ impl Proxy {
         };
         let params = frame.params().unwrap_or(b"{}");
         let params = Patch::of(params).set("id", RawId::from(sent).as_bytes()).finish();
-        self.tell_editor(frame.with_params(&params), out);
+        tell_editor(frame.with_params(&params), out);
     }
 }

@@ -130,7 +130,7 @@ impl Document {
             match serde_json::from_slice::<DidChange>(&params) {
                 Ok(change) => change.content_changes.into_iter().for_each(|it| it.apply(&mut text, encoding)),
                 Err(error) => {
-                    warn!(%error, "a didChange that cannot be read is left out of the tracked text")
+                    warn!(%error, "a didChange that cannot be read is left out of the tracked text");
                 }
             }
             if let Some(range) = path(&params, &["textDocument", "version"]) {

@@ -4,32 +4,32 @@ use std::time::Instant;
 
 use tracing::{debug, warn};
 
-use super::{Cause, Failure, PRIMARY, Proxy, ToolSet};
+use super::{Cause, Failure, PRIMARY, Proxy, ToolSet, tell_editor};
 use crate::{
     core::{
         backend::Backend,
         event::{BackendId, ClientId, Effect, Effects, Peer},
         requests::{Owner, Purpose, SentId, To},
         route::{Keep, Route, Tools, route},
-        session::without_foreign_mcp,
+        session::for_set,
     },
     rpc::{Frame, Kind, RawId, member},
 };
 
 impl Proxy {
-    pub(super) fn route(&mut self, now: Instant, frame: Frame, out: &mut Effects) {
+    pub(super) fn route(&mut self, now: Instant, frame: &Frame, out: &mut Effects) {
         match frame.kind() {
-            Kind::Response => self.on_editor_answer(&frame, out),
-            Kind::Notification => self.on_editor_notification(&frame, out),
+            Kind::Response => self.on_editor_answer(frame, out),
+            Kind::Notification => self.on_editor_notification(frame, out),
             Kind::Request => self.on_editor_request(now, frame, out),
         }
     }
 
-    fn on_editor_request(&mut self, now: Instant, frame: Frame, out: &mut Effects) {
+    fn on_editor_request(&mut self, now: Instant, frame: &Frame, out: &mut Effects) {
         let (Some(id), Some(method)) = (frame.id(), frame.method()) else { return };
         if self.requests.of_client(ClientId::EDITOR, &id).is_some() {
             let message = format!("request id {id} is in use by a request that is not answered yet");
-            return self.tell_editor(Failure::new(Cause::InvalidRequest, message).answer(id), out);
+            return tell_editor(Failure::new(Cause::InvalidRequest, message).answer(id), out);
         }
         if method == "shutdown" {
             return self.on_shutdown(now, id, out);
@@ -37,30 +37,30 @@ impl Proxy {
         let owner = Owner::Client(ClientId::EDITOR, id);
         match route(method, self.is_copilot()) {
             Route::Default => {
-                let backend = self.by_conversation(&frame);
-                self.send_to_backend(backend, owner, Purpose::Plain, &frame, out);
+                let backend = self.by_conversation(frame);
+                self.send_to_backend(backend, owner, Purpose::Plain, frame, out);
             }
             Route::Turns => {
-                let turn = field(&frame, "turnId");
+                let turn = field(frame, "turnId");
                 let backend = turn.and_then(|it| self.conversations.of_turn(&it)).unwrap_or(PRIMARY);
-                self.send_to_backend(self.served(backend), owner, Purpose::Plain, &frame, out);
+                self.send_to_backend(self.served(backend), owner, Purpose::Plain, frame, out);
             }
             Route::Everyone(keep) => {
-                self.tell_everyone(keep, Some(owner), &frame, out);
+                self.tell_everyone(keep, Some(owner), frame, out);
                 if keep == Keep::SignOut {
                     self.check_status_elsewhere(out);
                 }
             }
-            Route::Create => self.on_create(now, owner, &frame, out),
-            Route::Turn => self.on_turn(now, owner, &frame, out),
-            Route::Destroy => self.on_destroy(now, owner, &frame, out),
-            Route::Tools(tools) => self.on_tools(tools, owner, &frame, out),
-            Route::SignIn => drop(self.send_to_backend(PRIMARY, owner, Purpose::SignIn, &frame, out)),
+            Route::Create => self.on_create(now, owner, frame, out),
+            Route::Turn => self.on_turn(owner, frame, out),
+            Route::Destroy => self.on_destroy(owner, frame, out),
+            Route::Tools(tools) => self.on_tools(tools, owner, frame, out),
+            Route::SignIn => drop(self.send_to_backend(PRIMARY, owner, Purpose::SignIn, frame, out)),
             Route::Command => {
                 let command = frame.params().and_then(|it| Some(&it[member(it, "command")?]));
                 let finishes = command == Some(b"\"github.copilot.finishDeviceFlow\"");
                 let purpose = if finishes { Purpose::SignIn } else { Purpose::Plain };
-                self.send_to_backend(PRIMARY, owner, purpose, &frame, out);
+                self.send_to_backend(PRIMARY, owner, purpose, frame, out);
             }
         }
     }
@@ -121,10 +121,7 @@ impl Proxy {
             None => {}
         }
         for (id, set) in partitions {
-            let frame = match (keep, frame.params()) {
-                (Keep::Configuration, Some(params)) => frame.with_params(&without_foreign_mcp(params, &set)),
-                _ => frame.clone(),
-            };
+            let frame = for_set(frame, &set);
             match frame.kind() {
                 Kind::Request => drop(self.send_to_backend(id, Owner::Proxy, Purpose::Plain, &frame, out)),
                 Kind::Notification | Kind::Response => self.notify_backend(id, &frame, out),

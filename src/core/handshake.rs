@@ -9,7 +9,7 @@ use std::{
 use serde::Deserialize;
 use tracing::{info, warn};
 
-use super::{Backend, Cause, Failure, PRIMARY, Proxy, Server, ToolSet};
+use super::{Backend, Cause, Failure, PRIMARY, Proxy, Server, ToolSet, tell_editor};
 use crate::{
     config::ServerKind,
     core::{
@@ -68,8 +68,8 @@ impl Proxy {
         match &mut self.phase {
             Phase::Waiting => self.before_initialize(frame, out),
             Phase::Preparing { early } => early.push_back(frame),
-            Phase::Open => self.route(now, frame, out),
-            Phase::ShuttingDown { .. } | Phase::ShutDown => self.after_shutdown(frame, out),
+            Phase::Open => self.route(now, &frame, out),
+            Phase::ShuttingDown { .. } | Phase::ShutDown => self.after_shutdown(&frame, out),
             Phase::Exiting => {}
         }
     }
@@ -77,11 +77,11 @@ impl Proxy {
     fn before_initialize(&mut self, frame: Frame, out: &mut Effects) {
         match (frame.kind(), frame.id()) {
             (Kind::Request, Some(_)) if frame.method() == Some("initialize") => {
-                self.on_initialize(frame, out)
+                self.on_initialize(frame, out);
             }
             (Kind::Request, Some(id)) => {
                 let failure = Failure::new(Cause::NotInitialized, "send initialize first");
-                self.tell_editor(failure.answer(id), out);
+                tell_editor(failure.answer(id), out);
             }
             (Kind::Request | Kind::Notification | Kind::Response, _) => {
                 warn!(?frame, "dropped: the editor has not sent initialize");
@@ -106,7 +106,7 @@ impl Proxy {
         for warning in &prepared.warnings {
             warn!("{warning}");
             let params = serde_json::json!({"type": 2, "message": warning}).to_string();
-            self.tell_editor(Frame::notification("window/showMessage", Some(params.as_bytes())), out);
+            tell_editor(Frame::notification("window/showMessage", Some(params.as_bytes())), out);
         }
         self.server = Some(Server {
             name: prepared.name.clone(),
@@ -153,7 +153,7 @@ impl Proxy {
             let failure = Failure::new(Cause::Unavailable, message);
             let asked = early.into_iter().filter(|it| it.kind() == Kind::Request);
             for id in asked.filter_map(|it| it.id()) {
-                self.tell_editor(failure.answer(id), out);
+                tell_editor(failure.answer(id), out);
             }
         }
         self.exit(2, out);
@@ -174,18 +174,18 @@ impl Proxy {
         let Phase::ShuttingDown { id, .. } = &self.phase else { return };
         let owed = self.requests.filter(|it| matches!(it.purpose, Purpose::Shutdown));
         if owed.is_empty() {
-            self.tell_editor(Frame::response(id.clone(), b"null"), out);
+            tell_editor(Frame::response(id.clone(), b"null"), out);
             self.phase = Phase::ShutDown;
         }
     }
 
-    fn after_shutdown(&mut self, frame: Frame, out: &mut Effects) {
+    fn after_shutdown(&mut self, frame: &Frame, out: &mut Effects) {
         match (frame.kind(), frame.id()) {
             (Kind::Request, Some(id)) => {
                 let failure = Failure::new(Cause::InvalidRequest, "shut down: only exit may follow");
-                self.tell_editor(failure.answer(id), out);
+                tell_editor(failure.answer(id), out);
             }
-            (Kind::Response, _) => self.on_editor_answer(&frame, out),
+            (Kind::Response, _) => self.on_editor_answer(frame, out),
             (Kind::Request | Kind::Notification, _) => {}
         }
     }
@@ -196,8 +196,7 @@ impl Proxy {
         for process in living {
             out.push(Effect::Send(Peer::Backend(process), Frame::notification("exit", None)));
         }
-        let code = if self.phase.is_shut_down() { 0 } else { 1 };
-        self.exit(code, out);
+        self.exit(i32::from(!self.phase.is_shut_down()), out);
     }
 
     pub(super) fn on_editor_closed(&mut self, now: Instant, error: Option<String>, out: &mut Effects) {
@@ -231,9 +230,10 @@ impl Proxy {
         warn!(reason, "malformed message of the editor");
         let failure = Failure::new(Cause::Malformed, format!("malformed message: {reason}"));
         match id {
-            Some((id, true)) => self.tell_editor(failure.answer(id), out),
+            Some((id, true)) => tell_editor(failure.answer(id), out),
             Some((id, false)) => {
                 if let Some((_, pending)) = self.requests.answered(&id, Peer::Client(ClientId::EDITOR)) {
+                    let failure = Failure { cause: Cause::BadAnswer, ..failure };
                     self.fail(&pending.owner, &failure, out);
                 }
             }

@@ -41,6 +41,7 @@ impl Budget {
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "the tests are the clock")]
 mod tests {
     use super::*;
 

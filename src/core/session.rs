@@ -56,7 +56,11 @@ impl Kept {
 impl Session {
     /// Remembers what this message of the editor means for later processes.
     pub(crate) fn keep(&mut self, keep: Keep, frame: &Frame) {
-        let Some(params) = frame.params().map(|it| frame.body().slice_ref(it)) else { return };
+        if keep == Keep::Nothing {
+            return;
+        }
+        // Copied: a slice would keep the buffer that it was read into.
+        let Some(params) = frame.params().map(Bytes::copy_from_slice) else { return };
         match keep {
             Keep::Nothing => {}
             Keep::Latest => {
@@ -123,11 +127,12 @@ impl Session {
     pub(crate) fn restored(&mut self, set: &ToolSet) -> Vec<Frame> {
         let mut out = Vec::new();
         let notify = |method: &str, params: &[u8]| Frame::notification(method, Some(params));
+        let kept = |it: &Kept| for_set(&it.frame(), set);
         let (first, later): (Vec<&Kept>, Vec<&Kept>) =
             self.latest.values().partition(|it| it.method != "textDocument/didFocus");
-        out.extend(first.iter().map(|it| it.frame()));
+        out.extend(first.into_iter().map(kept));
         if let Some(params) = self.settings() {
-            out.push(notify("workspace/didChangeConfiguration", &without_foreign_mcp(&params, set)));
+            out.push(for_set(&notify("workspace/didChangeConfiguration", &params), set));
         }
         if let Some(params) = &self.auth {
             out.push(notify("github/didChangeAuth", params));
@@ -137,8 +142,8 @@ impl Session {
             out.push(notify("workspace/didChangeWorkspaceFolders", &params));
         }
         out.extend(self.documents.restored().iter().map(|(method, params)| notify(method, params)));
-        out.extend(later.iter().map(|it| it.frame()));
-        out.extend(self.all.iter().map(Kept::frame));
+        out.extend(later.into_iter().map(kept));
+        out.extend(self.all.iter().map(kept));
         out
     }
 
@@ -165,8 +170,7 @@ impl Session {
         }
         let list = |wanted: bool| -> Vec<u8> {
             let chosen = self.folders.values().filter(|(added, _)| *added == wanted);
-            let chosen: Vec<&[u8]> = chosen.map(|(_, folder)| folder.as_ref()).collect();
-            [b"[".as_slice(), &chosen.join(b",".as_slice()), b"]"].concat()
+            array(&chosen.map(|(_, folder)| folder).collect::<Vec<_>>())
         };
         let parts: [&[u8]; 5] =
             [br#"{"event":{"added":"#, &list(true), br#","removed":"#, &list(false), b"}}"];
@@ -178,28 +182,45 @@ fn kept(frame: &Frame, params: Bytes) -> Option<Kept> {
     Some(Kept { kind: frame.kind(), method: frame.method()?.to_owned(), params })
 }
 
-/// Tools that the server has for as long as the client has a capability. It registers them anew with every token,
-/// so that taking them away does not last.
-const TOOLS_BY_CAPABILITY: [(&str, &str); 3] = [
-    ("manage_todo_list", "manageTodoListTool"),
-    ("run_subagent", "subAgent"),
-    ("semantic_search", "watchedFiles"),
-];
-
-/// Parameters of `initialize` without the capabilities that would bring tools outside the set.
-pub(crate) fn without_foreign_capabilities(params: &[u8], set: &ToolSet) -> Vec<u8> {
-    let mut patch = Patch::of(params);
-    for (tool, capability) in TOOLS_BY_CAPABILITY {
-        let keys = ["initializationOptions", "copilotCapabilities", capability];
-        if !set.contains(tool) && path(params, &keys).is_some() {
-            patch.set_path(&keys, b"false");
-        }
+/// What a process with this set is told of a message to every process.
+pub(crate) fn for_set(frame: &Frame, set: &ToolSet) -> Frame {
+    if set.is_all() {
+        return frame.clone();
     }
-    patch.finish()
+    match (frame.method(), frame.params()) {
+        (Some("workspace/didChangeConfiguration"), Some(params)) => {
+            frame.with_params(&without_foreign_mcp(params, set))
+        }
+        (Some("mcp/updateToolsStatus"), Some(params)) => {
+            frame.with_params(&without_foreign_statuses(params, set))
+        }
+        (Some(_) | None, _) => frame.clone(),
+    }
+}
+
+/// Parameters of `mcp/updateToolsStatus` without the tools outside the set, which it would switch on.
+fn without_foreign_statuses(params: &[u8], set: &ToolSet) -> Vec<u8> {
+    let Some(range) = member(params, "servers") else { return params.to_vec() };
+    let servers = &params[range];
+    let text = |it: &[u8], key| serde_json::from_slice::<String>(&it[member(it, key)?]).ok();
+    let narrowed = |server: &[u8]| -> Option<Vec<u8>> {
+        let name = text(server, "name")?;
+        let tools = &server[member(server, "tools")?];
+        let is_mine = |it: &&[u8]| text(it, "name").is_some_and(|tool| set.contains_mcp(&name, &tool));
+        let mine: Vec<&[u8]> = elements(tools).map(|it| &tools[it]).filter(is_mine).collect();
+        Some(Patch::of(server).set("tools", &array(&mine)).finish())
+    };
+    let servers: Vec<Vec<u8>> = elements(servers).filter_map(|it| narrowed(&servers[it])).collect();
+    Patch::of(params).set("servers", &array(&servers)).finish()
+}
+
+fn array<T: AsRef<[u8]>>(items: &[T]) -> Vec<u8> {
+    let items: Vec<&[u8]> = items.iter().map(AsRef::as_ref).collect();
+    [b"[".as_slice(), &items.join(b",".as_slice()), b"]"].concat()
 }
 
 /// Parameters of `workspace/didChangeConfiguration` without the MCP servers that the set has no use for.
-pub(crate) fn without_foreign_mcp(params: &[u8], set: &ToolSet) -> Vec<u8> {
+fn without_foreign_mcp(params: &[u8], set: &ToolSet) -> Vec<u8> {
     let mut out = params.to_vec();
     for keys in [&["settings", "github.copilot"][..], &["settings", "github", "copilot"][..]] {
         if let Some(range) = path(&out, keys) {
@@ -299,15 +320,13 @@ mod tests {
     }
 
     #[test]
-    fn a_restricted_process_has_only_the_capabilities_of_its_tools() {
-        let set = ToolSet::new(Some(&["run_subagent"]), &[]);
-        let params = br#"{"initializationOptions":{"copilotCapabilities":{"subAgent":true,"watchedFiles":true,"token":true}}}"#;
-        assert_eq!(
-            String::from_utf8_lossy(&without_foreign_capabilities(params, &set)),
-            r#"{"initializationOptions":{"copilotCapabilities":{"subAgent":true,"watchedFiles":false,"token":true}}}"#
-        );
-        assert_eq!(without_foreign_capabilities(params, &ToolSet::all()), params);
-        assert_eq!(without_foreign_capabilities(b"{}", &set), b"{}");
+    fn a_restricted_process_has_no_tool_outside_its_set_switched_on() {
+        let set = ToolSet::new(Some(&["mini/echo"]), &[]);
+        let params = br#"{"servers":[{"name":"mini","tools":[{"name":"echo","status":"enabled"},{"name":"x","status":"enabled"}]}]}"#;
+        let frame = Frame::notification("mcp/updateToolsStatus", Some(params));
+        let told = for_set(&frame, &set);
+        let expected = r#"{"servers":[{"name":"mini","tools":[{"name":"echo","status":"enabled"}]}]}"#;
+        assert_eq!(String::from_utf8_lossy(told.params().unwrap_or_default()), expected);
     }
 
     #[test]

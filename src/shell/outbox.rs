@@ -25,7 +25,7 @@ use tokio::{
 
 use crate::{
     core::event::{Event, Peer},
-    rpc::{Frame, RawId, members},
+    rpc::{Frame, Kind, RawId, members},
 };
 
 /// From this size on, a part of a message is written from where it lies.
@@ -96,8 +96,11 @@ impl Expendable {
     /// Whether a message may be dropped, and when. Never one whose loss could be told from its neighbors:
     /// a value with other members (Copilot's replies are deltas), a partial result, a begin or an end.
     pub fn of(frame: &Frame) -> Option<Expendable> {
+        if frame.kind() != Kind::Notification {
+            return None;
+        }
         match frame.method()? {
-            "window/logMessage" if frame.id().is_none() => Some(Expendable::LogMessage),
+            "window/logMessage" => Some(Expendable::LogMessage),
             "$/progress" => report(frame.params()?),
             _ => None,
         }
@@ -534,3 +537,6 @@ impl Batch {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,9 +2,16 @@
 
 mod cancel;
 mod catalogue;
+mod clients;
 mod conversations;
+mod emacs;
+mod faults;
+mod generic;
+mod guard;
+mod neovim;
 mod one_voice;
 mod partitions;
+mod processes;
 mod real_server;
 mod same_answers;
 mod sign_in;

@@ -14,10 +14,10 @@ fn tools(names: &[&str]) -> serde_json::Value {
 #[test]
 fn equal_sets_share_a_process_and_others_get_their_own() {
     let mut it = Stage::copilot().agent("explorer", &["read_file", "list_dir"]);
-    it.create(1, json!({}));
-    it.create(2, tools(&["list_dir", "read_file"]));
-    it.create(3, tools(&["read_file", " list_dir", "read_file"]));
-    it.create(4, tools(&[]));
+    it.create(1, &json!({}));
+    it.create(2, &tools(&["list_dir", "read_file"]));
+    it.create(3, &tools(&["read_file", " list_dir", "read_file"]));
+    it.create(4, &tools(&[]));
     assert_eq!(it.spawned, [process(0, 1), process(1, 1), process(2, 1)]);
 }
 
@@ -26,7 +26,7 @@ fn a_turn_waits_until_the_partition_has_shown_that_it_offers_nothing_else() {
     let mut it = Stage::copilot();
     it.editor(json!({"id": 1, "method": "conversation/registerTools", "params": {"tools": [{"name": "a"}, {"name": "b"}]}}));
     let asked = it.take(Peer::Backend(process(0, 1)));
-    it.create(2, tools(&["a"]));
+    it.create(2, &tools(&["a"]));
     it.server(process(0, 1), json!({"id": asked[0]["id"], "result": []}));
     let told = it.start(process(1, 1), &["a", "list_dir"]);
     let methods: Vec<_> = told.iter().map(super::stage::name).collect();
@@ -35,22 +35,21 @@ fn a_turn_waits_until_the_partition_has_shown_that_it_offers_nothing_else() {
         [
             "initialize",
             "initialized",
-            "checkStatus",
             "conversation/registerTools",
             "conversation/unregisterTools",
             "conversation/create"
         ]
     );
-    assert_eq!(told[3]["params"], json!({"tools": [{"name": "a"}]}));
-    assert_eq!(told[4]["params"], json!({"toolIds": ["copilot.list_dir"]}));
-    assert_eq!(told[5]["params"].get("lspool"), None);
-    assert!(told[5]["params"]["conversationId"].as_str().unwrap().starts_with("lspool-77-5-"));
+    assert_eq!(told[2]["params"], json!({"tools": [{"name": "a"}]}));
+    assert_eq!(told[3]["params"], json!({"toolIds": ["copilot.list_dir"]}));
+    assert_eq!(told[4]["params"].get("lspool"), None);
+    assert!(told[4]["params"]["conversationId"].as_str().unwrap().starts_with("lspool-77-5-"));
 }
 
 #[test]
 fn a_partition_that_cannot_be_restricted_takes_no_turn() {
     let mut it = Stage::copilot();
-    it.create(1, tools(&[]));
+    it.create(1, &tools(&[]));
     let one = process(1, 1);
     for _ in 0..20 {
         for request in it.take(Peer::Backend(one)) {
@@ -66,7 +65,7 @@ fn a_partition_that_cannot_be_restricted_takes_no_turn() {
 #[test]
 fn a_call_outside_the_set_is_answered_here() {
     let mut it = Stage::copilot();
-    it.create(1, json!({"conversationId": "c", "lspool": {"tools": ["a"]}}));
+    it.create(1, &json!({"conversationId": "c", "lspool": {"tools": ["a"]}}));
     let one = process(1, 1);
     it.start(one, &[]);
     let call = |name: &str, id: u32| json!({"id": id, "method": "conversation/invokeClientTool", "params": {"name": name, "conversationId": "c", "toolCallId": "x"}});
@@ -89,7 +88,7 @@ fn a_call_outside_the_set_is_answered_here() {
 fn turns_of_one_conversation_go_one_after_another() {
     let mut it = Stage::copilot();
     let primary = process(0, 1);
-    it.create(1, json!({"conversationId": 4711}));
+    it.create(1, &json!({"conversationId": 4711}));
     let turn = |id: u32| json!({"id": id, "method": "conversation/turn", "params": {"conversationId": 4711, "message": "m"}});
     it.editor(turn(2));
     it.editor(turn(3));
@@ -105,7 +104,7 @@ fn turns_of_one_conversation_go_one_after_another() {
 fn a_cancelled_turn_does_not_wait_for_its_tools() {
     let mut it = Stage::copilot();
     let primary = process(0, 1);
-    it.create(1, json!({"conversationId": "c"}));
+    it.create(1, &json!({"conversationId": "c"}));
     it.take(Peer::Backend(primary));
     let call = json!({"id": 0, "method": "conversation/invokeClientTool", "params": {"name": "a", "conversationId": "c"}});
     it.server(primary, call.clone());
@@ -127,16 +126,16 @@ fn idle_partitions_stop_and_room_is_made_only_of_idle_ones() {
     let mut it = Stage::new(crate::config::ServerKind::Copilot);
     it.server.max_processes = 2;
     it.initialize();
-    it.create(1, json!({"conversationId": "c", "lspool": {"tools": ["a"]}}));
+    it.create(1, &json!({"conversationId": "c", "lspool": {"tools": ["a"]}}));
     let one = process(1, 1);
     let told = it.start(one, &[]);
-    let refused = it.create(2, tools(&["b"]));
+    let refused = it.create(2, &tools(&["b"]));
     assert_eq!(refused[0]["error"]["data"]["lspool"]["cause"], "max_processes");
     it.server(one, json!({"id": told.last().unwrap()["id"], "result": {}}));
     it.editor(json!({"id": 3, "method": "conversation/destroy", "params": {"conversationId": "c"}}));
     let destroy = it.take(Peer::Backend(one));
     it.server(one, json!({"id": destroy[0]["id"], "result": "OK"}));
-    it.create(4, tools(&["b"]));
+    it.create(4, &tools(&["b"]));
     assert_eq!(it.terminated, [one]);
     assert_eq!(it.spawned.len(), 2, "the new one waits for the old one's end");
     it.exited(one, Exit::Code(0));
@@ -150,4 +149,34 @@ fn idle_partitions_stop_and_room_is_made_only_of_idle_ones() {
     assert_eq!(it.terminated.len(), 1);
     it.pass(Duration::from_secs(2));
     assert_eq!(it.terminated.len(), 2, "a create that failed binds nothing");
+}
+
+#[test]
+fn a_partition_that_is_asked_something_is_not_idle() {
+    let mut it = Stage::copilot();
+    let one = process(1, 1);
+    it.create(1, &json!({"conversationId": "c", "lspool": {"tools": ["a"]}}));
+    let told = it.start(one, &[]);
+    it.server(one, json!({"id": told.last().unwrap()["id"], "result": {"turnId": "t"}}));
+    it.editor(json!({"id": 2, "method": "conversation/destroy", "params": {"conversationId": "c"}}));
+    let destroy = it.take(Peer::Backend(one));
+    it.server(one, json!({"id": destroy[0]["id"], "result": "OK"}));
+    it.editor(json!({"id": 3, "method": "conversation/rating", "params": {"turnId": "t"}}));
+    it.pass(Duration::from_secs(600));
+    assert_eq!(it.terminated, [], "it owes an answer");
+}
+
+#[test]
+fn a_create_that_is_cancelled_in_time_leaves_an_idle_partition() {
+    let mut it = Stage::copilot();
+    let one = process(1, 1);
+    it.create(1, &json!({"conversationId": "c", "lspool": {"tools": ["a"]}}));
+    let told = it.start(one, &[]);
+    it.server(one, json!({"id": told.last().unwrap()["id"], "error": {"code": 1000, "message": "no"}}));
+    // The primary does not answer: the partition's gate is shut.
+    it.editor(json!({"id": 2, "method": "conversation/registerTools", "params": {"tools": [{"name": "a"}]}}));
+    it.create(3, &json!({"conversationId": "d", "lspool": {"tools": ["a"]}}));
+    it.editor(json!({"method": "$/cancelRequest", "params": {"id": 3}}));
+    it.pass(Duration::from_secs(301));
+    assert_eq!(it.terminated, [one]);
 }

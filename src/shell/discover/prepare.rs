@@ -112,9 +112,9 @@ pub fn target(
         None if name == COPILOT || server.kind == Some(ServerKind::Copilot) => {
             search(env, workspace).map_err(not_found)?
         }
-        None => find_command(name, workspace, env).map_err(|mut missing| {
-            missing.message += &format!("; write `command` under [server.{name}]");
-            missing
+        None => find_command(name, workspace, env).map_err(|missing| {
+            let message = format!("{}; write `command` under [server.{name}]", missing.message);
+            Missing { message, skipped: missing.skipped }
         })?,
     };
     let cwd = server.cwd.as_ref().map(|it| env.expand(it)).transpose().map_err(plain)?;
@@ -128,7 +128,7 @@ pub fn target(
         args.push("--stdio".to_owned());
     }
     let env = server.env.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
-    let launch = Launch { program: found.program, args, env, cwd };
+    let launch = Launch { program: found.program, args, env, cwd, max_message: server.max_message };
     Ok(Target { name: name.to_owned(), server, launch, place: found.place, skipped: found.skipped })
 }
 

@@ -17,6 +17,8 @@
 
 pub mod copilot;
 pub mod editor;
+pub mod names;
 pub mod processes;
+pub mod puppet;
 pub mod real;
 pub mod stub;

@@ -68,6 +68,11 @@ impl Mark {
         self.processes().into_iter().filter(|process| process.command.contains(text)).collect()
     }
 
+    /// The living process with this id, if it carries the mark.
+    pub fn process(&self, pid: u32) -> Option<Process> {
+        self.processes().into_iter().find(|process| process.pid == pid)
+    }
+
     /// Waits until no process carries it. Fails, naming them, if some are left at the end of `within`.
     #[track_caller]
     pub fn wait_gone(&self, within: Duration) {
@@ -109,8 +114,17 @@ impl Process {
 
     /// Resident memory in KiB; 0 if it is gone.
     pub fn resident_kib(&self) -> u64 {
+        self.status("VmRSS:")
+    }
+
+    /// The most resident memory it ever had, in KiB; 0 if it is gone.
+    pub fn peak_kib(&self) -> u64 {
+        self.status("VmHWM:")
+    }
+
+    fn status(&self, name: &str) -> u64 {
         let status = fs::read_to_string(proc(self.pid, "status")).unwrap_or_default();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
         line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or_default()
     }
 }

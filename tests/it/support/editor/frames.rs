@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::ToServer;
 
 /// A message as it goes over the wire.
-pub(super) fn frame(message: &Value) -> Vec<u8> {
+pub(in crate::support) fn frame(message: &Value) -> Vec<u8> {
     let body = message.to_string();
     format!("Content-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
 }
@@ -33,23 +33,23 @@ pub(super) fn write_all(stdin: Option<ChildStdin>, queue: &Receiver<ToServer>) {
 }
 
 /// What was read.
-pub(super) enum Read {
+pub(in crate::support) enum Read {
     Frame { raw: Vec<u8>, message: Value },
     Stray(Vec<u8>),
     End,
 }
 
 /// The frames of a stream.
-pub(super) struct Frames<R> {
+pub(in crate::support) struct Frames<R> {
     stream: BufReader<R>,
 }
 
 impl<R: std::io::Read> Frames<R> {
-    pub(super) fn new(stream: R) -> Self {
+    pub(in crate::support) fn new(stream: R) -> Self {
         Frames { stream: BufReader::new(stream) }
     }
 
-    pub(super) fn next(&mut self) -> Read {
+    pub(in crate::support) fn next(&mut self) -> Read {
         let mut raw = Vec::new();
         let mut length = None;
         loop {

@@ -1,0 +1,301 @@
+//! `lspool check`: finds and tries all servers that are configured, and tells what there is.
+//!
+//! Owns how a server is tried, one after the other: started, initialized, stopped. It is a core like the real
+//! one, so it is the same shell that starts the servers, reads them and sees to their end.
+//!
+//! ```text
+//! Starting ─Spawned→ Initializing ─answer→ Stopping ─answer→ Ending ─Exited→ (next)
+//!     └─────────────────────┴── anything wrong ─────────────────┘
+//! ```
+
+mod report;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    cell::RefCell,
+    collections::VecDeque,
+    path::Path,
+    rc::Rc,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+pub use report::Report;
+use report::{Row, State};
+
+use crate::{
+    config::ServerKind,
+    core::event::{BackendId, Effect, Effects, Event, Generation, Peer, ProcessId},
+    rpc::{ErrorCode, Frame, Kind, RawId},
+    shell::{
+        Settings,
+        discover::{Env, Target, Targets, read_user, targets, user_file},
+        driver::{Core, Driver},
+        process::World,
+    },
+};
+
+/// How long a server may take to answer `initialize`.
+const START: Duration = Duration::from_secs(35);
+/// How long it may take to answer `shutdown`.
+const STOP: Duration = Duration::from_secs(2);
+
+/// Finds and tries all servers of the configuration. Fails if that cannot be read.
+pub async fn run<W: World>(
+    config: Option<&Path>,
+    env: &Env,
+    world: W,
+    signals: mpsc::Receiver<i32>,
+) -> Result<Report, String> {
+    let user = read_user(config, env)?;
+    // In the home folder, everything that the user installed would lie in the workspace.
+    let is_home = env.home.as_ref().is_some_and(|home| home.starts_with(&env.cwd));
+    let folders: Vec<_> = (!is_home).then(|| env.cwd.clone()).into_iter().collect();
+    let Targets { servers, warnings } = targets(&user.config, &folders, env)?;
+
+    let mut rows = Vec::new();
+    let mut trials = VecDeque::new();
+    for (n, (name, target)) in servers.into_iter().enumerate() {
+        match target {
+            Ok(target) => {
+                rows.push(Row::found(name, &target));
+                trials.push_back((n, target));
+            }
+            Err(missing) => rows.push(Row::missing(name, missing)),
+        }
+    }
+    let rows = Rc::new(RefCell::new(rows));
+    let core = Trials::new(tokio::time::Instant::now().into_std(), trials, rows.clone());
+    let nobody = Arc::new(|_| Err("nobody asks".to_owned()));
+    let driver = Driver::new(core, world, nobody, Settings::default());
+    let status = driver.run(Box::new(tokio::io::empty()), Box::new(tokio::io::sink()), signals).await;
+    let file = user.file.ok_or_else(|| user_file(env));
+    Ok(Report { file, warnings, rows: rows.take(), interrupted: (status != 0).then_some(status) })
+}
+
+/// All trials, as a core that the shell drives.
+struct Trials {
+    rows: Rc<RefCell<Vec<Row>>>,
+    waiting: VecDeque<(usize, Target)>,
+    current: Option<Trial>,
+    /// When to look what is next.
+    at: Instant,
+}
+
+/// A server that is being tried.
+struct Trial {
+    row: usize,
+    process: ProcessId,
+    kind: Option<ServerKind>,
+    began: Instant,
+    step: Step,
+}
+
+/// How far it is.
+enum Step {
+    Starting,
+    Initializing { until: Instant },
+    Stopping { until: Instant },
+    Ending,
+}
+
+impl Trials {
+    fn new(now: Instant, waiting: VecDeque<(usize, Target)>, rows: Rc<RefCell<Vec<Row>>>) -> Trials {
+        Trials { rows, waiting, current: None, at: now }
+    }
+
+    fn next(&mut self, now: Instant, out: &mut Effects) {
+        self.at = now;
+        let Some((row, target)) = self.waiting.pop_front() else {
+            self.current = None;
+            out.push(Effect::Exit(0));
+            return;
+        };
+        let backend = BackendId(u32::try_from(row).unwrap_or(u32::MAX));
+        let process = ProcessId { backend, generation: Generation(1) };
+        let kind = target.server.kind;
+        self.current = Some(Trial { row, process, kind, began: now, step: Step::Starting });
+        out.push(Effect::Spawn(process, Arc::new(target.launch)));
+    }
+
+    fn on_message(&mut self, now: Instant, frame: &Frame, out: &mut Effects) {
+        let Some(trial) = &mut self.current else { return };
+        let to = Peer::Backend(trial.process);
+        match frame.kind() {
+            Kind::Notification => {}
+            Kind::Request if frame.method() == Some("initialize") => {
+                self.fail("it sends back what it is sent: it is no language server".to_owned(), out);
+            }
+            Kind::Request => {
+                let id = frame.id().unwrap_or_else(RawId::null);
+                let refused = Frame::error(id, ErrorCode::MethodNotFound, "this is only a trial", None);
+                out.push(Effect::Send(to, refused));
+            }
+            Kind::Response => {
+                let id = frame.id().and_then(|id| id.as_u64());
+                match trial.step {
+                    Step::Initializing { .. } if id == Some(INITIALIZE) => {
+                        self.on_initialized(now, frame, out);
+                    }
+                    Step::Stopping { .. } if id == Some(SHUTDOWN) => {
+                        out.push(Effect::Send(to, Frame::notification("exit", None)));
+                        trial.end(out);
+                    }
+                    Step::Starting | Step::Initializing { .. } | Step::Stopping { .. } | Step::Ending => {}
+                }
+            }
+        }
+    }
+
+    fn on_initialized(&mut self, now: Instant, frame: &Frame, out: &mut Effects) {
+        let Some(result) = frame.result() else {
+            let error: Value =
+                frame.error_value().and_then(|it| serde_json::from_slice(it).ok()).unwrap_or_default();
+            let message = error["message"].as_str().unwrap_or("without a message").to_owned();
+            return self.fail(format!("it answers initialize with an error: {message}"), out);
+        };
+        let result: Value = serde_json::from_slice(result).unwrap_or_default();
+        let Some(trial) = &mut self.current else { return };
+        let word = |key: &str| result["serverInfo"][key].as_str().map(ToOwned::to_owned);
+        let version = [word("name"), word("version")].into_iter().flatten().collect::<Vec<_>>().join(" ");
+        self.rows.borrow_mut()[trial.row].state = State::Well { version, after: now - trial.began };
+        trial.step = Step::Stopping { until: now + STOP };
+        let to = Peer::Backend(trial.process);
+        out.push(Effect::Send(to, Frame::notification("initialized", Some(b"{}"))));
+        out.push(Effect::Send(to, Frame::request(id(SHUTDOWN), "shutdown", None)));
+    }
+
+    /// Notes what is wrong, and ends the server.
+    fn fail(&mut self, message: String, out: &mut Effects) {
+        let Some(trial) = &mut self.current else { return };
+        self.rows.borrow_mut()[trial.row].fail(message);
+        trial.end(out);
+    }
+
+    fn on_exited(&mut self, now: Instant, how: &str, stderr: &str, out: &mut Effects) {
+        let Some(trial) = &self.current else { return };
+        {
+            let row = &mut self.rows.borrow_mut()[trial.row];
+            if let Step::Starting | Step::Initializing { .. } = trial.step {
+                row.fail(format!("it ended before it answered initialize ({how})"));
+            }
+            if let State::Failed(message) = &mut row.state
+                && !stderr.is_empty()
+            {
+                message.push_str("; its last words:\n");
+                message.push_str(stderr);
+            }
+        }
+        self.next(now, out);
+    }
+}
+
+impl Trial {
+    fn end(&mut self, out: &mut Effects) {
+        if !matches!(self.step, Step::Ending) {
+            self.step = Step::Ending;
+            out.push(Effect::Terminate(self.process));
+        }
+    }
+
+    fn is(&self, process: ProcessId) -> bool {
+        self.process == process
+    }
+}
+
+impl Core for Trials {
+    fn handle(&mut self, now: Instant, event: Event, out: &mut Effects) {
+        let is_current = |process| self.current.as_ref().is_some_and(|it| it.is(process));
+        match event {
+            Event::Received(Peer::Backend(process), frame) if is_current(process) => {
+                self.on_message(now, &frame, out);
+            }
+            Event::Malformed { peer: Peer::Backend(process), reason, .. } if is_current(process) => {
+                self.fail(format!("it sends what is no message: {reason}"), out);
+            }
+            Event::Closed { peer: Peer::Backend(process), error } if is_current(process) => {
+                let error = error.map(|it| format!(": {it}")).unwrap_or_default();
+                self.fail(format!("it ends its output{error}"), out);
+            }
+            Event::Stalled(Peer::Backend(process)) if is_current(process) => {
+                self.fail("it reads nothing".to_owned(), out);
+            }
+            Event::Spawned { process, pid: _ } if is_current(process) => {
+                let Some(trial) = &mut self.current else { return };
+                trial.step = Step::Initializing { until: now + START };
+                let params = initialize(trial.kind).to_string();
+                let request = Frame::request(id(INITIALIZE), "initialize", Some(params.as_bytes()));
+                out.push(Effect::Send(Peer::Backend(process), request));
+            }
+            Event::SpawnFailed(process, failure) if is_current(process) => {
+                if let Some(trial) = &self.current {
+                    self.rows.borrow_mut()[trial.row].fail(failure.message);
+                }
+                self.next(now, out);
+            }
+            Event::Exited { process, exit, stderr } if is_current(process) => {
+                self.on_exited(now, &exit.to_string(), &stderr, out);
+            }
+            Event::Quit(signal) => out.push(Effect::Exit(128 + signal)),
+            // There is no editor, and what an ended server says does not matter.
+            Event::Received(..)
+            | Event::Malformed { .. }
+            | Event::Closed { .. }
+            | Event::Unwritable(_)
+            | Event::Prepared(_)
+            | Event::Spawned { .. }
+            | Event::SpawnFailed(..)
+            | Event::Exited { .. }
+            | Event::Stalled(_)
+            | Event::EditorGone => {}
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Instant, out: &mut Effects) {
+        match &mut self.current {
+            None => self.next(now, out),
+            Some(trial) => match trial.step {
+                Step::Initializing { until } if now >= until => {
+                    self.fail(format!("it does not answer initialize within {} s", START.as_secs()), out);
+                }
+                Step::Stopping { until } if now >= until => trial.end(out),
+                Step::Starting | Step::Initializing { .. } | Step::Stopping { .. } | Step::Ending => {}
+            },
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<(Instant, &'static str)> {
+        match self.current.as_ref().map(|it| &it.step) {
+            None => Some((self.at, "the first trial")),
+            Some(Step::Initializing { until }) => Some((*until, "no answer to initialize")),
+            Some(Step::Stopping { until }) => Some((*until, "no answer to shutdown")),
+            Some(Step::Starting | Step::Ending) => None,
+        }
+    }
+}
+
+const INITIALIZE: u64 = 1;
+const SHUTDOWN: u64 = 2;
+
+fn id(number: u64) -> RawId {
+    number.into()
+}
+
+fn initialize(kind: Option<ServerKind>) -> Value {
+    let me = json!({ "name": "lspool", "version": env!("CARGO_PKG_VERSION") });
+    let mut params = json!({
+        "processId": std::process::id(),
+        "clientInfo": me,
+        "rootUri": null,
+        "workspaceFolders": null,
+        "capabilities": {},
+    });
+    if kind == Some(ServerKind::Copilot) {
+        params["initializationOptions"] = json!({ "editorInfo": me, "editorPluginInfo": me });
+    }
+    params
+}

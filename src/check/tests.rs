@@ -1,0 +1,302 @@
+//! Scripts of events, and what is told in the end.
+
+use expect_test::{Expect, expect};
+
+use super::*;
+use crate::{
+    config::ServerConfig,
+    core::event::{Exit, Launch, SpawnFailure},
+    shell::discover::{Missing, Skipped},
+};
+
+/// Two servers, in a core that a test drives.
+struct Script {
+    core: Trials,
+    rows: Rc<RefCell<Vec<Row>>>,
+    now: Instant,
+    effects: Effects,
+}
+
+fn target(name: &str, kind: Option<ServerKind>) -> Target {
+    let program = format!("/bin/{name}").into();
+    let launch = Launch {
+        program,
+        args: vec!["--stdio".to_owned()],
+        env: Vec::new(),
+        cwd: None,
+        max_message: 1 << 20,
+    };
+    let server = ServerConfig { kind, ..ServerConfig::default() };
+    let skipped = vec![Skipped { path: "/ws/x".into(), reason: "inside the workspace /ws".to_owned() }];
+    Target { name: name.to_owned(), server, launch, place: "PATH", skipped }
+}
+
+fn process(n: u32) -> ProcessId {
+    ProcessId { backend: BackendId(n), generation: Generation(1) }
+}
+
+impl Script {
+    fn new() -> Script {
+        let (a, b) = (target("a", Some(ServerKind::Copilot)), target("b", None));
+        let rows =
+            Rc::new(RefCell::new(vec![Row::found("a".to_owned(), &a), Row::found("b".to_owned(), &b)]));
+        let now = tokio::time::Instant::now().into_std();
+        let core = Trials::new(now, [(0, a), (1, b)].into(), rows.clone());
+        let mut script = Script { core, rows, now, effects: Effects::new() };
+        script.wait(Duration::ZERO);
+        script
+    }
+
+    fn wait(&mut self, time: Duration) {
+        self.now += time;
+        while let Some((at, _)) = self.core.poll_timeout()
+            && at <= self.now
+            && !self.effects.iter().any(|it| matches!(it, Effect::Exit(_)))
+        {
+            self.core.handle_timeout(self.now, &mut self.effects);
+        }
+    }
+
+    fn event(&mut self, event: Event) {
+        self.core.handle(self.now, event, &mut self.effects);
+    }
+
+    fn says(&mut self, n: u32, body: &str) {
+        let frame = Frame::parse(body.to_owned().into()).unwrap();
+        self.event(Event::Received(Peer::Backend(process(n)), frame));
+    }
+
+    fn spawned(&mut self, n: u32) {
+        self.event(Event::Spawned { process: process(n), pid: 17 });
+    }
+
+    fn exited(&mut self, n: u32, exit: Exit, stderr: &str) {
+        self.event(Event::Exited { process: process(n), exit, stderr: stderr.to_owned() });
+    }
+
+    /// A trial in which all goes well.
+    fn goes_well(&mut self, n: u32) {
+        self.spawned(n);
+        self.says(n, r#"{"id":1,"result":{}}"#);
+        self.says(n, r#"{"id":2,"result":null}"#);
+        self.exited(n, Exit::Code(0), "");
+    }
+
+    /// The effects since the last call, in short.
+    fn check(&mut self, expected: &Expect) {
+        let pid = std::process::id().to_string();
+        let told = self.effects.drain(..).map(|effect| match effect {
+            Effect::Send(Peer::Backend(to), frame) => {
+                let body = String::from_utf8(frame.to_bytes().to_vec()).unwrap();
+                format!("{} < {}\n", to.backend.0, body.replace(&pid, "PID"))
+            }
+            Effect::Spawn(id, launch) => format!("{} starts {}\n", id.backend.0, launch.program.display()),
+            Effect::Terminate(id) => format!("{} ends\n", id.backend.0),
+            Effect::Exit(status) => format!("exit {status}\n"),
+            other => panic!("{other:?}"),
+        });
+        expected.assert_eq(&told.collect::<String>());
+    }
+
+    fn report(&self) -> Report {
+        let rows = self.rows.take();
+        Report { file: Ok("/home/config.toml".into()), warnings: Vec::new(), rows, interrupted: None }
+    }
+}
+
+#[test]
+fn one_after_the_other_is_started_initialized_and_stopped() {
+    let mut script = Script::new();
+    script.check(&expect![[r"
+        0 starts /bin/a
+    "]]);
+    script.spawned(0);
+    script.check(&expect![[r#"
+        0 < {"jsonrpc":"2.0","id":1,"method":"initialize","params":{"processId":PID,"clientInfo":{"name":"lspool","version":"0.1.0"},"rootUri":null,"workspaceFolders":null,"capabilities":{},"initializationOptions":{"editorInfo":{"name":"lspool","version":"0.1.0"},"editorPluginInfo":{"name":"lspool","version":"0.1.0"}}}}
+    "#]]);
+    script.says(0, r#"{"method":"window/logMessage","params":{}}"#);
+    script.says(0, r#"{"id":1,"method":"workspace/configuration","params":{}}"#);
+    script.check(&expect![[r#"
+        0 < {"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"this is only a trial"}}
+    "#]]);
+    script.wait(Duration::from_millis(840));
+    script
+        .says(0, r#"{"id":1,"result":{"capabilities":{},"serverInfo":{"name":"A server","version":"1.2"}}}"#);
+    script.check(&expect![[r#"
+        0 < {"jsonrpc":"2.0","method":"initialized","params":{}}
+        0 < {"jsonrpc":"2.0","id":2,"method":"shutdown"}
+    "#]]);
+    script.says(0, r#"{"id":2,"result":null}"#);
+    script.check(&expect![[r#"
+        0 < {"jsonrpc":"2.0","method":"exit"}
+        0 ends
+    "#]]);
+    script.exited(0, Exit::Code(0), "");
+    script.spawned(1);
+    script.check(&expect![[r#"
+        1 starts /bin/b
+        1 < {"jsonrpc":"2.0","id":1,"method":"initialize","params":{"processId":PID,"clientInfo":{"name":"lspool","version":"0.1.0"},"rootUri":null,"workspaceFolders":null,"capabilities":{}}}
+    "#]]);
+    script.says(1, r#"{"id":1,"result":{"capabilities":{}}}"#);
+    script.says(1, r#"{"id":2,"result":null}"#);
+    script.effects.clear();
+    script.exited(1, Exit::Code(0), "");
+    script.check(&expect![[r"
+        exit 0
+    "]]);
+    let report = script.report();
+    assert_eq!(report.status(), 0);
+    expect![[r"
+        configuration: /home/config.toml
+
+        SERVER  STATE  START-UP  VERSION       PATH
+        a       ok     0.84 s    A server 1.2  /bin/a
+        b       ok     0.00 s    -             /bin/b
+
+        a: started as: /bin/a --stdio (from PATH)
+        a: /ws/x is not used: inside the workspace /ws
+
+        b: started as: /bin/b --stdio (from PATH)
+        b: /ws/x is not used: inside the workspace /ws
+    "]]
+    .assert_eq(&report.to_string());
+}
+
+#[track_caller]
+fn check_failure(play: fn(&mut Script), expected: &Expect) {
+    let mut script = Script::new();
+    play(&mut script);
+    script.goes_well(1);
+    assert!(script.effects.iter().any(|it| matches!(it, Effect::Exit(0))), "it goes on to the end");
+    let report = script.report();
+    assert_eq!(report.status(), 1);
+    let told = report.to_string();
+    let told: Vec<_> = told.lines().filter(|it| it.starts_with("a ") || it.starts_with("a:")).collect();
+    let rest = report
+        .to_string()
+        .lines()
+        .filter(|it| it.starts_with("    "))
+        .fold(String::new(), |all, it| all + "\n" + it);
+    expected.assert_eq(&format!("{}\n{}{rest}", told[0], told[2]));
+}
+
+#[test]
+fn what_goes_wrong_is_told() {
+    check_failure(
+        |it| {
+            it.event(Event::SpawnFailed(
+                process(0),
+                SpawnFailure { permanent: true, message: "cannot start".into() },
+            ));
+        },
+        &expect![[r"
+            a       failed  -         -        /bin/a
+            a: cannot start"]],
+    );
+    check_failure(
+        |it| {
+            it.spawned(0);
+            it.exited(0, Exit::Code(1), "first\nlast\u{1b}[2J");
+        },
+        &expect![[r"
+            a       failed  -         -        /bin/a
+            a: it ended before it answered initialize (exit code 1); its last words:
+                first
+                last�[2J"]],
+    );
+    check_failure(
+        |it| {
+            it.spawned(0);
+            it.says(0, r#"{"id":1,"method":"initialize","params":{}}"#);
+            it.exited(0, Exit::Code(0), "");
+        },
+        &expect![[r"
+            a       failed  -         -        /bin/a
+            a: it sends back what it is sent: it is no language server"]],
+    );
+    check_failure(
+        |it| {
+            it.spawned(0);
+            it.wait(START);
+            it.exited(0, Exit::Signal(9), "");
+        },
+        &expect![[r"
+            a       failed  -         -        /bin/a
+            a: it does not answer initialize within 35 s"]],
+    );
+    check_failure(
+        |it| {
+            it.spawned(0);
+            it.says(0, r#"{"id":1,"error":{"code":-32603,"message":"no"}}"#);
+            it.exited(0, Exit::Code(0), "");
+        },
+        &expect![[r"
+            a       failed  -         -        /bin/a
+            a: it answers initialize with an error: no"]],
+    );
+    check_failure(
+        |it| {
+            it.spawned(0);
+            it.event(Event::Closed { peer: Peer::Backend(process(0)), error: None });
+            it.exited(0, Exit::Code(0), "");
+        },
+        &expect![[r"
+            a       failed  -         -        /bin/a
+            a: it ends its output"]],
+    );
+    check_failure(
+        |it| {
+            it.spawned(0);
+            let peer = Peer::Backend(process(0));
+            it.event(Event::Malformed { peer, id: None, reason: "no JSON".to_owned() });
+            it.exited(0, Exit::Code(0), "");
+        },
+        &expect![[r"
+            a       failed  -         -        /bin/a
+            a: it sends what is no message: no JSON"]],
+    );
+}
+
+#[test]
+fn a_server_that_does_not_answer_shutdown_is_ended() {
+    let mut script = Script::new();
+    script.spawned(0);
+    script.says(0, r#"{"id":1,"result":{}}"#);
+    script.effects.clear();
+    script.wait(STOP);
+    script.check(&expect![[r"
+        0 ends
+    "]]);
+    script.exited(0, Exit::Signal(15), "");
+    script.goes_well(1);
+    assert_eq!(script.report().status(), 0);
+}
+
+#[test]
+fn a_signal_ends_the_check() {
+    let mut script = Script::new();
+    script.effects.clear();
+    script.event(Event::Quit(15));
+    script.check(&expect![[r"
+        exit 143
+    "]]);
+}
+
+#[test]
+fn what_is_missing_is_not_well() {
+    let missing = Missing { message: "\"x\" was not found".to_owned(), skipped: Vec::new() };
+    let rows = vec![Row::missing("x".to_owned(), missing)];
+    let file = Err(Some("/home/config.toml".into()));
+    let report = Report { file, warnings: vec!["shadowed".to_owned()], rows, interrupted: None };
+    assert_eq!(report.status(), 1);
+    expect![[r#"
+        configuration: built in (there is no /home/config.toml)
+        warning: shadowed
+
+        SERVER  STATE    START-UP  VERSION  PATH
+        x       missing  -         -        -
+
+        x: "x" was not found
+    "#]]
+    .assert_eq(&report.to_string());
+}

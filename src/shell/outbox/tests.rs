@@ -1,0 +1,304 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn progress(params: &str) -> Frame {
+    Frame::notification("$/progress", Some(params.as_bytes()))
+}
+
+fn report(token: &str, members: &str) -> Frame {
+    progress(&format!(r#"{{"token":{token},"value":{{"kind":"report"{members}}}}}"#))
+}
+
+fn log() -> Frame {
+    Frame::notification("window/logMessage", Some(br#"{"type":3,"message":"x"}"#))
+}
+
+fn note(text: &str) -> Frame {
+    Frame::notification("test/note", Some(format!("\"{text}\"").as_bytes()))
+}
+
+fn queue(high_water: usize) -> Queue {
+    Queue::new(Limits { high_water, low_water: high_water / 2, hard_cap: 1 << 20 })
+}
+
+/// What a peer would get if all were written now.
+fn written(queue: &mut Queue) -> Vec<String> {
+    let mut texts = Vec::new();
+    while let Some(queued) = queue.frames.pop_front() {
+        texts.extend(queued.map(|it| String::from_utf8(it.frame.to_bytes().to_vec()).unwrap()));
+    }
+    texts
+}
+
+#[test]
+fn what_may_be_dropped() {
+    let says = |message, percentage, cancellable| Says { message, percentage, cancellable };
+    let reports = [
+        (report("1", ""), says(false, false, false)),
+        (report("\"a\"", r#","message":"m""#), says(true, false, false)),
+        (report("1", r#","percentage":3,"cancellable":true"#), says(false, true, true)),
+        (
+            progress(r#" { "value" : { "percentage" : 1, "kind" : "report" } , "token" : 1 } "#),
+            says(false, true, false),
+        ),
+    ];
+    for (frame, expected) in reports {
+        let Some(Expendable::Report { says, .. }) = Expendable::of(&frame) else { panic!("{frame:?}") };
+        assert_eq!(says, expected, "{frame:?}");
+    }
+    assert_eq!(Expendable::of(&log()), Some(Expendable::LogMessage));
+}
+
+#[test]
+fn what_may_not_be_dropped() {
+    let frames = [
+        // Copilot's replies are deltas.
+        report("1", r#","conversationId":"c","reply":"x""#),
+        report("1", r#","steps":[]"#),
+        // Whoever extended the message outside of the value had a reason.
+        progress(r#"{"token":1,"value":{"kind":"report"},"conversationId":"c"}"#),
+        progress(r#"{"token":1,"value":{"kind":"begin","title":"t"}}"#),
+        progress(r#"{"token":1,"value":{"kind":"begin"}}"#),
+        progress(r#"{"token":1,"value":{"kind":"end","message":"m"}}"#),
+        // Partial results.
+        progress(r#"{"token":1,"value":[1,2]}"#),
+        progress(r#"{"token":1,"value":{"items":[]}}"#),
+        progress(r#"{"token":1,"value":{}}"#),
+        progress(r#"{"token":1,"value":{"message":"m"}}"#),
+        progress(r#"{"token":1}"#),
+        progress(r#"{"value":{"kind":"report"}}"#),
+        progress(r#"{"token":[1],"value":{"kind":"report"}}"#),
+        progress("[1,2]"),
+        Frame::notification("$/progress", None),
+        Frame::notification("window/showMessage", Some(br#"{"type":3,"message":"x"}"#)),
+        Frame::notification("window/logMessages", None),
+        Frame::request(RawId::from(1), "window/logMessage", Some(b"{}")),
+        Frame::request(RawId::from(1), "$/progress", Some(br#"{"token":1,"value":{"kind":"report"}}"#)),
+        Frame::response(RawId::from(1), b"null"),
+    ];
+    for frame in frames {
+        assert_eq!(Expendable::of(&frame), None, "{:?}", frame.body());
+    }
+}
+
+#[test]
+fn nothing_is_dropped_under_high_water() {
+    let mut queue = queue(1 << 20);
+    let frames = [report("1", ""), log(), report("1", ""), report("1", "")];
+    for frame in &frames {
+        assert_eq!(queue.push(frame.clone()), Pushed::Taken);
+    }
+    assert_eq!(written(&mut queue).len(), frames.len());
+    assert_eq!(queue.n_dropped, 0);
+}
+
+#[test]
+fn over_high_water_a_report_gives_way_to_a_later_one_that_says_as_much() {
+    let mut queue = queue(10);
+    let frames = [
+        report("1", r#","message":"a""#),
+        note("between"),
+        log(),
+        report("2", r#","message":"b""#),
+        // Covers neither: another token, another type of token.
+        report("\"1\"", r#","message":"c""#),
+        // Does not repeat the message, which would be lost with the first.
+        report("1", r#","percentage":1"#),
+        // Covers the one before, not the first.
+        report("1", r#","message":"d","percentage":2"#),
+        report("1", r#","percentage":3,"message":"e","cancellable":false"#),
+    ];
+    for frame in &frames {
+        assert_eq!(queue.push(frame.clone()), Pushed::Taken);
+    }
+    let kept = [&frames[0], &frames[1], &frames[3], &frames[4], &frames[7]];
+    let kept: Vec<String> = kept.iter().map(|it| String::from_utf8(it.body().to_vec()).unwrap()).collect();
+    let wire = |it: &String| format!("Content-Length: {}\r\n\r\n{it}", it.len()).len();
+    assert_eq!(queue.waiting, kept.iter().map(wire).sum::<usize>());
+    assert_eq!(written(&mut queue), kept);
+    assert_eq!(queue.n_dropped, 3);
+}
+
+#[test]
+fn a_report_in_the_hands_of_the_writer_is_not_dropped() {
+    let mut queue = queue(10);
+    queue.push(report("1", ""));
+    let mut batch = Batch::default();
+    assert!(queue.take(&mut batch));
+    queue.push(report("1", ""));
+    assert_eq!((queue.n_dropped, written(&mut queue).len()), (0, 1));
+}
+
+#[test]
+fn the_hard_cap_does_not_count_the_head() {
+    let limits = Limits { high_water: 1, low_water: 0, hard_cap: 1000 };
+    let big = note(&"x".repeat(100_000));
+    let mut queue = Queue::new(limits);
+    assert_eq!(queue.push(big.clone()), Pushed::Taken);
+    assert_eq!(queue.push(note(&"x".repeat(900))), Pushed::Taken);
+    assert_eq!(queue.push(note(&"x".repeat(100))), Pushed::Stalled);
+    assert_eq!(queue.push(note("x")), Pushed::Discarded);
+    assert_eq!(queue.n_bytes(), 0, "it will never be written, so it is not kept");
+
+    let mut queue = Queue::new(limits);
+    let mut batch = Batch::default();
+    queue.push(big.clone());
+    queue.take(&mut batch);
+    assert_eq!(queue.push(note("x")), Pushed::Taken, "the head is in the hands of the writer");
+    assert_eq!(queue.push(big), Pushed::Stalled);
+}
+
+#[test]
+fn the_length_on_the_wire_is_known_before_it_is_written() {
+    for len in [0, 7, 8, 9, 10, 98, 99, 100, 999, 1000, 100_000] {
+        let frame = note(&"x".repeat(len));
+        let mut batch = Batch::default();
+        batch.push(&frame);
+        let bytes: usize = batch.segments.iter().map(|it| batch.bytes(it).len()).sum();
+        assert_eq!(bytes, wire_len(&frame));
+    }
+}
+
+/// A stream that takes at most so many bytes at once.
+struct Trickle {
+    taken: Vec<u8>,
+    steps: Vec<usize>,
+    n: usize,
+}
+
+impl AsyncWrite for Trickle {
+    fn poll_write(
+        self: std::pin::Pin<&mut Self>,
+        cx: &mut std::task::Context<'_>,
+        bytes: &[u8],
+    ) -> std::task::Poll<io::Result<usize>> {
+        self.poll_write_vectored(cx, &[IoSlice::new(bytes)])
+    }
+
+    fn poll_write_vectored(
+        mut self: std::pin::Pin<&mut Self>,
+        _cx: &mut std::task::Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> std::task::Poll<io::Result<usize>> {
+        let step = self.steps[self.n % self.steps.len()];
+        self.n += 1;
+        let before = self.taken.len();
+        for slice in slices {
+            let room = before + step - self.taken.len();
+            self.taken.extend_from_slice(&slice[..slice.len().min(room)]);
+        }
+        std::task::Poll::Ready(Ok(self.taken.len() - before))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(
+        self: std::pin::Pin<&mut Self>,
+        _cx: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<io::Result<()>> {
+        std::task::Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(
+        self: std::pin::Pin<&mut Self>,
+        _cx: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<io::Result<()>> {
+        std::task::Poll::Ready(Ok(()))
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Whatever the sizes, the ids and the appetite of the peer: the bytes are those of the messages, in order.
+    #[test]
+    fn what_is_written_is_what_was_pushed(
+        frames in prop::collection::vec((0usize..40_000, any::<Option<u64>>()), 1..12),
+        steps in prop::collection::vec(100usize..50_000, 1..5),
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let outbox = Outbox::new(Limits::default());
+        let mut expected = Vec::new();
+        for (len, id) in frames {
+            let frame = Frame::request(RawId::from(1), "m", Some(format!("\"{}\"", "x".repeat(len)).as_bytes()));
+            let frame = id.map_or(frame.clone(), |id| frame.with_id(RawId::from(id)));
+            let body = frame.to_bytes();
+            expected.extend_from_slice(format!("Content-Length: {}\r\n\r\n", body.len()).as_bytes());
+            expected.extend_from_slice(&body);
+            prop_assert_eq!(outbox.push(frame), Pushed::Taken);
+        }
+        prop_assert_eq!(outbox.n_bytes(), expected.len());
+        outbox.close();
+        let mut stream = Trickle { taken: Vec::new(), steps, n: 0 };
+        runtime.block_on(outbox.clone().write_to(&mut stream, None)).unwrap();
+        prop_assert!(stream.taken == expected);
+        prop_assert_eq!(outbox.n_bytes(), 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_marks_are_two() {
+    use tokio::io::AsyncReadExt as _;
+
+    let outbox = Outbox::new(Limits { high_water: 10_000, low_water: 5_000, hard_cap: 1 << 20 });
+    let over = outbox.over_high_water();
+    for _ in 0..9 {
+        outbox.push(note(&"x".repeat(1000)));
+    }
+    assert!(!*over.borrow());
+    outbox.push(note(&"x".repeat(1000)));
+    assert!(*over.borrow());
+    let (ours, mut theirs) = tokio::io::duplex(1);
+    let writing = outbox.clone().write_to(ours, None);
+    tokio::pin!(writing);
+    let mut n_read = 0;
+    let mut below_at = None;
+    while n_read < 10_000 {
+        tokio::select! {
+            result = &mut writing => panic!("{result:?}"),
+            byte = theirs.read_u8() => {
+                byte.unwrap();
+                n_read += 1;
+            }
+        }
+        if !*over.borrow() && below_at.is_none() {
+            below_at = Some(outbox.n_bytes());
+        }
+    }
+    assert_eq!(below_at, Some(4_999));
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_byte_that_is_taken_starts_the_clock_anew() {
+    use tokio::io::AsyncReadExt as _;
+
+    let (events, mut told) = mpsc::channel(1);
+    let peer = Peer::Client(crate::core::event::ClientId::EDITOR);
+    let running = watch::Sender::new(false);
+    let clock = StallClock { after: Duration::from_mins(1), stopped: running.subscribe(), events, peer };
+    let outbox = Outbox::new(Limits::default());
+    outbox.push(note(&"x".repeat(1000)));
+    let (ours, mut theirs) = tokio::io::duplex(1);
+    let reading = async {
+        for _ in 0..100 {
+            sleep(Duration::from_secs(59)).await;
+            theirs.read_u8().await.unwrap();
+        }
+        assert!(told.try_recv().is_err());
+        let start = tokio::time::Instant::now();
+        assert!(matches!(told.recv().await, Some(Event::Stalled(_))));
+        assert_eq!(start.elapsed(), Duration::from_mins(1));
+        // It goes on if the peer does, and is not told again.
+        while outbox.n_bytes() > 0 {
+            theirs.read_u8().await.unwrap();
+        }
+        assert!(told.try_recv().is_err());
+    };
+    tokio::select! {
+        result = outbox.clone().write_to(ours, Some(clock)) => panic!("{result:?}"),
+        () = reading => {}
+    }
+}

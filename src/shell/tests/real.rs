@@ -1,1 +1,0 @@
-//! Processes of the operating system.

@@ -1,0 +1,132 @@
+//! What goes wrong between editors and servers, played with servers on strings ([`crate::support::puppet`]): each test
+//! states a rule that lspool keeps whatever the two do.
+
+mod copilot;
+mod correlation;
+mod ending;
+mod flow;
+mod framing;
+mod starting;
+
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::support::{
+    editor::{Pending, TestEditor},
+    puppet::{Puppet, PuppetHost},
+    real::Sandbox,
+};
+
+const PUPPET: &str = env!("CARGO_BIN_EXE_lspool-puppet");
+
+/// lspool, with an editor in front and puppets behind. The editor is dropped first: it ends what there is.
+struct Pair {
+    editor: TestEditor,
+    host: PuppetHost,
+    sandbox: Sandbox,
+}
+
+impl Pair {
+    /// lspool in front of a puppet, which is asked to start by nobody yet.
+    fn new() -> Pair {
+        Pair::with("", &[PUPPET])
+    }
+
+    /// lspool with this configuration file, in front of this command; none: what the file says.
+    fn with(config: &str, command: &[&str]) -> Pair {
+        let (host, sandbox) = (PuppetHost::new(), Sandbox::new());
+        let mut lspool = lspool(&sandbox, config, command);
+        host.tie(&mut lspool);
+        Pair { editor: TestEditor::spawn(lspool), host, sandbox }
+    }
+
+    /// The same, with the handshake done.
+    fn started() -> (Pair, Puppet) {
+        let pair = Pair::new();
+        let server = pair.handshake();
+        (pair, server)
+    }
+
+    /// lspool in front of a shell that runs this script. `$PUPPET` is the puppet; the shell ignores SIGTERM, and so does
+    /// what it starts.
+    fn stubborn(script: &str) -> Pair {
+        let script = format!("trap '' TERM; {}", script.replace("$PUPPET", PUPPET));
+        Pair::with("", &["sh", "-c", &script])
+    }
+
+    /// The editor starts and the first puppet answers.
+    fn handshake(&self) -> Puppet {
+        let initialize = self.initialize();
+        let server = self.host.accept();
+        let asked = server.expect("initialize");
+        server.answer(&asked, json!({"capabilities": {"hoverProvider": true}}));
+        self.editor.wait(&initialize).expect("the puppet has said yes");
+        self.editor.notify("initialized", json!({}));
+        server.expect("initialized");
+        server
+    }
+
+    fn initialize(&self) -> Pending {
+        self.editor.request("initialize", json!({"processId": std::process::id(), "capabilities": {}}))
+    }
+
+    /// One question and its answer: both ways are open.
+    #[track_caller]
+    fn check_alive(&self, server: &Puppet) {
+        let hover = self.editor.request("textDocument/hover", json!({"alive": true}));
+        let asked = server.expect_where("textDocument/hover", |it| it["alive"] == true);
+        server.answer(&asked, json!("alive"));
+        assert_eq!(self.editor.wait(&hover), Ok(json!("alive")));
+    }
+
+    /// lspool reads its editor, whatever becomes of the answers.
+    #[track_caller]
+    fn check_that_editor_is_read(&self, server: &Puppet) {
+        self.editor.notify("fake/are you there", json!({}));
+        server.expect("fake/are you there");
+    }
+
+    /// `shutdown` and `exit`, with a server that does what it is told; checks that nothing is left.
+    #[track_caller]
+    fn end(self, server: &Puppet) {
+        let shutdown = self.editor.request("shutdown", Value::Null);
+        let asked = server.expect("shutdown");
+        server.answer(&asked, Value::Null);
+        assert_eq!(self.editor.wait(&shutdown), Ok(Value::Null));
+        self.editor.notify_bare("exit");
+        server.expect("exit");
+        server.exit(0);
+        assert_eq!(self.editor.wait_exit().code(), Some(0));
+        assert_eq!(self.editor.mark().processes(), []);
+    }
+
+    /// Resident memory of lspool at its highest, in KiB.
+    fn peak_kib(&self) -> u64 {
+        self.editor.mark().process(self.editor.pid()).map_or(0, |it| it.peak_kib())
+    }
+}
+
+fn lspool(sandbox: &Sandbox, config: &str, command: &[&str]) -> Command {
+    let mut lspool = sandbox.command(env!("CARGO_BIN_EXE_lspool"));
+    lspool.args(["--log-level", "debug", "--log-file"]).arg(sandbox.runtime().join("log"));
+    if !config.is_empty() {
+        let file = sandbox.home().join("lspool.toml");
+        std::fs::write(&file, config).expect("the home is writable");
+        lspool.arg("--config").arg(file);
+    }
+    if !command.is_empty() {
+        lspool.arg("--").args(command);
+    }
+    lspool
+}
+
+/// A message as it goes over the wire.
+fn frame(message: &Value) -> Vec<u8> {
+    framed(message.to_string().as_bytes())
+}
+
+/// A body with the header that belongs to it.
+fn framed(body: &[u8]) -> Vec<u8> {
+    [format!("Content-Length: {}\r\n\r\n", body.len()).as_bytes(), body].concat()
+}

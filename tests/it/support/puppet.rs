@@ -1,0 +1,372 @@
+//! Language servers on strings: processes that say and do what a test tells them.
+//!
+//! The process itself is `tests/puppet.rs`. A [`PuppetHost`] gives the command that starts one, and a [`Puppet`] for
+//! each that has been started. A puppet does nothing of its own: it answers nothing, and does not even end with its
+//! stdin. What it hears is read strictly; what it says may be any bytes at all.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    io::{BufRead as _, BufReader, Write as _},
+    net::Shutdown,
+    os::unix::net::{UnixListener, UnixStream},
+    path::PathBuf,
+    process::Command,
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak,
+        mpsc::{self, Receiver, Sender},
+    },
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::editor::{
+    PATIENCE,
+    frames::{self, Frames, Read},
+};
+
+/// The variable that names the socket.
+const VARIABLE: &str = "LSPOOL_PUPPET";
+
+/// Where puppets report.
+pub struct PuppetHost {
+    folder: TempDir,
+    listener: UnixListener,
+}
+
+impl PuppetHost {
+    /// A host to whom nobody has come yet.
+    pub fn new() -> PuppetHost {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let listener = UnixListener::bind(folder.path().join("socket")).expect("the folder is writable");
+        listener.set_nonblocking(true).expect("a socket can be asked without waiting");
+        PuppetHost { folder, listener }
+    }
+
+    /// Makes the puppets that come of this command report here.
+    pub fn tie(&self, command: &mut Command) {
+        command.env(VARIABLE, self.socket());
+    }
+
+    /// The path of the socket.
+    pub fn socket(&self) -> PathBuf {
+        self.folder.path().join("socket")
+    }
+
+    /// Waits for the next puppet that is started.
+    #[track_caller]
+    pub fn accept(&self) -> Puppet {
+        let start = Instant::now();
+        loop {
+            if let Some(puppet) = self.try_accept() {
+                return puppet;
+            }
+            assert!(start.elapsed() < PATIENCE, "no puppet was started");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// The next puppet that has been started, if there is one.
+    pub fn try_accept(&self) -> Option<Puppet> {
+        let (stream, _) = self.listener.accept().ok()?;
+        stream.set_nonblocking(false).expect("a socket can be waited for");
+        Some(Puppet::new(stream))
+    }
+}
+
+impl Default for PuppetHost {
+    fn default() -> Self {
+        PuppetHost::new()
+    }
+}
+
+/// One process on strings. It ends when the last copy of this is dropped.
+#[derive(Clone)]
+pub struct Puppet {
+    shared: Arc<Shared>,
+    orders: Arc<Sender<Order>>,
+    /// Its process id.
+    pub pid: u32,
+    /// Its arguments.
+    pub args: Vec<String>,
+}
+
+enum Order {
+    Do(u8, Vec<u8>),
+    Pause(Duration),
+}
+
+/// Answers requests of one method, and hears notifications of it. It must not touch its puppet.
+type Handler = Box<dyn FnMut(&Value) -> Result<Value, Value> + Send>;
+
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    received: Vec<Value>,
+    /// What no handler and nobody has taken, oldest first.
+    unclaimed: VecDeque<Value>,
+    handlers: BTreeMap<String, Handler>,
+    stray: Option<String>,
+    closed: bool,
+    held: bool,
+}
+
+impl Puppet {
+    fn new(stream: UnixStream) -> Puppet {
+        let (orders, queue) = mpsc::channel();
+        let writing = stream.try_clone().expect("a socket can be shared");
+        std::thread::spawn(move || carry_out(writing, &queue));
+        let mut stream = BufReader::new(stream);
+        let mut line = String::new();
+        stream.read_line(&mut line).expect("a puppet says who it is");
+        let hello: Value = serde_json::from_str(&line).expect("a puppet says who it is");
+        let args = hello["args"].as_array().into_iter().flatten();
+        let args = args.filter_map(|it| Some(it.as_str()?.to_owned())).collect();
+        let pid = hello["pid"].as_u64().and_then(|it| u32::try_from(it).ok()).expect("a process has an id");
+        let shared = Arc::new(Shared { state: Mutex::default(), changed: Condvar::new() });
+        let orders = Arc::new(orders);
+        let (reader, answers) = (Arc::clone(&shared), Arc::downgrade(&orders));
+        std::thread::spawn(move || reader.read(stream, &answers));
+        Puppet { shared, orders, pid, args }
+    }
+
+    // ---- what it hears
+
+    /// Waits for a request or notification of this method that nobody has taken, and takes it.
+    #[track_caller]
+    pub fn expect(&self, method: &str) -> Value {
+        self.expect_where(method, |_| true)
+    }
+
+    /// The same, for such parameters.
+    #[track_caller]
+    pub fn expect_where(&self, method: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+        self.take(method, |it| it["method"] == method && wanted(&it["params"]))
+    }
+
+    /// Waits for the answer to the request that it made under this id.
+    #[track_caller]
+    pub fn expect_answer(&self, id: impl Into<Value>) -> Value {
+        let id = id.into();
+        self.take(&format!("the answer to {id}"), |it| it.get("method").is_none() && it["id"] == id)
+    }
+
+    #[track_caller]
+    fn take(&self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+        self.wait(what, |state| {
+            let at = state.unclaimed.iter().position(&wanted)?;
+            state.unclaimed.remove(at)
+        })
+    }
+
+    /// All that it has heard, in order.
+    pub fn received(&self) -> Vec<Value> {
+        self.state().received.clone()
+    }
+
+    /// What it has heard of one method.
+    pub fn received_of(&self, method: &str) -> Vec<Value> {
+        self.received().into_iter().filter(|it| it["method"] == method).collect()
+    }
+
+    /// Waits until it has heard such messages.
+    #[track_caller]
+    pub fn wait_received(&self, what: &str, wanted: impl Fn(&[Value]) -> bool) {
+        self.wait(what, |state| wanted(&state.received).then_some(()));
+    }
+
+    /// Waits for the end of its stdin, or its own.
+    #[track_caller]
+    pub fn wait_closed(&self) {
+        self.wait("the end of a puppet's stdin", |state| state.closed.then_some(()));
+    }
+
+    /// Whether its process is there.
+    pub fn is_alive(&self) -> bool {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid)).unwrap_or_default();
+        stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
+    }
+
+    /// Waits for the end of its process.
+    #[track_caller]
+    pub fn wait_gone(&self) {
+        let start = Instant::now();
+        while self.is_alive() {
+            assert!(start.elapsed() < PATIENCE, "the puppet {} lives on", self.pid);
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Stops to read its stdin, or goes on. Some hundred KiB may still be read.
+    pub fn set_reading(&self, reading: bool) {
+        self.state().held = !reading;
+        self.shared.changed.notify_all();
+    }
+
+    // ---- what it says
+
+    /// Says a message.
+    pub fn say(&self, message: &Value) {
+        self.write(frames::frame(message));
+    }
+
+    /// Answers a request.
+    pub fn answer(&self, request: &Value, result: Value) {
+        self.say(&json!({"jsonrpc": "2.0", "id": request["id"], "result": result}));
+    }
+
+    /// Answers a request with an error.
+    pub fn fail(&self, request: &Value, error: Value) {
+        self.say(&json!({"jsonrpc": "2.0", "id": request["id"], "error": error}));
+    }
+
+    /// Makes a request.
+    pub fn ask(&self, id: impl Into<Value>, method: &str, params: Value) {
+        self.say(&json!({"jsonrpc": "2.0", "id": id.into(), "method": method, "params": params}));
+    }
+
+    /// Sends a notification.
+    pub fn notify(&self, method: &str, params: Value) {
+        self.say(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
+    }
+
+    /// Answers all requests of a method from now on, those included that wait already.
+    pub fn on(&self, method: &str, mut handler: impl FnMut(&Value) -> Result<Value, Value> + Send + 'static) {
+        let mut state = self.state();
+        let (waiting, rest) =
+            std::mem::take(&mut state.unclaimed).into_iter().partition(|it| it["method"] == method);
+        state.unclaimed = rest;
+        for message in Vec::<Value>::from_iter(VecDeque::into_iter(waiting)) {
+            reply(&message, handler(&message["params"]), &self.orders);
+        }
+        state.handlers.insert(method.to_owned(), Box::new(handler));
+    }
+
+    /// Writes bytes to stdout.
+    pub fn write(&self, bytes: impl Into<Vec<u8>>) {
+        self.order(Order::Do(b'o', bytes.into()));
+    }
+
+    /// Writes bytes to stdout, so many at a time, with a pause after each piece.
+    pub fn write_in_pieces(&self, bytes: &[u8], length: usize, pause: Duration) {
+        for piece in bytes.chunks(length) {
+            self.write(piece);
+            self.order(Order::Pause(pause));
+        }
+    }
+
+    /// Writes bytes to stderr.
+    pub fn mutter(&self, bytes: impl Into<Vec<u8>>) {
+        self.order(Order::Do(b'e', bytes.into()));
+    }
+
+    /// Closes its stdout.
+    pub fn close_stdout(&self) {
+        self.order(Order::Do(b'c', Vec::new()));
+    }
+
+    /// Exits, once it has said everything.
+    pub fn exit(&self, code: u8) {
+        self.order(Order::Do(b'x', vec![code]));
+    }
+
+    fn order(&self, order: Order) {
+        // It may be gone; the test will see.
+        drop(self.orders.send(order));
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    #[track_caller]
+    fn wait<T>(&self, what: &str, mut found: impl FnMut(&mut State) -> Option<T>) -> T {
+        let start = Instant::now();
+        let mut state = self.state();
+        loop {
+            if let Some(found) = found(&mut state) {
+                return found;
+            }
+            if let Some(stray) = &state.stray {
+                panic!("waited for {what}, but the puppet heard no frame: {stray:?}");
+            }
+            if state.closed || start.elapsed() > PATIENCE {
+                let why = if state.closed { "its stdin is closed" } else { "patience ended" };
+                let last: Vec<String> = state.unclaimed.iter().rev().take(20).map(Value::to_string).collect();
+                panic!("a puppet waited for {what}, but {why}; not taken yet: {}", last.join("\n"));
+            }
+            (state, _) = self
+                .shared
+                .changed
+                .wait_timeout(state, Duration::from_millis(200))
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+fn carry_out(mut stream: UnixStream, queue: &Receiver<Order>) {
+    for order in queue {
+        let done = match order {
+            Order::Do(what, bytes) => {
+                let length = u32::try_from(bytes.len()).expect("a test says less than 4 GiB at once");
+                let head = [&[what], &length.to_be_bytes()[..]].concat();
+                stream.write_all(&head).and_then(|()| stream.write_all(&bytes))
+            }
+            Order::Pause(pause) => {
+                std::thread::sleep(pause);
+                Ok(())
+            }
+        };
+        if done.is_err() {
+            return;
+        }
+    }
+    // Nobody gives orders any more: it ends, and with it what it hears.
+    stream.shutdown(Shutdown::Both).ok();
+}
+
+fn reply(message: &Value, answer: Result<Value, Value>, orders: &Sender<Order>) {
+    let Some(id) = message.get("id") else { return };
+    let answer = match answer {
+        Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
+        Err(error) => json!({"jsonrpc": "2.0", "id": id, "error": error}),
+    };
+    drop(orders.send(Order::Do(b'o', frames::frame(&answer))));
+}
+
+impl Shared {
+    fn read(&self, stream: BufReader<UnixStream>, answers: &Weak<Sender<Order>>) {
+        let mut frames = Frames::new(stream);
+        loop {
+            let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            drop(self.changed.wait_while(state, |it| it.held).unwrap_or_else(PoisonError::into_inner));
+            let next = frames.next();
+            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            match next {
+                Read::Frame { message, .. } => {
+                    state.received.push(message.clone());
+                    let method = message["method"].as_str().unwrap_or_default();
+                    match (state.handlers.get_mut(method), answers.upgrade()) {
+                        (Some(handler), Some(orders)) => {
+                            reply(&message, handler(&message["params"]), &orders)
+                        }
+                        (Some(_) | None, _) => state.unclaimed.push_back(message),
+                    }
+                }
+                Read::Stray(bytes) => state.stray = Some(String::from_utf8_lossy(&bytes).into_owned()),
+                Read::End => state.closed = true,
+            }
+            let ended = state.closed;
+            drop(state);
+            self.changed.notify_all();
+            if ended {
+                return;
+            }
+        }
+    }
+}

@@ -30,6 +30,7 @@ impl Proxy {
             }
             Purpose::Tools(change) => self.on_tools_answered(&change, frame.result().is_some(), out),
             Purpose::Project => self.on_projected(process, frame, out),
+            Purpose::Narrow => self.on_narrowed(process, frame, out),
             Purpose::SignIn => {
                 if frame.result().is_some() {
                     self.check_status_elsewhere(out);
@@ -51,7 +52,7 @@ impl Proxy {
             Purpose::Tools(_) => self.tool_change_undecided(false, out),
             Purpose::Turn { conversation, .. } => self.end_turn(&conversation, sent, out),
             // Without these a process cannot be used.
-            Purpose::Initialize | Purpose::Project => out.push(Effect::Terminate(process)),
+            Purpose::Initialize | Purpose::Project | Purpose::Narrow => out.push(Effect::Terminate(process)),
             Purpose::Shutdown => self.on_shutdown_progress(out),
             Purpose::Plain | Purpose::SignIn | Purpose::ToolCall { .. } | Purpose::Configuration { .. } => {}
         }
@@ -67,7 +68,7 @@ impl Proxy {
                     self.conversations.unbind(conversation);
                 }
             }
-            Purpose::Initialize | Purpose::Project | Purpose::Shutdown => {}
+            Purpose::Initialize | Purpose::Project | Purpose::Narrow | Purpose::Shutdown => {}
             Purpose::Plain | Purpose::SignIn | Purpose::ToolCall { .. } | Purpose::Configuration { .. } => {}
         }
     }

@@ -78,7 +78,7 @@ impl Proxy {
 
     fn check_backend(&self, backend: &Backend) -> Checked {
         let name = &backend.name;
-        let owned = |it: &Pending| matches!(it.purpose, Purpose::Project);
+        let owned = |it: &Pending| matches!(it.purpose, Purpose::Project | Purpose::Narrow);
         let projecting = self.count(|it| owned(it) && it.to == To::Process(backend.process()));
         if projecting != backend.projecting {
             return Err(format!("{name}: {projecting} projections, {} noted", backend.projecting));

@@ -159,6 +159,22 @@ impl Proxy {
         }
         info!(backend = backend.name, "taking away MCP tools outside the set");
         let params = json!({"servers": servers}).to_string().into_bytes();
-        self.ask_backend(process.backend, Purpose::Plain, "mcp/updateToolsStatus", &params, out);
+        if let Some(backend) = self.backends.get_mut(&process.backend) {
+            backend.projecting += 1;
+        }
+        self.ask_backend(process.backend, Purpose::Narrow, "mcp/updateToolsStatus", &params, out);
+    }
+
+    /// A process has answered for its MCP tools. It refuses only when the MCP server is gone, and the tools with it.
+    pub(super) fn on_narrowed(&mut self, process: ProcessId, answer: &Frame, out: &mut Effects) {
+        let Some(backend) = self.backends.get_mut(&process.backend) else { return };
+        backend.projecting = backend.projecting.saturating_sub(1);
+        if let Some(error) = answer.error_value() {
+            let why = String::from_utf8_lossy(error);
+            warn!(backend = backend.name, %why, "taking away MCP tools was refused");
+        }
+        if backend.projecting == 0 {
+            self.flush(process.backend, out);
+        }
     }
 }

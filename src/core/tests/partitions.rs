@@ -85,6 +85,24 @@ fn a_call_outside_the_set_is_answered_here() {
 }
 
 #[test]
+fn no_turn_begins_before_the_mcp_tools_outside_the_set_are_taken_away() {
+    let mut it = Stage::copilot();
+    it.create(1, &json!({"conversationId": "c", "lspool": {"tools": ["mini/echo"]}}));
+    let one = process(1, 1);
+    it.start(one, &[]);
+    let tools = json!([{"name": "echo", "_status": "enabled"}, {"name": "other", "_status": "enabled"}]);
+    let servers = json!({"servers": [{"name": "mini", "tools": tools}]});
+    it.server(one, json!({"method": "copilot/mcpTools", "params": servers}));
+    it.create(2, &json!({"conversationId": "d", "lspool": {"tools": ["mini/echo"]}}));
+    let told = it.take(Peer::Backend(one));
+    assert_eq!(told.len(), 1);
+    let taken = json!({"servers": [{"name": "mini", "tools": [{"name": "other", "status": "disabled"}]}]});
+    assert_eq!((&told[0]["method"], &told[0]["params"]), (&json!("mcp/updateToolsStatus"), &taken));
+    it.server(one, json!({"id": told[0]["id"], "result": []}));
+    assert_eq!(it.told(one), ["conversation/create"]);
+}
+
+#[test]
 fn turns_of_one_conversation_go_one_after_another() {
     let mut it = Stage::copilot();
     let primary = process(0, 1);

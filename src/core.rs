@@ -20,6 +20,7 @@ pub mod event;
 mod failure;
 mod handshake;
 mod lifecycle;
+mod mcp;
 mod partitions;
 mod progress;
 mod registrations;
@@ -188,6 +189,7 @@ impl Proxy {
     /// its stream is left once it is owed nothing.
     fn settle(&mut self, now: Instant, out: &mut Effects) {
         self.note_idle(now);
+        self.note_mcp(now);
         if self.draining.is_some() && !self.requests.owes_clients() {
             self.exit(0, out);
         }

@@ -7,7 +7,7 @@ use crate::{
     core::{
         event::{BackendId, Effect, Effects, Peer, ProcessId},
         requests::{Owner, Pending, Purpose, SentId},
-        session::{CHECK_STATUS, section_without_foreign_mcp},
+        session::{CHECK_STATUS, mcp_servers, section_without_foreign_mcp},
         toolset::ToolSet,
     },
     rpc::{Frame, elements, member},
@@ -87,6 +87,9 @@ impl Proxy {
     }
 
     pub(super) fn check_status(&mut self, id: BackendId, out: &mut Effects) {
+        if let Some(backend) = self.backends.get_mut(&id) {
+            backend.mcp.wait_again();
+        }
         self.ask_backend(id, Purpose::Plain, CHECK_STATUS.0, CHECK_STATUS.1, out);
     }
 
@@ -102,12 +105,23 @@ impl Proxy {
         let answer = match &pending.purpose {
             Purpose::Configuration { sections } => {
                 let set = self.backend(process.backend).map_or_else(ToolSet::all, |it| it.set.clone());
-                configuration(frame, sections, &set).unwrap_or_else(|| frame.clone())
+                let answer = configuration(frame, sections, &set).unwrap_or_else(|| frame.clone());
+                if let Some(servers) = answered_mcp_servers(&answer, sections) {
+                    self.await_mcp(process.backend, servers);
+                }
+                answer
             }
             _ => frame.clone(),
         };
         out.push(Effect::Send(Peer::Backend(process), answer.with_id(wire)));
     }
+}
+
+/// The MCP servers that an answer to `workspace/configuration` names, if it is about them.
+fn answered_mcp_servers(answer: &Frame, sections: &[Option<String>]) -> Option<Vec<String>> {
+    let values = answer.result()?;
+    let at = sections.iter().position(|it| it.as_deref() == Some("github.copilot"))?;
+    mcp_servers(&values[elements(values).nth(at)?])
 }
 
 /// The answer to `workspace/configuration`: one value per section, without the MCP servers that the set has no use

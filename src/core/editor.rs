@@ -11,7 +11,7 @@ use crate::{
         event::{BackendId, ClientId, Effect, Effects, Peer},
         requests::{Owner, Purpose, SentId, To},
         route::{Keep, Route, Tools, route},
-        session::for_set,
+        session::{for_set, pushed_mcp_servers},
     },
     rpc::{Frame, Kind, RawId, member},
 };
@@ -137,9 +137,16 @@ impl Proxy {
         }
         for (id, set) in partitions {
             let frame = for_set(frame, &set);
+            // What waits in the gate itself must not be waited for.
+            let at_once = self
+                .backend(id)
+                .is_some_and(|it| it.gate_is_empty() && it.is_open(self.catalogue.undecided > 0));
             match frame.kind() {
                 Kind::Request => drop(self.send_to_backend(id, Owner::Proxy, Purpose::Plain, &frame, out)),
                 Kind::Notification | Kind::Response => self.notify_backend(id, &frame, out),
+            }
+            if let Some(servers) = pushed_mcp_servers(&frame).filter(|_| at_once) {
+                self.await_mcp(id, servers);
             }
             if keep == Keep::Auth {
                 self.check_status(id, out);

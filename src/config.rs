@@ -108,6 +108,8 @@ pub struct ServerConfig {
     pub max_processes: usize,
     /// How long a partition may be without work before it is stopped.
     pub idle_timeout: Duration,
+    /// How long a process may take to answer `initialize`.
+    pub startup_timeout: Duration,
     /// The longest message it may send, in bytes.
     pub max_message: usize,
 }
@@ -122,6 +124,7 @@ impl Default for ServerConfig {
             kind: None,
             max_processes: 8,
             idle_timeout: Duration::from_mins(5),
+            startup_timeout: Duration::from_secs(35),
             max_message: 256 << 20,
         }
     }

@@ -12,6 +12,7 @@ mod backend;
 mod cancel;
 mod catalogue;
 mod chat;
+mod check;
 mod conversations;
 mod documents;
 mod editor;
@@ -55,9 +56,6 @@ use crate::{
     config::{Config, ServerConfig, ServerKind},
     rpc::{Frame, RawId},
 };
-
-/// How long a process may take to answer `initialize`.
-const STARTUP_TIMEOUT: Duration = Duration::from_secs(35);
 
 /// What makes the ids that this lspool invents its own.
 #[derive(Clone, Copy, Debug)]
@@ -132,7 +130,7 @@ impl Proxy {
         }
         match event {
             Event::Received(Peer::Client(_), frame) => self.on_editor_frame(now, frame, out),
-            Event::Received(Peer::Backend(process), frame) => self.on_backend_frame(now, process, frame, out),
+            Event::Received(Peer::Backend(process), frame) => self.on_backend_frame(process, frame, out),
             Event::Malformed { peer: Peer::Client(_), id, reason } => {
                 self.on_malformed_editor(id, &reason, out);
             }
@@ -162,7 +160,7 @@ impl Proxy {
             }
             Event::Quit(signal) => self.exit(128 + signal, out),
         }
-        self.settle(out);
+        self.settle(now, out);
     }
 
     /// Does what has become due.
@@ -172,7 +170,7 @@ impl Proxy {
         }
         self.on_editor_deadlines(now, out);
         self.on_backend_deadlines(now, out);
-        self.settle(out);
+        self.settle(now, out);
     }
 
     /// When [`Proxy::handle_timeout`] is to be called, and why.
@@ -186,8 +184,10 @@ impl Proxy {
         backends.chain(draining).chain(self.phase.deadline()).min_by_key(|(at, _)| *at)
     }
 
-    /// An editor that has closed its stream is left once it is owed nothing.
-    fn settle(&mut self, out: &mut Effects) {
+    /// What follows from all that an event has changed: which partitions are idle, and an editor that has closed
+    /// its stream is left once it is owed nothing.
+    fn settle(&mut self, now: Instant, out: &mut Effects) {
+        self.note_idle(now);
         if self.draining.is_some() && !self.requests.owes_clients() {
             self.exit(0, out);
         }

@@ -19,7 +19,13 @@ struct Script {
 
 fn target(name: &str, kind: Option<ServerKind>) -> Target {
     let program = format!("/bin/{name}").into();
-    let launch = Launch { program, args: vec!["--stdio".to_owned()], env: Vec::new(), cwd: None };
+    let launch = Launch {
+        program,
+        args: vec!["--stdio".to_owned()],
+        env: Vec::new(),
+        cwd: None,
+        max_message: 1 << 20,
+    };
     let server = ServerConfig { kind, ..ServerConfig::default() };
     let skipped = vec![Skipped { path: "/ws/x".into(), reason: "inside the workspace /ws".to_owned() }];
     Target { name: name.to_owned(), server, launch, place: "PATH", skipped }

@@ -208,6 +208,14 @@ pub(super) static SERVER: Section<ServerConfig> = Section {
                   does. `\"0s\"`: it ends with its last conversation.",
         },
         Key {
+            name: "startup_timeout",
+            ty: Type::Duration(|it| &mut it.startup_timeout),
+            workspace: Workspace::Smaller,
+            absent: "",
+            doc: "How long a process may take to answer `initialize`. After that it is stopped, and what waits for it \
+                  fails.",
+        },
+        Key {
             name: "max_message",
             ty: Type::Size(|it| &mut it.max_message),
             workspace: Workspace::No,

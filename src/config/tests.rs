@@ -52,6 +52,7 @@ cwd = "~/work"
 kind = "copilot"
 max_processes = 0x3
 idle_timeout = "0s"
+startup_timeout = "1500ms"
 max_message = "1MiB"
 [server.pyright]
 command = "pyright-langserver"
@@ -88,6 +89,7 @@ level = "trace"
             kind: Some(ServerKind::Copilot),
             max_processes: 3,
             idle_timeout: Duration::ZERO,
+            startup_timeout: Duration::from_millis(1500),
             max_message: 1 << 20,
         }
     );
@@ -136,7 +138,7 @@ lvel = "info"
             config.toml:2: tools: there is no such key here; it belongs under [agent.NAME]
             config.toml:4: server.copilot.comand: there is no such key; did you mean "command"?
             config.toml:5: server.copilot.max-processes: there is no such key; did you mean "max_processes"?
-            config.toml:6: server.copilot.xyzzy: there is no such key; there are: command, args, env, cwd, kind, max_processes, idle_timeout, max_message
+            config.toml:6: server.copilot.xyzzy: there is no such key; there are: command, args, env, cwd, kind, max_processes, idle_timeout, startup_timeout, max_message
             config.toml:7: agents: there is no such key; did you mean "agent"?
             config.toml:9: routes: there is no such key; did you mean "route"?
             config.toml:12: log.lvel: there is no such key; did you mean "level"?"#]],

@@ -25,7 +25,6 @@ impl Proxy {
         match pending.purpose {
             Purpose::Plain | Purpose::ToolCall { .. } | Purpose::Configuration { .. } => {}
             Purpose::Initialize => self.on_initialized(process, frame, out),
-            Purpose::Settled => self.on_settled(process, out),
             Purpose::Turn { conversation, create, .. } => {
                 self.on_turn_answered(process, sent, &conversation, create, frame, out);
             }
@@ -52,7 +51,7 @@ impl Proxy {
             Purpose::Tools(_) => self.tool_change_undecided(false, out),
             Purpose::Turn { conversation, .. } => self.end_turn(&conversation, sent, out),
             // Without these a process cannot be used.
-            Purpose::Initialize | Purpose::Project | Purpose::Settled => out.push(Effect::Terminate(process)),
+            Purpose::Initialize | Purpose::Project => out.push(Effect::Terminate(process)),
             Purpose::Shutdown => self.on_shutdown_progress(out),
             Purpose::Plain | Purpose::SignIn | Purpose::ToolCall { .. } | Purpose::Configuration { .. } => {}
         }
@@ -68,7 +67,7 @@ impl Proxy {
                     self.conversations.unbind(conversation);
                 }
             }
-            Purpose::Initialize | Purpose::Project | Purpose::Settled | Purpose::Shutdown => {}
+            Purpose::Initialize | Purpose::Project | Purpose::Shutdown => {}
             Purpose::Plain | Purpose::SignIn | Purpose::ToolCall { .. } | Purpose::Configuration { .. } => {}
         }
     }

@@ -151,6 +151,11 @@ impl Backend {
         &mut self.gate
     }
 
+    /// What waits, for whoever only looks.
+    pub(crate) fn gated(&self) -> &VecDeque<Frame> {
+        &self.gate
+    }
+
     pub(crate) fn gate_is_empty(&self) -> bool {
         self.gate.is_empty()
     }

@@ -62,7 +62,6 @@ impl Proxy {
             self.on_replaced(&id, backend, replaced.backend, replaced.waiting.into(), out);
         }
         self.release(backend, frame, out);
-        self.note_idle(now);
     }
 
     /// A create took the id of a living conversation. In another partition the old one is destroyed.
@@ -107,7 +106,7 @@ impl Proxy {
         route.map_or_else(|| Ok(ToolSet::all()), |it| agent_set(&server.config, &it.agent))
     }
 
-    pub(super) fn on_turn(&mut self, now: Instant, owner: Owner, frame: &Frame, out: &mut Effects) {
+    pub(super) fn on_turn(&mut self, owner: Owner, frame: &Frame, out: &mut Effects) {
         let known = field(frame, "conversationId").filter(|it| self.conversations.get(it).is_some());
         let Some(id) = known else {
             self.send_to_backend(PRIMARY, owner, Purpose::Plain, frame, out);
@@ -124,7 +123,6 @@ impl Proxy {
         }
         conversation.active = Some(sent);
         self.release(backend, frame, out);
-        self.note_idle(now);
     }
 
     /// The answer to a create or turn: nothing of that turn follows it.
@@ -170,7 +168,7 @@ impl Proxy {
     }
 
     /// `conversation/destroy` unbinds. The server takes strings only: a number lives on, but counts no more.
-    pub(super) fn on_destroy(&mut self, now: Instant, owner: Owner, frame: &Frame, out: &mut Effects) {
+    pub(super) fn on_destroy(&mut self, owner: Owner, frame: &Frame, out: &mut Effects) {
         let id = field(frame, "conversationId");
         let text = id.as_ref().and_then(RawId::as_text).map(std::borrow::Cow::into_owned);
         let found = id.as_ref().filter(|_| text.is_some()).and_then(|it| self.conversations.get(it));
@@ -190,7 +188,6 @@ impl Proxy {
                 }
             }
         }
-        self.note_idle(now);
     }
 
     /// Progress of a Copilot server: where turns and the conversations of sub-agents are first seen.
@@ -266,7 +263,7 @@ impl Proxy {
             .as_ref()
             .and_then(|it| self.conversations.get(it)?.called.get(&text(params, &["toolCallId"])?));
         if let Err(name) = judge(&backend.set, params, called.map(String::as_str)) {
-            return self.refuse(process, wire, &name, out);
+            return self.refuse(process, wire, &name, confirmation, out);
         }
         let purpose = Purpose::ToolCall { conversation, confirmation };
         let to = To::Client(ClientId::EDITOR);
@@ -285,12 +282,17 @@ impl Proxy {
         false
     }
 
-    fn refuse(&mut self, process: ProcessId, wire: RawId, tool: &str, out: &mut Effects) {
+    fn refuse(&mut self, process: ProcessId, wire: RawId, tool: &str, confirmation: bool, out: &mut Effects) {
         let Some(backend) = self.backends.get_mut(&process.backend) else { return };
         backend.refused += 1;
         warn!(backend = backend.name, tool, refused = backend.refused, "refused a tool call outside the set");
-        let text = format!("the tool {tool} is not available to this agent: its tools are {}", backend.set);
-        let result = serde_json::json!([{"content": [{"value": text}], "status": "error"}, null]);
+        let result = if confirmation {
+            serde_json::json!([{"result": "dismiss"}, null])
+        } else {
+            let text =
+                format!("the tool {tool} is not available to this agent: its tools are {}", backend.set);
+            serde_json::json!([{"content": [{"value": text}], "status": "error"}, null])
+        };
         let answer = Frame::response(wire, result.to_string().as_bytes());
         out.push(Effect::Send(Peer::Backend(process), answer));
     }

@@ -62,6 +62,11 @@ impl Conversations {
         self.bound.get(id)
     }
 
+    /// All that are bound.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&RawId, &Conversation)> {
+        self.bound.iter()
+    }
+
     pub(crate) fn get_mut(&mut self, id: &RawId) -> Option<&mut Conversation> {
         self.bound.get_mut(id)
     }
@@ -73,13 +78,15 @@ impl Conversations {
         Some(gone)
     }
 
-    /// Forgets all conversations of a partition; gives back those that were bound.
-    pub(crate) fn unbind_all(&mut self, backend: BackendId) -> Vec<(RawId, Conversation)> {
-        let (gone, kept) =
-            std::mem::take(&mut self.bound).into_iter().partition(|(_, it)| it.backend == backend);
-        self.bound = BTreeMap::from_iter::<Vec<_>>(kept);
+    /// Forgets all conversations of a partition for which `stays` does not hold; gives back those that were bound.
+    pub(crate) fn unbind_all(
+        &mut self,
+        backend: BackendId,
+        stays: impl Fn(&Conversation) -> bool,
+    ) -> Vec<Conversation> {
         self.turns.retain(|_, it| *it != backend);
-        gone
+        let gone = self.bound.extract_if(.., |_, it| it.backend == backend && !stays(it));
+        gone.map(|(_, it)| it).collect()
     }
 
     /// How many conversations a partition serves.

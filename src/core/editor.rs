@@ -52,8 +52,8 @@ impl Proxy {
                 }
             }
             Route::Create => self.on_create(now, owner, frame, out),
-            Route::Turn => self.on_turn(now, owner, frame, out),
-            Route::Destroy => self.on_destroy(now, owner, frame, out),
+            Route::Turn => self.on_turn(owner, frame, out),
+            Route::Destroy => self.on_destroy(owner, frame, out),
             Route::Tools(tools) => self.on_tools(tools, owner, frame, out),
             Route::SignIn => drop(self.send_to_backend(PRIMARY, owner, Purpose::SignIn, frame, out)),
             Route::Command => {

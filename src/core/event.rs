@@ -83,6 +83,8 @@ pub struct Launch {
     pub env: Vec<(String, String)>,
     /// Working folder; lspool's own if absent.
     pub cwd: Option<PathBuf>,
+    /// The longest message that is read from it, in bytes.
+    pub max_message: usize,
 }
 
 /// What the shell found when it looked at the workspace of an `initialize`.

@@ -13,8 +13,10 @@ pub(crate) enum Cause {
     Unavailable,
     /// The process did not finish its start in time.
     InitTimeout,
-    /// A message could not be understood.
+    /// A request could not be understood.
     Malformed,
+    /// The answer to a request could not be understood.
+    BadAnswer,
     /// `max_processes` processes are in use.
     Limit,
     /// The asker cancelled it before it was sent on.
@@ -53,6 +55,7 @@ impl Failure {
             Cause::Unavailable => (ErrorCode::RequestFailed, "unavailable"),
             Cause::InitTimeout => (ErrorCode::RequestFailed, "init timeout"),
             Cause::Malformed => (ErrorCode::InvalidRequest, "malformed"),
+            Cause::BadAnswer => (ErrorCode::RequestFailed, "malformed"),
             Cause::Limit => (ErrorCode::RequestFailed, "max_processes"),
             Cause::Cancelled => (ErrorCode::RequestCancelled, "cancelled"),
             Cause::InvalidParams => (ErrorCode::InvalidParams, "invalid params"),

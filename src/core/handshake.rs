@@ -233,6 +233,7 @@ impl Proxy {
             Some((id, true)) => tell_editor(failure.answer(id), out),
             Some((id, false)) => {
                 if let Some((_, pending)) = self.requests.answered(&id, Peer::Client(ClientId::EDITOR)) {
+                    let failure = Failure { cause: Cause::BadAnswer, ..failure };
                     self.fail(&pending.owner, &failure, out);
                 }
             }

@@ -7,16 +7,15 @@ use std::{
 
 use tracing::{debug, info, warn};
 
-use super::{Backend, Cause, Failure, PRIMARY, Proxy, STARTUP_TIMEOUT, ToolSet, tell_editor};
+use super::{Backend, Cause, Failure, PRIMARY, Proxy, ToolSet, tell_editor};
 use crate::{
     core::{
         backend::{Handshake, State},
         event::{BackendId, Effect, Effects, Exit, Generation, Peer, ProcessId, SpawnFailure},
         requests::{Owner, Pending, Purpose, SentId, To},
         route::{Keep, Route, route},
-        session::CHECK_STATUS,
     },
-    rpc::{Frame, Kind, RawId},
+    rpc::{Frame, Kind, Patch, RawId},
 };
 
 impl Proxy {
@@ -62,7 +61,7 @@ impl Proxy {
         idle.filter_map(|it| Some((it.idle_since?, it.id))).min().map(|(_, id)| id)
     }
 
-    fn is_busy(&self, backend: &Backend) -> bool {
+    pub(super) fn is_busy(&self, backend: &Backend) -> bool {
         let asked = |it: &Pending| match it.to {
             To::Process(process) => process.backend == backend.id,
             To::Gate(id) => id == backend.id,
@@ -95,14 +94,15 @@ impl Proxy {
     }
 
     pub(super) fn on_spawned(&mut self, now: Instant, process: ProcessId, pid: u32, out: &mut Effects) {
+        let Some(server) = &self.server else { return };
         let Some(backend) = self.backends.get_mut(&process.backend) else { return };
         let State::Spawning(handshake) = backend.state else { return };
         info!(backend = backend.name, pid, generation = process.generation.0, "started");
-        backend.state = State::Initializing { handshake, deadline: now + STARTUP_TIMEOUT };
+        backend.state = State::Initializing { handshake, deadline: now + server.settings.startup_timeout };
         match handshake {
             Handshake::Editor => self.flush(process.backend, out),
             Handshake::Own => {
-                let params = self.session.initialize.clone();
+                let params = initialize_for(&self.session.initialize, &backend.set);
                 self.ask_backend(process.backend, Purpose::Initialize, "initialize", &params, out);
             }
         }
@@ -148,23 +148,7 @@ impl Proxy {
         if !self.is_copilot() {
             return;
         }
-        if set.is_all() {
-            return self.project_all(id, out);
-        }
-        // Some of the server's own tools appear a while after `initialized`. Its status answers later than that, and
-        // a turn needs the sign-in anyway.
-        if let Some(backend) = self.backends.get_mut(&id) {
-            backend.projecting += 1;
-        }
-        self.ask_backend(id, Purpose::Settled, CHECK_STATUS.0, CHECK_STATUS.1, out);
-    }
-
-    /// A fresh partition has answered for its sign-in: all its own tools are there to be taken away.
-    pub(super) fn on_settled(&mut self, process: ProcessId, out: &mut Effects) {
-        self.project_all(process.backend, out);
-        if let Some(backend) = self.backends.get_mut(&process.backend) {
-            backend.projecting = backend.projecting.saturating_sub(1);
-        }
+        self.project_all(id, out);
     }
 
     fn on_initialize_refused(&mut self, id: BackendId, why: &str, out: &mut Effects) {
@@ -216,17 +200,18 @@ impl Proxy {
                 debug!(name, %exit, "stopped");
                 self.remove(process, out);
             }
-            State::Failed { .. } | State::Waiting | State::Restarting { .. } => {}
+            State::Failed { .. } => self.remove(process, out),
+            State::Waiting | State::Restarting { .. } => {}
             State::Spawning(handshake) | State::Initializing { handshake, .. } => {
                 warn!(name, %exit, stderr, "exited before it was ready");
-                let tail = tail(stderr);
-                let message = format!("{name} exited ({exit}) before it had answered initialize{tail}");
+                let what = format!("exited ({exit}) before it had answered initialize{}", tail(stderr));
                 let first = handshake == Handshake::Editor || process.backend != PRIMARY;
                 if first || self.phase.is_shut_down() {
+                    let message = format!("{name} {what}");
                     let failure = Failure { partition: Some(name), ..Failure::new(Cause::Crashed, message) };
                     self.give_up(process.backend, &failure, out);
                 } else {
-                    self.restart(now, process.backend, &message, out);
+                    self.on_crash(now, process, &what, out);
                 }
             }
             State::Serving => {
@@ -241,7 +226,7 @@ impl Proxy {
         self.on_shutdown_progress(out);
     }
 
-    /// A serving process has died: what it owed and what it asked comes to an end.
+    /// A process has died: what it owed and what it asked comes to an end.
     fn on_crash(&mut self, now: Instant, process: ProcessId, what: &str, out: &mut Effects) {
         let id = process.backend;
         let Some(name) = self.backend(id).map(|it| it.name.clone()) else { return };
@@ -249,7 +234,16 @@ impl Proxy {
         let comes_back = if restarts { "it is being restarted, send" } else { "send" };
         self.end_progress(id, &format!("{name} {what}"), out);
         self.withdraw_questions(process, out);
-        for sent in self.requests.filter(|it| it.to == To::Process(process)) {
+        let gone = self.forget_conversations(id, restarts);
+        // What waits in the gate waits for the next process, if there will be one.
+        let lost = |sent: &SentId, it: &Pending| match it.to {
+            To::Process(asked) => asked == process,
+            To::Gate(asked) => asked == id && (!restarts || gone.contains(sent)),
+            To::Client(_) => false,
+        };
+        for sent in
+            self.requests.iter().filter(|(sent, it)| lost(sent, it)).map(|it| it.0).collect::<Vec<_>>()
+        {
             let Some(pending) = self.requests.take(sent) else { continue };
             let method = pending.frame.method().unwrap_or_default();
             let message = format!("{name} {what} during {method}; {comes_back} the request again");
@@ -260,7 +254,6 @@ impl Proxy {
                 self.tool_change_undecided(false, out);
             }
         }
-        self.forget_conversations(id, &format!("{name} {what}"), out);
         if restarts {
             self.restart(now, id, what, out);
         } else {
@@ -284,25 +277,18 @@ impl Proxy {
         }
     }
 
-    /// The conversations of a process that is gone are gone with it.
-    fn forget_conversations(&mut self, id: BackendId, why: &str, out: &mut Effects) {
-        for (conversation, gone) in self.conversations.unbind_all(id) {
-            debug!(%conversation, why, "forgotten with its process");
-            for frame in gone.waiting {
-                self.fail_gated(&frame, why, out);
-            }
-        }
-    }
-
-    fn fail_gated(&mut self, frame: &Frame, why: &str, out: &mut Effects) {
-        let number = frame.id().and_then(|it| String::from_utf8_lossy(it.as_bytes()).parse().ok());
-        let Some(pending) = number.and_then(|it| self.requests.take(it)) else { return };
-        let failure =
-            Failure { retry: true, ..Failure::new(Cause::Crashed, format!("{why}; send the request again")) };
-        self.fail(&pending.owner, &failure, out);
-        if matches!(pending.purpose, Purpose::Tools(_)) {
-            self.tool_change_undecided(false, out);
-        }
+    /// The conversations of a process that is gone are gone with it, but for those that the next one is to create.
+    /// Gives the turns that waited in them.
+    fn forget_conversations(&mut self, id: BackendId, restarts: bool) -> Vec<SentId> {
+        let requests = &self.requests;
+        let is_to_come = |active: Option<SentId>| {
+            let pending = active.and_then(|it| requests.get(it));
+            pending.is_some_and(|it| {
+                it.to == To::Gate(id) && matches!(it.purpose, Purpose::Turn { create: true, .. })
+            })
+        };
+        let gone = self.conversations.unbind_all(id, |it| restarts && is_to_come(it.active));
+        gone.iter().flat_map(|it| &it.waiting).filter_map(|it| it.id()?.as_u64()).collect()
     }
 
     fn restart(&mut self, now: Instant, id: BackendId, why: &str, out: &mut Effects) {
@@ -353,11 +339,10 @@ impl Proxy {
                 self.tool_change_undecided(false, out);
             }
         }
-        self.conversations.unbind_all(id);
-        match (gone, id) {
-            (false, _) => out.push(Effect::Terminate(process)),
-            (true, PRIMARY) => {}
-            (true, _) => self.remove(process, out),
+        self.conversations.unbind_all(id, |_| false);
+        match gone {
+            false => out.push(Effect::Terminate(process)),
+            true => self.remove(process, out),
         }
         self.on_shutdown_progress(out);
     }
@@ -372,7 +357,8 @@ impl Proxy {
             self.ask_backend(id, Purpose::Plain, "shutdown", b"null", out);
             out.push(Effect::Send(Peer::Backend(process), Frame::notification("exit", None)));
         }
-        self.conversations.unbind_all(id);
+        self.conversations.unbind_all(id, |_| false);
+        self.withdraw_questions(process, out);
         match self.backend(id).is_some_and(|it| it.alive) {
             true => out.push(Effect::Terminate(process)),
             false => self.remove(process, out),
@@ -391,7 +377,8 @@ impl Proxy {
             self.ask_editor("client/unregisterCapability", &params, out);
         }
         if id == PRIMARY {
-            if let Some(backend) = self.backends.get_mut(&id) {
+            if let Some(backend) = self.backends.get_mut(&id).filter(|it| it.accepts()) {
+                backend.gate().clear();
                 backend.state = State::Failed { why: "it has exited".to_owned() };
             }
         } else {
@@ -419,7 +406,7 @@ impl Proxy {
         reason: &str,
         out: &mut Effects,
     ) {
-        if !self.is_current(process) {
+        if !self.is_current(process) || !self.backends[&process.backend].accepts() {
             return;
         }
         let name = self.backends[&process.backend].name.clone();
@@ -430,6 +417,7 @@ impl Proxy {
             Some((id, true)) => out.push(Effect::Send(Peer::Backend(process), failure.answer(id))),
             Some((id, false)) => {
                 if let Some((sent, pending)) = self.requests.answered(&id, Peer::Backend(process)) {
+                    let failure = Failure { cause: Cause::BadAnswer, ..failure };
                     self.fail(&pending.owner, &failure, out);
                     self.on_lost_answer(process, sent, pending, out);
                 }
@@ -442,11 +430,12 @@ impl Proxy {
         }
     }
 
-    /// A partition falls idle when no conversation is bound to it any more.
+    /// A partition is idle while no conversation is bound to it and no client waits for it.
     pub(super) fn note_idle(&mut self, now: Instant) {
-        let busy: Vec<_> = self.backends.values().map(|it| (it.id, self.is_busy(it))).collect();
+        let partitions = self.backends.values().filter(|it| it.id != PRIMARY);
+        let busy: Vec<_> = partitions.map(|it| (it.id, self.is_busy(it))).collect();
         for (id, busy) in busy {
-            let Some(backend) = self.backends.get_mut(&id).filter(|it| it.id != PRIMARY) else { continue };
+            let Some(backend) = self.backends.get_mut(&id) else { continue };
             backend.idle_since = match (busy, backend.idle_since) {
                 (true, _) => None,
                 (false, since) => since.or(Some(now)),
@@ -474,8 +463,9 @@ impl Proxy {
 
     fn on_startup_timeout(&mut self, id: BackendId, out: &mut Effects) {
         let name = self.backends[&id].name.clone();
-        let seconds = STARTUP_TIMEOUT.as_secs();
-        let message = format!("{name} has not answered initialize within {seconds} s and is stopped");
+        let time = self.server.as_ref().map_or(Duration::ZERO, |it| it.settings.startup_timeout);
+        let message =
+            format!("{name} has not answered initialize within {} s and is stopped", time.as_secs_f64());
         let failure = Failure { partition: Some(name), ..Failure::new(Cause::InitTimeout, message) };
         self.give_up(id, &failure, out);
     }
@@ -487,11 +477,42 @@ pub(super) fn cancel_at_editor(sent: SentId, out: &mut Effects) {
     tell_editor(Frame::notification("$/cancelRequest", Some(params.as_bytes())), out);
 }
 
+/// Parameters of `initialize` for a process with this set. Three of the server's own tools come with a capability
+/// of the client, and come back at every refresh of the token however often they are taken away: a process whose
+/// set lacks such a tool is not told of the capability.
+fn initialize_for(params: &[u8], set: &ToolSet) -> Vec<u8> {
+    const BRINGS: [(&str, &str); 3] = [
+        ("subAgent", "run_subagent"),
+        ("manageTodoListTool", "manage_todo_list"),
+        ("watchedFiles", "semantic_search"),
+    ];
+    let mut patch = Patch::of(params);
+    for (capability, _) in BRINGS.iter().filter(|(_, tool)| !set.contains(tool)) {
+        patch.remove_path(&["initializationOptions", "copilotCapabilities", capability]);
+        patch.remove_path(&["capabilities", "copilot", capability]);
+    }
+    patch.finish()
+}
+
 /// The last lines of stderr, as the end of a sentence.
 fn tail(stderr: &str) -> String {
     let lines: Vec<&str> = stderr.lines().map(str::trim).filter(|it| !it.is_empty()).collect();
     match lines.split_at(lines.len().saturating_sub(5)).1 {
         [] => String::new(),
         last => format!("; its last words: {}", last.join(" | ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_told_only_of_capabilities_whose_tools_are_in_its_set() {
+        let params = br#"{"initializationOptions":{"copilotCapabilities":{"subAgent":true,"watchedFiles":true,"token":true}},"capabilities":{"copilot":{"watchedFiles":true}}}"#;
+        let set = ToolSet::new(Some(&["run_subagent"]), &[]);
+        let expected = r#"{"initializationOptions":{"copilotCapabilities":{"subAgent":true,"token":true}},"capabilities":{"copilot":{}}}"#;
+        assert_eq!(String::from_utf8_lossy(&initialize_for(params, &set)), expected);
+        assert_eq!(initialize_for(params, &ToolSet::all()), params);
     }
 }

@@ -102,6 +102,26 @@ impl Tokens {
         Vec::into_iter(gone).map(|it: Open| it.end(message)).collect()
     }
 
+    /// Whether both directions of a changed name agree, and no token belongs to a process that is gone.
+    pub(crate) fn check(&self, alive: impl Fn(BackendId) -> bool) -> Result<(), String> {
+        for ((backend, theirs), ours) in &self.renamed {
+            let chosen = self.chosen.get(ours);
+            if chosen.is_none_or(|it| it.backend != *backend || it.theirs != *theirs) {
+                return Err(format!("token {theirs} of {backend:?} is called {ours}, which is {chosen:?}"));
+            }
+        }
+        for (ours, Chosen { backend, theirs }) in &self.chosen {
+            if ours != theirs && self.renamed.get(&(*backend, theirs.clone())) != Some(ours) {
+                return Err(format!("{ours} is called {theirs} by {backend:?}, which does not know"));
+            }
+        }
+        let owners = self.chosen.values().map(|it| it.backend).chain(self.open.iter().map(|it| it.backend));
+        match owners.into_iter().find(|it| !alive(*it)) {
+            Some(gone) => Err(format!("a token of {gone:?} is left, which has no process")),
+            None => Ok(()),
+        }
+    }
+
     /// How many tokens are open.
     pub(crate) fn n_open(&self) -> usize {
         self.open.len()

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use crate::{
-    core::event::ProcessId,
+    core::event::{BackendId, ProcessId},
     rpc::{Patch, RawId, elements, member},
 };
 
@@ -99,6 +99,15 @@ impl Registrations {
         Some(Bytes::from(Patch::of(one).set("id", gone.id.as_bytes()).finish()))
     }
 
+    /// Whether the editor knows each id once, and somebody holds each.
+    pub(crate) fn check(&self, exists: impl Fn(BackendId) -> bool) -> Result<(), String> {
+        let held = |it: &Held| !it.holders.is_empty() && it.holders.iter().all(|(by, _)| exists(by.backend));
+        if let Some(it) = self.held.iter().find(|it| !held(it)) {
+            return Err(format!("registration {} is held by {:?}", it.id, it.holders));
+        }
+        Ok(())
+    }
+
     /// A process is gone for good: parameters of the `client/unregisterCapability` that the editor is asked.
     pub(crate) fn abandoned(&mut self, process: ProcessId) -> Option<Vec<u8>> {
         let mut gone = Vec::new();
@@ -134,7 +143,7 @@ fn with_list(params: &Bytes, key: &str, list: &[Bytes]) -> Bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::event::{BackendId, Generation};
+    use crate::core::event::Generation;
 
     fn process(backend: u32, generation: u32) -> ProcessId {
         ProcessId { backend: BackendId(backend), generation: Generation(generation) }

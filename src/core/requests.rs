@@ -41,8 +41,6 @@ pub(crate) enum Purpose {
     Tools(ToolChange),
     /// A partition was told its projection; the answer lists what it offers now.
     Project,
-    /// A fresh partition has settled: all its own tools are there.
-    Settled,
     /// A sign-in that one process has done and the others must follow.
     SignIn,
     /// `shutdown`.
@@ -144,6 +142,30 @@ impl Requests {
     /// Numbers of the requests for which `wanted` holds, in the order they were sent.
     pub(crate) fn filter(&self, wanted: impl Fn(&Pending) -> bool) -> Vec<SentId> {
         self.pending.iter().filter(|(_, pending)| wanted(pending)).map(|(id, _)| *id).collect()
+    }
+
+    /// All of them, by number.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (SentId, &Pending)> {
+        self.pending.iter().map(|(id, pending)| (*id, pending))
+    }
+
+    /// Whether the indexes lead to the requests of those whom they name, and every asker is in one.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let clients =
+            self.by_client.iter().map(|((id, wire), sent)| (Owner::Client(*id, wire.clone()), sent));
+        let processes =
+            self.by_process.iter().map(|((id, wire), sent)| (Owner::Backend(*id, wire.clone()), sent));
+        for (owner, sent) in clients.chain(processes) {
+            if self.pending.get(sent).is_none_or(|it| it.owner != owner) {
+                return Err(format!("{owner:?} is said to have asked request {sent}"));
+            }
+        }
+        let lost = self.pending.iter().find(|(id, it)| match &it.owner {
+            Owner::Client(client, wire) => self.of_client(*client, wire) != Some(**id),
+            // A server may use an id for two requests at once: it is answered twice.
+            Owner::Backend(..) | Owner::Proxy => false,
+        });
+        lost.map_or(Ok(()), |(id, it)| Err(format!("request {id} of {:?} is in no index", it.owner)))
     }
 
     /// Whether a client is owed an answer.

@@ -22,30 +22,18 @@ const TOKEN_KEYS: &[(&str, &str)] = &[
 ];
 
 impl Proxy {
-    pub(super) fn on_backend_frame(
-        &mut self,
-        now: std::time::Instant,
-        process: ProcessId,
-        frame: Frame,
-        out: &mut Effects,
-    ) {
+    pub(super) fn on_backend_frame(&mut self, process: ProcessId, frame: Frame, out: &mut Effects) {
         if !self.is_current(process) {
             return trace!(?frame, "dropped: from an older process");
         }
+        let ends = self.backend(process.backend).is_none_or(|it| !it.accepts());
+        if ends && frame.kind() != Kind::Response {
+            return trace!(?frame, "dropped: from a process that is being ended");
+        }
         match frame.kind() {
-            Kind::Response => {
-                self.on_backend_answer(process, &frame, out);
-                self.note_idle_after(process, now);
-            }
+            Kind::Response => self.on_backend_answer(process, &frame, out),
             Kind::Request => self.on_backend_request(process, &frame, out),
             Kind::Notification => self.on_backend_notification(process, frame, out),
-        }
-    }
-
-    /// An answer may have been the last thing that a partition was needed for.
-    fn note_idle_after(&mut self, process: ProcessId, now: std::time::Instant) {
-        if process.backend != PRIMARY {
-            self.note_idle(now);
         }
     }
 

@@ -86,6 +86,9 @@ impl Proxy {
         let id = process.backend;
         let Some(backend) = self.backends.get_mut(&id) else { return };
         backend.projecting = backend.projecting.saturating_sub(1);
+        if !backend.accepts() {
+            return;
+        }
         let Some(offered) = answer.result() else {
             let why = String::from_utf8_lossy(answer.error_value().unwrap_or_default()).into_owned();
             warn!(backend = backend.name, why, "a projection of the tool catalogue was refused");

@@ -67,7 +67,8 @@ impl ToolSet {
 
     /// Whether an MCP tool is in the set: by the model's name for it, or as `server/tool`.
     pub(crate) fn contains_mcp(&self, server: &str, tool: &str) -> bool {
-        let names = [model_name(&format!("mcp_{server}_{tool}")), format!("{server}/{tool}")];
+        let names =
+            [model_name(&format!("mcp_{}_{tool}", server.to_lowercase())), format!("{server}/{tool}")];
         let hit = |set: &BTreeSet<String>| {
             set.iter().any(|it| names.iter().any(|name| matches(it, name)) || it == &format!("{server}/*"))
         };
@@ -81,7 +82,8 @@ impl ToolSet {
     /// Whether the set may name a tool of this MCP server, so that a process with the set needs that server.
     pub(crate) fn wants_mcp_server(&self, server: &str) -> bool {
         let Some(allowed) = &self.allowed else { return true };
-        let (model, slash) = (model_name(&format!("mcp_{server}_")), format!("{server}/"));
+        let model = model_name(&format!("mcp_{}_", server.to_lowercase()));
+        let slash = format!("{server}/");
         allowed.iter().any(|it| match it.strip_suffix('*') {
             Some(prefix) => {
                 [&model, &slash].iter().any(|name| prefix.starts_with(*name) || name.starts_with(prefix))
@@ -181,6 +183,6 @@ mod tests {
         assert!(by_slash.wants_mcp_server("mini") && by_slash.contains_mcp("mini", "echo"));
         assert!(set(&["mini/*"], &[]).contains_mcp("mini", "any"));
         assert!(!set(&["read_file"], &[]).wants_mcp_server("mini"));
-        assert!(set(&["mcp_my_server_x"], &[]).wants_mcp_server("my server"));
+        assert!(set(&["mcp_my_server_x"], &[]).wants_mcp_server("My server"));
     }
 }

@@ -275,6 +275,7 @@ impl<C: Core, W: World> Driver<C, W> {
         tracing::info!(server = %self.name, ?id, pid, program = %launch.program.display(), "started");
         let around = Surroundings {
             settings: &self.settings,
+            max_message: launch.max_message,
             events: &self.events,
             paused: self.editor.over_high_water(),
             name: self.name.clone(),
@@ -342,6 +343,9 @@ async fn read_editor(mut input: Input, max_len: usize, events: mpsc::Sender<Even
         End::Eof(error) => error,
         End::Broken(error) => Some(error),
     };
+    if let Some(error) = &error {
+        eprintln!("lspool: what the editor sends cannot be read: {error}");
+    }
     events.send(Event::Closed { peer: EDITOR, error }).await.ok();
 }
 

@@ -98,6 +98,8 @@ pub(super) struct Process {
 /// What the process shares with its surroundings.
 pub(super) struct Surroundings<'a> {
     pub(super) settings: &'a Settings,
+    /// The longest message that is read from it.
+    pub(super) max_message: usize,
     pub(super) events: &'a mpsc::Sender<Event>,
     /// Whether the editor's outbox is over high water.
     pub(super) paused: watch::Receiver<bool>,
@@ -132,7 +134,7 @@ impl Process {
         let reader = spawn_local({
             let gate = Gate { paused: around.paused.clone(), dead: dead.subscribe() };
             let (events, name, tail) = (around.events.clone(), around.name.clone(), tail.clone());
-            let (streams, max_len) = (streams.clone(), around.settings.max_message);
+            let (streams, max_len) = (streams.clone(), around.max_message);
             async move {
                 let junk = |text: &str| {
                     tracing::warn!(server = %name, text, "the server printed this to stdout, where only messages belong");

@@ -8,7 +8,7 @@ use crate::rpc::Codec;
 /// The numbers of the shell. The defaults are those of the product; tests use smaller ones.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The longest message that is read.
+    /// The longest message that is read from the editor.
     pub max_message: usize,
     /// Of each outbox.
     pub limits: Limits,

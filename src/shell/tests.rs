@@ -72,7 +72,13 @@ fn relay(event: Event) -> Vec<Effect> {
 }
 
 fn launch() -> Arc<Launch> {
-    Arc::new(Launch { program: "/server".into(), args: vec![], env: vec![], cwd: None })
+    Arc::new(Launch {
+        program: "/server".into(),
+        args: vec![],
+        env: vec![],
+        cwd: None,
+        max_message: 256 << 20,
+    })
 }
 
 /// What happened, in words, for asserting on.

@@ -80,6 +80,13 @@ impl Pair {
         assert_eq!(self.editor.wait(&hover), Ok(json!("alive")));
     }
 
+    /// lspool reads its editor, whatever becomes of the answers.
+    #[track_caller]
+    fn check_that_editor_is_read(&self, server: &Puppet) {
+        self.editor.notify("fake/are you there", json!({}));
+        server.expect("fake/are you there");
+    }
+
     /// `shutdown` and `exit`, with a server that does what it is told; checks that nothing is left.
     #[track_caller]
     fn end(self, server: &Puppet) {

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::support::{
     copilot::uri,
     editor::{Entry, Moment, Pending, Sent, TestEditor},
+    names::Names,
     real::{self, Sandbox},
 };
 
@@ -322,44 +323,6 @@ impl Session<'_> {
         }
         said
     }
-}
-
-/// Names that a server invents anew each time (UUIDs), in the order in which they come.
-#[derive(Default)]
-struct Names {
-    known: Vec<String>,
-}
-
-impl Names {
-    fn normal(&mut self, body: &str) -> String {
-        let mut out = String::new();
-        let mut rest = body;
-        while let Some(first) = rest.chars().next() {
-            let name = rest.get(..36).filter(|it| is_uuid(it));
-            match name {
-                Some(name) => out += &self.number(name),
-                None => out.push(first),
-            }
-            rest = &rest[name.map_or(first.len_utf8(), str::len)..];
-        }
-        out
-    }
-
-    fn number(&mut self, name: &str) -> String {
-        let found = self.known.iter().position(|it| it == name);
-        let number = found.unwrap_or_else(|| {
-            self.known.push(name.to_owned());
-            self.known.len() - 1
-        });
-        format!("name {number}")
-    }
-}
-
-fn is_uuid(text: &str) -> bool {
-    text.bytes().enumerate().all(|(at, byte)| match at {
-        8 | 13 | 18 | 23 => byte == b'-',
-        _ => byte.is_ascii_hexdigit(),
-    })
 }
 
 fn says(diagnostic: &Value, what: &str) -> bool {

@@ -1,5 +1,11 @@
 //! What is left when lspool is killed, or ends by itself: nothing, and nothing of others is touched.
 
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "tests live in real time, and what they cannot have they fail for"
+)]
+
 use std::{
     fs,
     io::{Read as _, Write as _},

@@ -1,10 +1,18 @@
 //! All integration tests, in one binary: it is linked once.
 
+mod cancel;
+mod catalogue;
+mod clients;
+mod conversations;
+mod emacs;
 mod faults;
+mod generic;
 mod guard;
+mod neovim;
 mod partitions;
 mod processes;
-mod generic;
 mod real_server;
+mod sign_in;
 mod support;
+mod tool_calls;
 mod tools;

@@ -1,6 +1,6 @@
 //! Agents with the real Copilot server: each tool set in a process of its own.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, process::Command};
 
 use serde_json::{Value, json};
 
@@ -11,23 +11,30 @@ use super::support::{
 };
 
 /// lspool in front of the real server, signed in by environment.
-pub(crate) fn through_lspool(sandbox: &Sandbox, stub: &Stub) -> Copilot {
+pub(super) fn through_lspool(sandbox: &Sandbox, stub: &Stub) -> Copilot {
+    Copilot::start(lspool(sandbox, stub), Options::in_workspace(sandbox.workspace()))
+}
+
+/// The command for it.
+pub(super) fn lspool(sandbox: &Sandbox, stub: &Stub) -> Command {
     let mut command = sandbox.signed_in_command(env!("CARGO_BIN_EXE_lspool"), stub);
     command.arg("--").arg(real::copilot()).arg("--stdio");
-    Copilot::start(command, Options::in_workspace(sandbox.workspace()))
+    command
 }
 
 /// How many processes of the real server there are.
-pub(crate) fn servers(session: &Copilot) -> usize {
+pub(super) fn servers(session: &Copilot) -> usize {
     let server = real::copilot().display().to_string();
     session.mark().processes().iter().filter(|it| it.command.starts_with(&server)).count()
 }
 
-fn tools(names: &[&str]) -> Value {
+/// Members of a create that ask for this tool set.
+pub(super) fn tools(names: &[&str]) -> Value {
     json!({"lspool": {"tools": names}})
 }
 
-fn offered(turn: &Chat) -> BTreeSet<&str> {
+/// The tools that a model was offered.
+pub(super) fn offered(turn: &Chat) -> BTreeSet<&str> {
     turn.tools.iter().map(String::as_str).collect()
 }
 

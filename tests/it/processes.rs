@@ -1,5 +1,11 @@
 //! How processes of the operating system start and end under the driver, with a scripted core.
 
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "tests live in real time, and what they cannot have they fail for"
+)]
+
 use std::{
     collections::VecDeque,
     fs,
@@ -64,7 +70,13 @@ impl Core for Noting {
 
 fn shell(script: &str, mark: &Command) -> Effect {
     let env = mark.get_envs().filter_map(|(name, value)| Some((text(name), text(value?)))).collect();
-    let launch = Launch { program: "/bin/sh".into(), args: vec!["-c".into(), script.into()], env, cwd: None };
+    let launch = Launch {
+        program: "/bin/sh".into(),
+        args: vec!["-c".into(), script.into()],
+        env,
+        cwd: None,
+        max_message: 1 << 20,
+    };
     Effect::Spawn(SERVER, Arc::new(launch))
 }
 
@@ -91,7 +103,7 @@ fn play(first: Vec<Effect>, at_message: Vec<Effect>, is_last: fn(&Event) -> bool
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let code = runtime.block_on(async {
         let run = driver.run(Box::new(empty()), Box::new(tokio::io::sink()), listening);
-        tokio::time::timeout(Duration::from_secs(60), run).await.expect("hangs")
+        tokio::time::timeout(Duration::from_mins(1), run).await.expect("hangs")
     });
     assert_eq!(code, 0);
     let mut events = Vec::new();
@@ -195,7 +207,8 @@ fn why_a_server_cannot_be_started() {
         (&garbage, None, "Exec format error"),
         (&"/bin/sh".into(), Some(missing.clone()), "working folder"),
     ] {
-        let launch = Launch { program: program.clone(), args: vec![], env: vec![], cwd };
+        let launch =
+            Launch { program: program.clone(), args: vec![], env: vec![], cwd, max_message: 1 << 20 };
         let events = play(vec![Effect::Spawn(SERVER, Arc::new(launch))], vec![], is_exit);
         let [Event::SpawnFailed(SERVER, SpawnFailure { permanent: true, message })] = &events[..] else {
             panic!("{program:?}: {events:?}");

@@ -35,16 +35,15 @@ fn a_turn_waits_until_the_partition_has_shown_that_it_offers_nothing_else() {
         [
             "initialize",
             "initialized",
-            "checkStatus",
             "conversation/registerTools",
             "conversation/unregisterTools",
             "conversation/create"
         ]
     );
-    assert_eq!(told[3]["params"], json!({"tools": [{"name": "a"}]}));
-    assert_eq!(told[4]["params"], json!({"toolIds": ["copilot.list_dir"]}));
-    assert_eq!(told[5]["params"].get("lspool"), None);
-    assert!(told[5]["params"]["conversationId"].as_str().unwrap().starts_with("lspool-77-5-"));
+    assert_eq!(told[2]["params"], json!({"tools": [{"name": "a"}]}));
+    assert_eq!(told[3]["params"], json!({"toolIds": ["copilot.list_dir"]}));
+    assert_eq!(told[4]["params"].get("lspool"), None);
+    assert!(told[4]["params"]["conversationId"].as_str().unwrap().starts_with("lspool-77-5-"));
 }
 
 #[test]
@@ -150,4 +149,34 @@ fn idle_partitions_stop_and_room_is_made_only_of_idle_ones() {
     assert_eq!(it.terminated.len(), 1);
     it.pass(Duration::from_secs(2));
     assert_eq!(it.terminated.len(), 2, "a create that failed binds nothing");
+}
+
+#[test]
+fn a_partition_that_is_asked_something_is_not_idle() {
+    let mut it = Stage::copilot();
+    let one = process(1, 1);
+    it.create(1, &json!({"conversationId": "c", "lspool": {"tools": ["a"]}}));
+    let told = it.start(one, &[]);
+    it.server(one, json!({"id": told.last().unwrap()["id"], "result": {"turnId": "t"}}));
+    it.editor(json!({"id": 2, "method": "conversation/destroy", "params": {"conversationId": "c"}}));
+    let destroy = it.take(Peer::Backend(one));
+    it.server(one, json!({"id": destroy[0]["id"], "result": "OK"}));
+    it.editor(json!({"id": 3, "method": "conversation/rating", "params": {"turnId": "t"}}));
+    it.pass(Duration::from_secs(600));
+    assert_eq!(it.terminated, [], "it owes an answer");
+}
+
+#[test]
+fn a_create_that_is_cancelled_in_time_leaves_an_idle_partition() {
+    let mut it = Stage::copilot();
+    let one = process(1, 1);
+    it.create(1, &json!({"conversationId": "c", "lspool": {"tools": ["a"]}}));
+    let told = it.start(one, &[]);
+    it.server(one, json!({"id": told.last().unwrap()["id"], "error": {"code": 1000, "message": "no"}}));
+    // The primary does not answer: the partition's gate is shut.
+    it.editor(json!({"id": 2, "method": "conversation/registerTools", "params": {"tools": [{"name": "a"}]}}));
+    it.create(3, &json!({"conversationId": "d", "lspool": {"tools": ["a"]}}));
+    it.editor(json!({"method": "$/cancelRequest", "params": {"id": 3}}));
+    it.pass(Duration::from_secs(301));
+    assert_eq!(it.terminated, [one]);
 }

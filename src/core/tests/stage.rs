@@ -79,6 +79,7 @@ impl Stage {
     pub(super) fn event(&mut self, event: Event) {
         let mut out = Vec::new();
         self.core.handle(self.now, event, &mut out);
+        self.check();
         self.carry_out(out);
     }
 
@@ -89,9 +90,16 @@ impl Stage {
             self.now = at.max(self.now);
             let mut out = Vec::new();
             self.core.handle_timeout(self.now, &mut out);
+            self.check();
             self.carry_out(out);
         }
         self.now = end;
+    }
+
+    fn check(&self) {
+        if let Err(broken) = self.core.check() {
+            panic!("{broken}");
+        }
     }
 
     fn carry_out(&mut self, effects: Vec<Effect>) {
@@ -114,7 +122,13 @@ impl Stage {
     }
 
     fn prepared(&mut self) {
-        let launch = Launch { program: "/bin/server".into(), args: vec![], env: vec![], cwd: None };
+        let launch = Launch {
+            program: "/bin/server".into(),
+            args: vec![],
+            env: vec![],
+            cwd: None,
+            max_message: 1 << 20,
+        };
         let prepared = Prepared {
             config: Arc::new(self.config.clone()),
             name: "copilot".to_owned(),

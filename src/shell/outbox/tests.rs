@@ -69,7 +69,7 @@ fn what_may_not_be_dropped() {
         progress(r#"{"token":1}"#),
         progress(r#"{"value":{"kind":"report"}}"#),
         progress(r#"{"token":[1],"value":{"kind":"report"}}"#),
-        progress(r#"[1,2]"#),
+        progress("[1,2]"),
         Frame::notification("$/progress", None),
         Frame::notification("window/showMessage", Some(br#"{"type":3,"message":"x"}"#)),
         Frame::notification("window/logMessages", None),

@@ -91,7 +91,7 @@ async fn an_absurd_length_is_told_at_once_and_the_server_does_not_hang_on_its_pi
     let server = async |mut it: Streams| {
         it.talk.output.write_all(b"Content-Length: 99999999999\r\n\r\n").await.unwrap();
         // More than the pipe holds.
-        it.talk.output.write_all(&vec![b'x'; 100_000]).await.unwrap();
+        it.talk.output.write_all(&"x".repeat(100_000).into_bytes()).await.unwrap();
         while it.talk.hear().await.is_some() {}
         Exit::Code(0)
     };

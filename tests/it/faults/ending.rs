@@ -1,1 +1,239 @@
-//! TODO
+//! How it all ends, and that nothing is left.
+
+use std::{
+    process::{Command, ExitStatus},
+    time::Duration,
+};
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use super::{PUPPET, Pair};
+
+/// Nothing may be left after this; a bound of the product, not a measure.
+const GONE: Duration = Duration::from_secs(5);
+
+/// A server that ignores everything, with two helpers: one in its group, one that left it.
+const FAMILY: &str = "sleep 999 & setsid sleep 999 & \"$PUPPET\"";
+
+fn code(status: ExitStatus) -> Option<i32> {
+    status.code()
+}
+
+#[test]
+fn signals_end_lspool_and_all_its_servers() {
+    for (signal, number) in [(Signal::TERM, 15), (Signal::INT, 2), (Signal::HUP, 1)] {
+        let pair = Pair::stubborn("sleep 999 & exec \"$PUPPET\"");
+        let server = pair.handshake();
+        pair.editor.kill(signal);
+        assert_eq!(code(pair.editor.wait_exit()), Some(128 + number));
+        pair.editor.mark().wait_gone(GONE);
+        drop(server);
+    }
+}
+
+#[test]
+fn the_end_of_the_editors_stream_ends_all() {
+    let pair = Pair::stubborn("sleep 999 & exec \"$PUPPET\"");
+    let server = pair.handshake();
+    pair.editor.close_stdin();
+    assert_eq!(code(pair.editor.wait_exit()), Some(0));
+    pair.editor.mark().wait_gone(GONE);
+    drop(server);
+}
+
+#[test]
+fn an_answer_that_is_owed_at_the_end_of_the_stream_still_comes() {
+    let (pair, server) = Pair::started();
+    let hover = pair.editor.request("textDocument/hover", json!({}));
+    let asked = server.expect("textDocument/hover");
+    pair.editor.close_stdin();
+    server.answer(&asked, json!(1));
+    assert_eq!(pair.editor.wait(&hover), Ok(json!(1)));
+    server.wait_closed();
+    server.exit(0);
+    assert_eq!(code(pair.editor.wait_exit()), Some(0));
+}
+
+#[test]
+fn an_answer_that_never_comes_does_not_keep_lspool() {
+    let (pair, server) = Pair::started();
+    pair.editor.forgive_unanswered();
+    pair.editor.request("textDocument/hover", json!({}));
+    server.expect("textDocument/hover");
+    pair.editor.close_stdin();
+    assert_eq!(code(pair.editor.wait_exit()), Some(0));
+    pair.editor.mark().wait_gone(GONE);
+}
+
+#[test]
+fn exit_ends_lspool_while_the_stream_stays_open() {
+    let (pair, server) = Pair::started();
+    pair.editor.notify_bare("exit");
+    server.expect("exit");
+    assert_eq!(code(pair.editor.wait_exit()), Some(1), "without a shutdown");
+    pair.editor.mark().wait_gone(GONE);
+
+    let pair = Pair::new();
+    pair.editor.notify_bare("exit");
+    assert_eq!(code(pair.editor.wait_exit()), Some(1), "without an initialize");
+
+    let pair = Pair::stubborn("exec \"$PUPPET\"");
+    let server = pair.handshake();
+    let shutdown = pair.editor.request("shutdown", Value::Null);
+    let asked = server.expect("shutdown");
+    server.answer(&asked, Value::Null);
+    pair.editor.wait(&shutdown).unwrap();
+    pair.editor.notify_bare("exit");
+    server.expect("exit");
+    assert_eq!(code(pair.editor.wait_exit()), Some(0), "after a shutdown");
+    pair.editor.mark().wait_gone(GONE);
+}
+
+#[test]
+fn shutdown_is_answered_by_a_server_that_ignores_it_or_dies_of_it() {
+    let (pair, server) = Pair::started();
+    let shutdown = pair.editor.request("shutdown", Value::Null);
+    server.expect("shutdown");
+    assert_eq!(pair.editor.wait(&shutdown), Ok(Value::Null));
+    pair.editor.notify_bare("exit");
+    assert_eq!(code(pair.editor.wait_exit()), Some(0));
+
+    let (pair, server) = Pair::started();
+    let shutdown = pair.editor.request("shutdown", Value::Null);
+    server.expect("shutdown");
+    server.exit(3);
+    assert_eq!(pair.editor.wait(&shutdown), Ok(Value::Null));
+    pair.editor.notify_bare("exit");
+    assert_eq!(code(pair.editor.wait_exit()), Some(0));
+    assert!(pair.host.try_accept().is_none(), "it is not started again");
+}
+
+#[test]
+fn what_is_asked_when_shutdown_comes_is_still_answered() {
+    let (pair, server) = Pair::started();
+    let hover = pair.editor.request("textDocument/hover", json!({}));
+    let asked = server.expect("textDocument/hover");
+    let shutdown = pair.editor.request("shutdown", Value::Null);
+    let last = server.expect("shutdown");
+    server.answer(&asked, json!(1));
+    server.answer(&last, Value::Null);
+    assert_eq!(pair.editor.wait(&hover), Ok(json!(1)));
+    assert_eq!(pair.editor.wait(&shutdown), Ok(Value::Null));
+    pair.editor.notify_bare("exit");
+    server.expect("exit");
+    server.exit(0);
+    assert_eq!(code(pair.editor.wait_exit()), Some(0));
+}
+
+#[test]
+fn nothing_survives_the_murder_of_lspool() {
+    let pair = Pair::stubborn(FAMILY);
+    let server = pair.handshake();
+    pair.editor.forgive_unanswered();
+    assert_eq!(pair.editor.mark().processes_running("sleep 999").len(), 2);
+    pair.editor.kill(Signal::KILL);
+    pair.editor.wait_exit();
+    pair.editor.mark().wait_gone(GONE);
+    drop(server);
+}
+
+#[test]
+fn the_end_of_the_editors_process_ends_lspool() {
+    let pair = Pair::new();
+    let mut other = Command::new("sleep").arg("999").spawn().expect("there is a sleep");
+    let initialize = pair.editor.request("initialize", json!({"processId": other.id(), "capabilities": {}}));
+    let server = pair.host.accept();
+    let asked = server.expect("initialize");
+    // The server watches lspool, which may outlive the editor by a moment.
+    assert_eq!(asked["params"]["processId"], pair.editor.pid());
+    server.answer(&asked, json!({"capabilities": {}}));
+    pair.editor.wait(&initialize).unwrap();
+    other.kill().expect("it is ours");
+    other.wait().expect("it is ours");
+    assert_eq!(code(pair.editor.wait_exit()), Some(1));
+    pair.editor.mark().wait_gone(GONE);
+}
+
+#[test]
+fn a_process_id_that_is_not_there_or_null_is_not_watched() {
+    for given in [json!(4_000_000), Value::Null] {
+        let pair = Pair::new();
+        let params = json!({"processId": given, "capabilities": {}});
+        let initialize = pair.editor.request("initialize", params);
+        let server = pair.host.accept();
+        let asked = server.expect("initialize");
+        let told = if given.is_null() { Value::Null } else { json!(pair.editor.pid()) };
+        assert_eq!(asked["params"]["processId"], told);
+        server.answer(&asked, json!({"capabilities": {}}));
+        pair.editor.wait(&initialize).unwrap();
+        pair.check_alive(&server);
+        pair.end(&server);
+    }
+}
+
+#[test]
+fn a_server_that_closes_its_stdout_is_replaced() {
+    let (pair, server) = Pair::started();
+    let hover = pair.editor.request("textDocument/hover", json!({}));
+    server.expect("textDocument/hover");
+    server.close_stdout();
+    assert_eq!(pair.editor.wait(&hover).unwrap_err().data["lspool"]["retry"], true);
+    server.wait_gone();
+    let next = pair.host.accept();
+    next.on("initialize", |_| Ok(json!({"capabilities": {}})));
+    pair.check_alive(&next);
+    pair.end(&next);
+}
+
+#[test]
+fn a_server_that_dies_in_the_middle_of_a_message_has_sent_none() {
+    let (pair, server) = Pair::started();
+    let hover = pair.editor.request("textDocument/hover", json!({}));
+    let asked = server.expect("textDocument/hover");
+    let answer = super::frame(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": "all of it"}));
+    server.write(&answer[..answer.len() - 4]);
+    server.exit(0);
+    assert_eq!(pair.editor.wait(&hover).unwrap_err().data["lspool"]["cause"], "crashed");
+    let next = pair.host.accept();
+    next.on("initialize", |_| Ok(json!({"capabilities": {}})));
+    pair.check_alive(&next);
+    pair.end(&next);
+}
+
+#[test]
+fn what_a_server_said_before_its_death_is_heard() {
+    let (pair, server) = Pair::started();
+    let hover = pair.editor.request("textDocument/hover", json!({}));
+    let asked = server.expect("textDocument/hover");
+    for n in 0..200 {
+        server.notify("fake/last words", json!(n));
+    }
+    server.answer(&asked, json!(1));
+    server.exit(1);
+    assert_eq!(pair.editor.wait(&hover), Ok(json!(1)));
+    assert_eq!(pair.editor.notifications("fake/last words").len(), 200);
+    let next = pair.host.accept();
+    next.on("initialize", |_| Ok(json!({"capabilities": {}})));
+    pair.check_alive(&next);
+    pair.end(&next);
+}
+
+#[test]
+fn requests_while_a_server_comes_back_start_one_process() {
+    let (pair, server) = Pair::started();
+    server.exit(1);
+    let next = pair.host.accept();
+    let asked: Vec<_> = (0..30).map(|n| pair.editor.request("textDocument/hover", json!({"n": n}))).collect();
+    next.on("textDocument/hover", |it| Ok(it["n"].clone()));
+    next.on("initialize", |_| Ok(json!({"capabilities": {}})));
+    for (pending, n) in asked.iter().zip(0..) {
+        assert_eq!(pair.editor.wait(pending), Ok(json!(n)));
+    }
+    assert!(pair.host.try_accept().is_none());
+    assert_eq!(
+        pair.editor.mark().processes_running(PUPPET).iter().filter(|it| it.pid != pair.editor.pid()).count(),
+        1
+    );
+    pair.end(&next);
+}

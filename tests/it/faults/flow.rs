@@ -1,1 +1,186 @@
-//! TODO
+//! Who waits for whom: nobody for long, nothing is lost, and memory stays bounded. See `docs/architecture.md`,
+//! backpressure.
+
+use serde_json::{Value, json};
+
+use super::{Pair, copilot};
+use crate::support::editor::Pending;
+
+/// What an idle lspool takes, and the high-water mark of the editor's outbox twice, in KiB.
+const BOUNDED: u64 = 32 * 1024;
+
+#[test]
+fn an_editor_that_reads_late_stops_nobody_and_gets_everything() {
+    let (pair, server) = Pair::started();
+    let reply = "r".repeat(16 * 1024);
+    server.on("textDocument/hover", move |it| Ok(json!([it["n"], reply])));
+    pair.editor.set_reading(false);
+    let asked: Vec<Pending> =
+        (0..2000).map(|n| pair.editor.request("textDocument/hover", json!({"n": n}))).collect();
+    pair.editor.notify("fake/last", json!({}));
+    // All of it is read and passed on, although nobody takes the 32 MiB of answers.
+    server.expect("fake/last");
+    assert_eq!(server.received_of("textDocument/hover").len(), 2000);
+    assert!(pair.peak_kib() < BOUNDED, "{} KiB", pair.peak_kib());
+    pair.editor.set_reading(true);
+    for (pending, n) in asked.iter().zip(0..) {
+        let answer = pair.editor.wait(pending).expect("every request is answered");
+        assert_eq!((&answer[0], answer[1].as_str().map(str::len)), (&json!(n), Some(16 * 1024)));
+    }
+    assert!(pair.peak_kib() < BOUNDED, "{} KiB", pair.peak_kib());
+    pair.end(&server);
+}
+
+#[test]
+fn for_an_editor_that_reads_late_only_log_lines_and_outdated_reports_are_dropped() {
+    let (pair, server) = Pair::started();
+    pair.editor.set_reading(false);
+    let fill = "f".repeat(1000);
+    let progress = |value: Value| json!({"token": "t", "value": value});
+    server.notify("$/progress", progress(json!({"kind": "begin", "title": "x"})));
+    for n in 0..4000 {
+        server.notify("window/logMessage", json!({"type": 4, "message": n.to_string()}));
+        server.notify("fake/kept", json!({"n": n, "fill": fill}));
+        server.notify("$/progress", progress(json!({"kind": "report", "message": n.to_string()})));
+        // A part of a conversation or of a result is never outdated.
+        server.notify(
+            "$/progress",
+            json!({"token": "c", "value": {"kind": "report", "conversationId": "c", "n": n}}),
+        );
+        server.notify("$/progress", json!({"token": "p", "value": [n]}));
+    }
+    server.notify("$/progress", progress(json!({"kind": "end"})));
+    server.notify("fake/last", json!({}));
+    // The pipes are full now, and lspool has stopped to read.
+    pair.check_that_editor_is_read(&server);
+    assert!(pair.peak_kib() < BOUNDED, "{} KiB", pair.peak_kib());
+    pair.editor.set_reading(true);
+    pair.editor.wait_notification("fake/last", |_| true);
+    let numbers = |method: &str, number: fn(&Value) -> Option<i64>| -> Vec<i64> {
+        pair.editor.notifications(method).iter().filter_map(number).collect()
+    };
+    let all: Vec<i64> = (0..4000).collect();
+    assert_eq!(numbers("fake/kept", |it| it["n"].as_i64()), all);
+    let of = |token: &'static str| move |it: &Value| it["token"] == token;
+    let progress: Vec<Value> = pair.editor.notifications("$/progress");
+    let conversation: Vec<i64> =
+        progress.iter().filter(|it| of("c")(it)).filter_map(|it| it["value"]["n"].as_i64()).collect();
+    let partial: Vec<i64> =
+        progress.iter().filter(|it| of("p")(it)).filter_map(|it| it["value"][0].as_i64()).collect();
+    assert_eq!((conversation, partial), (all.clone(), all));
+    let work: Vec<&Value> = progress.iter().filter(|it| of("t")(it)).map(|it| &it["value"]).collect();
+    assert_eq!(work[0]["kind"], "begin");
+    assert_eq!(work[work.len() - 1]["kind"], "end");
+    assert_eq!(work[work.len() - 2]["message"], "3999", "the last report stays");
+    let reports: Vec<i64> = work.iter().filter_map(|it| it["message"].as_str()?.parse().ok()).collect();
+    assert!(reports.is_sorted() && reports.len() <= 4000);
+    pair.end(&server);
+}
+
+#[test]
+fn a_server_that_reads_late_stops_nobody_and_gets_everything() {
+    let (pair, server) = Pair::started();
+    server.set_reading(false);
+    let fill = "f".repeat(10 * 1024);
+    for n in 0..1000 {
+        pair.editor.notify("fake/told", json!({"n": n, "fill": fill}));
+    }
+    // It speaks, and is heard.
+    for n in 0..100 {
+        server.notify("fake/said", json!(n));
+    }
+    pair.editor.wait_notification("fake/said", |it| *it == 99);
+    server.set_reading(true);
+    pair.check_alive(&server);
+    let told = server.received_of("fake/told");
+    assert!(told.iter().zip(0..).all(|(it, n)| it["params"]["n"] == n));
+    assert_eq!(told.len(), 1000);
+    assert!(pair.peak_kib() < BOUNDED, "{} KiB", pair.peak_kib());
+    pair.end(&server);
+}
+
+#[test]
+fn a_partition_that_stops_reading_stops_no_other() {
+    let pair = copilot::Pair::started();
+    let (stuck, _turn) = pair.partition("stuck", &["read_file"]);
+    let (other, turn) = pair.partition("other", &["list_dir"]);
+    stuck.set_reading(false);
+    let fill = "f".repeat(100 * 1024);
+    let item = json!({"uri": "file:///x", "languageId": "x", "version": 0, "text": ""});
+    pair.editor.notify("textDocument/didOpen", json!({"textDocument": item}));
+    for version in 1..=100 {
+        let document = json!({"uri": "file:///x", "version": version});
+        let change = json!({"textDocument": document, "contentChanges": [{"text": fill}]});
+        pair.editor.notify("textDocument/didChange", change);
+    }
+    let done = json!({"textDocument": {"uri": "file:///x"}});
+    pair.editor.notify("textDocument/didSave", done);
+    pair.primary.expect("textDocument/didSave");
+    other.expect("textDocument/didSave");
+    pair.end_turn(&other, &turn);
+    assert_eq!(stuck.received_of("textDocument/didSave"), [] as [Value; 0]);
+    stuck.set_reading(true);
+    stuck.expect("textDocument/didSave");
+    assert_eq!(stuck.received_of("textDocument/didChange").len(), 100);
+    assert!(pair.peak_kib() < BOUNDED, "{} KiB", pair.peak_kib());
+    pair.leave();
+}
+
+#[test]
+fn a_server_that_never_reads_is_ended_before_memory_is() {
+    let (pair, server) = Pair::started();
+    server.set_reading(false);
+    let hover = pair.editor.request("textDocument/hover", json!({}));
+    let fill = "f".repeat(1 << 20);
+    for _ in 0..80 {
+        pair.editor.notify("fake/told", json!(fill));
+    }
+    let error = pair.editor.wait(&hover).unwrap_err();
+    assert_eq!(error.data["lspool"]["retry"], true, "{error}");
+    server.wait_gone();
+    let next = pair.host.accept();
+    next.on("initialize", |_| Ok(json!({"capabilities": {}})));
+    pair.check_alive(&next);
+    assert!(pair.peak_kib() < (64 + 32) * 1024, "{} KiB", pair.peak_kib());
+    pair.end(&next);
+}
+
+#[test]
+fn both_may_write_before_either_reads() {
+    let (pair, server) = Pair::started();
+    pair.editor.set_reading(false);
+    server.set_reading(false);
+    let fill = "f".repeat(300);
+    let asked: Vec<Pending> =
+        (0..3000).map(|n| pair.editor.request("textDocument/hover", json!({"n": n, "fill": fill}))).collect();
+    for n in 0..3000 {
+        server.notify("fake/said", json!({"n": n, "fill": fill}));
+    }
+    server.on("textDocument/hover", |it| Ok(it["n"].clone()));
+    server.set_reading(true);
+    server.wait_received("all requests", |all| {
+        all.iter().filter(|it| it["method"] == "textDocument/hover").count() == 3000
+    });
+    pair.editor.set_reading(true);
+    for (pending, n) in asked.iter().zip(0..) {
+        assert_eq!(pair.editor.wait(pending), Ok(json!(n)));
+    }
+    assert_eq!(pair.editor.notifications("fake/said").len(), 3000);
+    pair.end(&server);
+}
+
+#[test]
+fn a_flood_on_stderr_holds_up_nothing() {
+    let pair = Pair::new();
+    let initialize = pair.initialize();
+    let server = pair.host.accept();
+    let asked = server.expect("initialize");
+    server.mutter(vec![b'x'; 10 << 20]);
+    server.mutter(b"\n\xff\xfe and no end of line".as_slice());
+    // It says this only when all that is written.
+    server.answer(&asked, json!({"capabilities": {}}));
+    pair.editor.wait(&initialize).unwrap();
+    assert!(pair.peak_kib() < BOUNDED, "{} KiB", pair.peak_kib());
+    pair.check_alive(&server);
+    pair.end(&server);
+}

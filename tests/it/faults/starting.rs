@@ -1,1 +1,122 @@
-//! TODO
+//! Servers that do not start, and configurations that cannot be served with.
+
+use serde_json::{Value, json};
+
+use super::{PUPPET, Pair, copilot};
+
+#[test]
+fn a_server_that_never_answers_initialize_is_told_of_and_stopped() {
+    let config = format!("[server.lspool-puppet]\ncommand = {PUPPET:?}\nstartup_timeout = \"1s\"\n");
+    let pair = Pair::with(&config, &[]);
+    let initialize = pair.initialize();
+    let server = pair.host.accept();
+    server.expect("initialize");
+    let error = pair.editor.wait(&initialize).unwrap_err();
+    assert_eq!(error.data["lspool"]["cause"], "init timeout");
+    assert!(error.message.contains("lspool-puppet") && error.message.contains("1 s"), "{error}");
+    server.wait_gone();
+    // lspool itself is there.
+    let error = pair.editor.call("textDocument/hover", json!({})).unwrap_err();
+    assert!(error.message.contains("initialize"), "{error}");
+    assert_eq!(pair.editor.call("shutdown", Value::Null), Ok(Value::Null));
+    pair.editor.notify_bare("exit");
+    assert_eq!(pair.editor.wait_exit().code(), Some(0));
+}
+
+#[test]
+fn a_partition_that_never_answers_initialize_fails_its_conversations_and_no_others() {
+    let pair = copilot::Pair::with("startup_timeout = \"1s\"\n");
+    let create = pair.create("c", Some(&["read_file"]));
+    let silent = pair.host.accept();
+    silent.expect("initialize");
+    let error = pair.editor.wait(&create).unwrap_err();
+    assert_eq!(error.data["lspool"]["cause"], "init timeout", "{error}");
+    assert!(error.message.contains("read_file"), "{error}");
+    silent.wait_gone();
+    let (other, turn) = pair.partition("d", &["list_dir"]);
+    pair.end_turn(&other, &turn);
+    pair.leave();
+}
+
+#[test]
+fn a_server_that_dies_at_once_is_quoted() {
+    let pair = Pair::with("", &["sh", "-c", "echo 'Error: Node.js 99 is needed' >&2; exit 7"]);
+    let error = pair.editor.wait(&pair.initialize()).unwrap_err();
+    assert_eq!(error.data["lspool"]["cause"], "crashed");
+    assert!(
+        error.message.contains("Node.js 99 is needed") && error.message.contains("exit code 7"),
+        "{error}"
+    );
+    assert_eq!(pair.editor.call("shutdown", Value::Null), Ok(Value::Null));
+    pair.editor.notify_bare("exit");
+    assert_eq!(pair.editor.wait_exit().code(), Some(0));
+}
+
+#[test]
+fn a_refused_initialize_is_the_editors_to_read() {
+    let pair = Pair::new();
+    let initialize = pair.initialize();
+    let server = pair.host.accept();
+    let asked = server.expect("initialize");
+    server.fail(&asked, json!({"code": 1, "message": "no license", "data": {"retry": false}}));
+    let error = pair.editor.wait(&initialize).unwrap_err();
+    assert_eq!(
+        (error.code, error.message.as_str(), &error.data),
+        (1, "no license", &json!({"retry": false}))
+    );
+    pair.editor.notify_bare("exit");
+    assert_eq!(pair.editor.wait_exit().code(), Some(1));
+}
+
+/// What is wrong, with the words that tell it.
+fn hopeless() -> Vec<(&'static str, Vec<&'static str>, &'static str)> {
+    vec![
+        ("", vec!["/no/such/server"], "/no/such/server"),
+        ("", vec!["no-such-server-at-all"], "no-such-server-at-all"),
+        ("", vec![], "copilot-language-server"),
+        ("[server.x]\ncommadn = \"x\"\n", vec![PUPPET], "command"),
+        ("[server.x\n", vec![PUPPET], "lspool.toml"),
+        ("[server.x]\nmax_processes = 0\nidle_timeout = 5\n", vec![PUPPET], "idle_timeout"),
+    ]
+}
+
+#[test]
+fn what_cannot_be_served_is_told_to_the_editor_and_on_stderr() {
+    for (config, command, told) in hopeless() {
+        let pair = Pair::with(config, &command);
+        let error = pair.editor.wait(&pair.initialize()).unwrap_err();
+        assert!(error.message.contains(told), "{told}: {error}");
+        assert_eq!(pair.editor.wait_exit().code(), Some(2), "{told}");
+        pair.editor.wait_closed();
+        let stderr = pair.editor.stderr();
+        assert!(stderr.contains(told) && stderr.starts_with("lspool: "), "{told}: {stderr}");
+    }
+}
+
+#[test]
+fn what_cannot_be_served_is_told_on_stderr_to_one_who_says_nothing() {
+    for (config, command, told) in hopeless() {
+        let pair = Pair::with(config, &command);
+        pair.editor.close_stdin();
+        assert_eq!(pair.editor.wait_exit().code(), Some(2), "{told}");
+        pair.editor.wait_closed();
+        assert!(pair.editor.stderr().contains(told), "{told}: {}", pair.editor.stderr());
+        assert!(pair.editor.transcript().is_empty(), "nothing on stdout");
+    }
+}
+
+#[test]
+fn a_configuration_file_that_cannot_be_read_is_told() {
+    // A folder cannot be read as a file, not even by root.
+    let sandbox = crate::support::real::Sandbox::new();
+    for (file, told) in [(sandbox.home(), "home"), (sandbox.home().join("none.toml"), "none.toml")] {
+        let mut lspool = super::lspool(&sandbox, "", &[]);
+        lspool.arg("--config").arg(&file).args(["--", PUPPET]);
+        let editor = crate::support::editor::TestEditor::spawn(lspool);
+        let error = editor.call("initialize", json!({"capabilities": {}})).unwrap_err();
+        assert!(error.message.contains(told), "{error}");
+        assert_eq!(editor.wait_exit().code(), Some(2));
+        editor.wait_closed();
+        assert!(editor.stderr().contains(told), "{}", editor.stderr());
+    }
+}

@@ -17,6 +17,7 @@
 
 pub mod copilot;
 pub mod editor;
+pub mod names;
 pub mod processes;
 pub mod puppet;
 pub mod real;

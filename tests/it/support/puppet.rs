@@ -174,6 +174,12 @@ impl Puppet {
         self.received().into_iter().filter(|it| it["method"] == method).collect()
     }
 
+    /// Waits until it has heard such messages.
+    #[track_caller]
+    pub fn wait_received(&self, what: &str, wanted: impl Fn(&[Value]) -> bool) {
+        self.wait(what, |state| wanted(&state.received).then_some(()));
+    }
+
     /// Waits for the end of its stdin, or its own.
     #[track_caller]
     pub fn wait_closed(&self) {

@@ -1,0 +1,95 @@
+//! What is left when a process is gone: nothing.
+
+use serde_json::json;
+
+use super::stage::{EDITOR, Stage, name, process};
+use crate::{
+    config::ServerKind,
+    core::event::{Exit, Peer},
+};
+
+#[test]
+fn what_waits_for_a_partition_that_dies_is_answered() {
+    let mut it = Stage::copilot();
+    let one = process(1, 1);
+    it.create(1, &json!({"conversationId": "c", "lspool": {"tools": ["a"]}}));
+    let told = it.start(one, &[]);
+    it.server(one, json!({"id": told.last().unwrap()["id"], "result": {"turnId": "t"}}));
+    // The gate is shut until the primary has answered.
+    it.editor(json!({"id": 2, "method": "conversation/registerTools", "params": {"tools": [{"name": "a"}]}}));
+    it.create(3, &json!({"conversationId": "d", "lspool": {"tools": ["a"]}}));
+    it.take(EDITOR);
+    it.exited(one, Exit::Signal(9));
+    let told = it.take(EDITOR);
+    assert_eq!(
+        (&told[0]["id"], &told[0]["error"]["data"]["lspool"]["cause"]),
+        (&json!(3), &json!("crashed"))
+    );
+}
+
+#[test]
+fn a_create_that_no_process_has_seen_survives_a_crash_with_its_conversation() {
+    let mut it = Stage::copilot();
+    it.exited(process(0, 1), Exit::Signal(9));
+    let next = process(0, 2);
+    it.create(1, &json!({"conversationId": "c"}));
+    it.editor(json!({"id": 2, "method": "conversation/turn", "params": {"conversationId": "c"}}));
+    it.exited(next, Exit::Signal(9));
+    it.pass(std::time::Duration::from_secs(1));
+    let next = process(0, 3);
+    let told = it.start(next, &[]);
+    assert_eq!(name(told.last().unwrap()), "conversation/create");
+    assert!(it.take(EDITOR).is_empty(), "nothing has failed");
+    it.server(next, json!({"id": told.last().unwrap()["id"], "result": {"turnId": "t"}}));
+    assert_eq!(it.told(next), ["conversation/turn"]);
+}
+
+#[test]
+fn what_a_process_has_asked_before_it_was_ready_ends_with_it() {
+    let mut it = Stage::new(ServerKind::Generic);
+    it.initialize();
+    it.exited(process(0, 1), Exit::Signal(9));
+    let next = process(0, 2);
+    it.server(next, json!({"id": 1, "method": "window/workDoneProgress/create", "params": {"token": "p"}}));
+    let begin = json!({"token": "p", "value": {"kind": "begin", "title": "t"}});
+    it.server(next, json!({"method": "$/progress", "params": begin}));
+    let asked = it.take(EDITOR);
+    it.exited(next, Exit::Signal(9));
+    let told = it.take(EDITOR);
+    assert_eq!(told[0]["params"]["value"]["kind"], "end");
+    assert_eq!((&told[1]["method"], &told[1]["params"]["id"]), (&json!("$/cancelRequest"), &asked[0]["id"]));
+}
+
+#[test]
+fn a_server_that_is_given_up_leaves_no_registration() {
+    let mut it = Stage::new(ServerKind::Generic);
+    it.initialize();
+    let register = json!({"registrations": [{"id": "r", "method": "m"}]});
+    it.server(process(0, 1), json!({"id": 1, "method": "client/registerCapability", "params": register}));
+    let asked = it.take(EDITOR);
+    it.editor(json!({"id": asked[0]["id"], "result": null}));
+    for generation in 1..=6 {
+        it.exited(process(0, generation), Exit::Signal(9));
+        it.pass(std::time::Duration::from_secs(10));
+    }
+    let told = it.take(EDITOR);
+    assert_eq!(told[0]["method"], "client/unregisterCapability");
+    it.editor(json!({"id": 1, "method": "textDocument/hover"}));
+    let why = &it.take(EDITOR)[0]["error"]["message"];
+    assert!(why.as_str().unwrap().contains("failed too often"), "{why}");
+}
+
+#[test]
+fn a_server_that_never_answers_initialize_is_left_with_all_it_has_asked() {
+    let mut it = Stage::new(ServerKind::Generic);
+    it.editor(json!({"id": 0, "method": "initialize", "params": {}}));
+    it.server(process(0, 1), json!({"id": 1, "method": "window/showMessageRequest", "params": {}}));
+    it.pass(std::time::Duration::from_secs(35));
+    let told: Vec<_> = it.take(EDITOR).iter().map(name).collect();
+    assert_eq!(told, ["window/showMessageRequest", "$/cancelRequest", "answer"]);
+    // It asks on until it is gone.
+    it.server(process(0, 1), json!({"id": 2, "method": "window/showMessageRequest", "params": {}}));
+    it.exited(process(0, 1), Exit::Signal(9));
+    assert!(it.take(EDITOR).is_empty());
+    assert!(it.take(Peer::Backend(process(0, 1))).iter().all(|it| it["method"] == "initialize"));
+}

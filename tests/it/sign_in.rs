@@ -1,0 +1,163 @@
+//! Signing in with the real Copilot server: one act signs every process in, one signs all out, and those that start
+//! later follow.
+
+use serde_json::{Value, json};
+
+use super::{
+    partitions::{lspool, servers, tools},
+    support::{
+        copilot::{Copilot, Options},
+        real::{self, Sandbox},
+        stub::{LogEntry, Script, Stub},
+    },
+};
+
+/// The error of a server that is not signed in.
+const NOT_SIGNED_IN: i64 = 1000;
+
+/// lspool in front of the real server, not signed in.
+fn unsigned(sandbox: &Sandbox, stub: &Stub) -> Copilot {
+    let mut command = sandbox.copilot_command(env!("CARGO_BIN_EXE_lspool"), stub);
+    command.arg("--").arg(real::copilot()).arg("--stdio");
+    let mut options = Options::in_workspace(sandbox.workspace());
+    options.settings["http"]["proxy"] = stub.url().into();
+    let session = Copilot::start(command, options);
+    session.register_tools(&["fetch_ticket", "other_tool"]).expect("it takes tools without a sign-in");
+    session
+}
+
+/// The sets of the primary and of a partition.
+fn running() -> [(&'static str, Value); 2] {
+    [("lead", Value::Null), ("agent", tools(&["fetch_ticket"]))]
+}
+
+/// Each set is refused a conversation.
+#[track_caller]
+fn expect_signed_out(session: &Copilot, sets: &[(&str, Value)]) {
+    for (name, set) in sets {
+        let outcome = session.finish(&session.create("hello", set.clone()));
+        assert_eq!(outcome.answer.expect_err("not signed in").code, NOT_SIGNED_IN, "{name}");
+        assert!(outcome.progress.values.is_empty(), "{name}");
+    }
+}
+
+/// Each set holds a conversation; gives them.
+#[track_caller]
+fn expect_signed_in(session: &Copilot, sets: &[(&str, Value)]) -> Vec<Value> {
+    let begun = sets.iter().map(|(_, set)| session.finish(&session.create("hello", set.clone())));
+    begun.map(|it| it.conversation()).collect()
+}
+
+/// The exchanges of a sign-in with this credential for a token.
+fn exchanges<'a>(log: &'a [LogEntry], credential: &str) -> Vec<&'a LogEntry> {
+    let exchange = |it: &&LogEntry| it.path.ends_with("/copilot_internal/v2/token");
+    let with = |it: &&LogEntry| it.authorization.as_ref().is_some_and(|it| it.ends_with(credential));
+    log.iter().filter(exchange).filter(with).collect()
+}
+
+/// Waits until so many processes have looked at the new sign-in, although nobody asked them anything.
+#[track_caller]
+fn expect_exchanges(stub: &Stub, n: usize, credential: &str) {
+    stub.wait_for(&format!("{n} processes sign in as {credential}"), |log| {
+        exchanges(log, credential).len() >= n
+    });
+}
+
+#[test]
+fn by_the_environment() {
+    let stub = Stub::start(Script::default());
+    let sandbox = Sandbox::new();
+    let session = Copilot::start(lspool(&sandbox, &stub), Options::in_workspace(sandbox.workspace()));
+    session.register_tools(&["fetch_ticket", "other_tool"]).expect("the schemas are good");
+    expect_signed_in(&session, &running());
+    expect_signed_in(&session, &[("later", tools(&["other_tool"]))]);
+    assert_eq!(servers(&session), 3);
+    assert_eq!(exchanges(&stub.log(), "gho_environment").len(), 3);
+    // The environment wins over a sign-out.
+    session.ok("signOut", json!({}));
+    expect_signed_in(&session, &running());
+    assert!(session.shutdown().success());
+}
+
+#[test]
+fn by_the_editors_own_token() {
+    let stub = Stub::start(Script::default());
+    let sandbox = Sandbox::new();
+    let session = unsigned(&sandbox, &stub);
+    expect_signed_out(&session, &running());
+    assert_eq!(servers(&session), 2);
+
+    let auth = |token: &str| json!({"login": "stub-user", "accessToken": token, "apiUrl": format!("{}/", stub.url()), "serverUrl": format!("{}/", stub.url())});
+    session.notify("github/didChangeAuth", auth("gho_first"));
+    session.check_signed_in();
+    expect_exchanges(&stub, 2, "gho_first");
+    expect_signed_in(&session, &running());
+    expect_signed_in(&session, &[("later", tools(&["other_tool"]))]);
+    assert_eq!(exchanges(&stub.log(), "gho_first").len(), 3);
+
+    // Another account; what started later knows it as well.
+    session.notify("github/didChangeAuth", auth("gho_second"));
+    session.check_signed_in();
+    expect_exchanges(&stub, 3, "gho_second");
+    expect_signed_in(&session, &[("last", tools(&["list_dir"]))]);
+    assert_eq!(exchanges(&stub.log(), "gho_second").len(), 4);
+    assert_eq!(exchanges(&stub.log(), "gho_first").len(), 3);
+
+    session.notify("github/didChangeAuth", json!({}));
+    assert_eq!(session.ok("checkStatus", json!({}))["status"], "NotSignedIn");
+    expect_signed_out(&session, &running());
+    expect_signed_out(&session, &[("later", tools(&["other_tool"])), ("new", tools(&["read_file"]))]);
+    assert!(session.shutdown().success());
+}
+
+fn device_flow(session: &Copilot) {
+    let prompt = session.ok("signIn", json!({}));
+    assert_eq!(prompt["status"], "PromptUserDeviceFlow", "{prompt}");
+    let done = session.ok("workspace/executeCommand", prompt["command"].clone());
+    assert_eq!((&done["status"], &done["user"]), (&json!("OK"), &json!("stub-user")));
+}
+
+#[test]
+fn by_device_flow_and_out_again() {
+    let stub = Stub::start_with_tls(Script::default());
+    let sandbox = Sandbox::new();
+    let session = unsigned(&sandbox, &stub);
+    expect_signed_out(&session, &running());
+
+    device_flow(&session);
+    expect_exchanges(&stub, 2, "gho_stub");
+    let conversations = expect_signed_in(&session, &running());
+    expect_signed_in(&session, &[("later", tools(&["other_tool"]))]);
+
+    assert_eq!(session.ok("signOut", json!({}))["status"], "NotSignedIn");
+    assert_eq!(session.ok("checkStatus", json!({}))["status"], "NotSignedIn");
+    expect_signed_out(&session, &running());
+    expect_signed_out(&session, &[("later", tools(&["other_tool"])), ("new", tools(&["list_dir"]))]);
+
+    // In again: all come back, their conversations too.
+    device_flow(&session);
+    expect_exchanges(&stub, 7, "gho_stub");
+    for conversation in &conversations {
+        let outcome = session.finish(&session.turn(conversation, "[history]", Value::Null));
+        assert!(outcome.progress.text.contains("Echo: hello"), "{}", outcome.progress.text);
+    }
+    expect_signed_in(&session, &[("new", tools(&["list_dir"])), ("last", tools(&["grep_search"]))]);
+    assert_eq!(servers(&session), 5);
+    assert!(session.shutdown().success());
+}
+
+#[test]
+fn by_a_token_that_the_server_keeps() {
+    let stub = Stub::start_with_tls(Script::default());
+    let sandbox = Sandbox::new();
+    let session = unsigned(&sandbox, &stub);
+    expect_signed_out(&session, &running());
+    let signed = json!({"githubToken": "gho_kept", "user": "stub-user"});
+    assert_eq!(session.ok("signInWithGithubToken", signed)["status"], "OK");
+    expect_exchanges(&stub, 2, "gho_kept");
+    expect_signed_in(&session, &running());
+    expect_signed_in(&session, &[("later", tools(&["other_tool"]))]);
+    assert_eq!(session.ok("signOut", json!({}))["status"], "NotSignedIn");
+    expect_signed_out(&session, &running());
+    assert!(session.shutdown().success());
+}

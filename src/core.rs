@@ -188,7 +188,7 @@ impl Proxy {
     /// its stream is left once it is owed nothing.
     fn settle(&mut self, now: Instant, out: &mut Effects) {
         self.note_idle(now);
-        if self.draining.is_some() && !self.requests.owes_clients() {
+        if self.draining.is_some() && !self.requests.owes_clients() && !self.phase.owes_answer() {
             self.exit(0, out);
         }
     }

@@ -35,8 +35,8 @@ pub(super) enum Phase {
     Preparing { early: VecDeque<Frame> },
     /// Messages flow.
     Open,
-    /// `shutdown` has come; it is answered when the servers have, or at the deadline.
-    ShuttingDown { id: RawId, deadline: Instant },
+    /// `shutdown` has come; it is answered when the servers have, or at the deadline. `exits`: so has `exit`.
+    ShuttingDown { id: RawId, deadline: Instant, exits: bool },
     /// `shutdown` is answered; only `exit` is expected.
     ShutDown,
     /// The shell was told to exit.
@@ -55,6 +55,11 @@ impl Phase {
         matches!(self, Phase::ShuttingDown { .. } | Phase::ShutDown)
     }
 
+    /// Whether the editor is owed an answer that the table of requests does not know of.
+    pub(super) fn owes_answer(&self) -> bool {
+        matches!(self, Phase::Preparing { .. } | Phase::ShuttingDown { .. })
+    }
+
     pub(super) fn is_exiting(&self) -> bool {
         matches!(self, Phase::Exiting)
     }
@@ -62,10 +67,11 @@ impl Phase {
 
 impl Proxy {
     pub(super) fn on_editor_frame(&mut self, now: Instant, frame: Frame, out: &mut Effects) {
-        if frame.kind() == Kind::Notification && frame.method() == Some("exit") {
-            return self.on_exit(out);
-        }
+        let is_exit = frame.kind() == Kind::Notification && frame.method() == Some("exit");
         match &mut self.phase {
+            // An editor may say it before it has heard the answer to `shutdown`.
+            Phase::ShuttingDown { exits, .. } if is_exit => *exits = true,
+            Phase::Waiting | Phase::Open | Phase::ShutDown if is_exit => self.on_exit(out),
             Phase::Waiting => self.before_initialize(frame, out),
             Phase::Preparing { early } => early.push_back(frame),
             Phase::Open => self.route(now, &frame, out),
@@ -165,17 +171,21 @@ impl Proxy {
             let frame = Frame::request(RawId::from(0), "shutdown", None);
             self.send_to_backend(backend, Owner::Proxy, Purpose::Shutdown, &frame, out);
         }
-        self.phase = Phase::ShuttingDown { id, deadline: now + SHUTDOWN_GRACE };
+        self.phase = Phase::ShuttingDown { id, deadline: now + SHUTDOWN_GRACE, exits: false };
         self.on_shutdown_progress(out);
     }
 
     /// Answers `shutdown` once no server owes an answer to it.
     pub(super) fn on_shutdown_progress(&mut self, out: &mut Effects) {
-        let Phase::ShuttingDown { id, .. } = &self.phase else { return };
+        let Phase::ShuttingDown { id, exits, .. } = &self.phase else { return };
         let owed = self.requests.filter(|it| matches!(it.purpose, Purpose::Shutdown));
         if owed.is_empty() {
             tell_editor(Frame::response(id.clone(), b"null"), out);
+            let exits = *exits;
             self.phase = Phase::ShutDown;
+            if exits {
+                self.on_exit(out);
+            }
         }
     }
 

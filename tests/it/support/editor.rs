@@ -4,7 +4,7 @@
 //! the base protocol: bytes between frames, an answer to nobody's request or a second one, a request that nobody
 //! answered (see [`TestEditor::forgive_unanswered`]).
 
-pub(super) mod frames;
+pub mod frames;
 
 use std::{
     collections::{HashMap, VecDeque},

@@ -26,6 +26,8 @@ const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
 const DRAIN_GRACE: Duration = Duration::from_secs(2);
 /// The same while the server starts: a pipe is often filled and closed before it is ready.
 const START_GRACE: Duration = Duration::from_secs(10);
+/// How long servers may finish what they were told once their stream is closed too.
+const FINISH_GRACE: Duration = Duration::from_millis(1500);
 
 /// How far the editor has come.
 #[derive(Debug, Default)]
@@ -37,10 +39,13 @@ pub(super) enum Phase {
     Preparing { early: VecDeque<Frame> },
     /// Messages flow.
     Open,
-    /// `shutdown` has come; it is answered when the servers have, or at the deadline. `exit`: has come too.
-    ShuttingDown { id: RawId, deadline: Instant, exit: bool },
+    /// `shutdown` has come; it is answered when the servers have, or at the deadline. `exits`: so has `exit`.
+    ShuttingDown { id: RawId, deadline: Instant, exits: bool },
     /// `shutdown` is answered; only `exit` is expected.
     ShutDown,
+    /// The editor has closed its stream and is owed nothing; so the servers have seen the end of theirs. What they
+    /// still say is passed on.
+    Finishing,
     /// The shell was told to exit.
     Exiting,
 }
@@ -49,17 +54,17 @@ impl Phase {
     pub(super) fn deadline(&self) -> Option<(Instant, &'static str)> {
         match self {
             Phase::ShuttingDown { deadline, .. } => Some((*deadline, "shutdown is not answered")),
-            Phase::Waiting | Phase::Preparing { .. } | Phase::Open | Phase::ShutDown | Phase::Exiting => None,
+            Phase::Waiting
+            | Phase::Preparing { .. }
+            | Phase::Open
+            | Phase::ShutDown
+            | Phase::Finishing
+            | Phase::Exiting => None,
         }
     }
 
     pub(super) fn is_shut_down(&self) -> bool {
-        matches!(self, Phase::ShuttingDown { .. } | Phase::ShutDown)
-    }
-
-    /// Whether the editor is owed what stands in no table of requests.
-    pub(super) fn owes(&self) -> bool {
-        matches!(self, Phase::Preparing { .. } | Phase::ShuttingDown { .. })
+        matches!(self, Phase::ShuttingDown { .. } | Phase::ShutDown | Phase::Finishing)
     }
 
     pub(super) fn is_exiting(&self) -> bool {
@@ -83,15 +88,16 @@ impl Draining {
 
 impl Proxy {
     pub(super) fn on_editor_frame(&mut self, now: Instant, frame: Frame, out: &mut Effects) {
-        if frame.kind() == Kind::Notification && frame.method() == Some("exit") {
-            return self.on_exit(frame, out);
-        }
+        let is_exit = frame.kind() == Kind::Notification && frame.method() == Some("exit");
         match &mut self.phase {
+            // An editor may say it before it has heard the answer to `shutdown`.
+            Phase::ShuttingDown { exits, .. } if is_exit => *exits = true,
+            Phase::Waiting | Phase::Open | Phase::ShutDown if is_exit => self.on_exit(out),
             Phase::Waiting => self.before_initialize(frame, out),
             Phase::Preparing { early } => early.push_back(frame),
             Phase::Open => self.route(now, &frame, out),
             Phase::ShuttingDown { .. } | Phase::ShutDown => self.after_shutdown(&frame, out),
-            Phase::Exiting => {}
+            Phase::Finishing | Phase::Exiting => {}
         }
     }
 
@@ -187,20 +193,20 @@ impl Proxy {
             self.send_to_backend(backend, Owner::Proxy, Purpose::Shutdown, &frame, out);
         }
         let deadline = now + self.grace(SHUTDOWN_GRACE);
-        self.phase = Phase::ShuttingDown { id, deadline, exit: false };
+        self.phase = Phase::ShuttingDown { id, deadline, exits: false };
         self.on_shutdown_progress(out);
     }
 
     /// Answers `shutdown` once no server owes an answer to it.
     pub(super) fn on_shutdown_progress(&mut self, out: &mut Effects) {
-        let Phase::ShuttingDown { id, exit, .. } = &self.phase else { return };
+        let Phase::ShuttingDown { id, exits, .. } = &self.phase else { return };
         let owed = self.requests.filter(|it| matches!(it.purpose, Purpose::Shutdown));
         if owed.is_empty() {
             tell_editor(Frame::response(id.clone(), b"null"), out);
-            let exit = *exit;
+            let exits = *exits;
             self.phase = Phase::ShutDown;
-            if exit {
-                self.leave(out);
+            if exits {
+                self.on_exit(out);
             }
         }
     }
@@ -216,20 +222,7 @@ impl Proxy {
         }
     }
 
-    /// An `exit` that was sent together with `shutdown` comes after its answer.
-    fn on_exit(&mut self, frame: Frame, out: &mut Effects) {
-        match &mut self.phase {
-            Phase::Preparing { early } if early.iter().any(|it| it.method() == Some("shutdown")) => {
-                early.push_back(frame);
-            }
-            Phase::ShuttingDown { exit, .. } => *exit = true,
-            Phase::Waiting | Phase::Preparing { .. } | Phase::Open | Phase::ShutDown | Phase::Exiting => {
-                self.leave(out);
-            }
-        }
-    }
-
-    fn leave(&mut self, out: &mut Effects) {
+    fn on_exit(&mut self, out: &mut Effects) {
         let living: Vec<_> =
             self.backends.values().filter(|it| it.has_session()).map(Backend::process).collect();
         for process in living {
@@ -258,8 +251,8 @@ impl Proxy {
         if starts || matches!(self.phase, Phase::Preparing { .. }) { START_GRACE } else { usual }
     }
 
-    /// An editor that has closed its stream is left once it is owed nothing. As long as answers come, the rest is
-    /// waited for.
+    /// An editor that has closed its stream is left once it is owed nothing and the servers have said what they had
+    /// to say. As long as answers come, the rest is waited for.
     pub(super) fn drain(&mut self, now: Instant, out: &mut Effects) {
         let owed = self.requests.n_owed_to_clients();
         let Some(draining) = &mut self.draining else { return };
@@ -267,8 +260,19 @@ impl Proxy {
             draining.until = now + DRAIN_GRACE;
         }
         draining.owed = owed;
-        if owed == 0 && !self.phase.owes() {
-            self.exit(0, out);
+        if owed > 0 {
+            return;
+        }
+        match self.phase {
+            Phase::Preparing { .. } | Phase::ShuttingDown { .. } | Phase::Exiting => {}
+            Phase::Open => {
+                draining.until = now + FINISH_GRACE;
+                self.phase = Phase::Finishing;
+                let living = self.backends.values().filter(|it| it.alive);
+                out.extend(living.map(|it| Effect::CloseInput(it.process())));
+            }
+            Phase::Finishing if self.backends.values().any(|it| it.alive) => {}
+            Phase::Finishing | Phase::Waiting | Phase::ShutDown => self.exit(0, out),
         }
     }
 
@@ -280,8 +284,10 @@ impl Proxy {
             }
             self.on_shutdown_progress(out);
         }
-        if self.draining.as_ref().is_some_and(|it| it.until <= now) {
-            warn!("answers have not come in time; the editor has closed its stream");
+        if let Some(draining) = self.draining.as_ref().filter(|it| it.until <= now) {
+            if draining.owed > 0 {
+                warn!(n = draining.owed, "answers have not come in time; the editor has closed its stream");
+            }
             self.exit(0, out);
         }
     }

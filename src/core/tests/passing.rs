@@ -117,6 +117,19 @@ fn shutdown_is_answered_even_if_the_server_is_silent_or_dies() {
 }
 
 #[test]
+fn exit_on_the_heels_of_shutdown_waits_for_its_answer() {
+    let mut it = generic();
+    it.editor(json!({"id": 2, "method": "shutdown"}));
+    it.editor(json!({"method": "exit"}));
+    assert_eq!(it.exit, None);
+    let asked = it.take(SERVER);
+    it.server(process(0, 1), json!({"id": asked[0]["id"], "result": null}));
+    assert_eq!(it.take(EDITOR)[0]["id"], 2);
+    assert_eq!(it.take(SERVER)[0]["method"], "exit");
+    assert_eq!(it.exit, Some(0));
+}
+
+#[test]
 fn a_crash_answers_what_was_owed_and_the_next_process_gets_the_session() {
     let mut it = generic();
     let text = json!({"uri": "u", "languageId": "x", "version": 1, "text": "one"});

@@ -25,6 +25,7 @@ pub(super) struct Stage {
     /// Messages by peer that the test has not looked at.
     sent: BTreeMap<Peer, Vec<Value>>,
     pub(super) spawned: Vec<ProcessId>,
+    pub(super) closed: Vec<ProcessId>,
     pub(super) terminated: Vec<ProcessId>,
     pub(super) exit: Option<i32>,
     pub(super) server: ServerConfig,
@@ -44,6 +45,7 @@ impl Stage {
             now: Instant::now(),
             sent: BTreeMap::new(),
             spawned: Vec::new(),
+            closed: Vec::new(),
             terminated: Vec::new(),
             exit: None,
             server: ServerConfig { kind: Some(kind), ..ServerConfig::default() },
@@ -114,6 +116,7 @@ impl Stage {
                     self.spawned.push(process);
                     self.event(Event::Spawned { process, pid: 1000 + process.backend.0 });
                 }
+                Effect::CloseInput(process) => self.closed.push(process),
                 Effect::Terminate(process) => self.terminated.push(process),
                 Effect::Exit(code) => self.exit = Some(code),
                 Effect::WatchEditor(_) => {}

@@ -20,6 +20,7 @@ pub mod event;
 mod failure;
 mod handshake;
 mod lifecycle;
+mod mcp;
 mod partitions;
 mod progress;
 mod registrations;
@@ -192,6 +193,7 @@ impl Proxy {
     fn settle(&mut self, now: Instant, out: &mut Effects) {
         self.note_idle(now);
         self.drain(now, out);
+        self.note_mcp(now);
     }
 
     fn exit(&mut self, code: i32, out: &mut Effects) {

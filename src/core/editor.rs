@@ -11,7 +11,7 @@ use crate::{
         event::{BackendId, ClientId, Effect, Effects, Peer},
         requests::{Owner, Purpose, SentId, To},
         route::{Keep, Route, Tools, route},
-        session::for_set,
+        session::{for_set, pushed_mcp_servers},
     },
     rpc::{Frame, Kind, RawId, member},
 };
@@ -80,7 +80,13 @@ impl Proxy {
             Some("window/workDoneProgress/cancel" | "$/progress") => {
                 return self.on_editor_progress(frame, out);
             }
-            Some("initialized") => self.session.initialized = true,
+            Some("initialized") => {
+                self.session.initialized = true;
+                // The restored session says it.
+                if !self.backend(PRIMARY).is_some_and(Backend::has_session) {
+                    return;
+                }
+            }
             Some(_) | None => {}
         }
         match route(frame.method().unwrap_or_default(), self.is_copilot()) {
@@ -131,9 +137,16 @@ impl Proxy {
         }
         for (id, set) in partitions {
             let frame = for_set(frame, &set);
+            // What waits in the gate itself must not be waited for.
+            let at_once = self
+                .backend(id)
+                .is_some_and(|it| it.gate_is_empty() && it.is_open(self.catalogue.undecided > 0));
             match frame.kind() {
                 Kind::Request => drop(self.send_to_backend(id, Owner::Proxy, Purpose::Plain, &frame, out)),
                 Kind::Notification | Kind::Response => self.notify_backend(id, &frame, out),
+            }
+            if let Some(servers) = pushed_mcp_servers(&frame).filter(|_| at_once) {
+                self.await_mcp(id, servers);
             }
             if keep == Keep::Auth {
                 self.check_status(id, out);

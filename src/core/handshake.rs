@@ -39,8 +39,8 @@ pub(super) enum Phase {
     Preparing { early: VecDeque<Frame> },
     /// Messages flow.
     Open,
-    /// `shutdown` has come; it is answered when the servers have, or at the deadline. `exits`: so has `exit`.
-    ShuttingDown { id: RawId, deadline: Instant, exits: bool },
+    /// `shutdown` has come; it is answered when the servers have, or at the deadline. `exit`: has come too.
+    ShuttingDown { id: RawId, deadline: Instant, exit: bool },
     /// `shutdown` is answered; only `exit` is expected.
     ShutDown,
     /// The editor has closed its stream and is owed nothing; so the servers have seen the end of theirs. What they
@@ -88,11 +88,10 @@ impl Draining {
 
 impl Proxy {
     pub(super) fn on_editor_frame(&mut self, now: Instant, frame: Frame, out: &mut Effects) {
-        let is_exit = frame.kind() == Kind::Notification && frame.method() == Some("exit");
+        if frame.kind() == Kind::Notification && frame.method() == Some("exit") {
+            return self.on_exit(frame, out);
+        }
         match &mut self.phase {
-            // An editor may say it before it has heard the answer to `shutdown`.
-            Phase::ShuttingDown { exits, .. } if is_exit => *exits = true,
-            Phase::Waiting | Phase::Open | Phase::ShutDown if is_exit => self.on_exit(out),
             Phase::Waiting => self.before_initialize(frame, out),
             Phase::Preparing { early } => early.push_back(frame),
             Phase::Open => self.route(now, &frame, out),
@@ -193,20 +192,20 @@ impl Proxy {
             self.send_to_backend(backend, Owner::Proxy, Purpose::Shutdown, &frame, out);
         }
         let deadline = now + self.grace(SHUTDOWN_GRACE);
-        self.phase = Phase::ShuttingDown { id, deadline, exits: false };
+        self.phase = Phase::ShuttingDown { id, deadline, exit: false };
         self.on_shutdown_progress(out);
     }
 
     /// Answers `shutdown` once no server owes an answer to it.
     pub(super) fn on_shutdown_progress(&mut self, out: &mut Effects) {
-        let Phase::ShuttingDown { id, exits, .. } = &self.phase else { return };
+        let Phase::ShuttingDown { id, exit, .. } = &self.phase else { return };
         let owed = self.requests.filter(|it| matches!(it.purpose, Purpose::Shutdown));
         if owed.is_empty() {
             tell_editor(Frame::response(id.clone(), b"null"), out);
-            let exits = *exits;
+            let exit = *exit;
             self.phase = Phase::ShutDown;
-            if exits {
-                self.on_exit(out);
+            if exit {
+                self.leave(out);
             }
         }
     }
@@ -222,9 +221,27 @@ impl Proxy {
         }
     }
 
-    fn on_exit(&mut self, out: &mut Effects) {
-        let living: Vec<_> =
-            self.backends.values().filter(|it| it.has_session()).map(Backend::process).collect();
+    /// An `exit` that was sent together with `shutdown` comes after its answer.
+    fn on_exit(&mut self, frame: Frame, out: &mut Effects) {
+        match &mut self.phase {
+            Phase::Preparing { early } if early.iter().any(|it| it.method() == Some("shutdown")) => {
+                early.push_back(frame);
+            }
+            Phase::ShuttingDown { exit, .. } => *exit = true,
+            Phase::Waiting
+            | Phase::Preparing { .. }
+            | Phase::Open
+            | Phase::ShutDown
+            | Phase::Finishing
+            | Phase::Exiting => {
+                self.leave(out);
+            }
+        }
+    }
+
+    fn leave(&mut self, out: &mut Effects) {
+        let begun = |it: &&Backend| it.has_session() && !matches!(it.state, State::Spawning(_));
+        let living: Vec<_> = self.backends.values().filter(begun).map(Backend::process).collect();
         for process in living {
             out.push(Effect::Send(Peer::Backend(process), Frame::notification("exit", None)));
         }

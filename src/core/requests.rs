@@ -41,6 +41,8 @@ pub(crate) enum Purpose {
     Tools(ToolChange),
     /// A partition was told its projection; the answer lists what it offers now.
     Project,
+    /// A partition was told to drop tools of its MCP servers.
+    Narrow,
     /// A sign-in that one process has done and the others must follow.
     SignIn,
     /// `shutdown`.

@@ -192,3 +192,22 @@ fn exit_without_shutdown_ends_at_once() {
     it.editor(json!({"method": "exit"}));
     assert_eq!(it.exit, Some(1));
 }
+
+#[test]
+fn an_idle_partition_that_is_stopped_takes_what_waits_for_it_along() {
+    let mut it = Stage::copilot();
+    let one = process(1, 1);
+    it.create(1, &json!({"conversationId": "c", "lspool": {"tools": ["a"]}}));
+    let told = it.start(one, &[]);
+    it.server(one, json!({"id": told.last().unwrap()["id"], "error": {"code": 1000, "message": "no"}}));
+    // Shuts the gate, so that the next request waits there.
+    it.editor(json!({"id": 2, "method": "conversation/registerTools", "params": {"tools": [{"name": "a"}]}}));
+    it.editor(json!({"id": 3, "method": "mcp/serverAction", "params": {}}));
+    it.pass(std::time::Duration::from_secs(301));
+    assert_eq!(it.terminated, [one]);
+    it.exited(one, Exit::Code(0));
+    it.take(EDITOR);
+    it.start(process(0, 1), &[]);
+    let open: Vec<_> = it.core.requests.iter().map(|(_, it)| it.frame.method()).collect();
+    assert_eq!(open, [Some("mcp/serverAction")], "the editor's, which the primary has not answered");
+}

@@ -173,3 +173,56 @@ fn end_of_file_waits_for_what_is_owed_but_not_long() {
     it.pass(std::time::Duration::from_secs(2));
     assert_eq!(it.exit, Some(0));
 }
+
+#[test]
+fn initialize_is_not_cancelled_from_under_what_follows_it() {
+    let mut it = Stage::new(ServerKind::Generic);
+    it.holds_spawns = true;
+    it.editor(json!({"id": 0, "method": "initialize", "params": {}}));
+    it.editor(json!({"method": "$/cancelRequest", "params": {"id": 0}}));
+    it.editor(json!({"id": 1, "method": "textDocument/hover"}));
+    it.event(crate::core::event::Event::Spawned { process: process(0, 1), pid: 1 });
+    assert_eq!(it.told(process(0, 1)), ["initialize", "textDocument/hover"]);
+}
+
+#[test]
+fn an_editor_that_leaves_before_there_is_a_process_sends_it_nothing() {
+    let mut it = Stage::new(ServerKind::Generic);
+    it.holds_spawns = true;
+    it.editor(json!({"id": 0, "method": "initialize", "params": {}}));
+    it.editor(json!({"method": "exit"}));
+    assert_eq!(it.exit, Some(1));
+    assert!(it.told(process(0, 1)).is_empty());
+}
+
+#[test]
+fn a_restarted_process_is_told_initialized_once() {
+    let mut it = Stage::new(ServerKind::Generic);
+    it.editor(json!({"id": 0, "method": "initialize", "params": {}}));
+    let asked = it.take(SERVER);
+    it.server(process(0, 1), json!({"id": asked[0]["id"], "result": {}}));
+    it.exited(process(0, 1), Exit::Signal(9));
+    it.editor(json!({"method": "initialized", "params": {}}));
+    assert_eq!(
+        it.start(process(0, 2), &[]).iter().map(super::stage::name).collect::<Vec<_>>(),
+        ["initialize", "initialized"]
+    );
+}
+
+#[test]
+fn end_of_file_waits_for_initialize_and_for_shutdown() {
+    let mut it = Stage::new(ServerKind::Generic);
+    it.holds_preparation = true;
+    it.editor(json!({"id": 0, "method": "initialize", "params": {}}));
+    let close = || crate::core::event::Event::Closed { peer: EDITOR, error: None };
+    it.event(close());
+    assert_eq!(it.exit, None);
+    let mut it = generic();
+    it.editor(json!({"id": 1, "method": "shutdown"}));
+    it.event(close());
+    assert_eq!(it.exit, None);
+    let asked = it.take(SERVER);
+    it.server(process(0, 1), json!({"id": asked[0]["id"], "result": null}));
+    assert_eq!(it.take(EDITOR)[0]["id"], 1);
+    assert_eq!(it.exit, Some(0));
+}

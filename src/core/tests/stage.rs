@@ -28,6 +28,10 @@ pub(super) struct Stage {
     pub(super) closed: Vec<ProcessId>,
     pub(super) terminated: Vec<ProcessId>,
     pub(super) exit: Option<i32>,
+    /// The test itself says that processes are spawned.
+    pub(super) holds_spawns: bool,
+    /// The workspace is looked at for ever.
+    pub(super) holds_preparation: bool,
     pub(super) server: ServerConfig,
     pub(super) config: Config,
 }
@@ -48,6 +52,8 @@ impl Stage {
             closed: Vec::new(),
             terminated: Vec::new(),
             exit: None,
+            holds_spawns: false,
+            holds_preparation: false,
             server: ServerConfig { kind: Some(kind), ..ServerConfig::default() },
             config: Config::default(),
         }
@@ -111,9 +117,13 @@ impl Stage {
                     let value = serde_json::from_slice(&frame.to_bytes()).unwrap();
                     self.sent.entry(peer).or_default().push(value);
                 }
+                Effect::Prepare { .. } if self.holds_preparation => {}
                 Effect::Prepare { .. } => self.prepared(),
                 Effect::Spawn(process, _) => {
                     self.spawned.push(process);
+                    if self.holds_spawns {
+                        continue;
+                    }
                     self.event(Event::Spawned { process, pid: 1000 + process.backend.0 });
                 }
                 Effect::CloseInput(process) => self.closed.push(process),

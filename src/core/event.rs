@@ -185,6 +185,8 @@ pub enum Effect {
     WatchEditor(u32),
     /// Start a process; answered by [`Event::Spawned`] or [`Event::SpawnFailed`].
     Spawn(ProcessId, Arc<Launch>),
+    /// Close the stdin of a process once what is queued is written. It may finish what it was told, and end.
+    CloseInput(ProcessId),
     /// End a process: what is queued is written, stdin closed, then signals to its group. Answered by [`Event::Exited`].
     Terminate(ProcessId),
     /// Write what is queued for the editor, end all processes, then exit with this code.

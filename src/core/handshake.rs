@@ -26,6 +26,8 @@ const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
 const DRAIN_GRACE: Duration = Duration::from_secs(2);
 /// The same while the server starts: a pipe is often filled and closed before it is ready.
 const START_GRACE: Duration = Duration::from_secs(10);
+/// How long servers may finish what they were told once their stream is closed too.
+const FINISH_GRACE: Duration = Duration::from_millis(1500);
 
 /// How far the editor has come.
 #[derive(Debug, Default)]
@@ -41,6 +43,9 @@ pub(super) enum Phase {
     ShuttingDown { id: RawId, deadline: Instant, exit: bool },
     /// `shutdown` is answered; only `exit` is expected.
     ShutDown,
+    /// The editor has closed its stream and is owed nothing; so the servers have seen the end of theirs. What they
+    /// still say is passed on.
+    Finishing,
     /// The shell was told to exit.
     Exiting,
 }
@@ -49,17 +54,17 @@ impl Phase {
     pub(super) fn deadline(&self) -> Option<(Instant, &'static str)> {
         match self {
             Phase::ShuttingDown { deadline, .. } => Some((*deadline, "shutdown is not answered")),
-            Phase::Waiting | Phase::Preparing { .. } | Phase::Open | Phase::ShutDown | Phase::Exiting => None,
+            Phase::Waiting
+            | Phase::Preparing { .. }
+            | Phase::Open
+            | Phase::ShutDown
+            | Phase::Finishing
+            | Phase::Exiting => None,
         }
     }
 
     pub(super) fn is_shut_down(&self) -> bool {
-        matches!(self, Phase::ShuttingDown { .. } | Phase::ShutDown)
-    }
-
-    /// Whether the editor is owed what stands in no table of requests.
-    pub(super) fn owes(&self) -> bool {
-        matches!(self, Phase::Preparing { .. } | Phase::ShuttingDown { .. })
+        matches!(self, Phase::ShuttingDown { .. } | Phase::ShutDown | Phase::Finishing)
     }
 
     pub(super) fn is_exiting(&self) -> bool {
@@ -91,7 +96,7 @@ impl Proxy {
             Phase::Preparing { early } => early.push_back(frame),
             Phase::Open => self.route(now, &frame, out),
             Phase::ShuttingDown { .. } | Phase::ShutDown => self.after_shutdown(&frame, out),
-            Phase::Exiting => {}
+            Phase::Finishing | Phase::Exiting => {}
         }
     }
 
@@ -223,7 +228,12 @@ impl Proxy {
                 early.push_back(frame);
             }
             Phase::ShuttingDown { exit, .. } => *exit = true,
-            Phase::Waiting | Phase::Preparing { .. } | Phase::Open | Phase::ShutDown | Phase::Exiting => {
+            Phase::Waiting
+            | Phase::Preparing { .. }
+            | Phase::Open
+            | Phase::ShutDown
+            | Phase::Finishing
+            | Phase::Exiting => {
                 self.leave(out);
             }
         }
@@ -258,8 +268,8 @@ impl Proxy {
         if starts || matches!(self.phase, Phase::Preparing { .. }) { START_GRACE } else { usual }
     }
 
-    /// An editor that has closed its stream is left once it is owed nothing. As long as answers come, the rest is
-    /// waited for.
+    /// An editor that has closed its stream is left once it is owed nothing and the servers have said what they had
+    /// to say. As long as answers come, the rest is waited for.
     pub(super) fn drain(&mut self, now: Instant, out: &mut Effects) {
         let owed = self.requests.n_owed_to_clients();
         let Some(draining) = &mut self.draining else { return };
@@ -267,8 +277,19 @@ impl Proxy {
             draining.until = now + DRAIN_GRACE;
         }
         draining.owed = owed;
-        if owed == 0 && !self.phase.owes() {
-            self.exit(0, out);
+        if owed > 0 {
+            return;
+        }
+        match self.phase {
+            Phase::Preparing { .. } | Phase::ShuttingDown { .. } | Phase::Exiting => {}
+            Phase::Open => {
+                draining.until = now + FINISH_GRACE;
+                self.phase = Phase::Finishing;
+                let living = self.backends.values().filter(|it| it.alive);
+                out.extend(living.map(|it| Effect::CloseInput(it.process())));
+            }
+            Phase::Finishing if self.backends.values().any(|it| it.alive) => {}
+            Phase::Finishing | Phase::Waiting | Phase::ShutDown => self.exit(0, out),
         }
     }
 
@@ -280,8 +301,10 @@ impl Proxy {
             }
             self.on_shutdown_progress(out);
         }
-        if self.draining.as_ref().is_some_and(|it| it.until <= now) {
-            warn!("answers have not come in time; the editor has closed its stream");
+        if let Some(draining) = self.draining.as_ref().filter(|it| it.until <= now) {
+            if draining.owed > 0 {
+                warn!(n = draining.owed, "answers have not come in time; the editor has closed its stream");
+            }
             self.exit(0, out);
         }
     }

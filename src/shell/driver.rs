@@ -230,6 +230,11 @@ impl<C: Core, W: World> Driver<C, W> {
             Effect::Prepare { folders } => self.prepare(folders),
             Effect::WatchEditor(pid) => self.watch_editor(pid),
             Effect::Spawn(id, launch) => self.spawn(id, &launch),
+            Effect::CloseInput(id) => {
+                if let Some(process) = self.processes.get(&id) {
+                    process.outbox.close();
+                }
+            }
             Effect::Terminate(id) => {
                 if let Some(process) = self.processes.get(&id) {
                     process.end_gently();

@@ -11,6 +11,7 @@ use super::support::{
     copilot::uri,
     editor::{Entry, Moment, Pending, Sent, TestEditor},
     names::Names,
+    puppet::PuppetHost,
     real::{self, Sandbox},
 };
 
@@ -375,4 +376,36 @@ fn capabilities() -> Value {
         "window": {"workDoneProgress": true, "showMessage": {}, "showDocument": {"support": true}},
         "general": {"positionEncodings": ["utf-16"]},
     })
+}
+
+/// A client that writes all it has to say under one id and closes its end hears all that follows from it.
+#[test]
+fn everything_in_one_breath() {
+    let host = PuppetHost::new();
+    let sandbox = Sandbox::new();
+    let mut command = sandbox.command(env!("CARGO_BIN_EXE_lspool"));
+    command.args(["--", env!("CARGO_BIN_EXE_lspool-puppet")]);
+    host.tie(&mut command);
+    let editor = TestEditor::spawn(command);
+    let initialize = editor.request_as(json!(1), "initialize", json!({"capabilities": {}}));
+    editor.notify("initialized", json!({}));
+    let hover = editor.request_as(json!(1), "textDocument/hover", json!({}));
+    editor.notify("textDocument/didOpen", json!({}));
+    editor.close_stdin();
+
+    let server = host.accept();
+    let asked = server.expect("initialize");
+    server.answer(&asked, json!({"capabilities": {}}));
+    server.expect("initialized");
+    let asked = server.expect("textDocument/hover");
+    server.answer(&asked, json!("hover"));
+    server.expect("textDocument/didOpen");
+    server.notify("textDocument/publishDiagnostics", json!({"uri": "u", "diagnostics": []}));
+    server.exit(0);
+
+    assert_eq!(editor.wait_exit().code(), Some(0));
+    editor.wait_closed();
+    assert_eq!(editor.answer_to(&initialize), Some(Ok(json!({"capabilities": {}}))));
+    assert_eq!(editor.answer_to(&hover), Some(Ok(json!("hover"))));
+    assert_eq!(editor.notifications("textDocument/publishDiagnostics").len(), 1);
 }

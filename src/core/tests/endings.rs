@@ -126,9 +126,25 @@ fn a_stream_that_is_closed_at_once_gets_all_its_answers() {
     it.server(process(0, 1), json!({"id": asked[0]["id"], "result": {}}));
     it.pass(std::time::Duration::from_millis(1900));
     assert_eq!(it.exit, None);
+    assert!(it.closed.is_empty());
     it.server(process(0, 1), json!({"id": asked[2]["id"], "result": {}}));
+    // What it was told last may have consequences.
+    assert_eq!((it.exit, &it.closed[..]), (None, &[process(0, 1)][..]));
+    it.server(process(0, 1), json!({"method": "textDocument/publishDiagnostics", "params": {}}));
+    it.exited(process(0, 1), Exit::Code(0));
     assert_eq!(it.exit, Some(0));
-    assert_eq!(it.take(EDITOR).len(), 2);
+    assert_eq!(it.spawned.len(), 1, "nothing is restarted");
+    assert_eq!(it.take(EDITOR).len(), 3);
+}
+
+#[test]
+fn a_server_that_does_not_end_with_its_stream_is_left() {
+    let mut it = Stage::copilot();
+    it.event(crate::core::event::Event::Closed { peer: EDITOR, error: None });
+    it.pass(std::time::Duration::from_millis(1400));
+    assert_eq!(it.exit, None);
+    it.pass(std::time::Duration::from_millis(100));
+    assert_eq!(it.exit, Some(0));
 }
 
 #[test]

@@ -25,6 +25,7 @@ pub(super) struct Stage {
     /// Messages by peer that the test has not looked at.
     sent: BTreeMap<Peer, Vec<Value>>,
     pub(super) spawned: Vec<ProcessId>,
+    pub(super) closed: Vec<ProcessId>,
     pub(super) terminated: Vec<ProcessId>,
     pub(super) exit: Option<i32>,
     /// The test itself says that processes are spawned.
@@ -48,6 +49,7 @@ impl Stage {
             now: Instant::now(),
             sent: BTreeMap::new(),
             spawned: Vec::new(),
+            closed: Vec::new(),
             terminated: Vec::new(),
             exit: None,
             holds_spawns: false,
@@ -124,6 +126,7 @@ impl Stage {
                     }
                     self.event(Event::Spawned { process, pid: 1000 + process.backend.0 });
                 }
+                Effect::CloseInput(process) => self.closed.push(process),
                 Effect::Terminate(process) => self.terminated.push(process),
                 Effect::Exit(code) => self.exit = Some(code),
                 Effect::WatchEditor(_) => {}

@@ -14,5 +14,6 @@ mod processes;
 mod real_server;
 mod sign_in;
 mod support;
+mod tidy;
 mod tool_calls;
 mod tools;

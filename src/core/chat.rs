@@ -25,31 +25,40 @@ impl Proxy {
     /// tool call can come for an unbound one.
     pub(super) fn on_create(&mut self, now: Instant, owner: Owner, frame: &Frame, out: &mut Effects) {
         let params = frame.params().unwrap_or(b"{}");
-        // What is no id, or comes too early, is for the server to refuse.
-        let odd_id =
-            member(params, "conversationId").is_some_and(|it| RawId::from_raw(&params[it]).is_none());
-        if odd_id || !self.session.initialized {
-            self.send_to_backend(PRIMARY, owner, Purpose::Plain, frame, out);
-            return;
-        }
         let set = match self.tool_set(params) {
             Ok(set) => set,
             Err(message) => return self.fail(&owner, &Failure::new(Cause::InvalidParams, message), out),
         };
+        let odd_id =
+            member(params, "conversationId").is_some_and(|it| RawId::from_raw(&params[it]).is_none());
+        match (odd_id, self.session.initialized) {
+            (false, true) => {}
+            // What is no id, or comes too early, is for the server to refuse.
+            _ if set.is_all() => {
+                self.send_to_backend(PRIMARY, owner, Purpose::Plain, &without_lspool(frame), out);
+                return;
+            }
+            // Here, if the primary would have more tools for it than it asks for.
+            (_, false) => {
+                let failure = Failure::new(Cause::NotInitialized, "send initialized first");
+                return self.fail(&owner, &failure, out);
+            }
+            (true, true) => {
+                let message = "conversationId: a string or a number is expected";
+                return self.fail(&owner, &Failure::new(Cause::InvalidParams, message), out);
+            }
+        }
         let backend = match self.partition(&set, now, out) {
             Ok(backend) => backend,
             Err(failure) => return self.fail(&owner, &failure, out),
         };
         let id = field(frame, "conversationId").unwrap_or_else(|| self.invent_id());
-        let mut patch = Patch::of(params);
-        if member(params, "lspool").is_some() {
-            patch.remove("lspool");
+        let mut frame = without_lspool(frame);
+        if field(&frame, "conversationId").is_none() {
+            let params =
+                Patch::of(frame.params().unwrap_or(b"{}")).set("conversationId", id.as_bytes()).finish();
+            frame = frame.with_params(&params);
         }
-        if field(frame, "conversationId").is_none() {
-            patch.set("conversationId", id.as_bytes());
-        }
-        let changed = patch.finish();
-        let frame = if changed == params { frame.clone() } else { frame.with_params(&changed) };
         let token = field(&frame, "workDoneToken");
         let purpose = Purpose::Turn { conversation: id.clone(), token, create: true };
         let Some((sent, frame)) = self.accept(backend, owner, purpose, &frame, out) else { return };
@@ -146,7 +155,7 @@ impl Proxy {
                 self.end_turn(id, sent, out);
                 let idle = self.conversations.get(id).is_some_and(|it| it.active.is_none());
                 if create && idle {
-                    self.conversations.unbind(id);
+                    self.unbind(id, out);
                 }
             }
         }
@@ -167,6 +176,21 @@ impl Proxy {
         }
     }
 
+    /// The server says itself what becomes of turns that waited.
+    fn unbind(&mut self, id: &RawId, out: &mut Effects) {
+        for (backend, frame) in self.conversations.unbind(id) {
+            self.release(backend, frame, out);
+        }
+    }
+
+    /// A create or turn was cancelled before any process had seen it.
+    pub(super) fn on_turn_never_sent(&mut self, id: &RawId, sent: SentId, create: bool, out: &mut Effects) {
+        match self.conversations.get(id) {
+            Some(it) if create && it.active == Some(sent) => self.unbind(id, out),
+            Some(_) | None => self.end_turn(id, sent, out),
+        }
+    }
+
     /// `conversation/destroy` unbinds. The server takes strings only: a number lives on, but counts no more.
     pub(super) fn on_destroy(&mut self, owner: Owner, frame: &Frame, out: &mut Effects) {
         let id = field(frame, "conversationId");
@@ -175,12 +199,7 @@ impl Proxy {
         let backend = found.map(|it| it.backend);
         self.send_to_backend(self.served(backend.unwrap_or(PRIMARY)), owner, Purpose::Plain, frame, out);
         match (backend, &id) {
-            (Some(backend), Some(id)) => {
-                let gone = self.conversations.unbind(id);
-                for frame in gone.into_iter().flat_map(|it| it.waiting) {
-                    self.release(backend, frame, out);
-                }
-            }
+            (Some(_), Some(id)) => self.unbind(id, out),
             (_, _) => {
                 let number = text.and_then(|it| RawId::from_raw(it.as_bytes()));
                 if let Some(it) = number.and_then(|it| self.conversations.get_mut(&it)) {
@@ -295,6 +314,16 @@ impl Proxy {
         };
         let answer = Frame::response(wire, result.to_string().as_bytes());
         out.push(Effect::Send(Peer::Backend(process), answer));
+    }
+}
+
+/// The create as the server gets it: what is meant for lspool stays here.
+fn without_lspool(frame: &Frame) -> Frame {
+    match frame.params() {
+        Some(params) if member(params, "lspool").is_some() => {
+            frame.with_params(&Patch::of(params).remove("lspool").finish())
+        }
+        Some(_) | None => frame.clone(),
     }
 }
 

@@ -71,11 +71,11 @@ impl Conversations {
         self.bound.get_mut(id)
     }
 
-    /// Forgets a conversation and those of its sub-agents.
-    pub(crate) fn unbind(&mut self, id: &RawId) -> Option<Conversation> {
-        let gone = self.bound.remove(id)?;
-        self.bound.retain(|_, it| it.parent.as_ref() != Some(id));
-        Some(gone)
+    /// Forgets a conversation and those of its sub-agents; gives the turns that waited in them.
+    pub(crate) fn unbind(&mut self, id: &RawId) -> Vec<(BackendId, Frame)> {
+        let gone: Vec<_> = self.family(id).iter().filter_map(|it| self.bound.remove(it)).collect();
+        let waiting = |it: Conversation| it.waiting.into_iter().map(move |frame| (it.backend, frame));
+        gone.into_iter().flat_map(waiting).collect()
     }
 
     /// Forgets all conversations of a partition for which `stays` does not hold; gives back those that were bound.

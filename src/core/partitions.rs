@@ -12,8 +12,10 @@ use crate::{
     core::{
         backend::{Handshake, State},
         event::{BackendId, Effect, Effects, Exit, Generation, Peer, ProcessId, SpawnFailure},
+        mcp::McpServers,
         requests::{Owner, Pending, Purpose, SentId, To},
         route::{Keep, Route, route},
+        session::pushed_mcp_servers,
     },
     rpc::{Frame, Kind, Patch, RawId},
 };
@@ -74,7 +76,9 @@ impl Proxy {
     /// Starts what waits for room, as far as there is room.
     fn start_waiting(&mut self, out: &mut Effects) {
         let most = self.server.as_ref().map_or(1, |it| it.settings.max_processes);
-        let alive = self.backends.values().filter(|it| it.alive).count();
+        // The place of a process that is to be restarted is taken.
+        let holds = |it: &&Backend| it.alive || matches!(it.state, State::Restarting { .. });
+        let alive = self.backends.values().filter(holds).count();
         let waiting = self.backends.values().filter(|it| it.state == State::Waiting).map(|it| it.id);
         let starting: Vec<_> = waiting.take(most.saturating_sub(alive)).collect();
         for id in starting {
@@ -89,6 +93,7 @@ impl Proxy {
         backend.state = State::Spawning(handshake);
         backend.alive = true;
         backend.projecting = 0;
+        backend.mcp = McpServers::default();
         backend.corrections = 0;
         out.push(Effect::Spawn(backend.process(), Arc::clone(&server.launch)));
     }
@@ -136,6 +141,9 @@ impl Proxy {
             out.push(Effect::Send(Peer::Backend(process), Frame::notification("initialized", Some(b"{}"))));
         }
         for frame in self.session.restored(set) {
+            if let Some(servers) = pushed_mcp_servers(&frame) {
+                self.await_mcp(id, servers);
+            }
             match (frame.kind(), frame.method()) {
                 (Kind::Request, Some(method)) => {
                     self.ask_backend(id, Purpose::Plain, method, frame.params().unwrap_or(b"{}"), out);
@@ -306,7 +314,7 @@ impl Proxy {
             Route::Default | Route::Create | Route::Turn | Route::Destroy | Route::Turns => false,
             Route::Tools(_) | Route::SignIn | Route::Command => false,
         };
-        backend.gate().retain(|it| !absorbed(it));
+        backend.gate().retain(|it| !absorbed(it) && it.method() != Some("initialized"));
         warn!(backend = backend.name, ?wait, why, "restarting");
         backend.state = State::Restarting { at: now + wait };
         if wait == Duration::ZERO {
@@ -353,6 +361,11 @@ impl Proxy {
         let process = backend.process();
         let serving = backend.state == State::Serving;
         backend.state = State::Stopping;
+        backend.gate().clear();
+        // No client waits for any of these.
+        for sent in self.requests.filter(|it| it.to == To::Gate(id)) {
+            self.requests.take(sent);
+        }
         if serving {
             self.ask_backend(id, Purpose::Plain, "shutdown", b"null", out);
             out.push(Effect::Send(Peer::Backend(process), Frame::notification("exit", None)));
@@ -452,6 +465,10 @@ impl Proxy {
             match state {
                 State::Initializing { .. } => self.on_startup_timeout(id, out),
                 State::Restarting { .. } => self.spawn(id, Handshake::Own, out),
+                State::Serving if self.backends[&id].mcp.deadline().is_some_and(|at| at <= now) => {
+                    warn!(backend = self.backends[&id].name, "an MCP server is not up: going on without it");
+                    self.go_on_without_mcp(id, out);
+                }
                 State::Serving => {
                     info!(backend = self.backends[&id].name, "idle: stopping it");
                     self.stop(id, out);

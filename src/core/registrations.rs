@@ -57,7 +57,8 @@ impl Registrations {
             held.holders.push((process, id));
             return None;
         }
-        let taken = self.held.iter().any(|it| it.id == id && foreign(it));
+        let holder = (process, id.clone());
+        let taken = self.held.iter().any(|it| it.id == id && !it.holders.contains(&holder));
         let ours = if taken {
             self.minted += 1;
             RawId::text(&format!("lspool-{}", self.minted))
@@ -89,7 +90,9 @@ impl Registrations {
         };
         let holder = (process, id);
         let Some(at) = self.held.iter().position(|it| it.holders.contains(&holder)) else {
-            return Some(one.clone());
+            // What is another one's under that id stays.
+            let foreign = self.held.iter().any(|it| it.id == holder.1);
+            return (!foreign).then(|| one.clone());
         };
         self.held[at].holders.retain(|it| *it != holder);
         if !self.held[at].holders.is_empty() {
@@ -165,6 +168,7 @@ mod tests {
         assert!(register(&mut it, process(0, 1), "r", "m").is_some());
         assert_eq!(register(&mut it, process(1, 1), "s", "m"), None);
         assert_eq!(unregister(&mut it, process(0, 1), "r"), None);
+        assert_eq!(unregister(&mut it, process(0, 1), "r"), None, "it is not that one's any more");
         let last = unregister(&mut it, process(1, 1), "s");
         assert_eq!(last.as_deref(), Some(r#"{"unregisterations":[{"id":"r","method":"m"}]}"#));
     }
@@ -180,6 +184,15 @@ mod tests {
             String::from_utf8_lossy(&gone),
             r#"{"unregisterations":[{"id":"lspool-1","method":"n"}]}"#
         );
+    }
+
+    #[test]
+    fn an_id_that_stands_for_what_another_one_registered_is_not_used_again() {
+        let mut it = Registrations::default();
+        register(&mut it, process(0, 1), "r", "m");
+        assert_eq!(register(&mut it, process(0, 2), "s", "m"), None, "the editor knows it as r");
+        let other = register(&mut it, process(0, 2), "r", "n");
+        assert_eq!(other.as_deref(), Some(r#"{"registrations":[{"id":"lspool-1","method":"n"}]}"#));
     }
 
     #[test]

@@ -95,6 +95,9 @@ impl Proxy {
             "$/progress" => self.on_backend_progress(process, frame, out),
             "$/cancelRequest" => self.on_backend_cancel(process, &frame, out),
             method => {
+                if method == "didChangeStatus" && is_error(frame.params().unwrap_or(b"{}")) {
+                    self.on_error_status(process.backend, out);
+                }
                 if method == "copilot/mcpTools" {
                     self.on_mcp_tools(process, frame.params().unwrap_or(b"{}"), out);
                 }
@@ -142,6 +145,11 @@ impl Proxy {
         }
         !repeated
     }
+}
+
+/// Whether a status is an error, such as a missing sign-in.
+fn is_error(params: &[u8]) -> bool {
+    member(params, "kind").is_some_and(|range| &params[range] == b"\"Error\"")
 }
 
 /// Messages to the user that are remembered, so that partitions do not repeat one another.

@@ -1,7 +1,7 @@
 //! The core as a script: what the editor and the servers say, and what they are told.
 
 mod endings;
-
+mod model;
 mod partitions;
 mod passing;
 mod stage;

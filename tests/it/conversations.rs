@@ -113,9 +113,10 @@ fn one_token_for_two_conversations() {
 
 #[test]
 fn two_turns_of_one_conversation_go_one_after_another() {
-    let stub = Stub::start(
-        Script::default().rule(Rule::on("[wait]").then(Round::text("Working.\n").gate_after_text("go"))),
-    );
+    let wait = |id: &str| {
+        Rule::on(format!("[wait] {id}")).then(Round::text("Working.\n").gate_after_text(format!("go {id}")))
+    };
+    let stub = Stub::start(Script::default().rule(wait("lead")).rule(wait("agent")));
     let sandbox = Sandbox::new();
     let session = through_lspool(&sandbox, &stub);
     session.register_tools(&["fetch_ticket"]).expect("the schema is good");
@@ -129,11 +130,9 @@ fn two_turns_of_one_conversation_go_one_after_another() {
         // Another conversation in the same process is not held up, and by then the second turn would have begun.
         more["conversationId"] = format!("beside {id}").into();
         session.finish(&session.create("beside", more)).expect_success();
-        if id == "lead" {
-            assert_eq!(session.progress(&second.token).begins, 0);
-            assert!(asked(&stub, "second of lead").is_empty());
-            stub.open("go");
-        }
+        assert_eq!(session.progress(&second.token).begins, 0);
+        assert!(asked(&stub, &format!("second of {id}")).is_empty());
+        stub.open(&format!("go {id}"));
         for turn in [&first, &second] {
             session.finish(turn).expect_success();
         }

@@ -205,8 +205,8 @@ impl Session<'_> {
         self.ask("textDocument/documentHighlight", here.clone());
         self.ask("textDocument/signatureHelp", here.clone());
         self.ask("textDocument/prepareRename", here.clone());
-        self.ask("textDocument/rename", with(here.clone(), json!({"newName": "welcome"})));
-        self.ask("textDocument/references", with(here, json!({"context": {"includeDeclaration": true}})));
+        self.ask("textDocument/rename", with(here.clone(), &json!({"newName": "welcome"})));
+        self.ask("textDocument/references", with(here, &json!({"context": {"includeDeclaration": true}})));
         let document = json!({"textDocument": {"uri": self.uri}});
         for method in [
             "textDocument/documentSymbol",
@@ -218,9 +218,9 @@ impl Session<'_> {
             self.ask(method, document.clone());
         }
         let options = json!({"options": {"tabSize": 4, "insertSpaces": true}});
-        self.ask("textDocument/formatting", with(document.clone(), options));
+        self.ask("textDocument/formatting", with(document.clone(), &options));
         let actions = json!({"range": span(0, 0, 1, 0), "context": {"diagnostics": []}});
-        self.ask("textDocument/codeAction", with(document, actions));
+        self.ask("textDocument/codeAction", with(document, &actions));
         self.ask("workspace/symbol", json!({"query": "greet"}));
         let completion = self.at(&self.subject.completion);
         let found = self.ask("textDocument/completion", completion);
@@ -329,7 +329,7 @@ fn says(diagnostic: &Value, what: &str) -> bool {
     diagnostic["message"].as_str().is_some_and(|it| it.contains(what))
 }
 
-fn with(mut params: Value, more: Value) -> Value {
+fn with(mut params: Value, more: &Value) -> Value {
     for (name, value) in more.as_object().cloned().unwrap_or_default() {
         params[name] = value;
     }

@@ -41,6 +41,25 @@ fn answers_come_back_under_the_ids_that_were_asked_with() {
 }
 
 #[test]
+fn a_client_that_does_not_number_its_requests_is_answered_in_order() {
+    let mut it = Stage::new(ServerKind::Generic);
+    it.editor(json!({"id": 1, "method": "initialize", "params": {}}));
+    for n in 0..3 {
+        it.editor(json!({"id": 1, "method": "textDocument/hover", "params": {"n": n}}));
+    }
+    it.editor(json!({"method": "$/cancelRequest", "params": {"id": 1}}));
+    let asked = it.take(SERVER);
+    assert_eq!(asked[4]["params"]["id"], asked[3]["id"], "the last one is meant");
+    for request in &asked[..4] {
+        it.server(process(0, 1), json!({"id": request["id"], "result": request["params"]["n"]}));
+    }
+    let answers = it.take(EDITOR);
+    assert!(answers.iter().all(|it| it["id"] == 1), "{answers:?}");
+    let results: Vec<_> = answers[1..].iter().map(|it| it["result"].clone()).collect();
+    assert_eq!(results, [0, 1, 2]);
+}
+
+#[test]
 fn an_id_in_flight_is_not_used_twice() {
     let mut it = generic();
     it.editor(json!({"id": 5, "method": "textDocument/hover"}));
@@ -152,5 +171,58 @@ fn end_of_file_waits_for_what_is_owed_but_not_long() {
     it.event(crate::core::event::Event::Closed { peer: EDITOR, error: None });
     assert_eq!(it.exit, None);
     it.pass(std::time::Duration::from_secs(2));
+    assert_eq!(it.exit, Some(0));
+}
+
+#[test]
+fn initialize_is_not_cancelled_from_under_what_follows_it() {
+    let mut it = Stage::new(ServerKind::Generic);
+    it.holds_spawns = true;
+    it.editor(json!({"id": 0, "method": "initialize", "params": {}}));
+    it.editor(json!({"method": "$/cancelRequest", "params": {"id": 0}}));
+    it.editor(json!({"id": 1, "method": "textDocument/hover"}));
+    it.event(crate::core::event::Event::Spawned { process: process(0, 1), pid: 1 });
+    assert_eq!(it.told(process(0, 1)), ["initialize", "textDocument/hover"]);
+}
+
+#[test]
+fn an_editor_that_leaves_before_there_is_a_process_sends_it_nothing() {
+    let mut it = Stage::new(ServerKind::Generic);
+    it.holds_spawns = true;
+    it.editor(json!({"id": 0, "method": "initialize", "params": {}}));
+    it.editor(json!({"method": "exit"}));
+    assert_eq!(it.exit, Some(1));
+    assert!(it.told(process(0, 1)).is_empty());
+}
+
+#[test]
+fn a_restarted_process_is_told_initialized_once() {
+    let mut it = Stage::new(ServerKind::Generic);
+    it.editor(json!({"id": 0, "method": "initialize", "params": {}}));
+    let asked = it.take(SERVER);
+    it.server(process(0, 1), json!({"id": asked[0]["id"], "result": {}}));
+    it.exited(process(0, 1), Exit::Signal(9));
+    it.editor(json!({"method": "initialized", "params": {}}));
+    assert_eq!(
+        it.start(process(0, 2), &[]).iter().map(super::stage::name).collect::<Vec<_>>(),
+        ["initialize", "initialized"]
+    );
+}
+
+#[test]
+fn end_of_file_waits_for_initialize_and_for_shutdown() {
+    let mut it = Stage::new(ServerKind::Generic);
+    it.holds_preparation = true;
+    it.editor(json!({"id": 0, "method": "initialize", "params": {}}));
+    let close = || crate::core::event::Event::Closed { peer: EDITOR, error: None };
+    it.event(close());
+    assert_eq!(it.exit, None);
+    let mut it = generic();
+    it.editor(json!({"id": 1, "method": "shutdown"}));
+    it.event(close());
+    assert_eq!(it.exit, None);
+    let asked = it.take(SERVER);
+    it.server(process(0, 1), json!({"id": asked[0]["id"], "result": null}));
+    assert_eq!(it.take(EDITOR)[0]["id"], 1);
     assert_eq!(it.exit, Some(0));
 }

@@ -27,6 +27,10 @@ pub(super) struct Stage {
     pub(super) spawned: Vec<ProcessId>,
     pub(super) terminated: Vec<ProcessId>,
     pub(super) exit: Option<i32>,
+    /// The test itself says that processes are spawned.
+    pub(super) holds_spawns: bool,
+    /// The workspace is looked at for ever.
+    pub(super) holds_preparation: bool,
     pub(super) server: ServerConfig,
     pub(super) config: Config,
 }
@@ -46,6 +50,8 @@ impl Stage {
             spawned: Vec::new(),
             terminated: Vec::new(),
             exit: None,
+            holds_spawns: false,
+            holds_preparation: false,
             server: ServerConfig { kind: Some(kind), ..ServerConfig::default() },
             config: Config::default(),
         }
@@ -109,9 +115,13 @@ impl Stage {
                     let value = serde_json::from_slice(&frame.to_bytes()).unwrap();
                     self.sent.entry(peer).or_default().push(value);
                 }
+                Effect::Prepare { .. } if self.holds_preparation => {}
                 Effect::Prepare { .. } => self.prepared(),
                 Effect::Spawn(process, _) => {
                     self.spawned.push(process);
+                    if self.holds_spawns {
+                        continue;
+                    }
                     self.event(Event::Spawned { process, pid: 1000 + process.backend.0 });
                 }
                 Effect::Terminate(process) => self.terminated.push(process),
@@ -121,7 +131,7 @@ impl Stage {
         }
     }
 
-    fn prepared(&mut self) {
+    pub(super) fn prepared(&mut self) {
         let launch = Launch {
             program: "/bin/server".into(),
             args: vec![],
@@ -137,6 +147,22 @@ impl Stage {
             warnings: Vec::new(),
         };
         self.event(Event::Prepared(Ok(Box::new(prepared))));
+    }
+
+    /// The editor says these in one breath, and closes its stream: the workspace has not been looked at yet.
+    pub(super) fn burst(&mut self, messages: &[Value], closes: bool) {
+        let mut events: Vec<Event> =
+            messages.iter().map(|it| Event::Received(EDITOR, frame(it.clone()))).collect();
+        if closes {
+            events.push(Event::Closed { peer: EDITOR, error: None });
+        }
+        let mut out = Vec::new();
+        for event in events {
+            self.core.handle(self.now, event, &mut out);
+            self.check();
+        }
+        assert!(!out.iter().any(|it| matches!(it, Effect::Exit(_))), "{out:?}");
+        self.carry_out(out);
     }
 
     /// The editor says this.

@@ -1,0 +1,73 @@
+//! Properties of the core under whatever an editor, servers and the system may do, against small models of those
+//! peers that know what may and must be heard.
+//!
+//! `PROPTEST_CASES` says how many runs; a run that fails is shrunk to the steps that matter, and
+//! `MODEL_TRACE=1` shows what was said in it.
+
+mod editor;
+mod message;
+mod script;
+mod server;
+mod world;
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use proptest::prelude::*;
+
+use self::{
+    script::{Editor, Script, script},
+    world::World,
+};
+use crate::core::PRIMARY;
+
+/// Plays a script, and then lets everybody come to an end.
+fn run(script: &Script) -> Vec<String> {
+    let mut world = World::new(script);
+    let played = catch_unwind(AssertUnwindSafe(|| play(&mut world, script)));
+    if let Err(panic) = played {
+        if std::env::var_os("MODEL_TRACE").is_some() {
+            eprintln!("{}\n", world.trace.join("\n"));
+        }
+        resume_unwind(panic);
+    }
+    world.trace
+}
+
+fn play(world: &mut World, script: &Script) {
+    script.steps.iter().for_each(|it| world.step(it));
+    world.settle();
+    if world.is_over() {
+        return;
+    }
+    world.check_editor();
+    world.check_servers();
+    assert_eq!(world.core.requests.len(), 0, "{:?}", world.core.requests);
+    assert!(world.core.conversations.iter().all(|(_, it)| it.active.is_none()));
+    assert_eq!(world.core.catalogue.undecided, 0);
+    let serves = |id| world.core.conversations.iter().any(|(_, it)| it.backend == id && it.counted);
+    let idle = world.core.backends.values().find(|it| it.id != PRIMARY && !serves(it.id));
+    assert!(idle.is_none(), "an idle partition is left: {idle:?}");
+    if script.polite {
+        world.step(&script::Step::Editor(Editor::Shutdown { id: 0 }));
+        world.until_quiet();
+        assert!(world.editor.open.is_empty(), "shutdown is not answered");
+        world.step(&script::Step::Editor(Editor::Exit));
+    } else {
+        world.step(&script::Step::Editor(Editor::EndOfFile));
+    }
+    assert!(world.is_over(), "it does not end");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_happens(script in script()) {
+        run(&script);
+    }
+
+    #[test]
+    fn the_same_events_have_the_same_effects(script in script()) {
+        prop_assert_eq!(run(&script), run(&script));
+    }
+}

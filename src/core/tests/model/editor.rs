@@ -1,0 +1,530 @@
+//! The fake editor: what it says, and what it may hear.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::{
+    message::{N, SETS, TOOLS, allows, id, number, numbered},
+    script::Editor,
+    server::{Documents, apply, is_tools},
+    world::{Life, World, is_response, pick},
+};
+use crate::{
+    core::{
+        event::{BackendId, Event, Peer, ProcessId},
+        handshake::Phase,
+        tests::stage::EDITOR,
+    },
+    rpc::{Frame, Kind, RawId},
+};
+
+/// What a server has asked the editor.
+pub(super) struct Asked {
+    /// The server's message; lspool asks too.
+    pub(super) n: Option<N>,
+    pub(super) withdrawn: bool,
+    pub(super) answered: bool,
+}
+
+/// A turn, or work under a token that a server chose.
+pub(super) struct Work {
+    process: ProcessId,
+    token: Value,
+    conversation: Value,
+    pub(super) open: bool,
+}
+
+#[derive(Default)]
+pub(super) struct EditorModel {
+    /// Requests that are not answered, by id.
+    pub(super) open: BTreeMap<String, Vec<N>>,
+    pub(super) asked: BTreeMap<String, Asked>,
+    pub(super) documents: Documents,
+    /// Methods by id, with the process that was first to register it.
+    pub(super) registered: BTreeMap<String, (String, ProcessId)>,
+    /// The editor's names for the tokens of servers.
+    pub(super) tokens: BTreeMap<(BackendId, String), Value>,
+    pub(super) work: Vec<Work>,
+    version: i64,
+    has_shut_down: bool,
+    /// It has closed its stream.
+    gone: bool,
+}
+
+impl World {
+    /// The handshake, as it mostly goes.
+    pub(super) fn start_up(&mut self) {
+        self.editor_does(&Editor::Initialize { id: 0 });
+        self.prepared(true);
+        for process in self.with(Life::Spawning) {
+            self.spawned(process);
+            self.answer_own(process);
+        }
+        self.editor_does(&Editor::Initialized);
+    }
+
+    pub(super) fn editor_does(&mut self, it: &Editor) {
+        if self.editor.gone {
+            return;
+        }
+        match *it {
+            Editor::Initialize { id } => {
+                self.ask(id, "initialize", r#""processId":1,"capabilities" : {},"#);
+            }
+            Editor::Initialized => drop(self.call(EDITOR, None, "initialized", "")),
+            Editor::Request { id, method, of } => self.editor_asks(id, method, of),
+            Editor::Notify { method } => {
+                let methods = [
+                    "$/setTrace",
+                    "textDocument/didFocus",
+                    "workspace/didChangeWatchedFiles",
+                    "x/any",
+                    "copilot/ide/register",
+                ];
+                let method = pick(&methods, method).expect("there are some");
+                self.call(EDITOR, None, method, r#""textDocument":{"uri":"u1"},"#);
+            }
+            Editor::Create { id, set, conversation, token } => {
+                let (set, _) = pick(SETS, set).expect("there are some");
+                let conversation = match conversation % 6 {
+                    0 => String::new(),
+                    1 => r#""conversationId":null,"#.to_owned(),
+                    _ => format!(r#""conversationId":{},"#, conversation_id(conversation)),
+                };
+                self.ask(id, "conversation/create", &format!("{set}{conversation}{}", turn_token(token)));
+            }
+            Editor::Turn { id, conversation, token } => {
+                let conversation = self.some_conversation(conversation);
+                let members = format!(r#""conversationId":{conversation},{}"#, turn_token(token));
+                self.ask(id, "conversation/turn", &members);
+            }
+            Editor::Destroy { id, conversation } => {
+                let conversation = self.some_conversation(conversation);
+                self.ask(id, "conversation/destroy", &format!(r#""conversationId":{conversation},"#));
+            }
+            Editor::Cancel { open } => self.editor_cancels(open),
+            Editor::CancelUnknown { id } => {
+                self.call(EDITOR, None, "$/cancelRequest", &format!(r#""id":"unknown {id}","#));
+            }
+            Editor::CancelProgress { token } => {
+                let chosen: Vec<&Value> = self.editor.tokens.values().collect();
+                let token = match pick(&chosen, token) {
+                    Some(chosen) if token % 2 == 0 => chosen.to_string(),
+                    _ => format!("\"t{}\"", token % 4),
+                };
+                self.call(EDITOR, None, "window/workDoneProgress/cancel", &format!(r#""token":{token},"#));
+            }
+            Editor::Open { document } => self.editor_opens(document),
+            Editor::Change { document, whole } => self.editor_changes(document, whole),
+            Editor::Close { document } => {
+                let uris: Vec<String> = self.editor.documents.keys().cloned().collect();
+                if let Some(uri) = uris.get(usize::from(document) % uris.len().max(1)) {
+                    self.call(
+                        EDITOR,
+                        None,
+                        "textDocument/didClose",
+                        &format!(r#""textDocument":{{"uri":"{uri}"}},"#),
+                    );
+                }
+            }
+            Editor::Register { id, tools } => {
+                let of = |n: u8| TOOLS[usize::from(n) % TOOLS.len()];
+                let tools = [json!({"name": of(tools)}), json!({"name": of(tools / 4), "x": tools})];
+                self.ask(id, "conversation/registerTools", &format!(r#""tools":{},"#, json!(tools)));
+            }
+            Editor::Unregister { id, tool } => {
+                let ids = ["copilot-editor.a", "copilot-editor.b", "copilot.list_dir", "copilot.none"];
+                let tool = pick(&ids, tool).expect("there are some");
+                self.ask(id, "conversation/unregisterTools", &format!(r#""toolIds":["{tool}"],"#));
+            }
+            Editor::Status { id, tool, on } => {
+                let status = if on { "enabled" } else { "disabled" };
+                let tool = pick(TOOLS, tool).expect("there are some");
+                let members = format!(r#""tools":[{{"name":"{tool}","status":"{status}"}}],"#);
+                self.ask(id, "conversation/updateToolsStatus", &members);
+            }
+            Editor::Configure { mcp } => {
+                let mcp = if mcp { r#""mcp" : "{\"m\":{}}","# } else { "" };
+                let members = format!(r#""settings":{{"http":{{}},"github.copilot":{{{mcp}"y":1}}}},"#);
+                self.call(EDITOR, None, "workspace/didChangeConfiguration", &members);
+            }
+            Editor::Answer { asked, fails } => {
+                let open: Vec<String> = self.editor_owes();
+                if let Some(id) = open.get(usize::from(asked) % open.len().max(1)) {
+                    self.editor_answers(&id.clone(), fails);
+                }
+            }
+            Editor::AnswerAgain { asked } => {
+                let answered = self.editor.asked.iter().filter(|(_, it)| it.answered);
+                let answered: Vec<String> = answered.map(|(id, _)| id.clone()).collect();
+                if let Some(id) = answered.get(usize::from(asked) % answered.len().max(1)) {
+                    self.respond(EDITOR, id, false, |n| numbered(n, ""));
+                    assert!(self.sent.is_empty(), "passed on though it was answered before: {:?}", self.sent);
+                }
+            }
+            Editor::AnswerUnknown { id } => {
+                self.respond(EDITOR, &format!("\"unknown {id}\""), false, |n| numbered(n, ""));
+                assert!(self.sent.is_empty(), "nobody has asked: {:?}", self.sent);
+            }
+            Editor::Malformed { asked } => {
+                let open = self.editor_owes();
+                if let Some(id) = open.get(usize::from(asked) % open.len().max(1)).cloned() {
+                    self.answer_noted(&id);
+                    let id = Some((RawId::from_raw(id.as_bytes()).expect("an id"), false));
+                    self.event(Event::Malformed { peer: EDITOR, id, reason: "odd".to_owned() });
+                }
+            }
+            Editor::Shutdown { id } => self.ask(id, "shutdown", ""),
+            Editor::Exit => {
+                self.leaving =
+                    Some(self.now.checked_sub(std::time::Duration::from_secs(9)).unwrap_or(self.now));
+                self.editor.open.clear();
+                self.call(EDITOR, None, "exit", "");
+            }
+            Editor::EndOfFile => {
+                // After shutdown nothing is waited for.
+                let long_ago = self.now.checked_sub(std::time::Duration::from_secs(9));
+                let since =
+                    if matches!(self.core.phase, Phase::ShutDown) { long_ago } else { Some(self.now) };
+                self.leaving = self.leaving.or(since);
+                self.editor.gone = true;
+                self.event(Event::Closed { peer: EDITOR, error: None });
+            }
+        }
+    }
+
+    fn editor_asks(&mut self, id: u8, method: u8, of: u8) {
+        let methods = [
+            "textDocument/hover",
+            "x/unknown",
+            "conversation/rating",
+            "signInConfirm",
+            "copilot/models",
+            "mcp/updateToolsStatus",
+            "signOut",
+            "github/didChangeAuth",
+            "workspace/executeCommand",
+        ];
+        let method = pick(&methods, method).expect("there are some");
+        let members = match of % 4 {
+            0 => format!(r#""conversationId":{},"#, self.some_conversation(of / 4)),
+            1 => format!(r#""turnId":"turn {}","#, of / 4),
+            2 => r#""command":"github.copilot.finishDeviceFlow","#.to_owned(),
+            _ => String::new(),
+        };
+        self.ask(id, method, &members);
+    }
+
+    fn ask(&mut self, id: u8, method: &str, members: &str) {
+        let id = match id % 16 {
+            n @ 0..8 => n.to_string(),
+            n @ 8..15 => format!("\"{}\"", n - 8),
+            _ => r#""\u0030""#.to_owned(),
+        };
+        self.call(EDITOR, Some(&id), method, members);
+    }
+
+    /// An id of a conversation that there is, or is not.
+    fn some_conversation(&self, index: u8) -> String {
+        let known = self.core.conversations.iter().map(|(id, _)| id.to_string());
+        let known: Vec<String> = known.collect();
+        match known.get(usize::from(index / 2) % known.len().max(1)) {
+            Some(id) if index % 4 > 0 => id.clone(),
+            _ => conversation_id(index),
+        }
+    }
+
+    pub(super) fn editor_has_said(&mut self, n: N, frame: &Frame) {
+        let said = &self.said[&n];
+        if frame.kind() == Kind::Request {
+            self.editor.open.entry(id(&said.value)).or_default().push(n);
+        }
+        self.editor.has_shut_down |= said.method() == "shutdown" && self.editor_is_heard();
+        if self.editor_is_heard() {
+            apply(&mut self.editor.documents, said.method(), said.params());
+        }
+    }
+
+    /// What comes too early or too late is nobody's business.
+    fn editor_is_heard(&self) -> bool {
+        !self.editor.has_shut_down && matches!(self.core.phase, Phase::Preparing { .. } | Phase::Open)
+    }
+
+    fn editor_opens(&mut self, document: u8) {
+        let uri = format!("u{}", document % 3);
+        if !self.editor.documents.contains_key(&uri) {
+            self.editor.version += 1;
+            let version = self.editor.version;
+            let item =
+                format!(r#"{{"uri":"{uri}","languageId":"x", "version":{version},"text":"é{version}\n"}}"#);
+            self.call(EDITOR, None, "textDocument/didOpen", &format!(r#""textDocument":{item},"#));
+        }
+    }
+
+    fn editor_changes(&mut self, document: u8, whole: bool) {
+        let uris: Vec<String> = self.editor.documents.keys().cloned().collect();
+        let Some(uri) = uris.get(usize::from(document) % uris.len().max(1)) else { return };
+        self.editor.version += 1;
+        let version = self.editor.version;
+        let start = r#"{"line":0,"character":0}"#;
+        let range =
+            if whole { String::new() } else { format!(r#""range":{{"start":{start},"end":{start}}},"#) };
+        let members = format!(
+            r#""textDocument":{{"uri":"{uri}","version":{version}}},"contentChanges":[{{{range}"text":"{version} "}}],"#
+        );
+        self.call(EDITOR, None, "textDocument/didChange", &members);
+    }
+
+    fn editor_cancels(&mut self, open: u8) {
+        let ids: Vec<String> = self.editor.open.keys().cloned().collect();
+        let Some(id) = ids.get(usize::from(open) % ids.len().max(1)).cloned() else { return };
+        let first = self.editor.open[&id][0];
+        let method = self.said[&first].method().to_owned();
+        let asked: Vec<(ProcessId, String)> = self
+            .with(Life::Running)
+            .into_iter()
+            .filter_map(|it| Some((it, self.servers[&it].request_of(first)?.id.clone())))
+            .collect();
+        self.call(EDITOR, None, "$/cancelRequest", &format!(r#""id":{id},"#));
+        let own = ["initialize", "shutdown"].contains(&method.as_str());
+        if !matches!(self.core.phase, Phase::Open) || self.is_over() || own {
+            return;
+        }
+        let told = |process: &ProcessId, id: &String| {
+            self.sent.iter().any(|(to, it)| {
+                *to == Peer::Backend(*process)
+                    && it["method"] == "$/cancelRequest"
+                    && it["params"]["id"].to_string() == *id
+            })
+        };
+        let everyone = super::world::is_session(&method);
+        for (process, id) in &asked {
+            assert!(told(process, id) || everyone, "{process:?} is not told that {id} is cancelled");
+        }
+        if asked.is_empty() {
+            let open = self.editor.open.get(&id).is_some_and(|it| it.contains(&first));
+            assert!(
+                !open,
+                "cancelled before it was sent on, and not answered: {:?}",
+                self.said[&first].value
+            );
+        }
+    }
+
+    fn editor_owes(&self) -> Vec<String> {
+        if self.editor.gone {
+            return Vec::new();
+        }
+        self.editor.asked.iter().filter(|(_, it)| !it.answered).map(|(id, _)| id.clone()).collect()
+    }
+
+    pub(super) fn editor_answers_all(&mut self) {
+        for id in self.editor_owes() {
+            if !self.is_over() {
+                self.editor_answers(&id, false);
+            }
+        }
+    }
+
+    /// Notes that it is answered; whether the answer has somewhere to go.
+    fn answer_noted(&mut self, id: &str) -> bool {
+        let asked = self.editor.asked.get_mut(id).expect("it was asked");
+        asked.answered = true;
+        let by = asked.n.map(|n| self.said[&n].by);
+        let wanted =
+            |by| matches!(by, Some(Peer::Backend(process)) if self.servers[&process].life == Life::Running);
+        !asked.withdrawn && wanted(by)
+    }
+
+    fn editor_answers(&mut self, id: &str, fails: bool) {
+        let wanted = self.answer_noted(id);
+        let re = self.editor.asked[id].n;
+        let list = re.is_some_and(|n| self.said[&n].method() != "window/showMessageRequest");
+        self.respond(EDITOR, id, fails, |n| {
+            let result = numbered(n, &re.map_or(String::new(), |re| format!("\"re\":{re},")));
+            if list { format!("[{result}]") } else { result }
+        });
+        let passed = self.sent.iter().any(|(to, it)| *to != EDITOR && number(it).is_some());
+        assert!(wanted || !passed, "passed on to one who does not wait: {:?}", self.sent);
+    }
+
+    pub(super) fn editor_hears(&mut self, frame: &Frame, message: &Value) {
+        match frame.kind() {
+            Kind::Response => self.editor_hears_answer(frame, message),
+            Kind::Request => self.editor_hears_request(message),
+            Kind::Notification => self.editor_hears_notification(message),
+        }
+        assert!(!is_response(frame) || message.get("method").is_none());
+    }
+
+    /// An answer is to a question, once, and from who was asked.
+    fn editor_hears_answer(&mut self, frame: &Frame, message: &Value) {
+        let id = id(message);
+        let open = self.editor.open.get_mut(&id).filter(|it| !it.is_empty());
+        let open = open.unwrap_or_else(|| panic!("nobody waits for {message}"));
+        let at = match re(message) {
+            Some(n) => open.iter().position(|it| *it == n),
+            // One that came while the first was open.
+            None if message["error"]["code"] == -32600 => Some(1.min(open.len() - 1)),
+            None => Some(0),
+        };
+        let asked = open.remove(at.unwrap_or_else(|| panic!("{message} answers another question")));
+        if open.is_empty() {
+            self.editor.open.remove(&id);
+        }
+        let asked = &self.said[&asked];
+        assert_eq!(
+            asked.frame.id().expect("a request").as_bytes(),
+            frame.id().expect("an answer").as_bytes()
+        );
+        if let Some(n) = number(message) {
+            let by = self.said[&n].by;
+            assert!(asked.heard.contains(&by), "{by:?} answers {} which it never heard", asked.value);
+            let primary = matches!(by, Peer::Backend(it) if it.backend == crate::core::PRIMARY);
+            assert!(primary || !super::world::is_session(asked.method()), "a partition speaks for all");
+        }
+    }
+
+    fn editor_hears_request(&mut self, message: &Value) {
+        let id = id(message);
+        let n = number(message);
+        let asked = Asked { n, withdrawn: false, answered: false };
+        assert!(self.editor.asked.insert(id, asked).is_none(), "an id is used twice: {message}");
+        let by = n.map(|n| self.said[&n].by);
+        let params = &message["params"];
+        match (message["method"].as_str().expect("a request has a method"), by) {
+            (
+                "conversation/invokeClientTool" | "conversation/invokeClientToolConfirmation",
+                Some(Peer::Backend(by)),
+            ) => {
+                let set = &self.servers[&by].set;
+                let tool = params["name"].as_str().expect("calls are by name");
+                assert!(allows(set, tool), "{tool} is not in {set:?}");
+            }
+            ("client/registerCapability", Some(Peer::Backend(by))) => {
+                for it in params["registrations"].as_array().expect("a list") {
+                    let method = it["method"].as_str().expect("a method").to_owned();
+                    let before = self.editor.registered.insert(it["id"].to_string(), (method, by));
+                    assert!(before.is_none(), "{} is registered twice", it["id"]);
+                }
+            }
+            ("client/unregisterCapability", _) => {
+                for it in params["unregisterations"].as_array().expect("a list") {
+                    self.editor.registered.remove(&it["id"].to_string());
+                }
+            }
+            ("window/workDoneProgress/create", Some(Peer::Backend(by))) => {
+                let theirs = self.said[&n.expect("a server's")].params()["token"].to_string();
+                let ours = params["token"].clone();
+                let key = (by.backend, theirs);
+                let taken = self.editor.tokens.iter().any(|(other, it)| *other != key && *it == ours);
+                assert!(!taken, "two servers have the token {ours}");
+                self.editor.tokens.insert(key, ours);
+            }
+            (_, Some(_)) => {}
+            (method, None) => panic!("lspool asks the editor {method}"),
+        }
+    }
+
+    fn editor_hears_notification(&mut self, message: &Value) {
+        let by = number(message).map(|n| self.said[&n].by);
+        let params = &message["params"];
+        match (message["method"].as_str().expect("a notification has a method"), by) {
+            ("$/cancelRequest", by) => {
+                let asked = self.editor.asked.get_mut(&params["id"].to_string());
+                let asked = asked.unwrap_or_else(|| panic!("the editor was never asked: {message}"));
+                match by {
+                    None => {
+                        assert!(!asked.answered && !asked.withdrawn, "{message} comes too late");
+                        asked.withdrawn = true;
+                    }
+                    Some(by) => assert_eq!(self.said[&asked.n.expect("a server's")].by, by),
+                }
+            }
+            ("$/progress", Some(Peer::Backend(by))) => self.editor_hears_progress(by, message),
+            ("$/progress", None) => {
+                assert_eq!(params["value"]["kind"], "end");
+                let work = self.editor.work.iter_mut().find(|it| {
+                    it.open
+                        && it.token == params["token"]
+                        && it.conversation == params["value"]["conversationId"]
+                });
+                let work = work.unwrap_or_else(|| panic!("{message} ends what is not open"));
+                work.open = false;
+            }
+            ("window/logMessage" | "didChangeStatus", Some(Peer::Backend(by))) => {
+                assert!(by.backend == crate::core::PRIMARY || !self.script.copilot, "a partition is heard");
+            }
+            (_, Some(_)) | ("window/showMessage", None) => {}
+            (method, None) => panic!("lspool tells the editor {method}"),
+        }
+    }
+
+    fn editor_hears_progress(&mut self, by: ProcessId, message: &Value) {
+        let (theirs, params) =
+            (self.said[&number(message).expect("a server's")].params(), &message["params"]);
+        if let Some(ours) = self.editor.tokens.get(&(by.backend, theirs["token"].to_string())) {
+            assert_eq!(*ours, params["token"], "the editor knows another name");
+        } else {
+            assert_eq!(theirs["token"], params["token"], "renamed, and nobody has said so");
+        }
+        let conversation = params["value"]["conversationId"].clone();
+        match params["value"]["kind"].as_str() {
+            Some("begin") => {
+                self.editor.work.push(Work {
+                    process: by,
+                    token: params["token"].clone(),
+                    conversation,
+                    open: true,
+                });
+            }
+            Some("end") => {
+                let same = |it: &&mut Work| {
+                    it.open
+                        && it.process == by
+                        && it.token == params["token"]
+                        && it.conversation == conversation
+                };
+                let work = self.editor.work.iter_mut().find(same);
+                work.unwrap_or_else(|| panic!("{message} ends what is not open")).open = false;
+                if conversation.is_null() {
+                    self.editor.tokens.remove(&(by.backend, theirs["token"].to_string()));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// What must be true when nobody has anything to say any more.
+    pub(super) fn check_editor(&self) {
+        let open = self.editor.open.values().flatten().map(|n| &self.said[n].value);
+        assert_eq!(open.collect::<Vec<_>>(), Vec::<&Value>::new(), "never answered");
+        for work in self.editor.work.iter().filter(|it| it.open) {
+            assert_eq!(self.servers[&work.process].life, Life::Running, "{} never ends", work.token);
+        }
+    }
+
+    /// Whether a change of the catalogue is under way.
+    pub(super) fn is_undecided(&self) -> bool {
+        self.editor.open.values().flatten().any(|n| is_tools(self.said[n].method()))
+    }
+}
+
+/// Which question an answer says it answers.
+pub(super) fn re(message: &Value) -> Option<N> {
+    let places = [&message["result"]["re"], &message["result"][0]["re"], &message["error"]["data"]["re"]];
+    places.into_iter().find_map(Value::as_u64)
+}
+
+fn conversation_id(index: u8) -> String {
+    let ids = [r#""c""#, "4711", r#""4711""#, r#""d""#];
+    ids[usize::from(index) % ids.len()].to_owned()
+}
+
+fn turn_token(index: u8) -> String {
+    match index % 5 {
+        4 => String::new(),
+        n => format!(r#""workDoneToken":"t{n}","#),
+    }
+}

@@ -1,0 +1,244 @@
+//! What happens in a run: steps whose indices are resolved modulo what there is, so that a script stays
+//! meaningful while it is shrunk.
+
+use proptest::{collection::vec, prelude::*};
+
+/// One thing that somebody does.
+#[derive(Clone, Debug)]
+pub(super) enum Step {
+    Editor(Editor),
+    Server(u8, Server),
+    Shell(Shell),
+    /// Time passes, in milliseconds.
+    Pass(u32),
+}
+
+/// What the editor does. Ids come from a small pool, so that they collide.
+#[derive(Clone, Debug)]
+pub(super) enum Editor {
+    Initialize { id: u8 },
+    Initialized,
+    Request { id: u8, method: u8, of: u8 },
+    Notify { method: u8 },
+    Create { id: u8, set: u8, conversation: u8, token: u8 },
+    Turn { id: u8, conversation: u8, token: u8 },
+    Destroy { id: u8, conversation: u8 },
+    Cancel { open: u8 },
+    CancelUnknown { id: u8 },
+    CancelProgress { token: u8 },
+    Open { document: u8 },
+    Change { document: u8, whole: bool },
+    Close { document: u8 },
+    Register { id: u8, tools: u8 },
+    Unregister { id: u8, tool: u8 },
+    Status { id: u8, tool: u8, on: bool },
+    Configure { mcp: bool },
+    Answer { asked: u8, fails: bool },
+    AnswerAgain { asked: u8 },
+    AnswerUnknown { id: u8 },
+    Malformed { asked: u8 },
+    Shutdown { id: u8 },
+    Exit,
+    EndOfFile,
+}
+
+/// What a server process does.
+#[derive(Clone, Debug)]
+pub(super) enum Server {
+    Answer {
+        asked: u8,
+        fails: bool,
+    },
+    AnswerAgain {
+        asked: u8,
+    },
+    AnswerUnknown {
+        id: u8,
+    },
+    /// With a number that another process was asked under.
+    AnswerForeign {
+        process: u8,
+        asked: u8,
+    },
+    MalformedAnswer {
+        asked: u8,
+    },
+    Malformed,
+    Request {
+        id: u8,
+        method: u8,
+    },
+    ToolCall {
+        id: u8,
+        tool: u8,
+        conversation: u8,
+        confirmation: bool,
+    },
+    Cancel {
+        asked: u8,
+    },
+    Register {
+        id: u8,
+        registration: u8,
+        method: u8,
+    },
+    Unregister {
+        id: u8,
+        registration: u8,
+    },
+    CreateToken {
+        id: u8,
+        token: u8,
+    },
+    Begin {
+        token: u8,
+    },
+    Report {
+        token: u8,
+    },
+    End {
+        token: u8,
+    },
+    BeginTurn {
+        turn: u8,
+    },
+    EndTurn {
+        turn: u8,
+    },
+    Notify {
+        method: u8,
+    },
+    Close,
+    Stall,
+}
+
+/// What the operating system does.
+#[derive(Clone, Debug)]
+pub(super) enum Shell {
+    Prepared,
+    Unprepared,
+    Spawned(u8),
+    SpawnFailed(u8, bool),
+    Exited(u8),
+    /// Processes start and are told, and answer, what lspool wants of them, until it wants no more.
+    Serve,
+}
+
+/// A run.
+#[derive(Clone, Debug)]
+pub(super) struct Script {
+    pub(super) copilot: bool,
+    /// Everything up to `initialized` has gone well already.
+    pub(super) started: bool,
+    /// Partitions that do not let go of their own tools.
+    pub(super) stubborn: bool,
+    pub(super) max_processes: usize,
+    pub(super) idle_seconds: u16,
+    pub(super) steps: Vec<Step>,
+    /// At last the editor shuts down; else it only closes its stream.
+    pub(super) polite: bool,
+}
+
+pub(super) fn script() -> impl Strategy<Value = Script> {
+    let chance = |percent: u32| prop::bool::weighted(f64::from(percent) / 100.0);
+    let rules = (chance(85), chance(85), chance(10), 1..4_usize, prop::sample::select(vec![0, 5, 300]));
+    (rules, vec(step(), 0..80), any::<bool>()).prop_map(|(rules, steps, polite)| {
+        let (copilot, started, stubborn, max_processes, idle_seconds) = rules;
+        Script { copilot, started, stubborn, max_processes, idle_seconds, steps, polite }
+    })
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        10 => editor().prop_map(Step::Editor),
+        10 => (any::<u8>(), server()).prop_map(|(process, it)| Step::Server(process, it)),
+        4 => shell().prop_map(Step::Shell),
+        1 => prop::sample::select(vec![0, 1, 1_000, 6_000, 40_000, 400_000]).prop_map(Step::Pass),
+    ]
+}
+
+fn editor() -> impl Strategy<Value = Editor> {
+    use Editor as E;
+    let n = any::<u8>;
+    let many = prop_oneof![
+        8 => (n(), n(), n()).prop_map(|(id, method, of)| E::Request { id, method, of }),
+        4 => n().prop_map(|method| E::Notify { method }),
+        12 => (n(), n(), n(), n())
+            .prop_map(|(id, set, conversation, token)| E::Create { id, set, conversation, token }),
+        8 => (n(), n(), n()).prop_map(|(id, conversation, token)| E::Turn { id, conversation, token }),
+        3 => (n(), n()).prop_map(|(id, conversation)| E::Destroy { id, conversation }),
+        5 => n().prop_map(|open| E::Cancel { open }),
+        3 => n().prop_map(|token| E::CancelProgress { token }),
+    ];
+    let some = prop_oneof![
+        3 => n().prop_map(|document| E::Open { document }),
+        4 => (n(), any::<bool>()).prop_map(|(document, whole)| E::Change { document, whole }),
+        1 => n().prop_map(|document| E::Close { document }),
+        3 => (n(), n()).prop_map(|(id, tools)| E::Register { id, tools }),
+        2 => (n(), n()).prop_map(|(id, tool)| E::Unregister { id, tool }),
+        1 => (n(), n(), any::<bool>()).prop_map(|(id, tool, on)| E::Status { id, tool, on }),
+        1 => any::<bool>().prop_map(|mcp| E::Configure { mcp }),
+        8 => (n(), any::<bool>()).prop_map(|(asked, fails)| E::Answer { asked, fails }),
+        1 => n().prop_map(|asked| E::AnswerAgain { asked }),
+    ];
+    let few = prop_oneof![
+        n().prop_map(|id| E::AnswerUnknown { id }),
+        n().prop_map(|id| E::CancelUnknown { id }),
+        n().prop_map(|asked| E::Malformed { asked }),
+        n().prop_map(|id| E::Initialize { id }),
+        Just(E::Initialized),
+    ];
+    let last = prop_oneof![
+        2 => n().prop_map(|id| E::Shutdown { id }),
+        1 => Just(E::Exit),
+        1 => Just(E::EndOfFile),
+    ];
+    prop_oneof![40 => many, 28 => some, 6 => few, 1 => last]
+}
+
+fn server() -> impl Strategy<Value = Server> {
+    use Server as S;
+    let n = any::<u8>;
+    let many = prop_oneof![
+        20 => (n(), prop::bool::weighted(0.2)).prop_map(|(asked, fails)| S::Answer { asked, fails }),
+        4 => (n(), n()).prop_map(|(id, method)| S::Request { id, method }),
+        8 => (n(), n(), n(), any::<bool>())
+            .prop_map(|(id, tool, conversation, confirmation)| S::ToolCall { id, tool, conversation, confirmation }),
+        2 => n().prop_map(|asked| S::Cancel { asked }),
+        3 => (n(), n(), n())
+            .prop_map(|(id, registration, method)| S::Register { id, registration, method }),
+        2 => (n(), n()).prop_map(|(id, registration)| S::Unregister { id, registration }),
+        3 => (n(), n()).prop_map(|(id, token)| S::CreateToken { id, token }),
+    ];
+    let some = prop_oneof![
+        n().prop_map(|token| S::Begin { token }),
+        n().prop_map(|token| S::Report { token }),
+        n().prop_map(|token| S::End { token }),
+        n().prop_map(|turn| S::BeginTurn { turn }),
+        n().prop_map(|turn| S::EndTurn { turn }),
+        n().prop_map(|method| S::Notify { method }),
+    ];
+    let few = prop_oneof![
+        n().prop_map(|asked| S::AnswerAgain { asked }),
+        n().prop_map(|id| S::AnswerUnknown { id }),
+        (n(), n()).prop_map(|(process, asked)| S::AnswerForeign { process, asked }),
+        n().prop_map(|asked| S::MalformedAnswer { asked }),
+        Just(S::Malformed),
+        Just(S::Close),
+        Just(S::Stall),
+    ];
+    prop_oneof![42 => many, 12 => some, 4 => few]
+}
+
+fn shell() -> impl Strategy<Value = Shell> {
+    let n = any::<u8>;
+    prop_oneof![
+        100 => Just(Shell::Serve),
+        30 => n().prop_map(Shell::Spawned),
+        15 => n().prop_map(Shell::Exited),
+        10 => Just(Shell::Prepared),
+        5 => (n(), any::<bool>()).prop_map(|(process, permanent)| Shell::SpawnFailed(process, permanent)),
+        // Ends a run that has hardly begun.
+        1 => Just(Shell::Unprepared),
+    ]
+}

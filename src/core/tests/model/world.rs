@@ -1,0 +1,468 @@
+//! A core among fake peers: carries out effects, and checks each against what may happen.
+
+use std::{
+    collections::BTreeMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+
+use super::{
+    editor::EditorModel,
+    message::{N, Said, body, frame, id, number, numbered, same_bytes, value, without},
+    script::{Script, Shell, Step},
+    server::ServerModel,
+};
+use crate::{
+    config::{AgentConfig, AgentSource, Config, ServerConfig, ServerKind},
+    core::{
+        Identity, Proxy,
+        event::{Effect, Event, Exit, Launch, Peer, Prepared, ProcessId, SpawnFailure},
+        tests::stage::EDITOR,
+    },
+    rpc::{Frame, Kind},
+};
+
+/// How far the shell has come with a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Life {
+    Spawning,
+    Running,
+    Gone,
+}
+
+pub(super) struct World {
+    pub(super) core: Proxy,
+    pub(super) now: Instant,
+    start: Instant,
+    pub(super) script: Script,
+    pub(super) editor: EditorModel,
+    pub(super) servers: BTreeMap<ProcessId, ServerModel>,
+    pub(super) said: BTreeMap<N, Said>,
+    pub(super) preparing: bool,
+    pub(super) exit: Option<i32>,
+    /// Since when the core may end without having been asked.
+    pub(super) leaving: Option<Instant>,
+    /// All effects, as text.
+    pub(super) trace: Vec<String>,
+    /// What was sent because of the event in hand.
+    pub(super) sent: Vec<(Peer, Value)>,
+}
+
+impl World {
+    pub(super) fn new(script: &Script) -> World {
+        let start = Instant::now();
+        let mut world = World {
+            core: Proxy::new(Identity { pid: 77, started: 5 }),
+            now: start,
+            start,
+            script: script.clone(),
+            editor: EditorModel::default(),
+            servers: BTreeMap::new(),
+            said: BTreeMap::new(),
+            preparing: false,
+            exit: None,
+            leaving: None,
+            trace: Vec::new(),
+            sent: Vec::new(),
+        };
+        if script.started {
+            world.start_up();
+        }
+        world
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.exit.is_some()
+    }
+
+    pub(super) fn step(&mut self, step: &Step) {
+        if self.is_over() {
+            return;
+        }
+        match step {
+            Step::Editor(it) => self.editor_does(it),
+            Step::Server(process, it) => {
+                let running = self.with(Life::Running);
+                if let Some(process) = pick(&running, *process) {
+                    self.server_does(process, it);
+                }
+            }
+            Step::Shell(it) => self.shell_does(it),
+            Step::Pass(time) => self.pass(Duration::from_millis(u64::from(*time))),
+        }
+    }
+
+    fn shell_does(&mut self, it: &Shell) {
+        match *it {
+            Shell::Prepared => self.prepared(true),
+            Shell::Unprepared => self.prepared(false),
+            Shell::Spawned(process) => {
+                if let Some(process) = pick(&self.with(Life::Spawning), process) {
+                    self.spawned(process);
+                }
+            }
+            Shell::SpawnFailed(process, permanent) => {
+                if let Some(process) = pick(&self.with(Life::Spawning), process) {
+                    self.life(process, Life::Gone);
+                    let failure = SpawnFailure { permanent, message: "no such file".to_owned() };
+                    self.event(Event::SpawnFailed(process, failure));
+                }
+            }
+            Shell::Exited(process) => {
+                if let Some(process) = pick(&self.with(Life::Running), process) {
+                    self.exited(process);
+                }
+            }
+            Shell::Serve => while self.serve() {},
+        }
+    }
+
+    /// Everything that comes before and after the handshake of a process; whether there was any.
+    fn serve(&mut self) -> bool {
+        let spawning = self.with(Life::Spawning);
+        spawning.iter().for_each(|it| self.spawned(*it));
+        let answered = self.with(Life::Running).into_iter().filter(|it| self.answer_own(*it)).count();
+        !self.is_over() && (!spawning.is_empty() || answered > 0)
+    }
+
+    pub(super) fn prepared(&mut self, found: bool) {
+        if !std::mem::take(&mut self.preparing) {
+            return;
+        }
+        if !found {
+            self.leaving = Some(self.start);
+            return self.event(Event::Prepared(Err("no server".to_owned())));
+        }
+        let agent = |tools: Option<&[&str]>, denied: &[&str]| AgentConfig {
+            tools: tools.map(|it| it.iter().map(ToString::to_string).collect()),
+            disallowed_tools: denied.iter().map(ToString::to_string).collect(),
+            source: AgentSource::User,
+        };
+        let mut config = Config::default();
+        config.agents.insert("reader".to_owned(), agent(Some(&["b", "a"]), &[]));
+        config.agents.insert("most".to_owned(), agent(None, &["c"]));
+        let kind = if self.script.copilot { ServerKind::Copilot } else { ServerKind::Generic };
+        let server = ServerConfig {
+            kind: Some(kind),
+            max_processes: self.script.max_processes,
+            idle_timeout: Duration::from_secs(self.script.idle_seconds.into()),
+            ..ServerConfig::default()
+        };
+        let launch = Launch {
+            program: "/bin/server".into(),
+            args: vec![],
+            env: vec![],
+            cwd: None,
+            max_message: 256 << 20,
+        };
+        self.event(Event::Prepared(Ok(Box::new(Prepared {
+            config: Arc::new(config),
+            name: "copilot".to_owned(),
+            server,
+            launch: Arc::new(launch),
+            warnings: Vec::new(),
+        }))));
+    }
+
+    pub(super) fn spawned(&mut self, process: ProcessId) {
+        self.life(process, Life::Running);
+        self.event(Event::Spawned { process, pid: 1000 + process.backend.0 });
+    }
+
+    pub(super) fn exited(&mut self, process: ProcessId) {
+        self.life(process, Life::Gone);
+        self.editor.tokens.retain(|(owner, _), _| *owner != process.backend);
+        self.event(Event::Exited { process, exit: Exit::Signal(9), stderr: "last words".to_owned() });
+    }
+
+    fn life(&mut self, process: ProcessId, life: Life) {
+        self.servers.get_mut(&process).expect("spawned before").life = life;
+    }
+
+    /// Processes of which this is true.
+    pub(super) fn with(&self, life: Life) -> Vec<ProcessId> {
+        self.servers.iter().filter(|(_, it)| it.life == life).map(|(id, _)| *id).collect()
+    }
+
+    /// Lets time pass, with everything that falls due.
+    pub(super) fn pass(&mut self, time: Duration) {
+        let end = self.now + time;
+        while let Some((at, _)) = self.core.poll_timeout().filter(|(at, _)| *at <= end) {
+            self.now = at.max(self.now);
+            self.timeout();
+        }
+        self.now = end;
+    }
+
+    pub(super) fn event(&mut self, event: Event) {
+        if self.is_over() {
+            return;
+        }
+        self.trace.push(format!("> {:?} {event:?}", self.now - self.start));
+        let mut out = Vec::new();
+        self.core.handle(self.now, event, &mut out);
+        self.carry_out(out);
+        let mut n = 0;
+        while self.core.poll_timeout().is_some_and(|(at, _)| at <= self.now) {
+            self.timeout();
+            n += 1;
+            assert!(n < 20, "a timeout that is handled and due again: {:?}", self.core.poll_timeout());
+        }
+    }
+
+    fn timeout(&mut self) {
+        let mut out = Vec::new();
+        let due = self.core.poll_timeout();
+        let why = due.map(|(_, why)| why);
+        self.trace.push(format!("> {:?} timeout {why:?}", self.now - self.start));
+
+        self.core.handle_timeout(self.now, &mut out);
+        let idle = out.is_empty();
+        self.carry_out(out);
+        let next = self.core.poll_timeout();
+        assert!(!idle || next != due, "a timeout at which nothing is done: {due:?}");
+    }
+
+    fn carry_out(&mut self, effects: Vec<Effect>) {
+        self.sent.clear();
+        for effect in effects {
+            assert!(self.exit.is_none(), "an effect after the exit: {effect:?}");
+            match effect {
+                Effect::Send(peer, frame) => {
+                    self.trace.push(format!("{peer:?} < {}", String::from_utf8_lossy(&frame.to_bytes())));
+                    self.hear(peer, &frame);
+                }
+                Effect::Prepare { .. } => self.preparing = true,
+                Effect::Spawn(process, _) => self.spawn(process),
+                Effect::Terminate(process) => {
+                    self.trace.push(format!("terminate {process:?}"));
+                    let server = self.servers.get_mut(&process).expect("terminated before it was spawned");
+                    assert_ne!(server.life, Life::Gone, "a process is ended that is gone");
+                    server.ending = true;
+                }
+                Effect::Exit(code) => {
+                    self.trace.push(format!("exit {code}"));
+                    self.exit = Some(code);
+                    self.check_exit();
+                }
+                Effect::WatchEditor(_) => {}
+            }
+        }
+        if let Err(broken) = self.core.check() {
+            panic!("{broken}");
+        }
+    }
+
+    fn spawn(&mut self, process: ProcessId) {
+        self.trace.push(format!("spawn {process:?}"));
+        let living: Vec<_> = self.servers.iter().filter(|(_, it)| it.life != Life::Gone).collect();
+        assert!(living.len() < self.script.max_processes, "too many processes");
+        assert!(living.iter().all(|(it, _)| it.backend != process.backend), "two processes of one backend");
+        let newest = self.servers.keys().filter(|it| it.backend == process.backend).map(|it| it.generation.0);
+        assert_eq!(process.generation.0, newest.max().unwrap_or(0) + 1);
+        let set = self.core.backends[&process.backend].set.to_string();
+        self.servers.insert(process, ServerModel::new(process, set, self.script.stubborn));
+    }
+
+    /// lspool leaves when it was told to, or when the editor has gone and is owed nothing.
+    fn check_exit(&self) {
+        let since = self.leaving.expect("lspool ends although nobody has asked for it");
+        let in_time = self.now < since + Duration::from_secs(2);
+        assert!(!in_time || self.editor.open.is_empty(), "left, owing {:?}", self.editor.open);
+    }
+
+    fn hear(&mut self, peer: Peer, frame: &Frame) {
+        let message = value(frame);
+        self.sent.push((peer, message.clone()));
+        if let Some(n) = number(&message) {
+            self.check_passed(peer, n, frame, &message);
+        }
+        match peer {
+            Peer::Client(_) => self.editor_hears(frame, &message),
+            Peer::Backend(process) => {
+                let server = &self.servers[&process];
+                assert_eq!(server.life, Life::Running, "sent to a process that does not run: {message}");
+                let newest = self.servers.keys().filter(|it| it.backend == process.backend).max();
+                assert_eq!(newest, Some(&process), "sent to an old generation");
+                self.server_hears(process, frame, &message);
+            }
+        }
+    }
+
+    /// A message that is passed on says what it said, comes in order, and not twice.
+    fn check_passed(&mut self, to: Peer, n: N, frame: &Frame, message: &Value) {
+        let said = self.said.get_mut(&n).expect("a number that nobody has used");
+        assert_ne!(said.by, to, "{message} is sent back");
+        let restored = match to {
+            Peer::Backend(process) => {
+                self.servers[&process].restored.is_some_and(|until| n <= until) && is_session(said.method())
+            }
+            Peer::Client(_) => false,
+        };
+        assert!(restored || !said.heard.contains(&to), "{to:?} hears {message} twice");
+        said.heard.push(to);
+        let everyone = is_session(said.method()) || said.method() == "initialize";
+        assert!(said.heard.len() == 1 || everyone, "{message} is sent to {:?}", said.heard);
+        match said.method() {
+            "textDocument/didOpen" if restored => {}
+            // A second one is for the server to refuse.
+            "initialize" if !same_bytes(&said.frame, frame) => {
+                let text =
+                    |frame: &Frame| String::from_utf8_lossy(frame.params().unwrap_or(b"{}")).into_owned();
+                let expected = text(&said.frame).replace("\"processId\":1,", "\"processId\":77,");
+                assert_eq!(text(frame), expected);
+            }
+            "conversation/create" if self.script.copilot => {
+                let keys: &[&str] = match said.params().get("conversationId") {
+                    Some(Value::Null) | None => &["lspool", "conversationId"],
+                    Some(_) => &["lspool"],
+                };
+                assert!(message["params"].get("lspool").is_none(), "{message}");
+                assert_eq!(without(&said.value, keys), without(message, keys));
+            }
+            "$/cancelRequest" => assert_eq!(without(&said.value, &["id"]), without(message, &["id"])),
+            "window/workDoneProgress/create" | "$/progress" | "window/workDoneProgress/cancel" => {
+                let renamed = said.params()["token"] != message["params"]["token"];
+                assert!(renamed || same_bytes(&said.frame, frame), "{} became {message}", said.value);
+                assert_eq!(without(&said.value, &["token"]), without(message, &["token"]));
+            }
+            "client/registerCapability" | "client/unregisterCapability" => {
+                let lists = ["registrations", "unregisterations"];
+                assert_eq!(without(&said.value, &lists), without(message, &lists));
+            }
+            "workspace/didChangeConfiguration" => {
+                let primary = matches!(to, Peer::Backend(it) if it.backend == crate::core::PRIMARY);
+                let restricted = !primary && said.value.to_string().contains("mcp");
+                assert!(restricted || same_bytes(&said.frame, frame), "{} became {message}", said.value);
+                let mcp = &message["params"]["settings"]["github.copilot"]["mcp"];
+                let none = mcp.is_null() || mcp == "{}";
+                assert!(none || self.may_use_mcp(to), "told of MCP servers: {message}");
+            }
+            _ if restored => assert_eq!(said.frame.params(), frame.params()),
+            _ => {
+                let (was, is) = (said.frame.to_bytes(), frame.to_bytes());
+                assert!(same_bytes(&said.frame, frame), "{was:?} is passed on as {is:?}");
+            }
+        }
+        // What a process is told of the past is not in the line.
+        assert!(restored || self.in_order(to, n), "{message} is overtaken on its way to {to:?}");
+    }
+
+    fn may_use_mcp(&self, to: Peer) -> bool {
+        match to {
+            Peer::Backend(process) => self.servers[&process].set.contains('*'),
+            Peer::Client(_) => true,
+        }
+    }
+
+    /// Whether nothing that its author said later has come before.
+    fn in_order(&mut self, to: Peer, n: N) -> bool {
+        let said = &self.said[&n];
+        // A turn waits in its conversation. What a process waits for passes what waits for the process.
+        let cancels = ["$/cancelRequest", "window/workDoneProgress/cancel"].contains(&said.method());
+        let aside = said.method() == "conversation/turn"
+            || (said.by == EDITOR && (cancels || said.frame.kind() == Kind::Response));
+        let last = match (to, said.by) {
+            (Peer::Client(_), Peer::Backend(process)) => {
+                &mut self.servers.get_mut(&process).expect("who speaks exists").heard_until
+            }
+            (Peer::Backend(process), Peer::Client(_)) => {
+                &mut self.servers.get_mut(&process).expect("who hears exists").told_until
+            }
+            (Peer::Client(_), Peer::Client(_)) | (Peer::Backend(_), Peer::Backend(_)) => {
+                panic!("{to:?} hears {:?}", said.by)
+            }
+        };
+        let in_order = aside || n > *last;
+        if !aside {
+            *last = n.max(*last);
+        }
+        in_order
+    }
+
+    /// A message that a fake peer sends; gives its number.
+    pub(super) fn say(
+        &mut self,
+        by: Peer,
+        id: Option<&str>,
+        rest: impl FnOnce(N) -> Vec<(&'static str, String)>,
+    ) -> N {
+        let n = u64::try_from(self.said.len()).expect("not that many") + 1;
+        let rest = rest(n);
+        let rest: Vec<(&str, &str)> = rest.iter().map(|(key, raw)| (*key, raw.as_str())).collect();
+        let frame = frame(body(n, id, &rest));
+        let said = Said { by, value: value(&frame), frame: frame.clone(), heard: Vec::new() };
+        self.said.insert(n, said);
+        if by == EDITOR {
+            self.editor_has_said(n, &frame);
+        }
+        self.event(Event::Received(by, frame));
+        n
+    }
+
+    /// A request or notification: `members` is empty or ends with a comma.
+    pub(super) fn call(&mut self, by: Peer, id: Option<&str>, method: &str, members: &str) -> N {
+        self.say(by, id, |n| vec![("method", format!("\"{method}\"")), ("params", numbered(n, members))])
+    }
+
+    pub(super) fn respond(&mut self, by: Peer, id: &str, fails: bool, result: impl FnOnce(N) -> String) -> N {
+        self.say(by, Some(id), |n| match fails {
+            true => vec![("error", format!(r#"{{"code":-32001,"message":"no", "data":{{"n":{n}}} }}"#))],
+            false => vec![("result", result(n))],
+        })
+    }
+
+    /// Whoever still says something has said it; time passes; nothing is left.
+    pub(super) fn settle(&mut self) {
+        for _ in 0..8 {
+            self.until_quiet();
+            self.pass(Duration::from_secs(100));
+        }
+        self.until_quiet();
+    }
+
+    pub(super) fn until_quiet(&mut self) {
+        for _ in 0..1000 {
+            if self.is_over() {
+                return;
+            }
+            let before = self.trace.len();
+            self.prepared(true);
+            while self.serve() {}
+            for process in self.with(Life::Running) {
+                self.answer_all(process);
+                if self.servers[&process].is_to_end() && !self.is_over() {
+                    self.exited(process);
+                }
+            }
+            self.editor_answers_all();
+            if self.trace.len() == before {
+                return;
+            }
+        }
+        panic!("it never comes to rest");
+    }
+}
+
+/// Methods that every process is told, now or when it starts.
+pub(super) fn is_session(method: &str) -> bool {
+    use crate::core::route::{Route, route};
+    matches!(route(method, true), Route::Everyone(_))
+}
+
+/// One of these.
+pub(super) fn pick<T: Copy>(all: &[T], index: u8) -> Option<T> {
+    all.get(usize::from(index).checked_rem(all.len())?).copied()
+}
+
+/// The id of whatever is asked.
+pub(super) fn asked_id(message: &Value) -> Option<String> {
+    message.get("method").and(message.get("id")).map(|_| id(message))
+}
+
+/// Kinds are told apart as the frame does.
+pub(super) fn is_response(frame: &Frame) -> bool {
+    frame.kind() == Kind::Response
+}

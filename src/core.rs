@@ -46,7 +46,7 @@ use self::{
     conversations::Conversations,
     event::{BackendId, ClientId, Effect, Effects, Event, Launch, Peer},
     failure::{Cause, Failure},
-    handshake::Phase,
+    handshake::{Draining, Phase},
     progress::Tokens,
     registrations::Registrations,
     requests::{Owner, Purpose, Requests, To},
@@ -72,8 +72,10 @@ pub struct Identity {
 pub struct Proxy {
     identity: Identity,
     phase: Phase,
-    /// The editor has closed its stream: what it is owed is waited for until then.
-    draining: Option<Instant>,
+    /// The editor has closed its stream.
+    draining: Option<Draining>,
+    /// The editor gives one id to several requests.
+    unnumbered: bool,
     server: Option<Server>,
     requests: Requests,
     backends: BTreeMap<BackendId, Backend>,
@@ -110,6 +112,7 @@ impl Proxy {
             identity,
             phase: Phase::default(),
             draining: None,
+            unnumbered: false,
             server: None,
             requests: Requests::default(),
             backends: BTreeMap::new(),
@@ -181,7 +184,7 @@ impl Proxy {
         }
         let idle = self.server.as_ref().map_or(Duration::MAX, |it| it.settings.idle_timeout);
         let backends = self.backends.values().filter_map(|it| it.deadline(idle));
-        let draining = self.draining.map(|at| (at, "the editor has closed its stream"));
+        let draining = self.draining.as_ref().map(Draining::deadline);
         backends.chain(draining).chain(self.phase.deadline()).min_by_key(|(at, _)| *at)
     }
 
@@ -190,9 +193,7 @@ impl Proxy {
     fn settle(&mut self, now: Instant, out: &mut Effects) {
         self.note_idle(now);
         self.note_mcp(now);
-        if self.draining.is_some() && !self.requests.owes_clients() {
-            self.exit(0, out);
-        }
+        self.drain(now, out);
     }
 
     fn exit(&mut self, code: i32, out: &mut Effects) {

@@ -47,7 +47,7 @@ fn main() -> ExitCode {
         Mode::Check => check(&cli),
     };
     done.unwrap_or_else(|error| {
-        eprintln!("lspool: {error:#}");
+        tell(&format!("{error:#}"));
         ExitCode::from(NOTHING_TO_SERVE)
     })
 }
@@ -91,6 +91,7 @@ struct Search {
     /// What is wrong with the user's file or the log, if anything.
     config: Result<Config, String>,
     is_done: AtomicBool,
+    is_vain: AtomicBool,
 }
 
 impl Search {
@@ -102,21 +103,30 @@ impl Search {
             Ok(config)
         });
         if let Err(problem) = &config {
-            eprintln!("lspool: {problem}");
+            tell(problem);
         }
-        Search { server, env, config, is_done: AtomicBool::new(false) }
+        Search { server, env, config, is_done: AtomicBool::new(false), is_vain: AtomicBool::new(false) }
     }
 
     fn prepare(&self, folders: &[PathBuf]) -> Result<Prepared, String> {
-        self.is_done.store(true, Ordering::Relaxed);
+        let found = self.find(folders);
+        self.is_vain.store(found.is_err(), Ordering::Relaxed);
+        self.is_done.store(true, Ordering::Release);
+        found
+    }
+
+    fn find(&self, folders: &[PathBuf]) -> Result<Prepared, String> {
         let config = self.config.as_ref().map_err(String::clone)?;
-        prepare(&self.server, config, folders, &self.env)
-            .inspect_err(|problem| eprintln!("lspool: {problem}"))
+        prepare(&self.server, config, folders, &self.env).inspect_err(|problem| tell(problem))
     }
 
     /// Whether there is nothing to serve with; looks if nobody has.
     fn has_failed(&self) -> bool {
-        !self.is_done.load(Ordering::Relaxed) && self.prepare(&[]).is_err()
+        if self.is_done.load(Ordering::Acquire) {
+            self.is_vain.load(Ordering::Relaxed)
+        } else {
+            self.prepare(&[]).is_err()
+        }
     }
 }
 
@@ -130,6 +140,11 @@ fn check(cli: &Cli) -> anyhow::Result<ExitCode> {
     // Nobody may read it any more, `head` for one.
     write!(io::stdout(), "{report}").ok();
     Ok(ExitCode::from(u8::try_from(report.status()).unwrap_or(u8::MAX)))
+}
+
+/// On stderr, which nobody may read any more.
+fn tell(problem: &str) {
+    writeln!(io::stderr(), "lspool: {problem}").ok();
 }
 
 fn identity() -> Identity {

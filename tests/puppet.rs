@@ -28,10 +28,17 @@ fn main() -> io::Result<ExitCode> {
 }
 
 fn listen(mut heard: &UnixStream) -> io::Result<()> {
-    // Not the buffered one of the standard library: what was not asked for must stay in the pipe.
+    // Not the buffered one of the standard library: what was not asked for must stay in the pipe. Not `io::copy`
+    // either: it splices, and a splice that waits for its socket locks the pipe, even against a writer that does not
+    // want to wait.
     let mut stdin = File::from(io::stdin().as_fd().try_clone_to_owned()?);
-    io::copy(&mut stdin, &mut heard)?;
-    heard.shutdown(Shutdown::Write)
+    let mut buffer = vec![0; 64 * 1024];
+    loop {
+        match stdin.read(&mut buffer)? {
+            0 => return heard.shutdown(Shutdown::Write),
+            n => heard.write_all(&buffer[..n])?,
+        }
+    }
 }
 
 fn obey(mut strings: UnixStream) -> io::Result<ExitCode> {

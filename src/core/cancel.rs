@@ -22,6 +22,8 @@ impl Proxy {
     fn cancel(&mut self, sent: SentId, frame: Option<&Frame>, out: &mut Effects) {
         let Some(pending) = self.requests.get(sent).cloned() else { return };
         match pending.to {
+            // A process that is never asked to initialize serves nobody.
+            To::Gate(_) if matches!(pending.purpose, Purpose::Initialize) => {}
             To::Gate(backend) => {
                 if let Some(backend) = self.backends.get_mut(&backend) {
                     backend.gate().retain(|it| it.id() != Some(RawId::from(sent)));

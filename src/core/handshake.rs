@@ -22,8 +22,10 @@ use crate::{
 
 /// How long the answers to `shutdown` are waited for.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
-/// How long answers are waited for that an editor is owed when it closes its stream.
+/// How long the next of the answers is waited for that an editor is owed when it has closed its stream.
 const DRAIN_GRACE: Duration = Duration::from_secs(2);
+/// The same while the server starts: a pipe is often filled and closed before it is ready.
+const START_GRACE: Duration = Duration::from_secs(10);
 
 /// How far the editor has come.
 #[derive(Debug, Default)]
@@ -35,8 +37,8 @@ pub(super) enum Phase {
     Preparing { early: VecDeque<Frame> },
     /// Messages flow.
     Open,
-    /// `shutdown` has come; it is answered when the servers have, or at the deadline.
-    ShuttingDown { id: RawId, deadline: Instant },
+    /// `shutdown` has come; it is answered when the servers have, or at the deadline. `exit`: has come too.
+    ShuttingDown { id: RawId, deadline: Instant, exit: bool },
     /// `shutdown` is answered; only `exit` is expected.
     ShutDown,
     /// The shell was told to exit.
@@ -55,15 +57,34 @@ impl Phase {
         matches!(self, Phase::ShuttingDown { .. } | Phase::ShutDown)
     }
 
+    /// Whether the editor is owed what stands in no table of requests.
+    pub(super) fn owes(&self) -> bool {
+        matches!(self, Phase::Preparing { .. } | Phase::ShuttingDown { .. })
+    }
+
     pub(super) fn is_exiting(&self) -> bool {
         matches!(self, Phase::Exiting)
+    }
+}
+
+/// The editor has closed its stream.
+#[derive(Debug)]
+pub(super) struct Draining {
+    until: Instant,
+    /// How many answers it is still owed.
+    owed: usize,
+}
+
+impl Draining {
+    pub(super) fn deadline(&self) -> (Instant, &'static str) {
+        (self.until, "the editor has closed its stream")
     }
 }
 
 impl Proxy {
     pub(super) fn on_editor_frame(&mut self, now: Instant, frame: Frame, out: &mut Effects) {
         if frame.kind() == Kind::Notification && frame.method() == Some("exit") {
-            return self.on_exit(out);
+            return self.on_exit(frame, out);
         }
         match &mut self.phase {
             Phase::Waiting => self.before_initialize(frame, out),
@@ -165,17 +186,22 @@ impl Proxy {
             let frame = Frame::request(RawId::from(0), "shutdown", None);
             self.send_to_backend(backend, Owner::Proxy, Purpose::Shutdown, &frame, out);
         }
-        self.phase = Phase::ShuttingDown { id, deadline: now + SHUTDOWN_GRACE };
+        let deadline = now + self.grace(SHUTDOWN_GRACE);
+        self.phase = Phase::ShuttingDown { id, deadline, exit: false };
         self.on_shutdown_progress(out);
     }
 
     /// Answers `shutdown` once no server owes an answer to it.
     pub(super) fn on_shutdown_progress(&mut self, out: &mut Effects) {
-        let Phase::ShuttingDown { id, .. } = &self.phase else { return };
+        let Phase::ShuttingDown { id, exit, .. } = &self.phase else { return };
         let owed = self.requests.filter(|it| matches!(it.purpose, Purpose::Shutdown));
         if owed.is_empty() {
             tell_editor(Frame::response(id.clone(), b"null"), out);
+            let exit = *exit;
             self.phase = Phase::ShutDown;
+            if exit {
+                self.leave(out);
+            }
         }
     }
 
@@ -190,7 +216,20 @@ impl Proxy {
         }
     }
 
-    fn on_exit(&mut self, out: &mut Effects) {
+    /// An `exit` that was sent together with `shutdown` comes after its answer.
+    fn on_exit(&mut self, frame: Frame, out: &mut Effects) {
+        match &mut self.phase {
+            Phase::Preparing { early } if early.iter().any(|it| it.method() == Some("shutdown")) => {
+                early.push_back(frame);
+            }
+            Phase::ShuttingDown { exit, .. } => *exit = true,
+            Phase::Waiting | Phase::Preparing { .. } | Phase::Open | Phase::ShutDown | Phase::Exiting => {
+                self.leave(out);
+            }
+        }
+    }
+
+    fn leave(&mut self, out: &mut Effects) {
         let living: Vec<_> =
             self.backends.values().filter(|it| it.has_session()).map(Backend::process).collect();
         for process in living {
@@ -208,7 +247,29 @@ impl Proxy {
         if matches!(self.phase, Phase::Waiting | Phase::ShutDown) {
             return self.exit(0, out);
         }
-        self.draining = Some(now + DRAIN_GRACE);
+        let until = now + self.grace(DRAIN_GRACE);
+        self.draining = Some(Draining { until, owed: self.requests.n_owed_to_clients() });
+    }
+
+    fn grace(&self, usual: Duration) -> Duration {
+        let starts = self.backend(PRIMARY).is_some_and(|it| {
+            matches!(it.state, State::Waiting | State::Spawning(_) | State::Initializing { .. })
+        });
+        if starts || matches!(self.phase, Phase::Preparing { .. }) { START_GRACE } else { usual }
+    }
+
+    /// An editor that has closed its stream is left once it is owed nothing. As long as answers come, the rest is
+    /// waited for.
+    pub(super) fn drain(&mut self, now: Instant, out: &mut Effects) {
+        let owed = self.requests.n_owed_to_clients();
+        let Some(draining) = &mut self.draining else { return };
+        if owed < draining.owed {
+            draining.until = now + DRAIN_GRACE;
+        }
+        draining.owed = owed;
+        if owed == 0 && !self.phase.owes() {
+            self.exit(0, out);
+        }
     }
 
     pub(super) fn on_editor_deadlines(&mut self, now: Instant, out: &mut Effects) {
@@ -219,7 +280,8 @@ impl Proxy {
             }
             self.on_shutdown_progress(out);
         }
-        if self.draining.is_some_and(|at| at <= now) {
+        if self.draining.as_ref().is_some_and(|it| it.until <= now) {
+            warn!("answers have not come in time; the editor has closed its stream");
             self.exit(0, out);
         }
     }

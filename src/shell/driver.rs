@@ -8,6 +8,7 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
+    io::{self, Write as _},
     panic::{AssertUnwindSafe, catch_unwind},
     path::PathBuf,
     rc::Rc,
@@ -173,7 +174,10 @@ impl<C: Core, W: World> Driver<C, W> {
             Event::Exited { process, .. } => {
                 self.processes.remove(process);
             }
-            Event::Prepared(Ok(prepared)) => self.name = prepared.name.as_str().into(),
+            Event::Prepared(Ok(prepared)) => {
+                self.name = prepared.name.as_str().into();
+                self.settings.max_message = prepared.server.max_message;
+            }
             _ => {}
         }
         match &event {
@@ -196,7 +200,9 @@ impl<C: Core, W: World> Driver<C, W> {
         let called = catch_unwind(AssertUnwindSafe(|| call(&mut self.core, now, &mut effects)));
         if called.is_err() {
             tracing::error!(what, "lspool has a bug and ends");
-            eprintln!("lspool: internal error while handling {what}; all servers are ended");
+            // Nobody may read it any more.
+            writeln!(io::stderr(), "lspool: internal error while handling {what}; all servers are ended")
+                .ok();
             self.exit = Some(INTERNAL_ERROR);
             return;
         }
@@ -331,13 +337,17 @@ impl<C: Core, W: World> Driver<C, W> {
                 "log and progress messages were dropped for an editor that reads slowly"
             );
         }
-        self.world.close().await;
+        if self.processes.is_empty() {
+            self.world.close().await;
+        }
         code
     }
 }
 
 async fn read_editor(mut input: Input, max_len: usize, events: mpsc::Sender<Event>) {
-    let junk = |text: &str| tracing::warn!(text, "the editor sent this between its messages");
+    let junk = |text: &str| {
+        tracing::warn!(text = reader::excerpt(text), "the editor sent this between its messages")
+    };
     let end = reader::read(&mut input, max_len, EDITOR, None, &events, junk).await;
     let error = match end {
         End::Eof(error) => error,

@@ -226,12 +226,22 @@ pub fn serve(mark: &OsStr) -> ExitCode {
     if let Err(error) = setsid() {
         tracing::debug!(%error, "no session of its own");
     }
+    rename();
     let mut charge = Charge::default();
     if listen(io::stdin().lock(), &mut charge) == Farewell::Died {
         end(&charge, mark);
     }
     ExitCode::SUCCESS
 }
+
+/// Whoever kills everything that is called `lspool` should not kill the guard as well.
+#[cfg(target_os = "linux")]
+fn rename() {
+    rustix::thread::set_name(c"lsp-guard").ok();
+}
+
+#[cfg(not(target_os = "linux"))]
+fn rename() {}
 
 fn listen(pipe: impl Read, charge: &mut Charge) -> Farewell {
     let mut pipe = BufReader::with_capacity(512, pipe);

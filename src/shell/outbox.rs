@@ -255,6 +255,7 @@ impl Outbox {
         let mut queue = self.0.queue.borrow_mut();
         queue.give_up();
         queue.taken = 0;
+        queue.is_in_flight = false;
         self.0.mark(&queue);
         self.0.drained.notify_one();
         result
@@ -295,7 +296,9 @@ impl Outbox {
         }
         // Tells the end of a write through a thread; costs nothing elsewhere.
         stream.flush().await?;
-        if self.0.queue.borrow().is_drained() {
+        let mut queue = self.0.queue.borrow_mut();
+        queue.is_in_flight = false;
+        if queue.is_drained() {
             self.0.drained.notify_one();
         }
         Ok(())
@@ -337,6 +340,8 @@ struct Queue {
     waiting: usize,
     /// Bytes in the hands of the writer.
     taken: usize,
+    /// What was written may still be in a buffer on its way.
+    is_in_flight: bool,
     n_dropped: u64,
 }
 
@@ -357,6 +362,7 @@ impl Queue {
             reports: BTreeMap::new(),
             waiting: 0,
             taken: 0,
+            is_in_flight: false,
             n_dropped: 0,
         }
     }
@@ -366,7 +372,7 @@ impl Queue {
     }
 
     fn is_drained(&self) -> bool {
-        self.n_bytes() == 0
+        self.n_bytes() == 0 && !self.is_in_flight
     }
 
     fn push(&mut self, frame: Frame) -> Pushed {
@@ -434,6 +440,7 @@ impl Queue {
             }
             self.waiting -= len;
             self.taken += len;
+            self.is_in_flight = true;
             batch.push(&frame);
         }
         !batch.is_empty()

@@ -40,7 +40,7 @@ pub trait World {
     /// Starts a process.
     fn spawn(&mut self, launch: &Launch) -> Result<Spawned, SpawnFailure>;
 
-    /// Called once, when all processes are gone.
+    /// Called once, when all processes are gone. If some do not end, it is dropped without.
     fn close(&mut self) -> Waiting<'_, ()>;
 }
 
@@ -137,7 +137,8 @@ impl Process {
             let (streams, max_len) = (streams.clone(), around.max_message);
             async move {
                 let junk = |text: &str| {
-                    tracing::warn!(server = %name, text, "the server printed this to stdout, where only messages belong");
+                    let excerpt = reader::excerpt(text);
+                    tracing::warn!(server = %name, text = excerpt, "not a message, but on the server's stdout");
                     tail.borrow_mut().push(text.as_bytes());
                     tail.borrow_mut().push(b"\n");
                 };
@@ -213,7 +214,7 @@ impl Default for EndTimes {
             flush: Duration::from_millis(500),
             close: Duration::from_millis(500),
             terminate: Duration::from_millis(1500),
-            drain: Duration::from_millis(500),
+            drain: Duration::from_millis(250),
             linger: Duration::from_millis(100),
         }
     }

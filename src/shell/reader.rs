@@ -107,3 +107,8 @@ async fn deliver(incoming: Incoming, peer: Peer, events: &mpsc::Sender<Event>, j
     // The driver drains until lspool ends; then nobody cares.
     events.send(event).await.ok();
 }
+
+/// As much of a text as a log should hold of it.
+pub(super) fn excerpt(text: &str) -> &str {
+    &text[..text.floor_char_boundary(200)]
+}

@@ -243,3 +243,18 @@ fn the_streams_may_be_files() {
     assert!(fs::read_to_string(&output).unwrap().contains("-32002"), "{:?}", fs::read_to_string(&output));
     mark.wait_gone(Duration::from_secs(1));
 }
+
+#[test]
+fn an_error_message_that_nobody_reads_is_not_the_end() {
+    let mut command = Command::new(LSPOOL);
+    command.args(["--config", "/nonexistent.toml"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut child = command.stderr(writer).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(initialize().as_bytes()).unwrap();
+    let mut answer = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut answer).unwrap();
+    assert!(answer.contains("\"error\"") && answer.contains("/nonexistent.toml"), "{answer}");
+    assert_eq!(child.wait().unwrap().code(), Some(2));
+}

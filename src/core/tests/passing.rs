@@ -41,6 +41,25 @@ fn answers_come_back_under_the_ids_that_were_asked_with() {
 }
 
 #[test]
+fn a_client_that_does_not_number_its_requests_is_answered_in_order() {
+    let mut it = Stage::new(ServerKind::Generic);
+    it.editor(json!({"id": 1, "method": "initialize", "params": {}}));
+    for n in 0..3 {
+        it.editor(json!({"id": 1, "method": "textDocument/hover", "params": {"n": n}}));
+    }
+    it.editor(json!({"method": "$/cancelRequest", "params": {"id": 1}}));
+    let asked = it.take(SERVER);
+    assert_eq!(asked[4]["params"]["id"], asked[3]["id"], "the last one is meant");
+    for request in &asked[..4] {
+        it.server(process(0, 1), json!({"id": request["id"], "result": request["params"]["n"]}));
+    }
+    let answers = it.take(EDITOR);
+    assert!(answers.iter().all(|it| it["id"] == 1), "{answers:?}");
+    let results: Vec<_> = answers[1..].iter().map(|it| it["result"].clone()).collect();
+    assert_eq!(results, [0, 1, 2]);
+}
+
+#[test]
 fn an_id_in_flight_is_not_used_twice() {
     let mut it = generic();
     it.editor(json!({"id": 5, "method": "textDocument/hover"}));
@@ -95,6 +114,19 @@ fn shutdown_is_answered_even_if_the_server_is_silent_or_dies() {
         }
         assert_eq!(it.take(EDITOR), [json!({"jsonrpc": "2.0", "id": 2, "result": null})]);
     }
+}
+
+#[test]
+fn exit_on_the_heels_of_shutdown_waits_for_its_answer() {
+    let mut it = generic();
+    it.editor(json!({"id": 2, "method": "shutdown"}));
+    it.editor(json!({"method": "exit"}));
+    assert_eq!(it.exit, None);
+    let asked = it.take(SERVER);
+    it.server(process(0, 1), json!({"id": asked[0]["id"], "result": null}));
+    assert_eq!(it.take(EDITOR)[0]["id"], 2);
+    assert_eq!(it.take(SERVER)[0]["method"], "exit");
+    assert_eq!(it.exit, Some(0));
 }
 
 #[test]

@@ -121,7 +121,7 @@ impl Stage {
         }
     }
 
-    fn prepared(&mut self) {
+    pub(super) fn prepared(&mut self) {
         let launch = Launch {
             program: "/bin/server".into(),
             args: vec![],
@@ -137,6 +137,22 @@ impl Stage {
             warnings: Vec::new(),
         };
         self.event(Event::Prepared(Ok(Box::new(prepared))));
+    }
+
+    /// The editor says these in one breath, and closes its stream: the workspace has not been looked at yet.
+    pub(super) fn burst(&mut self, messages: &[Value], closes: bool) {
+        let mut events: Vec<Event> =
+            messages.iter().map(|it| Event::Received(EDITOR, frame(it.clone()))).collect();
+        if closes {
+            events.push(Event::Closed { peer: EDITOR, error: None });
+        }
+        let mut out = Vec::new();
+        for event in events {
+            self.core.handle(self.now, event, &mut out);
+            self.check();
+        }
+        assert!(!out.iter().any(|it| matches!(it, Effect::Exit(_))), "{out:?}");
+        self.carry_out(out);
     }
 
     /// The editor says this.

@@ -1,3 +1,9 @@
+use std::{
+    future::Future as _,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
 use proptest::prelude::*;
 
 use super::*;
@@ -168,19 +174,15 @@ struct Trickle {
 }
 
 impl AsyncWrite for Trickle {
-    fn poll_write(
-        self: std::pin::Pin<&mut Self>,
-        cx: &mut std::task::Context<'_>,
-        bytes: &[u8],
-    ) -> std::task::Poll<io::Result<usize>> {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.poll_write_vectored(cx, &[IoSlice::new(bytes)])
     }
 
     fn poll_write_vectored(
-        mut self: std::pin::Pin<&mut Self>,
-        _cx: &mut std::task::Context<'_>,
+        mut self: Pin<&mut Self>,
+        _cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
-    ) -> std::task::Poll<io::Result<usize>> {
+    ) -> Poll<io::Result<usize>> {
         let step = self.steps[self.n % self.steps.len()];
         self.n += 1;
         let before = self.taken.len();
@@ -188,25 +190,19 @@ impl AsyncWrite for Trickle {
             let room = before + step - self.taken.len();
             self.taken.extend_from_slice(&slice[..slice.len().min(room)]);
         }
-        std::task::Poll::Ready(Ok(self.taken.len() - before))
+        Poll::Ready(Ok(self.taken.len() - before))
     }
 
     fn is_write_vectored(&self) -> bool {
         true
     }
 
-    fn poll_flush(
-        self: std::pin::Pin<&mut Self>,
-        _cx: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<io::Result<()>> {
-        std::task::Poll::Ready(Ok(()))
+    fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
     }
 
-    fn poll_shutdown(
-        self: std::pin::Pin<&mut Self>,
-        _cx: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<io::Result<()>> {
-        std::task::Poll::Ready(Ok(()))
+    fn poll_shutdown(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
     }
 }
 
@@ -301,4 +297,34 @@ async fn each_byte_that_is_taken_starts_the_clock_anew() {
         result = outbox.clone().write_to(ours, Some(clock)) => panic!("{result:?}"),
         () = reading => {}
     }
+}
+
+/// A stream that takes all at once and has it on its way for three seconds.
+struct Slow(Option<Pin<Box<tokio::time::Sleep>>>);
+
+impl AsyncWrite for Slow {
+    fn poll_write(mut self: Pin<&mut Self>, _cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.0 = Some(Box::pin(sleep(Duration::from_secs(3))));
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.0.as_mut().map_or(Poll::Ready(()), |flight| flight.as_mut().poll(cx)).map(Ok)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_on_its_way_is_not_written_yet() {
+    let outbox = Outbox::new(Limits::default());
+    let start = tokio::time::Instant::now();
+    outbox.push(note("x"));
+    tokio::select! {
+        result = outbox.clone().write_to(Slow(None), None) => panic!("{result:?}"),
+        () = outbox.drained() => {}
+    }
+    assert_eq!(start.elapsed(), Duration::from_secs(3));
 }

@@ -286,6 +286,18 @@ fn what_the_editor_sends_before_the_initialize_answer_is_not_lost() {
 }
 
 #[test]
+fn a_cancelled_initialize_leaves_a_server_that_serves() {
+    let pair = Pair::new();
+    let initialize = pair.initialize();
+    pair.editor.cancel(&initialize);
+    let server = pair.host.accept();
+    server.on("initialize", |_| Ok(json!({"capabilities": {}})));
+    assert_eq!(pair.editor.wait(&initialize), Ok(json!({"capabilities": {}})));
+    pair.check_alive(&server);
+    pair.end(&server);
+}
+
+#[test]
 fn a_second_initialize_is_the_servers_to_refuse() {
     let (pair, server) = Pair::started();
     let again = pair.initialize();

@@ -1,14 +1,16 @@
 //! How it all ends, and that nothing is left.
 
 use std::{
-    process::{Command, ExitStatus},
+    io::Write as _,
+    process::{Command, ExitStatus, Stdio},
     time::Duration,
 };
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use super::{PUPPET, Pair};
+use crate::support::processes::Mark;
 
 /// Nothing may be left after this; a bound of the product, not a measure.
 const GONE: Duration = Duration::from_secs(5);
@@ -126,12 +128,128 @@ fn what_is_asked_when_shutdown_comes_is_still_answered() {
     assert_eq!(code(pair.editor.wait_exit()), Some(0));
 }
 
+/// What a script says that is not there to listen.
+fn whole_session() -> Vec<u8> {
+    let mut said = Vec::new();
+    for message in [
+        json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"capabilities": {}}}),
+        json!({"jsonrpc": "2.0", "method": "initialized", "params": {}}),
+        json!({"jsonrpc": "2.0", "id": 2, "method": "textDocument/hover", "params": {}}),
+        json!({"jsonrpc": "2.0", "id": 3, "method": "shutdown"}),
+        json!({"jsonrpc": "2.0", "method": "exit"}),
+    ] {
+        said.extend(super::frame(&message));
+    }
+    said
+}
+
+#[test]
+fn a_whole_session_in_one_write_is_answered_before_the_exit() {
+    for closes in [false, true] {
+        let pair = Pair::new();
+        let asked = [(1, "initialize"), (2, "textDocument/hover"), (3, "shutdown")];
+        let asked = asked.map(|(id, method)| pair.editor.asked(json!(id), method));
+        pair.editor.raw_write(whole_session());
+        if closes {
+            pair.editor.close_stdin();
+        }
+        let server = pair.host.accept();
+        server.on("initialize", |_| Ok(json!({"capabilities": {}})));
+        server.on("textDocument/hover", |_| Ok(json!("hover")));
+        server.on("shutdown", |_| Ok(Value::Null));
+        server.expect("exit");
+        server.exit(0);
+        assert_eq!(pair.editor.wait(&asked[0]), Ok(json!({"capabilities": {}})));
+        assert_eq!(pair.editor.wait(&asked[1]), Ok(json!("hover")));
+        assert_eq!(pair.editor.wait(&asked[2]), Ok(Value::Null));
+        assert_eq!(code(pair.editor.wait_exit()), Some(0));
+    }
+}
+
+#[test]
+fn an_initialize_that_is_the_last_word_is_answered() {
+    let pair = Pair::new();
+    let initialize = pair.initialize();
+    pair.editor.close_stdin();
+    let server = pair.host.accept();
+    server.on("initialize", |_| Ok(json!({"capabilities": {}})));
+    assert_eq!(pair.editor.wait(&initialize), Ok(json!({"capabilities": {}})));
+    assert_eq!(code(pair.editor.wait_exit()), Some(0));
+}
+
+#[test]
+fn an_editor_that_reads_nothing_does_not_keep_lspool() {
+    for expected in [0, 143, 1] {
+        let pair = Pair::stubborn("exec \"$PUPPET\"");
+        let server = pair.handshake();
+        pair.editor.set_reading(false);
+        server.write(super::frame(
+            &json!({"jsonrpc": "2.0", "method": "fake/flood", "params": "f".repeat(6 << 20)}),
+        ));
+        server.write(super::frame(
+            &json!({"jsonrpc": "2.0", "method": "fake/flood", "params": "f".repeat(6 << 20)}),
+        ));
+        // Its last word is out only when lspool has read all before it.
+        server.ask(1, "fake/question", json!({}));
+        pair.check_that_editor_is_read(&server);
+        match expected {
+            0 => pair.editor.close_stdin(),
+            143 => pair.editor.kill(Signal::TERM),
+            _ => pair.editor.notify_bare("exit"),
+        }
+        assert_eq!(code(pair.editor.wait_exit()), Some(expected));
+        pair.editor.mark().wait_gone(GONE);
+        // What was cut off in the middle is no fault.
+        pair.editor.set_reading(true);
+        pair.editor.forgive_unanswered();
+        pair.editor.wait_closed();
+        pair.editor.take_problems();
+    }
+}
+
+#[test]
+fn an_editor_that_closes_its_end_of_stdout_ends_lspool() {
+    let (host, sandbox) = (crate::support::puppet::PuppetHost::new(), crate::support::real::Sandbox::new());
+    let mut command = super::lspool(&sandbox, "", &[PUPPET]);
+    host.tie(&mut command);
+    let mark = Mark::of(&mut command);
+    let mut lspool = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("it is built");
+    drop(lspool.stdout.take());
+    let mut stdin = lspool.stdin.take().expect("it is piped");
+    let initialize =
+        json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"capabilities": {}}});
+    stdin.write_all(&super::frame(&initialize)).expect("it is read");
+    let server = host.accept();
+    server.on("initialize", |_| Ok(json!({"capabilities": {}})));
+    assert_eq!(code(lspool.wait().expect("it is ours")), Some(1));
+    mark.wait_gone(GONE);
+}
+
+#[test]
+fn a_server_that_is_stopped_like_a_job_is_ended_too() {
+    let (pair, server) = Pair::started();
+    kill_process(Pid::from_raw(server.pid.cast_signed()).expect("a process has an id"), Signal::STOP)
+        .expect("it is ours");
+    assert_eq!(pair.editor.call("shutdown", Value::Null), Ok(Value::Null));
+    pair.editor.notify_bare("exit");
+    assert_eq!(code(pair.editor.wait_exit()), Some(0));
+    pair.editor.mark().wait_gone(GONE);
+}
+
 #[test]
 fn nothing_survives_the_murder_of_lspool() {
     let pair = Pair::stubborn(FAMILY);
     let server = pair.handshake();
     pair.editor.forgive_unanswered();
-    assert_eq!(pair.editor.mark().processes_running("sleep 999").len(), 2);
+    let helpers = || pair.editor.mark().processes().iter().filter(|it| it.command == "sleep 999").count();
+    while helpers() < 2 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
     pair.editor.kill(Signal::KILL);
     pair.editor.wait_exit();
     pair.editor.mark().wait_gone(GONE);

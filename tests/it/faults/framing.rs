@@ -43,6 +43,25 @@ fn messages_may_come_a_byte_at_a_time_while_everybody_else_talks() {
 }
 
 #[test]
+fn header_and_body_may_come_in_two_writes() {
+    let (pair, server) = Pair::started();
+    for n in 0..3000 {
+        let body = json!({"jsonrpc": "2.0", "method": "$/progress", "params": {"token": "p", "value": [n]}});
+        let body = body.to_string();
+        server.write(format!("Content-Length: {}\r\n\r\n", body.len()));
+        server.write(body);
+        if n % 50 == 0 {
+            pair.editor.notify("fake/meanwhile", json!({}));
+        }
+    }
+    pair.editor.wait_notification("$/progress", |it| it["value"][0] == 2999);
+    let values = pair.editor.notifications("$/progress");
+    assert!(values.iter().zip(0..).all(|(it, n)| it["value"][0] == n));
+    assert_eq!(values.len(), 3000);
+    pair.end(&server);
+}
+
+#[test]
 fn an_editor_may_write_a_byte_at_a_time_too() {
     let (pair, server) = Pair::started();
     let hover = pair.editor.asked(json!(77), "textDocument/hover");
@@ -83,7 +102,7 @@ fn headers_may_be_in_any_case_and_with_any_space_and_company() {
     ];
     for header in headers {
         let said = json!({"jsonrpc": "2.0", "method": "fake/said", "params": header}).to_string();
-        let head = header.replace("#", &said.len().to_string());
+        let head = header.replace('#', &said.len().to_string());
         server.write([head.as_bytes(), said.as_bytes()].concat());
         pair.editor.wait_notification("fake/said", |it| it == header);
         pair.editor.raw_write([head.as_bytes(), said.as_bytes()].concat());
@@ -170,8 +189,7 @@ fn a_huge_length_from_the_editor_is_told_and_ends_lspool() {
     let (pair, server) = Pair::started();
     pair.editor.raw_write("Content-Length: 99999999999\r\n\r\n{");
     assert_eq!(pair.editor.wait_exit().code(), Some(2));
-    pair.editor.wait_closed();
-    assert!(pair.editor.stderr().contains("99999999999"), "{}", pair.editor.stderr());
+    assert!(pair.editor.wait_stderr().contains("99999999999"), "{}", pair.editor.wait_stderr());
     server.wait_gone();
     assert_eq!(pair.editor.mark().processes(), []);
 }

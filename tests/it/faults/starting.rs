@@ -87,8 +87,7 @@ fn what_cannot_be_served_is_told_to_the_editor_and_on_stderr() {
         let error = pair.editor.wait(&pair.initialize()).unwrap_err();
         assert!(error.message.contains(told), "{told}: {error}");
         assert_eq!(pair.editor.wait_exit().code(), Some(2), "{told}");
-        pair.editor.wait_closed();
-        let stderr = pair.editor.stderr();
+        let stderr = pair.editor.wait_stderr();
         assert!(stderr.contains(told) && stderr.starts_with("lspool: "), "{told}: {stderr}");
     }
 }
@@ -99,8 +98,7 @@ fn what_cannot_be_served_is_told_on_stderr_to_one_who_says_nothing() {
         let pair = Pair::with(config, &command);
         pair.editor.close_stdin();
         assert_eq!(pair.editor.wait_exit().code(), Some(2), "{told}");
-        pair.editor.wait_closed();
-        assert!(pair.editor.stderr().contains(told), "{told}: {}", pair.editor.stderr());
+        assert!(pair.editor.wait_stderr().contains(told), "{told}: {}", pair.editor.wait_stderr());
         assert!(pair.editor.transcript().is_empty(), "nothing on stdout");
     }
 }
@@ -116,7 +114,6 @@ fn a_configuration_file_that_cannot_be_read_is_told() {
         let error = editor.call("initialize", json!({"capabilities": {}})).unwrap_err();
         assert!(error.message.contains(told), "{error}");
         assert_eq!(editor.wait_exit().code(), Some(2));
-        editor.wait_closed();
-        assert!(editor.stderr().contains(told), "{}", editor.stderr());
+        assert!(editor.wait_stderr().contains(told), "{}", editor.wait_stderr());
     }
 }

@@ -174,6 +174,7 @@ struct State {
     open: Vec<(Value, String)>,
     problems: Vec<String>,
     stderr: String,
+    stderr_ended: bool,
     closed: bool,
     reading: bool,
     forgive_unanswered: bool,
@@ -208,6 +209,7 @@ impl TestEditor {
                 open: Vec::new(),
                 problems: Vec::new(),
                 stderr: String::new(),
+                stderr_ended: false,
                 closed: false,
                 reading: true,
                 forgive_unanswered: false,
@@ -409,6 +411,21 @@ impl TestEditor {
     /// What the server wrote to stderr so far.
     pub fn stderr(&self) -> String {
         self.shared.state().stderr.clone()
+    }
+
+    /// Waits for the end of the server's stderr: everything that it wrote there.
+    #[track_caller]
+    pub fn wait_stderr(&self) -> String {
+        let start = Instant::now();
+        let mut state = self.shared.state();
+        while !state.stderr_ended {
+            if start.elapsed() > PATIENCE {
+                state.give_up("the end of stderr");
+            }
+            let waited = self.shared.changed.wait_timeout(state, Duration::from_secs(1));
+            (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        }
+        state.stderr.clone()
     }
 
     /// Waits for the end of the server's stdout.
@@ -615,6 +632,8 @@ impl Shared {
         while let Ok(n @ 1..) = stderr.read(&mut buffer) {
             self.state().stderr += &String::from_utf8_lossy(&buffer[..n]);
         }
+        self.state().stderr_ended = true;
+        self.changed.notify_all();
     }
 }
 

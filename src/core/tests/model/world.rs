@@ -244,6 +244,12 @@ impl World {
                     assert_ne!(server.life, Life::Gone, "a process is ended that is gone");
                     server.ending = true;
                 }
+                Effect::CloseInput(process) => {
+                    self.trace.push(format!("close {process:?}"));
+                    let server = self.servers.get_mut(&process).expect("closed before it was spawned");
+                    assert_ne!(server.life, Life::Gone, "the input of a process is closed that is gone");
+                    server.ending = true;
+                }
                 Effect::Exit(code) => {
                     self.trace.push(format!("exit {code}"));
                     self.exit = Some(code);

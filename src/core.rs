@@ -20,6 +20,7 @@ pub mod event;
 mod failure;
 mod handshake;
 mod lifecycle;
+mod mcp;
 mod partitions;
 mod progress;
 mod registrations;
@@ -45,7 +46,7 @@ use self::{
     conversations::Conversations,
     event::{BackendId, ClientId, Effect, Effects, Event, Launch, Peer},
     failure::{Cause, Failure},
-    handshake::Phase,
+    handshake::{Draining, Phase},
     progress::Tokens,
     registrations::Registrations,
     requests::{Owner, Purpose, Requests, To},
@@ -71,8 +72,10 @@ pub struct Identity {
 pub struct Proxy {
     identity: Identity,
     phase: Phase,
-    /// The editor has closed its stream: what it is owed is waited for until then.
-    draining: Option<Instant>,
+    /// The editor has closed its stream.
+    draining: Option<Draining>,
+    /// The editor gives one id to several requests.
+    unnumbered: bool,
     server: Option<Server>,
     requests: Requests,
     backends: BTreeMap<BackendId, Backend>,
@@ -109,6 +112,7 @@ impl Proxy {
             identity,
             phase: Phase::default(),
             draining: None,
+            unnumbered: false,
             server: None,
             requests: Requests::default(),
             backends: BTreeMap::new(),
@@ -180,7 +184,7 @@ impl Proxy {
         }
         let idle = self.server.as_ref().map_or(Duration::MAX, |it| it.settings.idle_timeout);
         let backends = self.backends.values().filter_map(|it| it.deadline(idle));
-        let draining = self.draining.map(|at| (at, "the editor has closed its stream"));
+        let draining = self.draining.as_ref().map(Draining::deadline);
         backends.chain(draining).chain(self.phase.deadline()).min_by_key(|(at, _)| *at)
     }
 
@@ -188,9 +192,8 @@ impl Proxy {
     /// its stream is left once it is owed nothing.
     fn settle(&mut self, now: Instant, out: &mut Effects) {
         self.note_idle(now);
-        if self.draining.is_some() && !self.requests.owes_clients() && !self.phase.owes_answer() {
-            self.exit(0, out);
-        }
+        self.drain(now, out);
+        self.note_mcp(now);
     }
 
     fn exit(&mut self, code: i32, out: &mut Effects) {

@@ -7,7 +7,7 @@ use crate::{
     core::{
         event::{BackendId, Effect, Effects, Peer, ProcessId},
         requests::{Owner, Pending, Purpose, SentId},
-        session::{CHECK_STATUS, section_without_foreign_mcp},
+        session::{CHECK_STATUS, mcp_servers, section_without_foreign_mcp},
         toolset::ToolSet,
     },
     rpc::{Frame, elements, member},
@@ -30,6 +30,7 @@ impl Proxy {
             }
             Purpose::Tools(change) => self.on_tools_answered(&change, frame.result().is_some(), out),
             Purpose::Project => self.on_projected(process, frame, out),
+            Purpose::Narrow => self.on_narrowed(process, frame, out),
             Purpose::SignIn => {
                 if frame.result().is_some() {
                     self.check_status_elsewhere(out);
@@ -51,7 +52,7 @@ impl Proxy {
             Purpose::Tools(_) => self.tool_change_undecided(false, out),
             Purpose::Turn { conversation, .. } => self.end_turn(&conversation, sent, out),
             // Without these a process cannot be used.
-            Purpose::Initialize | Purpose::Project => out.push(Effect::Terminate(process)),
+            Purpose::Initialize | Purpose::Project | Purpose::Narrow => out.push(Effect::Terminate(process)),
             Purpose::Shutdown => self.on_shutdown_progress(out),
             Purpose::Plain | Purpose::SignIn | Purpose::ToolCall { .. } | Purpose::Configuration { .. } => {}
         }
@@ -64,7 +65,7 @@ impl Proxy {
             Purpose::Turn { conversation, create, .. } => {
                 self.on_turn_never_sent(conversation, sent, *create, out);
             }
-            Purpose::Initialize | Purpose::Project | Purpose::Shutdown => {}
+            Purpose::Initialize | Purpose::Project | Purpose::Narrow | Purpose::Shutdown => {}
             Purpose::Plain | Purpose::SignIn | Purpose::ToolCall { .. } | Purpose::Configuration { .. } => {}
         }
     }
@@ -83,6 +84,9 @@ impl Proxy {
     }
 
     pub(super) fn check_status(&mut self, id: BackendId, out: &mut Effects) {
+        if let Some(backend) = self.backends.get_mut(&id) {
+            backend.mcp.wait_again();
+        }
         self.ask_backend(id, Purpose::Plain, CHECK_STATUS.0, CHECK_STATUS.1, out);
     }
 
@@ -98,12 +102,23 @@ impl Proxy {
         let answer = match &pending.purpose {
             Purpose::Configuration { sections } => {
                 let set = self.backend(process.backend).map_or_else(ToolSet::all, |it| it.set.clone());
-                configuration(frame, sections, &set).unwrap_or_else(|| frame.clone())
+                let answer = configuration(frame, sections, &set).unwrap_or_else(|| frame.clone());
+                if let Some(servers) = answered_mcp_servers(&answer, sections) {
+                    self.await_mcp(process.backend, servers);
+                }
+                answer
             }
             _ => frame.clone(),
         };
         out.push(Effect::Send(Peer::Backend(process), answer.with_id(wire)));
     }
+}
+
+/// The MCP servers that an answer to `workspace/configuration` names, if it is about them.
+fn answered_mcp_servers(answer: &Frame, sections: &[Option<String>]) -> Option<Vec<String>> {
+    let values = answer.result()?;
+    let at = sections.iter().position(|it| it.as_deref() == Some("github.copilot"))?;
+    mcp_servers(&values[elements(values).nth(at)?])
 }
 
 /// The answer to `workspace/configuration`: one value per section, without the MCP servers that the set has no use

@@ -19,6 +19,7 @@ use crate::{
     core::{
         event::{BackendId, Generation, ProcessId},
         lifecycle::Budget,
+        mcp::McpServers,
         toolset::ToolSet,
     },
     rpc::Frame,
@@ -70,6 +71,7 @@ pub(crate) struct Backend {
     gate: VecDeque<Frame>,
     /// Own calls about tools that the process has not answered.
     pub(crate) projecting: usize,
+    pub(crate) mcp: McpServers,
     /// How often in a row the process offered tools outside its set.
     pub(crate) corrections: u8,
     /// Since when nothing has needed it.
@@ -90,6 +92,7 @@ impl Backend {
             alive: false,
             gate: VecDeque::new(),
             projecting: 0,
+            mcp: McpServers::default(),
             corrections: 0,
             idle_since: None,
             refused: 0,
@@ -119,7 +122,9 @@ impl Backend {
     /// Whether the process can take what clients send. `undecided`: a change of the catalogue is under way.
     pub(crate) fn is_open(&self, undecided: bool) -> bool {
         match self.state {
-            State::Serving => self.projecting == 0 && (self.set.is_all() || !undecided),
+            State::Serving => {
+                self.projecting == 0 && (self.set.is_all() || (!undecided && self.mcp.is_ready()))
+            }
             State::Initializing { handshake, .. } => handshake == Handshake::Editor,
             State::Waiting
             | State::Spawning(_)
@@ -165,7 +170,11 @@ impl Backend {
         match self.state {
             State::Initializing { deadline, .. } => Some((deadline, "initialize is not answered")),
             State::Restarting { at } => Some((at, "restart")),
-            State::Serving => self.idle_since.map(|since| (since + idle_timeout, "idle")),
+            State::Serving => {
+                let idle = self.idle_since.map(|since| (since + idle_timeout, "idle"));
+                let mcp = self.mcp.deadline().map(|at| (at, "an MCP server is not up"));
+                idle.into_iter().chain(mcp).min_by_key(|(at, _)| *at)
+            }
             State::Waiting | State::Spawning(_) | State::Stopping | State::Failed { .. } => None,
         }
     }

@@ -78,7 +78,7 @@ impl Proxy {
 
     fn check_backend(&self, backend: &Backend) -> Checked {
         let name = &backend.name;
-        let owned = |it: &Pending| matches!(it.purpose, Purpose::Project);
+        let owned = |it: &Pending| matches!(it.purpose, Purpose::Project | Purpose::Narrow);
         let projecting = self.count(|it| owned(it) && it.to == To::Process(backend.process()));
         // One whose answer was lost stays noted: the gate is shut until the process is gone.
         if projecting > backend.projecting && backend.accepts() {

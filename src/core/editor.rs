@@ -11,7 +11,7 @@ use crate::{
         event::{BackendId, ClientId, Effect, Effects, Peer},
         requests::{Owner, Purpose, SentId, To},
         route::{Keep, Route, Tools, route},
-        session::for_set,
+        session::{for_set, pushed_mcp_servers},
     },
     rpc::{Frame, Kind, RawId, member},
 };
@@ -27,7 +27,7 @@ impl Proxy {
 
     fn on_editor_request(&mut self, now: Instant, frame: &Frame, out: &mut Effects) {
         let (Some(id), Some(method)) = (frame.id(), frame.method()) else { return };
-        if self.requests.of_client(ClientId::EDITOR, &id).is_some() {
+        if self.is_in_use(&id) {
             let message = format!("request id {id} is in use by a request that is not answered yet");
             return tell_editor(Failure::new(Cause::InvalidRequest, message).answer(id), out);
         }
@@ -63,6 +63,15 @@ impl Proxy {
                 self.send_to_backend(PRIMARY, owner, purpose, frame, out);
             }
         }
+    }
+
+    /// Two requests with one id could not be told apart. But a client that gives the same id to its `initialize` and
+    /// to what it sends without waiting for the answer does not number its requests: it goes by their order.
+    fn is_in_use(&mut self, id: &RawId) -> bool {
+        let Some(earlier) = self.requests.of_client(ClientId::EDITOR, id) else { return false };
+        let opening = self.requests.get(earlier).map(|it| &it.purpose);
+        self.unnumbered |= matches!(opening, Some(Purpose::Initialize));
+        !self.unnumbered
     }
 
     fn on_editor_notification(&mut self, frame: &Frame, out: &mut Effects) {
@@ -128,9 +137,16 @@ impl Proxy {
         }
         for (id, set) in partitions {
             let frame = for_set(frame, &set);
+            // What waits in the gate itself must not be waited for.
+            let at_once = self
+                .backend(id)
+                .is_some_and(|it| it.gate_is_empty() && it.is_open(self.catalogue.undecided > 0));
             match frame.kind() {
                 Kind::Request => drop(self.send_to_backend(id, Owner::Proxy, Purpose::Plain, &frame, out)),
                 Kind::Notification | Kind::Response => self.notify_backend(id, &frame, out),
+            }
+            if let Some(servers) = pushed_mcp_servers(&frame).filter(|_| at_once) {
+                self.await_mcp(id, servers);
             }
             if keep == Keep::Auth {
                 self.check_status(id, out);

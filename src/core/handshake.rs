@@ -22,8 +22,12 @@ use crate::{
 
 /// How long the answers to `shutdown` are waited for.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
-/// How long answers are waited for that an editor is owed when it closes its stream.
+/// How long the next of the answers is waited for that an editor is owed when it has closed its stream.
 const DRAIN_GRACE: Duration = Duration::from_secs(2);
+/// The same while the server starts: a pipe is often filled and closed before it is ready.
+const START_GRACE: Duration = Duration::from_secs(10);
+/// How long servers may finish what they were told once their stream is closed too.
+const FINISH_GRACE: Duration = Duration::from_millis(1500);
 
 /// How far the editor has come.
 #[derive(Debug, Default)]
@@ -35,10 +39,13 @@ pub(super) enum Phase {
     Preparing { early: VecDeque<Frame> },
     /// Messages flow.
     Open,
-    /// `shutdown` has come; it is answered when the servers have, or at the deadline. `exits`: so has `exit`.
-    ShuttingDown { id: RawId, deadline: Instant, exits: bool },
+    /// `shutdown` has come; it is answered when the servers have, or at the deadline. `exit`: has come too.
+    ShuttingDown { id: RawId, deadline: Instant, exit: bool },
     /// `shutdown` is answered; only `exit` is expected.
     ShutDown,
+    /// The editor has closed its stream and is owed nothing; so the servers have seen the end of theirs. What they
+    /// still say is passed on.
+    Finishing,
     /// The shell was told to exit.
     Exiting,
 }
@@ -47,17 +54,17 @@ impl Phase {
     pub(super) fn deadline(&self) -> Option<(Instant, &'static str)> {
         match self {
             Phase::ShuttingDown { deadline, .. } => Some((*deadline, "shutdown is not answered")),
-            Phase::Waiting | Phase::Preparing { .. } | Phase::Open | Phase::ShutDown | Phase::Exiting => None,
+            Phase::Waiting
+            | Phase::Preparing { .. }
+            | Phase::Open
+            | Phase::ShutDown
+            | Phase::Finishing
+            | Phase::Exiting => None,
         }
     }
 
     pub(super) fn is_shut_down(&self) -> bool {
-        matches!(self, Phase::ShuttingDown { .. } | Phase::ShutDown)
-    }
-
-    /// Whether the editor is owed an answer that the table of requests does not know of.
-    pub(super) fn owes_answer(&self) -> bool {
-        matches!(self, Phase::Preparing { .. } | Phase::ShuttingDown { .. })
+        matches!(self, Phase::ShuttingDown { .. } | Phase::ShutDown | Phase::Finishing)
     }
 
     pub(super) fn is_exiting(&self) -> bool {
@@ -65,18 +72,31 @@ impl Phase {
     }
 }
 
+/// The editor has closed its stream.
+#[derive(Debug)]
+pub(super) struct Draining {
+    until: Instant,
+    /// How many answers it is still owed.
+    owed: usize,
+}
+
+impl Draining {
+    pub(super) fn deadline(&self) -> (Instant, &'static str) {
+        (self.until, "the editor has closed its stream")
+    }
+}
+
 impl Proxy {
     pub(super) fn on_editor_frame(&mut self, now: Instant, frame: Frame, out: &mut Effects) {
-        let is_exit = frame.kind() == Kind::Notification && frame.method() == Some("exit");
+        if frame.kind() == Kind::Notification && frame.method() == Some("exit") {
+            return self.on_exit(frame, out);
+        }
         match &mut self.phase {
-            // An editor may say it before it has heard the answer to `shutdown`.
-            Phase::ShuttingDown { exits, .. } if is_exit => *exits = true,
-            Phase::Waiting | Phase::Open | Phase::ShutDown if is_exit => self.on_exit(out),
             Phase::Waiting => self.before_initialize(frame, out),
             Phase::Preparing { early } => early.push_back(frame),
             Phase::Open => self.route(now, &frame, out),
             Phase::ShuttingDown { .. } | Phase::ShutDown => self.after_shutdown(&frame, out),
-            Phase::Exiting => {}
+            Phase::Finishing | Phase::Exiting => {}
         }
     }
 
@@ -171,20 +191,21 @@ impl Proxy {
             let frame = Frame::request(RawId::from(0), "shutdown", None);
             self.send_to_backend(backend, Owner::Proxy, Purpose::Shutdown, &frame, out);
         }
-        self.phase = Phase::ShuttingDown { id, deadline: now + SHUTDOWN_GRACE, exits: false };
+        let deadline = now + self.grace(SHUTDOWN_GRACE);
+        self.phase = Phase::ShuttingDown { id, deadline, exit: false };
         self.on_shutdown_progress(out);
     }
 
     /// Answers `shutdown` once no server owes an answer to it.
     pub(super) fn on_shutdown_progress(&mut self, out: &mut Effects) {
-        let Phase::ShuttingDown { id, exits, .. } = &self.phase else { return };
+        let Phase::ShuttingDown { id, exit, .. } = &self.phase else { return };
         let owed = self.requests.filter(|it| matches!(it.purpose, Purpose::Shutdown));
         if owed.is_empty() {
             tell_editor(Frame::response(id.clone(), b"null"), out);
-            let exits = *exits;
+            let exit = *exit;
             self.phase = Phase::ShutDown;
-            if exits {
-                self.on_exit(out);
+            if exit {
+                self.leave(out);
             }
         }
     }
@@ -200,7 +221,25 @@ impl Proxy {
         }
     }
 
-    fn on_exit(&mut self, out: &mut Effects) {
+    /// An `exit` that was sent together with `shutdown` comes after its answer.
+    fn on_exit(&mut self, frame: Frame, out: &mut Effects) {
+        match &mut self.phase {
+            Phase::Preparing { early } if early.iter().any(|it| it.method() == Some("shutdown")) => {
+                early.push_back(frame);
+            }
+            Phase::ShuttingDown { exit, .. } => *exit = true,
+            Phase::Waiting
+            | Phase::Preparing { .. }
+            | Phase::Open
+            | Phase::ShutDown
+            | Phase::Finishing
+            | Phase::Exiting => {
+                self.leave(out);
+            }
+        }
+    }
+
+    fn leave(&mut self, out: &mut Effects) {
         let begun = |it: &&Backend| it.has_session() && !matches!(it.state, State::Spawning(_));
         let living: Vec<_> = self.backends.values().filter(begun).map(Backend::process).collect();
         for process in living {
@@ -218,7 +257,40 @@ impl Proxy {
         if matches!(self.phase, Phase::Waiting | Phase::ShutDown) {
             return self.exit(0, out);
         }
-        self.draining = Some(now + DRAIN_GRACE);
+        let until = now + self.grace(DRAIN_GRACE);
+        self.draining = Some(Draining { until, owed: self.requests.n_owed_to_clients() });
+    }
+
+    fn grace(&self, usual: Duration) -> Duration {
+        let starts = self.backend(PRIMARY).is_some_and(|it| {
+            matches!(it.state, State::Waiting | State::Spawning(_) | State::Initializing { .. })
+        });
+        if starts || matches!(self.phase, Phase::Preparing { .. }) { START_GRACE } else { usual }
+    }
+
+    /// An editor that has closed its stream is left once it is owed nothing and the servers have said what they had
+    /// to say. As long as answers come, the rest is waited for.
+    pub(super) fn drain(&mut self, now: Instant, out: &mut Effects) {
+        let owed = self.requests.n_owed_to_clients();
+        let Some(draining) = &mut self.draining else { return };
+        if owed < draining.owed {
+            draining.until = now + DRAIN_GRACE;
+        }
+        draining.owed = owed;
+        if owed > 0 {
+            return;
+        }
+        match self.phase {
+            Phase::Preparing { .. } | Phase::ShuttingDown { .. } | Phase::Exiting => {}
+            Phase::Open => {
+                draining.until = now + FINISH_GRACE;
+                self.phase = Phase::Finishing;
+                let living = self.backends.values().filter(|it| it.alive);
+                out.extend(living.map(|it| Effect::CloseInput(it.process())));
+            }
+            Phase::Finishing if self.backends.values().any(|it| it.alive) => {}
+            Phase::Finishing | Phase::Waiting | Phase::ShutDown => self.exit(0, out),
+        }
     }
 
     pub(super) fn on_editor_deadlines(&mut self, now: Instant, out: &mut Effects) {
@@ -229,7 +301,10 @@ impl Proxy {
             }
             self.on_shutdown_progress(out);
         }
-        if self.draining.is_some_and(|at| at <= now) {
+        if let Some(draining) = self.draining.as_ref().filter(|it| it.until <= now) {
+            if draining.owed > 0 {
+                warn!(n = draining.owed, "answers have not come in time; the editor has closed its stream");
+            }
             self.exit(0, out);
         }
     }

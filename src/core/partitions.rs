@@ -12,8 +12,10 @@ use crate::{
     core::{
         backend::{Handshake, State},
         event::{BackendId, Effect, Effects, Exit, Generation, Peer, ProcessId, SpawnFailure},
+        mcp::McpServers,
         requests::{Owner, Pending, Purpose, SentId, To},
         route::{Keep, Route, route},
+        session::pushed_mcp_servers,
     },
     rpc::{Frame, Kind, Patch, RawId},
 };
@@ -91,6 +93,7 @@ impl Proxy {
         backend.state = State::Spawning(handshake);
         backend.alive = true;
         backend.projecting = 0;
+        backend.mcp = McpServers::default();
         backend.corrections = 0;
         out.push(Effect::Spawn(backend.process(), Arc::clone(&server.launch)));
     }
@@ -138,6 +141,9 @@ impl Proxy {
             out.push(Effect::Send(Peer::Backend(process), Frame::notification("initialized", Some(b"{}"))));
         }
         for frame in self.session.restored(set) {
+            if let Some(servers) = pushed_mcp_servers(&frame) {
+                self.await_mcp(id, servers);
+            }
             match (frame.kind(), frame.method()) {
                 (Kind::Request, Some(method)) => {
                     self.ask_backend(id, Purpose::Plain, method, frame.params().unwrap_or(b"{}"), out);
@@ -459,6 +465,10 @@ impl Proxy {
             match state {
                 State::Initializing { .. } => self.on_startup_timeout(id, out),
                 State::Restarting { .. } => self.spawn(id, Handshake::Own, out),
+                State::Serving if self.backends[&id].mcp.deadline().is_some_and(|at| at <= now) => {
+                    warn!(backend = self.backends[&id].name, "an MCP server is not up: going on without it");
+                    self.go_on_without_mcp(id, out);
+                }
                 State::Serving => {
                     info!(backend = self.backends[&id].name, "idle: stopping it");
                     self.stop(id, out);

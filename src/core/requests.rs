@@ -4,7 +4,7 @@
 //! which id. **An answer is taken from the table exactly once, and only when it comes from the peer that was
 //! asked**; a duplicate, late or forged answer finds nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
     core::{
@@ -41,6 +41,8 @@ pub(crate) enum Purpose {
     Tools(ToolChange),
     /// A partition was told its projection; the answer lists what it offers now.
     Project,
+    /// A partition was told to drop tools of its MCP servers.
+    Narrow,
     /// A sign-in that one process has done and the others must follow.
     SignIn,
     /// `shutdown`.
@@ -76,7 +78,8 @@ pub(crate) enum To {
 pub(crate) struct Requests {
     last: SentId,
     pending: BTreeMap<SentId, Pending>,
-    by_client: BTreeMap<(ClientId, RawId), SentId>,
+    /// A client may have several requests under one id, if it does not number them.
+    by_client: BTreeSet<(ClientId, RawId, SentId)>,
     by_process: BTreeMap<(ProcessId, RawId), SentId>,
 }
 
@@ -86,7 +89,7 @@ impl Requests {
         self.last += 1;
         let id = self.last;
         match &owner {
-            Owner::Client(client, wire) => drop(self.by_client.insert((*client, wire.clone()), id)),
+            Owner::Client(client, wire) => drop(self.by_client.insert((*client, wire.clone(), id))),
             Owner::Backend(process, wire) => drop(self.by_process.insert((*process, wire.clone()), id)),
             Owner::Proxy => {}
         }
@@ -110,8 +113,13 @@ impl Requests {
     pub(crate) fn take(&mut self, id: SentId) -> Option<Pending> {
         let pending = self.pending.remove(&id)?;
         match &pending.owner {
-            Owner::Client(client, wire) => forget(&mut self.by_client, &(*client, wire.clone()), id),
-            Owner::Backend(process, wire) => forget(&mut self.by_process, &(*process, wire.clone()), id),
+            Owner::Client(client, wire) => drop(self.by_client.remove(&(*client, wire.clone(), id))),
+            Owner::Backend(process, wire) => {
+                let key = (*process, wire.clone());
+                if self.by_process.get(&key) == Some(&id) {
+                    self.by_process.remove(&key);
+                }
+            }
             Owner::Proxy => {}
         }
         Some(pending)
@@ -122,9 +130,10 @@ impl Requests {
         self.pending.get(&id)
     }
 
-    /// The number of a client's request that is in flight.
+    /// The number of a client's request that is in flight; of several under one id, the last one's.
     pub(crate) fn of_client(&self, client: ClientId, wire: &RawId) -> Option<SentId> {
-        self.by_client.get(&(client, wire.clone())).copied()
+        let all = (client, wire.clone(), SentId::MIN)..=(client, wire.clone(), SentId::MAX);
+        self.by_client.range(all).next_back().map(|(_, _, sent)| *sent)
     }
 
     /// The number of a process's request that is in flight.
@@ -151,8 +160,7 @@ impl Requests {
 
     /// Whether the indexes lead to the requests of those whom they name, and every asker is in one.
     pub(crate) fn check(&self) -> Result<(), String> {
-        let clients =
-            self.by_client.iter().map(|((id, wire), sent)| (Owner::Client(*id, wire.clone()), sent));
+        let clients = self.by_client.iter().map(|(id, wire, sent)| (Owner::Client(*id, wire.clone()), sent));
         let processes =
             self.by_process.iter().map(|((id, wire), sent)| (Owner::Backend(*id, wire.clone()), sent));
         for (owner, sent) in clients.chain(processes) {
@@ -161,27 +169,21 @@ impl Requests {
             }
         }
         let lost = self.pending.iter().find(|(id, it)| match &it.owner {
-            Owner::Client(client, wire) => self.of_client(*client, wire) != Some(**id),
+            Owner::Client(client, wire) => !self.by_client.contains(&(*client, wire.clone(), **id)),
             // A server may use an id for two requests at once: it is answered twice.
             Owner::Backend(..) | Owner::Proxy => false,
         });
         lost.map_or(Ok(()), |(id, it)| Err(format!("request {id} of {:?} is in no index", it.owner)))
     }
 
-    /// Whether a client is owed an answer.
-    pub(crate) fn owes_clients(&self) -> bool {
-        !self.by_client.is_empty()
+    /// How many answers clients are owed.
+    pub(crate) fn n_owed_to_clients(&self) -> usize {
+        self.by_client.len()
     }
 
     /// How many requests are open.
     pub(crate) fn len(&self) -> usize {
         self.pending.len()
-    }
-}
-
-fn forget<K: Ord>(index: &mut BTreeMap<K, SentId>, key: &K, id: SentId) {
-    if index.get(key) == Some(&id) {
-        index.remove(key);
     }
 }
 

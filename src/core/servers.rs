@@ -10,6 +10,7 @@ use crate::{
         requests::{Owner, Purpose, To},
         route::is_own_affair,
     },
+    redact::redact,
     rpc::{Frame, Kind, elements, member},
 };
 
@@ -95,6 +96,9 @@ impl Proxy {
             "$/progress" => self.on_backend_progress(process, frame, out),
             "$/cancelRequest" => self.on_backend_cancel(process, &frame, out),
             method => {
+                if method == "didChangeStatus" && is_error(frame.params().unwrap_or(b"{}")) {
+                    self.on_error_status(process.backend, out);
+                }
                 if method == "copilot/mcpTools" {
                     self.on_mcp_tools(process, frame.params().unwrap_or(b"{}"), out);
                 }
@@ -123,6 +127,7 @@ impl Proxy {
         let restored = backend.state == State::Serving || process.generation.0 == 1;
         if self.is_copilot() && is_own_affair(method) && (process.backend != PRIMARY || !restored) {
             let said = String::from_utf8_lossy(frame.params().unwrap_or_default());
+            let said = redact(&said);
             debug!(backend = backend.name, method, %said, "not passed on");
             return false;
         }
@@ -142,6 +147,11 @@ impl Proxy {
         }
         !repeated
     }
+}
+
+/// Whether a status is an error, such as a missing sign-in.
+fn is_error(params: &[u8]) -> bool {
+    member(params, "kind").is_some_and(|range| &params[range] == b"\"Error\"")
 }
 
 /// Messages to the user that are remembered, so that partitions do not repeat one another.

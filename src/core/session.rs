@@ -147,6 +147,11 @@ impl Session {
         out
     }
 
+    /// Whether processes are signed in by the editor.
+    pub(crate) fn has_auth(&self) -> bool {
+        self.auth.is_some()
+    }
+
     fn settings(&self) -> Option<Vec<u8>> {
         if self.settings.is_empty() {
             return None;
@@ -229,6 +234,20 @@ fn without_foreign_mcp(params: &[u8], set: &ToolSet) -> Vec<u8> {
         }
     }
     out
+}
+
+/// The MCP servers that a push of settings names, if it is about them.
+pub(crate) fn pushed_mcp_servers(frame: &Frame) -> Option<Vec<String>> {
+    let params = frame.params().filter(|_| frame.method() == Some("workspace/didChangeConfiguration"))?;
+    mcp_servers(&params[path(params, &["settings", "github", "copilot"])?])
+}
+
+/// The MCP servers that the section `github.copilot` names, if it is about them.
+pub(crate) fn mcp_servers(section: &[u8]) -> Option<Vec<String>> {
+    let raw = &section[member(section, "mcp")?];
+    let text: Option<String> = serde_json::from_slice(raw).ok();
+    let map = text.as_ref().map_or(raw, |it| it.as_bytes());
+    Some(members(map).map(|(server, _)| server.into_owned()).collect())
 }
 
 /// The section `github.copilot` of the settings, likewise. `mcp` is a JSON string that holds a map by server.

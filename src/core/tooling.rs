@@ -3,7 +3,6 @@
 //! **A partition takes no turn while it offers a tool outside its set**: its gate stays shut until its own answer
 //! has shown that it does not.
 
-use serde_json::json;
 use tracing::{info, warn};
 
 use super::{Cause, Failure, PRIMARY, Proxy};
@@ -120,45 +119,5 @@ impl Proxy {
         let message = format!("{name} cannot be kept to its tools and is stopped: {why}");
         let failure = Failure { cause: Cause::Unrestricted, partition: Some(name), message, retry: false };
         self.give_up(id, &failure, out);
-    }
-}
-
-/// What `copilot/mcpTools` says of one server.
-#[derive(serde::Deserialize)]
-struct McpServer {
-    name: String,
-    #[serde(default)]
-    tools: Vec<McpTool>,
-}
-
-#[derive(serde::Deserialize)]
-struct McpTool {
-    name: String,
-    #[serde(rename = "_status")]
-    status: Option<String>,
-}
-
-impl Proxy {
-    /// MCP tools appear when their server is up, and cannot be taken away before: then those outside the set are.
-    pub(super) fn on_mcp_tools(&mut self, process: ProcessId, params: &[u8], out: &mut Effects) {
-        #[derive(serde::Deserialize)]
-        struct Params {
-            servers: Vec<McpServer>,
-        }
-        let Some(backend) = self.backend(process.backend).filter(|it| !it.set.is_all()) else { return };
-        let Ok(Params { servers }) = serde_json::from_slice::<Params>(params) else { return };
-        let outside = |server: &McpServer| {
-            let enabled = server.tools.iter().filter(|it| it.status.as_deref() != Some("disabled"));
-            let foreign = enabled.filter(|it| !backend.set.contains_mcp(&server.name, &it.name));
-            let tools: Vec<_> = foreign.map(|it| json!({"name": it.name, "status": "disabled"})).collect();
-            (!tools.is_empty()).then(|| json!({"name": server.name, "tools": tools}))
-        };
-        let servers: Vec<_> = servers.iter().filter_map(outside).collect();
-        if servers.is_empty() {
-            return;
-        }
-        info!(backend = backend.name, "taking away MCP tools outside the set");
-        let params = json!({"servers": servers}).to_string().into_bytes();
-        self.ask_backend(process.backend, Purpose::Plain, "mcp/updateToolsStatus", &params, out);
     }
 }

@@ -174,7 +174,10 @@ impl<C: Core, W: World> Driver<C, W> {
             Event::Exited { process, .. } => {
                 self.processes.remove(process);
             }
-            Event::Prepared(Ok(prepared)) => self.name = prepared.name.as_str().into(),
+            Event::Prepared(Ok(prepared)) => {
+                self.name = prepared.name.as_str().into();
+                self.settings.max_message = prepared.server.max_message;
+            }
             _ => {}
         }
         match &event {
@@ -198,7 +201,8 @@ impl<C: Core, W: World> Driver<C, W> {
         if called.is_err() {
             tracing::error!(what, "lspool has a bug and ends");
             // Nobody may read it any more.
-            writeln!(io::stderr(), "lspool: internal error while handling {what}; all servers are ended").ok();
+            writeln!(io::stderr(), "lspool: internal error while handling {what}; all servers are ended")
+                .ok();
             self.exit = Some(INTERNAL_ERROR);
             return;
         }
@@ -226,6 +230,11 @@ impl<C: Core, W: World> Driver<C, W> {
             Effect::Prepare { folders } => self.prepare(folders),
             Effect::WatchEditor(pid) => self.watch_editor(pid),
             Effect::Spawn(id, launch) => self.spawn(id, &launch),
+            Effect::CloseInput(id) => {
+                if let Some(process) = self.processes.get(&id) {
+                    process.outbox.close();
+                }
+            }
             Effect::Terminate(id) => {
                 if let Some(process) = self.processes.get(&id) {
                     process.end_gently();
@@ -341,7 +350,9 @@ impl<C: Core, W: World> Driver<C, W> {
 }
 
 async fn read_editor(mut input: Input, max_len: usize, events: mpsc::Sender<Event>) {
-    let junk = |text: &str| tracing::warn!(text = reader::excerpt(text), "the editor sent this between its messages");
+    let junk = |text: &str| {
+        tracing::warn!(text = %reader::excerpt(text), "the editor sent this between its messages");
+    };
     let end = reader::read(&mut input, max_len, EDITOR, None, &events, junk).await;
     let error = match end {
         End::Eof(error) => error,

@@ -11,6 +11,7 @@ use super::support::{
     copilot::uri,
     editor::{Entry, Moment, Pending, Sent, TestEditor},
     names::Names,
+    puppet::PuppetHost,
     real::{self, Sandbox},
 };
 
@@ -205,8 +206,8 @@ impl Session<'_> {
         self.ask("textDocument/documentHighlight", here.clone());
         self.ask("textDocument/signatureHelp", here.clone());
         self.ask("textDocument/prepareRename", here.clone());
-        self.ask("textDocument/rename", with(here.clone(), json!({"newName": "welcome"})));
-        self.ask("textDocument/references", with(here, json!({"context": {"includeDeclaration": true}})));
+        self.ask("textDocument/rename", with(here.clone(), &json!({"newName": "welcome"})));
+        self.ask("textDocument/references", with(here, &json!({"context": {"includeDeclaration": true}})));
         let document = json!({"textDocument": {"uri": self.uri}});
         for method in [
             "textDocument/documentSymbol",
@@ -218,9 +219,9 @@ impl Session<'_> {
             self.ask(method, document.clone());
         }
         let options = json!({"options": {"tabSize": 4, "insertSpaces": true}});
-        self.ask("textDocument/formatting", with(document.clone(), options));
+        self.ask("textDocument/formatting", with(document.clone(), &options));
         let actions = json!({"range": span(0, 0, 1, 0), "context": {"diagnostics": []}});
-        self.ask("textDocument/codeAction", with(document, actions));
+        self.ask("textDocument/codeAction", with(document, &actions));
         self.ask("workspace/symbol", json!({"query": "greet"}));
         let completion = self.at(&self.subject.completion);
         let found = self.ask("textDocument/completion", completion);
@@ -329,7 +330,7 @@ fn says(diagnostic: &Value, what: &str) -> bool {
     diagnostic["message"].as_str().is_some_and(|it| it.contains(what))
 }
 
-fn with(mut params: Value, more: Value) -> Value {
+fn with(mut params: Value, more: &Value) -> Value {
     for (name, value) in more.as_object().cloned().unwrap_or_default() {
         params[name] = value;
     }
@@ -375,4 +376,36 @@ fn capabilities() -> Value {
         "window": {"workDoneProgress": true, "showMessage": {}, "showDocument": {"support": true}},
         "general": {"positionEncodings": ["utf-16"]},
     })
+}
+
+/// A client that writes all it has to say under one id and closes its end hears all that follows from it.
+#[test]
+fn everything_in_one_breath() {
+    let host = PuppetHost::new();
+    let sandbox = Sandbox::new();
+    let mut command = sandbox.command(env!("CARGO_BIN_EXE_lspool"));
+    command.args(["--", env!("CARGO_BIN_EXE_lspool-puppet")]);
+    host.tie(&mut command);
+    let editor = TestEditor::spawn(command);
+    let initialize = editor.request_as(json!(1), "initialize", json!({"capabilities": {}}));
+    editor.notify("initialized", json!({}));
+    let hover = editor.request_as(json!(1), "textDocument/hover", json!({}));
+    editor.notify("textDocument/didOpen", json!({}));
+    editor.close_stdin();
+
+    let server = host.accept();
+    let asked = server.expect("initialize");
+    server.answer(&asked, json!({"capabilities": {}}));
+    server.expect("initialized");
+    let asked = server.expect("textDocument/hover");
+    server.answer(&asked, json!("hover"));
+    server.expect("textDocument/didOpen");
+    server.notify("textDocument/publishDiagnostics", json!({"uri": "u", "diagnostics": []}));
+    server.exit(0);
+
+    assert_eq!(editor.wait_exit().code(), Some(0));
+    editor.wait_closed();
+    assert_eq!(editor.answer_to(&initialize), Some(Ok(json!({"capabilities": {}}))));
+    assert_eq!(editor.answer_to(&hover), Some(Ok(json!("hover"))));
+    assert_eq!(editor.notifications("textDocument/publishDiagnostics").len(), 1);
 }

@@ -31,14 +31,24 @@ fn running() -> [(&'static str, Value); 2] {
     [("lead", Value::Null), ("agent", tools(&["fetch_ticket"]))]
 }
 
-/// Each set is refused a conversation.
+/// Each set is refused a conversation: by an error, or, by a process that was signed in before, by the end of its
+/// turn. No model hears of it.
 #[track_caller]
-fn expect_signed_out(session: &Copilot, sets: &[(&str, Value)]) {
+fn expect_signed_out(session: &Copilot, stub: &Stub, sets: &[(&str, Value)]) {
+    let asked = stub.turns().len();
     for (name, set) in sets {
         let outcome = session.finish(&session.create("hello", set.clone()));
-        assert_eq!(outcome.answer.expect_err("not signed in").code, NOT_SIGNED_IN, "{name}");
-        assert!(outcome.progress.values.is_empty(), "{name}");
+        match outcome.answer {
+            Err(error) => {
+                assert_eq!((error.code, outcome.progress.begins), (NOT_SIGNED_IN, 0), "{name}");
+            }
+            Ok(_) => {
+                let ends = outcome.progress.ends;
+                assert_eq!((ends.len(), &ends[0]["error"]["message"]), (1, &json!("NotSignedIn")), "{name}");
+            }
+        }
     }
+    assert_eq!(stub.turns().len(), asked);
 }
 
 /// Each set holds a conversation; gives them.
@@ -84,7 +94,7 @@ fn by_the_editors_own_token() {
     let stub = Stub::start(Script::default());
     let sandbox = Sandbox::new();
     let session = unsigned(&sandbox, &stub);
-    expect_signed_out(&session, &running());
+    expect_signed_out(&session, &stub, &running());
     assert_eq!(servers(&session), 2);
 
     let auth = |token: &str| json!({"login": "stub-user", "accessToken": token, "apiUrl": format!("{}/", stub.url()), "serverUrl": format!("{}/", stub.url())});
@@ -105,8 +115,8 @@ fn by_the_editors_own_token() {
 
     session.notify("github/didChangeAuth", json!({}));
     assert_eq!(session.ok("checkStatus", json!({}))["status"], "NotSignedIn");
-    expect_signed_out(&session, &running());
-    expect_signed_out(&session, &[("later", tools(&["other_tool"])), ("new", tools(&["read_file"]))]);
+    expect_signed_out(&session, &stub, &running());
+    expect_signed_out(&session, &stub, &[("later", tools(&["other_tool"])), ("new", tools(&["read_file"]))]);
     assert!(session.shutdown().success());
 }
 
@@ -122,7 +132,7 @@ fn by_device_flow_and_out_again() {
     let stub = Stub::start_with_tls(Script::default());
     let sandbox = Sandbox::new();
     let session = unsigned(&sandbox, &stub);
-    expect_signed_out(&session, &running());
+    expect_signed_out(&session, &stub, &running());
 
     device_flow(&session);
     expect_exchanges(&stub, 2, "gho_stub");
@@ -131,8 +141,8 @@ fn by_device_flow_and_out_again() {
 
     assert_eq!(session.ok("signOut", json!({}))["status"], "NotSignedIn");
     assert_eq!(session.ok("checkStatus", json!({}))["status"], "NotSignedIn");
-    expect_signed_out(&session, &running());
-    expect_signed_out(&session, &[("later", tools(&["other_tool"])), ("new", tools(&["list_dir"]))]);
+    expect_signed_out(&session, &stub, &running());
+    expect_signed_out(&session, &stub, &[("later", tools(&["other_tool"])), ("new", tools(&["list_dir"]))]);
 
     // In again: all come back, their conversations too.
     device_flow(&session);
@@ -151,13 +161,13 @@ fn by_a_token_that_the_server_keeps() {
     let stub = Stub::start_with_tls(Script::default());
     let sandbox = Sandbox::new();
     let session = unsigned(&sandbox, &stub);
-    expect_signed_out(&session, &running());
+    expect_signed_out(&session, &stub, &running());
     let signed = json!({"githubToken": "gho_kept", "user": "stub-user"});
     assert_eq!(session.ok("signInWithGithubToken", signed)["status"], "OK");
     expect_exchanges(&stub, 2, "gho_kept");
     expect_signed_in(&session, &running());
     expect_signed_in(&session, &[("later", tools(&["other_tool"]))]);
     assert_eq!(session.ok("signOut", json!({}))["status"], "NotSignedIn");
-    expect_signed_out(&session, &running());
+    expect_signed_out(&session, &stub, &running());
     assert!(session.shutdown().success());
 }

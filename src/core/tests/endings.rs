@@ -94,6 +94,105 @@ fn a_server_that_never_answers_initialize_is_left_with_all_it_has_asked() {
     assert!(it.take(Peer::Backend(process(0, 1))).iter().all(|it| it["method"] == "initialize"));
 }
 
+const SERVER: Peer = Peer::Backend(crate::core::event::ProcessId {
+    backend: crate::core::PRIMARY,
+    generation: crate::core::event::Generation(1),
+});
+
+/// The server answers all that it was asked, in order.
+fn answer_all(it: &mut Stage) -> Vec<String> {
+    let told = it.take(SERVER);
+    for request in told.iter().filter(|it| it.get("id").is_some()) {
+        it.server(process(0, 1), json!({"id": request["id"], "result": {}}));
+    }
+    told.iter().map(name).collect()
+}
+
+fn opening() -> [serde_json::Value; 3] {
+    [
+        json!({"id": 1, "method": "initialize", "params": {}}),
+        json!({"method": "initialized", "params": {}}),
+        json!({"id": 2, "method": "textDocument/hover", "params": {}}),
+    ]
+}
+
+#[test]
+fn a_stream_that_is_closed_at_once_gets_all_its_answers() {
+    let mut it = Stage::new(ServerKind::Generic);
+    it.burst(&opening(), true);
+    it.pass(std::time::Duration::from_secs(8));
+    assert_eq!(it.exit, None, "the server is still starting");
+    let asked = it.take(SERVER);
+    it.server(process(0, 1), json!({"id": asked[0]["id"], "result": {}}));
+    it.pass(std::time::Duration::from_millis(1900));
+    assert_eq!(it.exit, None);
+    assert!(it.closed.is_empty());
+    it.server(process(0, 1), json!({"id": asked[2]["id"], "result": {}}));
+    // What it was told last may have consequences.
+    assert_eq!((it.exit, &it.closed[..]), (None, &[process(0, 1)][..]));
+    it.server(process(0, 1), json!({"method": "textDocument/publishDiagnostics", "params": {}}));
+    it.exited(process(0, 1), Exit::Code(0));
+    assert_eq!(it.exit, Some(0));
+    assert_eq!(it.spawned.len(), 1, "nothing is restarted");
+    assert_eq!(it.take(EDITOR).len(), 3);
+}
+
+#[test]
+fn a_server_that_does_not_end_with_its_stream_is_left() {
+    let mut it = Stage::copilot();
+    it.event(crate::core::event::Event::Closed { peer: EDITOR, error: None });
+    it.pass(std::time::Duration::from_millis(1400));
+    assert_eq!(it.exit, None);
+    it.pass(std::time::Duration::from_millis(100));
+    assert_eq!(it.exit, Some(0));
+}
+
+#[test]
+fn a_stream_that_is_closed_is_not_waited_for_without_end() {
+    let mut it = Stage::new(ServerKind::Generic);
+    it.burst(&opening(), true);
+    let asked = it.take(SERVER);
+    it.server(process(0, 1), json!({"id": asked[0]["id"], "result": {}}));
+    it.pass(std::time::Duration::from_secs(2));
+    assert_eq!(it.exit, Some(0));
+}
+
+#[test]
+fn shutdown_and_exit_in_the_first_breath_come_after_the_answers() {
+    for closes in [false, true] {
+        let mut it = Stage::new(ServerKind::Generic);
+        let farewell = [json!({"id": 3, "method": "shutdown"}), json!({"method": "exit"})];
+        it.burst(&[&opening()[..], &farewell].concat(), closes);
+        assert_eq!(it.exit, None);
+        let told = answer_all(&mut it);
+        assert_eq!(told, ["initialize", "initialized", "textDocument/hover", "shutdown"]);
+        assert_eq!(it.exit, Some(0));
+        assert_eq!(it.told(process(0, 1)), ["exit"]);
+        let answered: Vec<_> = it.take(EDITOR).iter().map(|it| it["id"].clone()).collect();
+        assert_eq!(answered, [1, 2, 3]);
+    }
+}
+
+#[test]
+fn shutdown_is_answered_although_the_stream_is_closed() {
+    let mut it = Stage::new(ServerKind::Generic);
+    it.initialize();
+    it.editor(json!({"id": 3, "method": "shutdown"}));
+    it.event(crate::core::event::Event::Closed { peer: EDITOR, error: None });
+    assert_eq!(it.exit, None);
+    answer_all(&mut it);
+    assert_eq!((it.exit, it.take(EDITOR)[0]["id"].clone()), (Some(0), json!(3)));
+}
+
+#[test]
+fn exit_without_shutdown_ends_at_once() {
+    let mut it = Stage::new(ServerKind::Generic);
+    it.initialize();
+    it.editor(json!({"id": 3, "method": "textDocument/hover"}));
+    it.editor(json!({"method": "exit"}));
+    assert_eq!(it.exit, Some(1));
+}
+
 #[test]
 fn an_idle_partition_that_is_stopped_takes_what_waits_for_it_along() {
     let mut it = Stage::copilot();

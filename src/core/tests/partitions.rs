@@ -85,6 +85,59 @@ fn a_call_outside_the_set_is_answered_here() {
 }
 
 #[test]
+fn a_turn_waits_for_the_mcp_servers_of_its_set_but_not_for_ever() {
+    let mut it = Stage::copilot();
+    let mcp = json!({"mini": {"command": "x"}, "foreign": {"command": "x"}}).to_string();
+    let settings = json!({"github": {"copilot": {"mcp": mcp}}});
+    it.editor(json!({"method": "workspace/didChangeConfiguration", "params": {"settings": settings}}));
+    let create = |id: &str, tool: &str| json!({"conversationId": id, "lspool": {"tools": [tool]}});
+    it.create(1, &create("a", "mini/echo"));
+    let begun = |told: &[serde_json::Value]| told.iter().any(|it| it["method"] == "conversation/create");
+    assert!(!begun(&it.start(process(1, 1), &[])));
+    // Up, but its tools are to come.
+    let servers = |tools: serde_json::Value| json!({"servers": [{"name": "mini", "status": "running", "tools": tools}]});
+    it.server(process(1, 1), json!({"method": "copilot/mcpTools", "params": servers(json!([]))}));
+    assert!(it.take(Peer::Backend(process(1, 1))).is_empty());
+    let echo = json!([{"name": "echo", "_status": "enabled"}]);
+    it.server(process(1, 1), json!({"method": "copilot/mcpTools", "params": servers(echo)}));
+    assert_eq!(it.told(process(1, 1)), ["conversation/create"]);
+
+    // One that never comes up.
+    it.create(2, &create("b", "mini/other"));
+    assert!(!begun(&it.start(process(2, 1), &[])));
+    it.pass(Duration::from_secs(11));
+    assert_eq!(it.told(process(2, 1)), ["conversation/create"]);
+
+    // Without a sign-in none comes up.
+    it.create(3, &create("c", "mini/third"));
+    assert!(!begun(&it.start(process(3, 1), &[])));
+    it.server(process(3, 1), json!({"method": "didChangeStatus", "params": {"kind": "Error"}}));
+    assert_eq!(it.told(process(3, 1)), ["conversation/create"]);
+
+    // Sets without MCP tools wait for nothing.
+    it.create(4, &create("d", "read_file"));
+    assert!(begun(&it.start(process(4, 1), &[])));
+}
+
+#[test]
+fn no_turn_begins_before_the_mcp_tools_outside_the_set_are_taken_away() {
+    let mut it = Stage::copilot();
+    it.create(1, &json!({"conversationId": "c", "lspool": {"tools": ["mini/echo"]}}));
+    let one = process(1, 1);
+    it.start(one, &[]);
+    let tools = json!([{"name": "echo", "_status": "enabled"}, {"name": "other", "_status": "enabled"}]);
+    let servers = json!({"servers": [{"name": "mini", "tools": tools}]});
+    it.server(one, json!({"method": "copilot/mcpTools", "params": servers}));
+    it.create(2, &json!({"conversationId": "d", "lspool": {"tools": ["mini/echo"]}}));
+    let told = it.take(Peer::Backend(one));
+    assert_eq!(told.len(), 1);
+    let taken = json!({"servers": [{"name": "mini", "tools": [{"name": "other", "status": "disabled"}]}]});
+    assert_eq!((&told[0]["method"], &told[0]["params"]), (&json!("mcp/updateToolsStatus"), &taken));
+    it.server(one, json!({"id": told[0]["id"], "result": []}));
+    assert_eq!(it.told(one), ["conversation/create"]);
+}
+
+#[test]
 fn turns_of_one_conversation_go_one_after_another() {
     let mut it = Stage::copilot();
     let primary = process(0, 1);

@@ -41,6 +41,25 @@ fn answers_come_back_under_the_ids_that_were_asked_with() {
 }
 
 #[test]
+fn a_client_that_does_not_number_its_requests_is_answered_in_order() {
+    let mut it = Stage::new(ServerKind::Generic);
+    it.editor(json!({"id": 1, "method": "initialize", "params": {}}));
+    for n in 0..3 {
+        it.editor(json!({"id": 1, "method": "textDocument/hover", "params": {"n": n}}));
+    }
+    it.editor(json!({"method": "$/cancelRequest", "params": {"id": 1}}));
+    let asked = it.take(SERVER);
+    assert_eq!(asked[4]["params"]["id"], asked[3]["id"], "the last one is meant");
+    for request in &asked[..4] {
+        it.server(process(0, 1), json!({"id": request["id"], "result": request["params"]["n"]}));
+    }
+    let answers = it.take(EDITOR);
+    assert!(answers.iter().all(|it| it["id"] == 1), "{answers:?}");
+    let results: Vec<_> = answers[1..].iter().map(|it| it["result"].clone()).collect();
+    assert_eq!(results, [0, 1, 2]);
+}
+
+#[test]
 fn an_id_in_flight_is_not_used_twice() {
     let mut it = generic();
     it.editor(json!({"id": 5, "method": "textDocument/hover"}));

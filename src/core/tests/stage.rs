@@ -25,6 +25,7 @@ pub(super) struct Stage {
     /// Messages by peer that the test has not looked at.
     sent: BTreeMap<Peer, Vec<Value>>,
     pub(super) spawned: Vec<ProcessId>,
+    pub(super) closed: Vec<ProcessId>,
     pub(super) terminated: Vec<ProcessId>,
     pub(super) exit: Option<i32>,
     /// The test itself says that processes are spawned.
@@ -48,6 +49,7 @@ impl Stage {
             now: Instant::now(),
             sent: BTreeMap::new(),
             spawned: Vec::new(),
+            closed: Vec::new(),
             terminated: Vec::new(),
             exit: None,
             holds_spawns: false,
@@ -124,6 +126,7 @@ impl Stage {
                     }
                     self.event(Event::Spawned { process, pid: 1000 + process.backend.0 });
                 }
+                Effect::CloseInput(process) => self.closed.push(process),
                 Effect::Terminate(process) => self.terminated.push(process),
                 Effect::Exit(code) => self.exit = Some(code),
                 Effect::WatchEditor(_) => {}
@@ -131,7 +134,7 @@ impl Stage {
         }
     }
 
-    fn prepared(&mut self) {
+    pub(super) fn prepared(&mut self) {
         let launch = Launch {
             program: "/bin/server".into(),
             args: vec![],
@@ -147,6 +150,22 @@ impl Stage {
             warnings: Vec::new(),
         };
         self.event(Event::Prepared(Ok(Box::new(prepared))));
+    }
+
+    /// The editor says these in one breath, and closes its stream: the workspace has not been looked at yet.
+    pub(super) fn burst(&mut self, messages: &[Value], closes: bool) {
+        let mut events: Vec<Event> =
+            messages.iter().map(|it| Event::Received(EDITOR, frame(it.clone()))).collect();
+        if closes {
+            events.push(Event::Closed { peer: EDITOR, error: None });
+        }
+        let mut out = Vec::new();
+        for event in events {
+            self.core.handle(self.now, event, &mut out);
+            self.check();
+        }
+        assert!(!out.iter().any(|it| matches!(it, Effect::Exit(_))), "{out:?}");
+        self.carry_out(out);
     }
 
     /// The editor says this.

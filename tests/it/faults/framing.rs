@@ -102,7 +102,7 @@ fn headers_may_be_in_any_case_and_with_any_space_and_company() {
     ];
     for header in headers {
         let said = json!({"jsonrpc": "2.0", "method": "fake/said", "params": header}).to_string();
-        let head = header.replace("#", &said.len().to_string());
+        let head = header.replace('#', &said.len().to_string());
         server.write([head.as_bytes(), said.as_bytes()].concat());
         pair.editor.wait_notification("fake/said", |it| it == header);
         pair.editor.raw_write([head.as_bytes(), said.as_bytes()].concat());

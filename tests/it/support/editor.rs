@@ -4,7 +4,7 @@
 //! the base protocol: bytes between frames, an answer to nobody's request or a second one, a request that nobody
 //! answered (see [`TestEditor::forgive_unanswered`]).
 
-pub(super) mod frames;
+pub mod frames;
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -174,7 +174,7 @@ struct State {
     open: Vec<(Value, String)>,
     problems: Vec<String>,
     stderr: String,
-    stderr_closed: bool,
+    stderr_ended: bool,
     closed: bool,
     reading: bool,
     forgive_unanswered: bool,
@@ -209,7 +209,7 @@ impl TestEditor {
                 open: Vec::new(),
                 problems: Vec::new(),
                 stderr: String::new(),
-                stderr_closed: false,
+                stderr_ended: false,
                 closed: false,
                 reading: true,
                 forgive_unanswered: false,
@@ -418,7 +418,7 @@ impl TestEditor {
     pub fn wait_stderr(&self) -> String {
         let start = Instant::now();
         let mut state = self.shared.state();
-        while !state.stderr_closed {
+        while !state.stderr_ended {
             if start.elapsed() > PATIENCE {
                 state.give_up("the end of stderr");
             }
@@ -632,7 +632,7 @@ impl Shared {
         while let Ok(n @ 1..) = stderr.read(&mut buffer) {
             self.state().stderr += &String::from_utf8_lossy(&buffer[..n]);
         }
-        self.state().stderr_closed = true;
+        self.state().stderr_ended = true;
         self.changed.notify_all();
     }
 }

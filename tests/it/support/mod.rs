@@ -11,6 +11,7 @@
     clippy::disallowed_methods,
     clippy::missing_panics_doc,
     clippy::needless_pass_by_value,
+    clippy::struct_excessive_bools,
     reason = "a toolbox: each user takes a part of it; it lives in real time, its panics are failed tests, and \
               a test says `json!` in the middle of a call"
 )]

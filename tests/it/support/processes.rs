@@ -112,6 +112,20 @@ impl Process {
         }
     }
 
+    /// Whether it has an open connection (IPv4) from this port.
+    pub fn has_port(&self, port: u16) -> bool {
+        let sockets = fs::read_to_string(proc(self.pid, "net/tcp")).unwrap_or_default();
+        let local = format!(":{port:04X}");
+        let inodes: Vec<PathBuf> = sockets
+            .lines()
+            .map(|line| line.split_whitespace().collect::<Vec<_>>())
+            .filter(|fields| fields.get(1).is_some_and(|it| it.ends_with(&local)))
+            .filter_map(|fields| Some(format!("socket:[{}]", fields.get(9)?).into()))
+            .collect();
+        let open = fs::read_dir(proc(self.pid, "fd")).into_iter().flatten().flatten();
+        open.filter_map(|it| fs::read_link(it.path()).ok()).any(|it| inodes.contains(&it))
+    }
+
     /// Resident memory in KiB; 0 if it is gone.
     pub fn resident_kib(&self) -> u64 {
         self.status("VmRSS:")

@@ -238,10 +238,10 @@ impl Puppet {
     /// Answers all requests of a method from now on, those included that wait already.
     pub fn on(&self, method: &str, mut handler: impl FnMut(&Value) -> Result<Value, Value> + Send + 'static) {
         let mut state = self.state();
-        let (waiting, rest) =
-            std::mem::take(&mut state.unclaimed).into_iter().partition(|it| it["method"] == method);
-        state.unclaimed = rest;
-        for message in Vec::<Value>::from_iter(VecDeque::into_iter(waiting)) {
+        let (waiting, rest): (Vec<Value>, _) =
+            state.unclaimed.drain(..).partition(|it| it["method"] == method);
+        state.unclaimed = rest.into();
+        for message in waiting {
             reply(&message, handler(&message["params"]), &self.orders);
         }
         state.handlers.insert(method.to_owned(), Box::new(handler));
@@ -353,7 +353,7 @@ impl Shared {
                     let method = message["method"].as_str().unwrap_or_default();
                     match (state.handlers.get_mut(method), answers.upgrade()) {
                         (Some(handler), Some(orders)) => {
-                            reply(&message, handler(&message["params"]), &orders)
+                            reply(&message, handler(&message["params"]), &orders);
                         }
                         (Some(_) | None, _) => state.unclaimed.push_back(message),
                     }

@@ -43,6 +43,8 @@ pub struct LogEntry {
     pub path: String,
     /// The `Host` header.
     pub host: String,
+    /// The client's port; see [`Process::has_port`](super::processes::Process::has_port).
+    pub port: u16,
     /// The `Authorization` header. All secrets here are made up.
     pub authorization: Option<String>,
     /// The body as sent.

@@ -157,7 +157,7 @@ impl World {
             args: vec![],
             env: vec![],
             cwd: None,
-            max_message: 1 << 20,
+            max_message: 256 << 20,
         };
         self.event(Event::Prepared(Ok(Box::new(Prepared {
             config: Arc::new(config),
@@ -242,6 +242,12 @@ impl World {
                     self.trace.push(format!("terminate {process:?}"));
                     let server = self.servers.get_mut(&process).expect("terminated before it was spawned");
                     assert_ne!(server.life, Life::Gone, "a process is ended that is gone");
+                    server.ending = true;
+                }
+                Effect::CloseInput(process) => {
+                    self.trace.push(format!("close {process:?}"));
+                    let server = self.servers.get_mut(&process).expect("closed before it was spawned");
+                    assert_ne!(server.life, Life::Gone, "the input of a process is closed that is gone");
                     server.ending = true;
                 }
                 Effect::Exit(code) => {

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::ToServer;
 
 /// A message as it goes over the wire.
-pub(in crate::support) fn frame(message: &Value) -> Vec<u8> {
+pub fn frame(message: &Value) -> Vec<u8> {
     let body = message.to_string();
     format!("Content-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
 }
@@ -33,23 +33,28 @@ pub(super) fn write_all(stdin: Option<ChildStdin>, queue: &Receiver<ToServer>) {
 }
 
 /// What was read.
-pub(in crate::support) enum Read {
+pub enum Read {
+    /// A message, and the bytes that it came in.
     Frame { raw: Vec<u8>, message: Value },
+    /// Bytes that are no frame.
     Stray(Vec<u8>),
+    /// The stream has ended.
     End,
 }
 
 /// The frames of a stream.
-pub(in crate::support) struct Frames<R> {
+pub struct Frames<R> {
     stream: BufReader<R>,
 }
 
 impl<R: std::io::Read> Frames<R> {
-    pub(in crate::support) fn new(stream: R) -> Self {
+    /// A stream from its beginning.
+    pub fn new(stream: R) -> Self {
         Frames { stream: BufReader::new(stream) }
     }
 
-    pub(in crate::support) fn next(&mut self) -> Read {
+    /// Waits for the next frame.
+    pub fn next(&mut self) -> Read {
         let mut raw = Vec::new();
         let mut length = None;
         loop {

@@ -31,6 +31,8 @@ pub(super) struct Request {
     /// Names in lower case.
     pub(super) headers: Vec<(String, String)>,
     pub(super) body: Vec<u8>,
+    /// The client's port.
+    pub(super) port: u16,
 }
 
 impl Request {
@@ -68,7 +70,8 @@ impl Connection {
             .filter_map(|line| line.split_once(':'))
             .map(|(name, value)| (name.trim().to_lowercase(), value.trim().to_owned()))
             .collect();
-        let mut request = Request { path: path_of(&method, target), method, headers, body: Vec::new() };
+        let port = self.tcp().peer_addr().map_or(0, |it| it.port());
+        let mut request = Request { path: path_of(&method, target), method, headers, body: Vec::new(), port };
         let chunked = request.header("transfer-encoding").is_some_and(|value| value.contains("chunked"));
         request.body = if chunked {
             self.chunked_body()?
@@ -126,12 +129,16 @@ impl Connection {
         Ok(())
     }
 
-    /// Takes a few milliseconds, so it is also the pause of a loop.
-    fn check_alive(&self) -> io::Result<()> {
-        let tcp = match &self.stream {
+    fn tcp(&self) -> &TcpStream {
+        match &self.stream {
             Stream::Plain(stream) => stream,
             Stream::Tls(stream) => stream.get_ref(),
-        };
+        }
+    }
+
+    /// Takes a few milliseconds, so it is also the pause of a loop.
+    fn check_alive(&self) -> io::Result<()> {
+        let tcp = self.tcp();
         tcp.set_read_timeout(Some(Duration::from_millis(5)))?;
         let peeked = tcp.peek(&mut [0]);
         tcp.set_read_timeout(None)?;

@@ -77,6 +77,7 @@ fn log(shared: &Shared, request: &Request, chat: Option<Chat>, outcome: Outcome)
         method: request.method.clone(),
         path: request.path.clone(),
         host: request.header("host").unwrap_or_default().to_owned(),
+        port: request.port,
         authorization: request.header("authorization").map(str::to_owned),
         body: Arc::from(&request.body[..]),
         chat,

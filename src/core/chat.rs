@@ -125,8 +125,8 @@ impl Proxy {
         let purpose =
             Purpose::Turn { conversation: id.clone(), token: field(frame, "workDoneToken"), create: false };
         let Some((sent, frame)) = self.accept(backend, owner, purpose, frame, out) else { return };
+        self.conversations.count_in(&id);
         let Some(conversation) = self.conversations.get_mut(&id) else { return };
-        conversation.counted = true;
         if conversation.active.is_some() {
             return conversation.waiting.push_back(frame);
         }
@@ -201,9 +201,8 @@ impl Proxy {
         match (backend, &id) {
             (Some(_), Some(id)) => self.unbind(id, out),
             (_, _) => {
-                let number = text.and_then(|it| RawId::from_raw(it.as_bytes()));
-                if let Some(it) = number.and_then(|it| self.conversations.get_mut(&it)) {
-                    it.counted = false;
+                if let Some(number) = text.and_then(|it| RawId::from_raw(it.as_bytes())) {
+                    self.conversations.count_out(&number);
                 }
             }
         }

@@ -190,9 +190,12 @@ impl Proxy {
     /// Passes an accepted message on as soon as the process can take it.
     pub(super) fn release(&mut self, id: BackendId, frame: Frame, out: &mut Effects) {
         let undecided = self.catalogue.undecided > 0;
-        let Some(backend) = self.backends.get_mut(&id) else { return };
+        let Some(backend) = self.backends.get(&id) else { return };
         if !backend.gate_is_empty() || !backend.is_open(undecided) {
-            return backend.gate().push_back(frame);
+            if let Some(backend) = self.backends.get_mut(&id) {
+                backend.gate().push_back(frame);
+            }
+            return;
         }
         let process = backend.process();
         if let (Kind::Request, Some(sent)) = (frame.kind(), frame.id()) {

@@ -99,6 +99,7 @@ impl Proxy {
         if !self.is_current(process) {
             return warn!(?frame, "dropped: the process that asked is gone");
         }
+        self.release_token(process, &pending.frame);
         let answer = match &pending.purpose {
             Purpose::Configuration { sections } => {
                 let set = self.backend(process.backend).map_or_else(ToolSet::all, |it| it.set.clone());

@@ -264,3 +264,25 @@ fn a_create_that_the_server_is_to_refuse_does_not_reach_more_tools_than_it_asks_
     assert_eq!(early[0]["error"]["code"], -32002);
     assert_eq!(it.told(process(0, 1)), ["initialize"]);
 }
+
+#[test]
+fn a_token_is_free_again_when_the_request_that_named_it_is_answered() {
+    let mut it = Stage::copilot();
+    it.create(1, &tools(&["a"]));
+    let (primary, one) = (process(0, 1), process(1, 1));
+    it.start(one, &[]);
+    let ask = |method: &str, key: &str| json!({"id": 0, "method": method, "params": {key: 7}});
+    it.server(primary, ask("context/update", "partialResultToken"));
+    let asked = it.take(EDITOR);
+    it.editor(json!({"id": asked[0]["id"], "result": []}));
+    it.server(one, ask("window/workDoneProgress/create", "token"));
+    let asked = it.take(EDITOR);
+    assert_eq!(asked[0]["params"]["token"], 7, "nobody else has it");
+    it.editor(json!({"id": asked[0]["id"], "result": null}));
+    it.server(primary, ask("context/update", "partialResultToken"));
+    assert_eq!(
+        it.take(EDITOR)[0]["params"]["partialResultToken"],
+        "lspool-1",
+        "it was created and has not ended"
+    );
+}

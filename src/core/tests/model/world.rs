@@ -236,6 +236,12 @@ impl World {
                 }
                 Effect::Prepare { .. } => self.preparing = true,
                 Effect::Spawn(process, _) => self.spawn(process),
+                Effect::CloseInput(process) => {
+                    self.trace.push(format!("close {process:?}"));
+                    let server = self.servers.get_mut(&process).expect("closed before it was spawned");
+                    assert_ne!(server.life, Life::Gone, "the stream of a process is closed that is gone");
+                    server.ending = true;
+                }
                 Effect::Terminate(process) => {
                     self.trace.push(format!("terminate {process:?}"));
                     let server = self.servers.get_mut(&process).expect("terminated before it was spawned");

@@ -365,8 +365,13 @@ impl World {
         let open = open.unwrap_or_else(|| panic!("nobody waits for {message}"));
         let at = match re(message) {
             Some(n) => open.iter().position(|it| *it == n),
-            // One that came while the first was open.
-            None if message["error"]["code"] == -32600 => Some(1.min(open.len() - 1)),
+            // One that came while the first was open, or after `shutdown`.
+            None if message["error"]["code"] == -32600 => {
+                let wire = frame.id().expect("an answer");
+                let same =
+                    |it: &N| self.said[it].frame.id().is_some_and(|it| it.as_bytes() == wire.as_bytes());
+                open.iter().rposition(same)
+            }
             None => Some(0),
         };
         let asked = open.remove(at.unwrap_or_else(|| panic!("{message} answers another question")));

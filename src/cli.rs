@@ -61,10 +61,13 @@ pub fn parse_from(words: impl IntoIterator<Item = impl Into<OsString> + Clone>) 
     name = "lspool",
     version,
     about = "A language server that stands in front of another one",
-    long_about = "A language server that stands in front of another one: the editor starts lspool instead of its \
-                  server. Conversations of a Copilot server run in processes of their own, one for each set of \
-                  tools; everything else passes through unchanged.\n\nWithout COMMAND the server is taken from the \
-                  configuration file, or copilot-language-server is searched for.",
+    // clap breaks no lines.
+    long_about = "A language server that stands in front of another one: the editor starts lspool\n\
+                  instead of its server. Conversations of a Copilot server run in processes of\n\
+                  their own, one for each set of tools; everything else passes unchanged.\n\n\
+                  Without COMMAND the server is taken from the configuration file, or\n\
+                  copilot-language-server is searched for.",
+    after_long_help = "Example, for an editor's configuration:\n  lspool -- copilot-language-server --stdio",
     override_usage = "lspool [OPTIONS] [-- COMMAND [ARG]...]\n       lspool [OPTIONS] check",
     disable_help_subcommand = true
 )]
@@ -73,11 +76,11 @@ struct Flags {
     #[arg(long, value_name = "FILE", global = true)]
     config: Option<PathBuf>,
 
-    /// Write the log to this file
+    /// Write the log to this file; without one there is no log
     #[arg(long, value_name = "FILE", global = true)]
     log_file: Option<PathBuf>,
 
-    /// How much is logged
+    /// How much is logged [default: info]
     #[arg(
         long,
         value_name = "LEVEL",
@@ -226,8 +229,8 @@ mod tests {
 
             Options:
                   --config <FILE>        The configuration file [default: lspool/config.toml in the user's configuration folder]
-                  --log-file <FILE>      Write the log to this file
-                  --log-level <LEVEL>    How much is logged [possible values: error, warn, info, debug, trace]
+                  --log-file <FILE>      Write the log to this file; without one there is no log
+                  --log-level <LEVEL>    How much is logged [default: info] [possible values: error, warn, info, debug, trace]
                   --stdio                Accepted and ignored: lspool always speaks on stdin and stdout
                   --clientProcessId <N>  Accepted and ignored: the process is named in `initialize`
               -h, --help                 Print help (see more with '--help')

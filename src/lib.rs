@@ -6,6 +6,7 @@
 //!
 //! In reading order:
 //! - [`rpc`]: one message as bytes with an envelope; framing; byte-exact edits
+//! - [`redact`]: secrets out of text that is shown
 //! - [`config`]: TOML text to a checked configuration
 //! - [`core`]: everything that is decided
 //! - [`shell`]: everything that touches the world
@@ -15,5 +16,6 @@ pub mod check;
 pub mod cli;
 pub mod config;
 pub mod core;
+pub mod redact;
 pub mod rpc;
 pub mod shell;

@@ -73,7 +73,7 @@ pub struct SpawnFailure {
 }
 
 /// Everything needed to start a process of a server.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Launch {
     /// Absolute path of the executable.
     pub program: PathBuf,
@@ -88,7 +88,7 @@ pub struct Launch {
 }
 
 /// What the shell found when it looked at the workspace of an `initialize`.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Prepared {
     /// User file and workspace files, merged.
     pub config: Arc<Config>,
@@ -100,6 +100,24 @@ pub struct Prepared {
     pub launch: Arc<Launch>,
     /// What the user should know, such as agents of a workspace file that were kept out.
     pub warnings: Vec<String>,
+}
+
+// The values of variables may be secrets.
+impl fmt::Debug for Launch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let env: Vec<&String> = self.env.iter().map(|(name, _)| name).collect();
+        let mut it = f.debug_struct("Launch");
+        it.field("program", &self.program).field("env", &env).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Prepared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Prepared")
+            .field("name", &self.name)
+            .field("launch", &self.launch)
+            .finish_non_exhaustive()
+    }
 }
 
 /// What the core is told.
@@ -142,7 +160,7 @@ pub enum Event {
         process: ProcessId,
         /// How.
         exit: Exit,
-        /// The last lines it wrote to stderr.
+        /// The last lines it wrote to stderr, without secrets.
         stderr: String,
     },
     /// A peer takes no bytes although some wait for it (or far too many do).

@@ -10,6 +10,7 @@ use crate::{
         requests::{Owner, Purpose, To},
         route::is_own_affair,
     },
+    redact::redact,
     rpc::{Frame, Kind, elements, member},
 };
 
@@ -126,6 +127,7 @@ impl Proxy {
         let restored = backend.state == State::Serving || process.generation.0 == 1;
         if self.is_copilot() && is_own_affair(method) && (process.backend != PRIMARY || !restored) {
             let said = String::from_utf8_lossy(frame.params().unwrap_or_default());
+            let said = redact(&said);
             debug!(backend = backend.name, method, %said, "not passed on");
             return false;
         }

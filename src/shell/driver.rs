@@ -351,7 +351,7 @@ impl<C: Core, W: World> Driver<C, W> {
 
 async fn read_editor(mut input: Input, max_len: usize, events: mpsc::Sender<Event>) {
     let junk = |text: &str| {
-        tracing::warn!(text = reader::excerpt(text), "the editor sent this between its messages");
+        tracing::warn!(text = %reader::excerpt(text), "the editor sent this between its messages");
     };
     let end = reader::read(&mut input, max_len, EDITOR, None, &events, junk).await;
     let error = match end {

@@ -30,7 +30,10 @@ use super::{
     settings::Settings,
     stdio::{Input, Output},
 };
-use crate::core::event::{Event, Exit, Launch, Peer, ProcessId, SpawnFailure};
+use crate::{
+    core::event::{Event, Exit, Launch, Peer, ProcessId, SpawnFailure},
+    redact::redact,
+};
 
 /// A future of this thread.
 pub type Waiting<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
@@ -138,7 +141,7 @@ impl Process {
             async move {
                 let junk = |text: &str| {
                     let excerpt = reader::excerpt(text);
-                    tracing::warn!(server = %name, text = excerpt, "not a message, but on the server's stdout");
+                    tracing::warn!(server = %name, text = %excerpt, "not a message, but on the server's stdout");
                     tail.borrow_mut().push(text.as_bytes());
                     tail.borrow_mut().push(b"\n");
                 };
@@ -292,7 +295,7 @@ impl Watcher {
         for task in [&self.reader, &self.mutterings, &self.writer] {
             task.abort();
         }
-        let stderr = self.tail.borrow().last_lines();
+        let stderr = redact(&self.tail.borrow().last_lines()).into_owned();
         // If nobody listens, lspool is at its end.
         self.events.send(Event::Exited { process: self.id, exit, stderr }).await.ok();
     }

@@ -3,6 +3,8 @@
 //! Owns the read buffer. **No byte is ever lost to a wait that is given up**: what was read is in the buffer
 //! before anything else is awaited, and the buffer outlives every wait.
 
+use std::borrow::Cow;
+
 use bytes::BytesMut;
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _},
@@ -12,6 +14,7 @@ use tokio_util::codec::Decoder as _;
 
 use crate::{
     core::event::{Event, Peer},
+    redact::redact,
     rpc::{Codec, Frame, Incoming},
 };
 
@@ -109,6 +112,6 @@ async fn deliver(incoming: Incoming, peer: Peer, events: &mpsc::Sender<Event>, j
 }
 
 /// As much of a text as a log should hold of it.
-pub(super) fn excerpt(text: &str) -> &str {
-    &text[..text.floor_char_boundary(200)]
+pub(super) fn excerpt(text: &str) -> Cow<'_, str> {
+    redact(&text[..text.floor_char_boundary(200)])
 }

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{
+    conversations::{delegation, with_helper},
     partitions::{servers, through_lspool, tools},
     support::{
         copilot::{Copilot, Outcome, Turn, tool_answer},
@@ -39,12 +40,7 @@ fn sets() -> [(&'static str, Value); 2] {
 }
 
 fn script() -> Script {
-    Script::default().rule(Rule::on("[wait]").then(Round::text("Working.\n").gate_after_text("go"))).rule(
-        Rule::on("[delegate]").then(Round::default().call(
-            "run_subagent",
-            json!({"task": "[custom] subtask", "agentName": "helper", "description": "sub"}),
-        )),
-    )
+    Script::default().rule(Rule::on("[wait]").then(Round::text("Working.\n").gate_after_text("go")))
 }
 
 fn start(sandbox: &Sandbox, stub: &Stub) -> Copilot {
@@ -141,6 +137,33 @@ fn while_a_tool_is_pending() {
         }
     }
     assert!(stub.turns().iter().all(|it| !it.results.iter().any(|it| it.contains("late"))));
+    assert!(session.shutdown().success());
+}
+
+#[test]
+fn while_the_tool_of_a_sub_agent_is_pending() {
+    let stub = Stub::start(Script::default().rule(delegation()));
+    let sandbox = Sandbox::new();
+    let session = with_helper(&sandbox, &stub);
+    session.hold_tools();
+    for (name, set) in [("lead", json!({})), ("agent", tools(&["fetch_ticket", "run_subagent"]))] {
+        for by in WAYS {
+            let id = format!("{name} {by:?}");
+            let mut more = set.clone();
+            more["conversationId"] = id.as_str().into();
+            let turn = session.create("[delegate]", more);
+            let call = session.expect_request("conversation/invokeClientTool");
+            assert_ne!(call.params["conversationId"], id);
+            by.cancel(&session, &turn);
+            let outcome = session.finish(&turn);
+            assert!(outcome.answer.is_ok(), "{outcome:#?}");
+            assert_eq!(outcome.progress.ends.len(), 1, "{outcome:#?}");
+            assert_eq!(outcome.progress.ends[0]["cancellationReason"], "CancelledByUser");
+            expect_withdrawn(&session, &call);
+            session.answer(&call, Ok(tool_answer(Ok("late".to_owned()))));
+            expect_goes_on(&session, &id);
+        }
+    }
     assert!(session.shutdown().success());
 }
 

@@ -205,25 +205,31 @@ fn a_conversation_with_the_id_of_another_takes_its_place() {
     assert!(session.shutdown().success());
 }
 
-#[test]
-fn the_conversation_of_a_sub_agent_stays_in_the_partition_of_its_parent() {
-    let script = Script::default().rule(
-        Rule::on("[delegate]")
-            .then(Round::default().call(
-                "run_subagent",
-                json!({"task": "[custom] subtask", "agentName": "helper", "description": "sub"}),
-            ))
-            .then(Round::text("Delegated: {results}")),
-    );
-    let stub = Stub::start(script);
-    let sandbox = Sandbox::new();
+/// A model that leaves a task to a sub-agent, whose model calls a tool.
+pub(super) fn delegation() -> Rule {
+    let task = json!({"task": "[custom] subtask", "agentName": "helper", "description": "sub"});
+    Rule::on("[delegate]")
+        .then(Round::default().call("run_subagent", task))
+        .then(Round::text("Delegated: {results}"))
+}
+
+/// An editor that has sub-agents, and one named helper.
+pub(super) fn with_helper(sandbox: &Sandbox, stub: &Stub) -> Copilot {
     let mut options = Options::in_workspace(sandbox.workspace());
     options.copilot_capabilities = json!({"subAgent": true, "manageTodoListTool": true});
-    let session = Copilot::start(lspool(&sandbox, &stub), options);
+    let session = Copilot::start(lspool(sandbox, stub), options);
     let helper = sandbox.write("helper.agent.md", "---\nname: helper\ndescription: Helps.\n---\nHelp.\n");
     let helper = json!({"uri": uri(&helper), "name": "helper", "description": "Helps."});
     session.ok("customAgent/registerExtensionAgents", json!({"extensionId": "test", "agents": [helper]}));
     session.register_tools(&["fetch_ticket", "other_tool"]).expect("the schemas are good");
+    session
+}
+
+#[test]
+fn the_conversation_of_a_sub_agent_stays_in_the_partition_of_its_parent() {
+    let stub = Stub::start(Script::default().rule(delegation()));
+    let sandbox = Sandbox::new();
+    let session = with_helper(&sandbox, &stub);
     session.on_tool("fetch_ticket", |input| Ok(format!("ticket {}", input["key"])));
     let sets: [(&str, Option<&[&str]>, bool); 3] = [
         ("both", Some(&["run_subagent", "fetch_ticket"]), true),

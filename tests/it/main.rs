@@ -16,5 +16,6 @@ mod real_server;
 mod same_answers;
 mod sign_in;
 mod support;
+mod tidy;
 mod tool_calls;
 mod tools;

@@ -263,7 +263,7 @@ fn expect_same(with: &Heard, without: &Heard) {
 
 #[test]
 fn everything_that_belongs_to_no_agent() {
-    let without = play(|sandbox, stub| sandbox.copilot(stub), false);
+    let without = play(Sandbox::copilot, false);
     let with = play(lspool, false);
     expect_same(&with, &without);
     let beside_an_agent = play(lspool, true);

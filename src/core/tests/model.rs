@@ -60,13 +60,26 @@ fn play(world: &mut World, script: &Script) {
     assert!(world.is_over(), "it does not end");
 }
 
+/// `PROPTEST_CASES` of them, or some seconds' worth.
+fn runs(usually: u32) -> ProptestConfig {
+    let config = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
+    match std::env::var_os("PROPTEST_CASES") {
+        Some(_) => config,
+        None => ProptestConfig { cases: usually, ..config },
+    }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(runs(200))]
 
     #[test]
     fn whatever_happens(script in script()) {
         run(&script);
     }
+}
+
+proptest! {
+    #![proptest_config(runs(40))]
 
     #[test]
     fn the_same_events_have_the_same_effects(script in script()) {

@@ -215,7 +215,7 @@ fn a_partition_that_is_asked_something_is_not_idle() {
     let destroy = it.take(Peer::Backend(one));
     it.server(one, json!({"id": destroy[0]["id"], "result": "OK"}));
     it.editor(json!({"id": 3, "method": "conversation/rating", "params": {"turnId": "t"}}));
-    it.pass(Duration::from_secs(600));
+    it.pass(Duration::from_mins(10));
     assert_eq!(it.terminated, [], "it owes an answer");
 }
 

@@ -70,7 +70,8 @@ impl World {
         }
         match *it {
             Editor::Initialize { id } => {
-                self.ask(id, "initialize", r#""processId":1,"capabilities" : {},"#);
+                let options = r#""initializationOptions":{"copilotCapabilities":{"subAgent":true}},"#;
+                self.ask(id, "initialize", &format!(r#""processId":1,"capabilities" : {{}},{options}"#));
             }
             Editor::Initialized => drop(self.call(EDITOR, None, "initialized", "")),
             Editor::Request { id, method, of } => self.editor_asks(id, method, of),
@@ -175,11 +176,16 @@ impl World {
                     self.event(Event::Malformed { peer: EDITOR, id, reason: "odd".to_owned() });
                 }
             }
-            Editor::Shutdown { id } => self.ask(id, "shutdown", ""),
+            // Under an id that is free.
+            Editor::Shutdown { id } => {
+                let id = if id % 2 == 0 { "-1" } else { "\"end\"" };
+                if !self.editor.open.contains_key(id) {
+                    self.call(EDITOR, Some(id), "shutdown", "");
+                }
+            }
             Editor::Exit => {
                 self.leaving =
                     Some(self.now.checked_sub(std::time::Duration::from_secs(9)).unwrap_or(self.now));
-                self.editor.open.clear();
                 self.call(EDITOR, None, "exit", "");
             }
             Editor::EndOfFile => {
@@ -230,7 +236,7 @@ impl World {
         let known = self.core.conversations.iter().map(|(id, _)| id.to_string());
         let known: Vec<String> = known.collect();
         match known.get(usize::from(index / 2) % known.len().max(1)) {
-            Some(id) if index % 4 > 0 => id.clone(),
+            Some(id) if !index.is_multiple_of(4) => id.clone(),
             _ => conversation_id(index),
         }
     }
@@ -292,10 +298,11 @@ impl World {
             return;
         }
         let told = |process: &ProcessId, id: &String| {
+            let id: Value = serde_json::from_str(id).expect("an id is JSON");
             self.sent.iter().any(|(to, it)| {
                 *to == Peer::Backend(*process)
                     && it["method"] == "$/cancelRequest"
-                    && it["params"]["id"].to_string() == *id
+                    && it["params"]["id"] == id
             })
         };
         let everyone = super::world::is_session(&method);
@@ -363,26 +370,23 @@ impl World {
         let id = id(message);
         let open = self.editor.open.get_mut(&id).filter(|it| !it.is_empty());
         let open = open.unwrap_or_else(|| panic!("nobody waits for {message}"));
+        let answer = frame.id().expect("an answer has an id");
+        // Type and spelling, too.
+        let same =
+            |n: &N| self.said[n].frame.id().expect("a request has an id").as_bytes() == answer.as_bytes();
         let at = match re(message) {
-            Some(n) => open.iter().position(|it| *it == n),
-            // One that came while the first was open, or after `shutdown`.
+            Some(n) => open.iter().position(|it| *it == n && same(it)),
+            // Rather one that came while the first was open.
             None if message["error"]["code"] == -32600 => {
-                let wire = frame.id().expect("an answer");
-                let same =
-                    |it: &N| self.said[it].frame.id().is_some_and(|it| it.as_bytes() == wire.as_bytes());
-                open.iter().rposition(same)
+                (1..open.len()).chain([0]).find(|at| same(&open[*at]))
             }
-            None => Some(0),
+            None => open.iter().position(same),
         };
         let asked = open.remove(at.unwrap_or_else(|| panic!("{message} answers another question")));
         if open.is_empty() {
             self.editor.open.remove(&id);
         }
         let asked = &self.said[&asked];
-        assert_eq!(
-            asked.frame.id().expect("a request").as_bytes(),
-            frame.id().expect("an answer").as_bytes()
-        );
         if let Some(n) = number(message) {
             let by = self.said[&n].by;
             assert!(asked.heard.contains(&by), "{by:?} answers {} which it never heard", asked.value);
@@ -423,7 +427,12 @@ impl World {
                 let theirs = self.said[&n.expect("a server's")].params()["token"].to_string();
                 let ours = params["token"].clone();
                 let key = (by.backend, theirs);
-                let taken = self.editor.tokens.iter().any(|(other, it)| *other != key && *it == ours);
+                let lives = |backend| {
+                    let mut running = self.servers.iter().filter(|(_, it)| it.life == Life::Running);
+                    running.any(|(id, it)| id.backend == backend && !it.is_to_end())
+                };
+                let mut others = self.editor.tokens.iter().filter(|(other, _)| **other != key);
+                let taken = others.any(|(other, it)| *it == ours && lives(other.0));
                 assert!(!taken, "two servers have the token {ours}");
                 self.editor.tokens.insert(key, ours);
             }

@@ -48,10 +48,10 @@ pub(super) fn body(n: N, id: Option<&str>, rest: &[(&str, &str)]) -> String {
         0 => [version].into_iter().chain(id).chain(rest.iter().copied()).collect(),
         _ => rest.iter().copied().chain([version]).chain(id).collect(),
     };
-    if n % 5 == 0 {
+    if n.is_multiple_of(5) {
         members.push(("extra", "{ \"id\":[] }"));
     }
-    let (colon, comma) = if n % 3 == 0 { (" :\t", " ,\r\n") } else { (":", ",") };
+    let (colon, comma) = if n.is_multiple_of(3) { (" :\t", " ,\r\n") } else { (":", ",") };
     let members: Vec<String> =
         members.iter().map(|(key, value)| format!("\"{key}\"{colon}{value}")).collect();
     format!("{{{}}}", members.join(comma))

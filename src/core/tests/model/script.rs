@@ -126,6 +126,7 @@ pub(super) enum Shell {
 
 /// A run.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "they are chosen independently of one another")]
 pub(super) struct Script {
     pub(super) copilot: bool,
     /// Everything up to `initialized` has gone well already.

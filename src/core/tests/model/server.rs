@@ -32,11 +32,13 @@ pub(super) struct Request {
     begun: bool,
 }
 
+#[expect(clippy::struct_excessive_bools, reason = "what has happened to a process, in any combination")]
 pub(super) struct ServerModel {
     process: ProcessId,
     pub(super) life: Life,
     pub(super) set: String,
     stubborn: bool,
+    sub_agents: bool,
     /// lspool has asked the shell to end it.
     pub(super) ending: bool,
     closed: bool,
@@ -69,6 +71,7 @@ impl ServerModel {
             life: Life::Spawning,
             set,
             stubborn,
+            sub_agents: false,
             ending: false,
             closed: false,
             exit_told: false,
@@ -119,8 +122,12 @@ impl ServerModel {
                     .cloned()
                     .collect();
             }
-            // Some of its tools need a sign-in.
-            "checkStatus" if self.requests.iter().filter(|it| it.method == "checkStatus").count() == 0 => {
+            "initialize" => {
+                let options = &params["initializationOptions"]["copilotCapabilities"];
+                self.sub_agents = options["subAgent"] == true;
+            }
+            // The tools of a capability come back with every token.
+            "initialized" | "checkStatus" if self.sub_agents => {
                 self.offered.insert("copilot.run_subagent".to_owned());
             }
             _ => {}
@@ -444,6 +451,7 @@ impl World {
                 "initialized" => {
                     assert!(!server.initialized || number(message).is_some(), "initialized twice");
                     server.initialized = true;
+                    server.offer(method, params);
                 }
                 "$/cancelRequest" => {
                     let id = params["id"].to_string();

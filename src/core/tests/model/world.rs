@@ -122,7 +122,9 @@ impl World {
     /// Everything that comes before and after the handshake of a process; whether there was any.
     fn serve(&mut self) -> bool {
         let spawning = self.with(Life::Spawning);
-        spawning.iter().for_each(|it| self.spawned(*it));
+        for process in &spawning {
+            self.spawned(*process);
+        }
         let answered = self.with(Life::Running).into_iter().filter(|it| self.answer_own(*it)).count();
         !self.is_over() && (!spawning.is_empty() || answered > 0)
     }
@@ -236,16 +238,16 @@ impl World {
                 }
                 Effect::Prepare { .. } => self.preparing = true,
                 Effect::Spawn(process, _) => self.spawn(process),
-                Effect::CloseInput(process) => {
-                    self.trace.push(format!("close {process:?}"));
-                    let server = self.servers.get_mut(&process).expect("closed before it was spawned");
-                    assert_ne!(server.life, Life::Gone, "the stream of a process is closed that is gone");
-                    server.ending = true;
-                }
                 Effect::Terminate(process) => {
                     self.trace.push(format!("terminate {process:?}"));
                     let server = self.servers.get_mut(&process).expect("terminated before it was spawned");
                     assert_ne!(server.life, Life::Gone, "a process is ended that is gone");
+                    server.ending = true;
+                }
+                Effect::CloseInput(process) => {
+                    self.trace.push(format!("close {process:?}"));
+                    let server = self.servers.get_mut(&process).expect("closed before it was spawned");
+                    assert_ne!(server.life, Life::Gone, "the input of a process is closed that is gone");
                     server.ending = true;
                 }
                 Effect::Exit(code) => {
@@ -317,8 +319,14 @@ impl World {
             "initialize" if !same_bytes(&said.frame, frame) => {
                 let text =
                     |frame: &Frame| String::from_utf8_lossy(frame.params().unwrap_or(b"{}")).into_owned();
-                let expected = text(&said.frame).replace("\"processId\":1,", "\"processId\":77,");
-                assert_eq!(text(frame), expected);
+                let mut expected = text(&said.frame).replace("\"processId\":1,", "\"processId\":77,");
+                let mut told = text(frame);
+                if !self.may_use(to, "run_subagent") {
+                    assert!(!told.contains("\"subAgent\":true"), "the capability brings a tool: {told}");
+                    expected = expected.replace("\"subAgent\":true", "");
+                    told = told.replace("\"subAgent\":false", "");
+                }
+                assert_eq!(told, expected);
             }
             "conversation/create" if self.script.copilot => {
                 let keys: &[&str] = match said.params().get("conversationId") {
@@ -344,7 +352,7 @@ impl World {
                 assert!(restricted || same_bytes(&said.frame, frame), "{} became {message}", said.value);
                 let mcp = &message["params"]["settings"]["github.copilot"]["mcp"];
                 let none = mcp.is_null() || mcp == "{}";
-                assert!(none || self.may_use_mcp(to), "told of MCP servers: {message}");
+                assert!(none || self.may_use(to, "mcp_m_x"), "told of MCP servers: {message}");
             }
             _ if restored => assert_eq!(said.frame.params(), frame.params()),
             _ => {
@@ -356,9 +364,9 @@ impl World {
         assert!(restored || self.in_order(to, n), "{message} is overtaken on its way to {to:?}");
     }
 
-    fn may_use_mcp(&self, to: Peer) -> bool {
+    fn may_use(&self, to: Peer, tool: &str) -> bool {
         match to {
-            Peer::Backend(process) => self.servers[&process].set.contains('*'),
+            Peer::Backend(process) => super::message::allows(&self.servers[&process].set, tool),
             Peer::Client(_) => true,
         }
     }

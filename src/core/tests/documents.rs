@@ -1,0 +1,118 @@
+//! Edits of open documents, against a model that walks over the text character by character.
+
+use bytes::Bytes;
+use proptest::{collection::vec, prelude::*};
+use serde_json::{Value, json};
+
+use crate::core::documents::{Documents, Encoding};
+
+/// What one entry of `contentChanges` says.
+#[derive(Clone, Debug)]
+struct Edit {
+    /// Line and character of both ends; absent: the whole text.
+    range: Option<[(u32, u32); 2]>,
+    text: String,
+}
+
+impl Edit {
+    fn json(&self) -> Value {
+        match self.range {
+            None => json!({"text": self.text}),
+            Some(ends) => {
+                let [start, end] =
+                    ends.map(|(line, character)| json!({"line": line, "character": character}));
+                json!({"range": {"start": start, "end": end}, "text": self.text})
+            }
+        }
+    }
+
+    fn apply(&self, text: &mut Vec<char>, encoding: Encoding) {
+        let range = match self.range {
+            None => 0..text.len(),
+            Some(ends) => {
+                let [start, end] = ends.map(|it| index(text, it, encoding));
+                start.min(end)..start.max(end)
+            }
+        };
+        text.splice(range, self.text.chars());
+    }
+}
+
+/// The last place that is not behind the position.
+fn index(text: &[char], (line, character): (u32, u32), encoding: Encoding) -> usize {
+    let (mut at_line, mut units) = (0, 0);
+    for (at, c) in text.iter().enumerate() {
+        let breaks = matches!(c, '\n' | '\r');
+        let width = match encoding {
+            Encoding::Utf8 => c.len_utf8(),
+            Encoding::Utf16 => c.len_utf16(),
+            Encoding::Utf32 => 1,
+        };
+        if at_line == line && (breaks || units + width > character as usize) {
+            return at;
+        }
+        units += width;
+        let crlf = *c == '\r' && text.get(at + 1) == Some(&'\n');
+        if breaks && !crlf {
+            (at_line, units) = (at_line + 1, 0);
+        }
+    }
+    text.len()
+}
+
+fn some_text() -> impl Strategy<Value = String> {
+    let c = prop_oneof![
+        4 => prop::sample::select(vec!["a", "\"", "\\", "\u{0}", "\u{2028}"]),
+        3 => prop::sample::select(vec!["\n", "\r\n", "\r"]),
+        2 => prop::sample::select(vec!["é", "€", "😀", "e\u{301}"]),
+    ];
+    vec(c, 0..12).prop_map(|it| it.concat())
+}
+
+fn edit() -> impl Strategy<Value = Edit> {
+    let position = || (0..6_u32, 0..9_u32);
+    let range = prop::option::weighted(0.9, [position(), position()]);
+    (range, some_text()).prop_map(|(range, text)| Edit { range, text })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_fresh_process_is_told_the_text_that_the_editor_has(
+        text in some_text(),
+        changes in vec((vec(edit(), 0..4), any::<bool>()), 0..8),
+        encoding in prop::sample::select(vec![Encoding::Utf8, Encoding::Utf16, Encoding::Utf32]),
+    ) {
+        let bytes = |value: Value| Bytes::from(value.to_string());
+        let told = |documents: &mut Documents| -> Value {
+            let told = documents.restored();
+            assert_eq!(told.len(), 1);
+            let params: Value = serde_json::from_slice(&told[0].1).expect("parameters are JSON");
+            params["textDocument"].clone()
+        };
+        let mut documents = Documents::default();
+        documents.set_encoding(encoding);
+        let item = json!({"uri": "u", "languageId": "x", "version": 0, "text": text, "other": 1.5});
+        documents.opened(&bytes(json!({"textDocument": item})));
+        let mut model: Vec<char> = text.chars().collect();
+        let mut version = 0;
+        for (edits, looks) in &changes {
+            version += 1;
+            let edits_json: Vec<Value> = edits.iter().map(Edit::json).collect();
+            let id = json!({"uri": "u", "version": version});
+            documents.changed(&bytes(json!({"textDocument": id, "contentChanges": edits_json})));
+            for edit in edits {
+                edit.apply(&mut model, encoding);
+            }
+            // It does not matter when the changes are folded.
+            if *looks {
+                let expected: String = model.iter().collect();
+                prop_assert_eq!(&told(&mut documents)["text"], &json!(expected));
+            }
+        }
+        let expected: String = model.iter().collect();
+        let item = json!({"uri": "u", "languageId": "x", "version": version, "text": expected, "other": 1.5});
+        prop_assert_eq!(told(&mut documents), item);
+    }
+}

@@ -1,0 +1,78 @@
+//! What no compiler checks: the layers, the size of files, the links between the documents.
+
+use std::{fs, path::Path};
+
+/// All files in a folder with this extension: path from the root, and text.
+fn files(folder: &str, extension: &str) -> Vec<(String, String)> {
+    let entries = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(folder)).expect("a folder");
+    let names = entries.flatten().filter_map(|it| it.file_name().into_string().ok());
+    let mut found = Vec::new();
+    for path in names.filter(|it| it != "node_modules" && it != ".venv").map(|it| format!("{folder}/{it}")) {
+        match Path::new(&path).extension() {
+            None if Path::new(env!("CARGO_MANIFEST_DIR")).join(&path).is_dir() => {
+                found.extend(files(&path, extension));
+            }
+            Some(it) if it == extension => found.push((path.clone(), read(&path))),
+            Some(_) | None => {}
+        }
+    }
+    found
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).expect("a text file")
+}
+
+/// Whether the text names `root::module`, be it in a group: `use root::{a, module::b};`.
+fn uses(text: &str, root: &str, module: &str) -> bool {
+    let is_other = |c: char| !c.is_alphanumeric() && c != '_';
+    let opening = format!("{root}::{{");
+    let mut groups = text.split(&opening).skip(1).filter_map(|it| it.split(';').next());
+    let is_grouped = groups.any(|it| it.split(is_other).any(|word| word == module));
+    is_grouped || text.contains(&format!("{root}::{module}"))
+}
+
+#[test]
+fn lower_layers_know_nothing_of_higher_ones() {
+    for (layer, higher) in [
+        ("rpc", &["core", "shell", "cli"][..]),
+        ("config", &["core", "shell", "cli"]),
+        ("core", &["shell", "cli"]),
+    ] {
+        let module = format!("src/{layer}.rs");
+        let mut all = files(&format!("src/{layer}"), "rs");
+        all.push((module.clone(), read(&module)));
+        assert!(all.len() > 1);
+        for (path, text) in all {
+            let found = higher.iter().find(|it| uses(&text, "crate", it));
+            assert_eq!(found, None, "{path} uses a higher layer");
+            let found = ["fs", "process", "env", "net"].into_iter().find(|it| uses(&text, "std", it));
+            assert_eq!(found, None, "{path} touches the world");
+            assert!(!text.contains("tokio::"), "{path} uses the runtime");
+        }
+    }
+    assert!(
+        uses("use std::{\n    io,\n    fs,\n};", "std", "fs") && uses("crate::shell::x", "crate", "shell")
+    );
+}
+
+#[test]
+fn no_file_is_longer_than_800_lines() {
+    for (path, text) in
+        ["src", "tests", "examples", "fuzz/fuzz_targets"].iter().flat_map(|it| files(it, "rs"))
+    {
+        assert!(text.lines().count() <= 800, "{path} has {} lines", text.lines().count());
+    }
+}
+
+#[test]
+fn links_between_the_documents_lead_somewhere() {
+    let top = ["./README.md", "./CONTRIBUTING.md"].map(|it| (it.to_owned(), read(it)));
+    for (path, text) in files("docs", "md").into_iter().chain(top) {
+        let targets = text.split("](").skip(1).filter_map(|it| it.split([')', '#']).next());
+        for target in targets.filter(|it| !it.is_empty() && !it.contains("://")) {
+            let there = Path::new(env!("CARGO_MANIFEST_DIR")).join(&path).with_file_name(target);
+            assert!(there.exists(), "{path} links to {target}");
+        }
+    }
+}

@@ -54,7 +54,6 @@ fn play(world: &mut World, script: &Script) {
         world.step(&script::Step::Editor(Editor::Exit));
     } else {
         world.step(&script::Step::Editor(Editor::EndOfFile));
-        // The servers may finish what they were told.
         world.until_quiet();
     }
     assert!(world.is_over(), "it does not end");

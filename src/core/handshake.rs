@@ -25,7 +25,7 @@ const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
 /// How long the next of the answers is waited for that an editor is owed when it has closed its stream.
 const DRAIN_GRACE: Duration = Duration::from_secs(2);
 /// The same while the server starts: a pipe is often filled and closed before it is ready.
-const START_GRACE: Duration = Duration::from_secs(10);
+const START_GRACE: Duration = Duration::from_millis(2500);
 /// How long servers may finish what they were told once their stream is closed too.
 const FINISH_GRACE: Duration = Duration::from_millis(1500);
 

@@ -174,6 +174,10 @@ impl Proxy {
             return;
         }
         self.on_editor_deadlines(now, out);
+        // What is due for the servers is not done any more for an editor that is left.
+        if self.phase.is_exiting() {
+            return;
+        }
         self.on_backend_deadlines(now, out);
         self.settle(now, out);
     }

@@ -25,7 +25,7 @@ const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
 /// How long the next of the answers is waited for that an editor is owed when it has closed its stream.
 const DRAIN_GRACE: Duration = Duration::from_secs(2);
 /// The same while the server starts: a pipe is often filled and closed before it is ready.
-const START_GRACE: Duration = Duration::from_secs(10);
+const START_GRACE: Duration = Duration::from_millis(2500);
 /// How long servers may finish what they were told once their stream is closed too.
 const FINISH_GRACE: Duration = Duration::from_millis(1500);
 
@@ -280,16 +280,16 @@ impl Proxy {
         if owed > 0 {
             return;
         }
+        let living: Vec<_> = self.backends.values().filter(|it| it.alive).map(Backend::process).collect();
         match self.phase {
             Phase::Preparing { .. } | Phase::ShuttingDown { .. } | Phase::Exiting => {}
-            Phase::Open => {
+            Phase::Open if !living.is_empty() => {
                 draining.until = now + FINISH_GRACE;
                 self.phase = Phase::Finishing;
-                let living = self.backends.values().filter(|it| it.alive);
-                out.extend(living.map(|it| Effect::CloseInput(it.process())));
+                out.extend(living.into_iter().map(Effect::CloseInput));
             }
-            Phase::Finishing if self.backends.values().any(|it| it.alive) => {}
-            Phase::Finishing | Phase::Waiting | Phase::ShutDown => self.exit(0, out),
+            Phase::Finishing if !living.is_empty() => {}
+            Phase::Open | Phase::Finishing | Phase::Waiting | Phase::ShutDown => self.exit(0, out),
         }
     }
 

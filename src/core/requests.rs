@@ -117,7 +117,7 @@ impl Requests {
 
     /// Takes the request that this answer belongs to, if that peer owes one.
     pub(crate) fn answered(&mut self, id: &RawId, by: Peer) -> Option<(SentId, Pending)> {
-        let id = sent_id(id)?;
+        let id = id.as_u64()?;
         let asked = match (self.pending.get(&id)?.to, by) {
             (To::Client(asked), Peer::Client(by)) => asked == by,
             (To::Process(asked), Peer::Backend(by)) => asked == by,
@@ -163,7 +163,7 @@ impl Requests {
 
     /// A gated request has been written to this process.
     pub(crate) fn written(&mut self, id: &RawId, process: ProcessId) {
-        if let Some(pending) = sent_id(id).and_then(|id| self.pending.get_mut(&id)) {
+        if let Some(pending) = id.as_u64().and_then(|id| self.pending.get_mut(&id)) {
             pending.to = To::Process(process);
         }
     }
@@ -217,8 +217,4 @@ impl Requests {
     pub(crate) fn len(&self) -> usize {
         self.pending.len()
     }
-}
-
-fn sent_id(id: &RawId) -> Option<SentId> {
-    std::str::from_utf8(id.as_bytes()).ok()?.parse().ok()
 }

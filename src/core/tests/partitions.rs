@@ -286,3 +286,22 @@ fn a_token_is_free_again_when_the_request_that_named_it_is_answered() {
         "it was created and has not ended"
     );
 }
+
+#[test]
+fn a_create_that_the_server_refuses_keeps_no_partition_busy_whatever_waits_behind_it() {
+    let mut it = Stage::copilot();
+    it.create(1, &json!({"conversationId": "c", "lspool": {"tools": []}}));
+    it.editor(json!({"id": 2, "method": "conversation/turn", "params": {"conversationId": "c"}}));
+    let one = process(1, 1);
+    let told = it.start(one, &[]);
+    it.server(one, json!({"id": told.last().unwrap()["id"], "error": {"code": -32603, "message": "no"}}));
+    let turn = it.take(Peer::Backend(one));
+    assert_eq!(turn[0]["method"], "conversation/turn");
+    it.server(
+        one,
+        json!({"id": turn[0]["id"], "error": {"code": -32603, "message": "no such conversation"}}),
+    );
+    assert_eq!(it.take(EDITOR).len(), 2);
+    it.pass(Duration::from_mins(6));
+    assert_eq!(it.terminated, [one], "it is idle");
+}

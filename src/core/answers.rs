@@ -5,7 +5,7 @@ use tracing::{debug, warn};
 use super::Proxy;
 use crate::{
     core::{
-        event::{BackendId, Effect, Effects, Peer, ProcessId},
+        event::{Effect, Effects, Peer, ProcessId},
         requests::{Owner, Pending, Purpose, SentId},
         session::{CHECK_STATUS, mcp_servers, section_without_foreign_mcp},
         toolset::ToolSet,
@@ -73,15 +73,9 @@ impl Proxy {
     /// A process that looks at its sign-in again finds what another one has stored, or taken away.
     pub(super) fn check_status_elsewhere(&mut self, out: &mut Effects) {
         for id in self.partitions_with_session() {
-            self.check_status(id, out);
+            self.await_mcp_again(id);
+            self.ask_backend(id, Purpose::Plain, CHECK_STATUS.0, CHECK_STATUS.1, out);
         }
-    }
-
-    pub(super) fn check_status(&mut self, id: BackendId, out: &mut Effects) {
-        if let Some(backend) = self.backends.get_mut(&id) {
-            backend.mcp.wait_again();
-        }
-        self.ask_backend(id, Purpose::Plain, CHECK_STATUS.0, CHECK_STATUS.1, out);
     }
 
     pub(super) fn on_editor_answer(&mut self, frame: &Frame, out: &mut Effects) {

@@ -11,7 +11,7 @@ use crate::{
         event::{BackendId, ClientId, Effect, Effects, Peer},
         requests::{Owner, Purpose, SentId, To},
         route::{Keep, Route, Tools, route},
-        session::{for_set, pushed_mcp_servers},
+        session::{CHECK_STATUS, for_set, pushed_mcp_servers},
     },
     rpc::{Frame, Kind, RawId, member},
 };
@@ -143,7 +143,10 @@ impl Proxy {
                 self.await_mcp(id, servers);
             }
             if keep == Keep::Auth {
-                self.check_status(id, out);
+                // Behind the sign-in, which may wait in the gate.
+                let check = Frame::request(RawId::from(0), CHECK_STATUS.0, Some(CHECK_STATUS.1));
+                self.send_to_backend(id, Owner::Proxy, Purpose::Plain, &check, out);
+                self.await_mcp_again(id);
             }
         }
     }

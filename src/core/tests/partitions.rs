@@ -305,3 +305,17 @@ fn a_create_that_the_server_refuses_keeps_no_partition_busy_whatever_waits_behin
     it.pass(Duration::from_mins(6));
     assert_eq!(it.terminated, [one], "it is idle");
 }
+
+#[test]
+fn a_partition_is_told_of_a_sign_in_before_it_is_asked_to_look_at_it() {
+    let mut it = Stage::copilot();
+    it.create(1, &tools(&["a"]));
+    let one = process(1, 1);
+    let asked = it.take(Peer::Backend(one));
+    it.server(one, json!({"id": asked[0]["id"], "result": {}}));
+    it.editor(json!({"method": "github/didChangeAuth", "params": {"githubToken": "x"}}));
+    let told = it.start(one, &[]);
+    let methods: Vec<_> = told.iter().map(super::stage::name).collect();
+    let place = |method: &str| methods.iter().position(|it| it == method);
+    assert!(place("github/didChangeAuth") < place("checkStatus"), "{methods:?}");
+}

@@ -173,6 +173,9 @@ impl Proxy {
             return;
         }
         self.on_editor_deadlines(now, out);
+        if self.phase.is_exiting() {
+            return;
+        }
         self.on_backend_deadlines(now, out);
         self.settle(now, out);
     }

@@ -54,6 +54,7 @@ fn play(world: &mut World, script: &Script) {
         world.step(&script::Step::Editor(Editor::Exit));
     } else {
         world.step(&script::Step::Editor(Editor::EndOfFile));
+        world.until_quiet();
     }
     assert!(world.is_over(), "it does not end");
 }

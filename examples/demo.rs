@@ -259,7 +259,7 @@ impl Demo {
         let told = &outcome.progress.text;
         if self.is_scripted {
             show.event("explorer", format!("process {} calls run_in_terminal all the same", explorer.pid));
-            show.event("lspool", format!("refuses: {}", told));
+            show.event("lspool", format!("refuses: {told}"));
             show.check(told.contains("is not available to this agent"), "lspool has refused the call");
         } else {
             show.event(
@@ -312,7 +312,7 @@ impl Demo {
         let processes = mark.processes();
         show.row("before", "resident");
         for process in &processes {
-            let memory = format!("{:.1} MB", process.resident_kib() as f64 / 1000.0);
+            let memory = format!("{} MB", process.resident_kib() / 1000);
             let command =
                 process.command.replace(&self.server.display().to_string(), &file_name(&self.server));
             show.row(format!("pid {}", process.pid), format!("{memory:>9}  {}", shortened(&command)));

@@ -280,16 +280,16 @@ impl Proxy {
         if owed > 0 {
             return;
         }
+        let living: Vec<_> = self.backends.values().filter(|it| it.alive).map(Backend::process).collect();
         match self.phase {
             Phase::Preparing { .. } | Phase::ShuttingDown { .. } | Phase::Exiting => {}
-            Phase::Open => {
+            Phase::Open if !living.is_empty() => {
                 draining.until = now + FINISH_GRACE;
                 self.phase = Phase::Finishing;
-                let living = self.backends.values().filter(|it| it.alive);
-                out.extend(living.map(|it| Effect::CloseInput(it.process())));
+                out.extend(living.into_iter().map(Effect::CloseInput));
             }
-            Phase::Finishing if self.backends.values().any(|it| it.alive) => {}
-            Phase::Finishing | Phase::Waiting | Phase::ShutDown => self.exit(0, out),
+            Phase::Finishing if !living.is_empty() => {}
+            Phase::Open | Phase::Finishing | Phase::Waiting | Phase::ShutDown => self.exit(0, out),
         }
     }
 

@@ -211,3 +211,15 @@ fn an_idle_partition_that_is_stopped_takes_what_waits_for_it_along() {
     let open: Vec<_> = it.core.requests.iter().map(|(_, it)| it.frame.method()).collect();
     assert_eq!(open, [Some("mcp/serverAction")], "the editor's, which the primary has not answered");
 }
+
+#[test]
+fn without_a_server_the_end_of_the_stream_is_the_end() {
+    let mut it = Stage::copilot();
+    it.exited(process(0, 1), Exit::Signal(9));
+    let next = process(0, 2);
+    let asked = it.take(Peer::Backend(next));
+    it.server(next, json!({"id": asked[0]["id"], "error": {"code": 1, "message": "no"}}));
+    it.exited(next, Exit::Code(0));
+    it.event(crate::core::event::Event::Closed { peer: EDITOR, error: None });
+    assert_eq!(it.exit, Some(0));
+}

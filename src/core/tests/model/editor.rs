@@ -222,13 +222,18 @@ impl World {
         self.ask(id, method, &members);
     }
 
-    fn ask(&mut self, id: u8, method: &str, members: &str) {
-        let id = match id % 16 {
+    fn ask(&mut self, number: u8, method: &str, members: &str) {
+        let text = match number % 16 {
             n @ 0..8 => n.to_string(),
             n @ 8..15 => format!("\"{}\"", n - 8),
             _ => r#""\u0030""#.to_owned(),
         };
-        self.call(EDITOR, Some(&id), method, members);
+        // An editor that gives the id of `initialize` to other requests numbers none of them.
+        let opening = |it: &N| self.said[it].method() == "initialize";
+        let value: Value = serde_json::from_str(&text).expect("an id is JSON");
+        let asked = self.editor.open.get(&id(&json!({"id": value})));
+        let text = if asked.is_some_and(|it| it.iter().any(opening)) { "\"another\"" } else { &text };
+        self.call(EDITOR, Some(text), method, members);
     }
 
     /// An id of a conversation that there is, or is not.

@@ -9,6 +9,7 @@ use tracing::{debug, info, warn};
 
 use super::{Backend, Cause, Failure, PRIMARY, Proxy, ToolSet, tell_editor};
 use crate::{
+    config::ServerKind,
     core::{
         backend::{Handshake, State},
         event::{BackendId, Effect, Effects, Exit, Generation, Peer, ProcessId, SpawnFailure},
@@ -17,8 +18,11 @@ use crate::{
         route::{Keep, Route, route},
         session::pushed_mcp_servers,
     },
-    rpc::{Frame, Kind, Patch, RawId},
+    rpc::{Frame, Kind, Patch, RawId, path},
 };
+
+/// `serverInfo.name` of a Copilot server.
+const COPILOT_NAME: &[u8] = br#""GitHub Copilot Language Server""#;
 
 impl Proxy {
     /// The partition that serves conversations with this tool set; started if there is none.
@@ -122,10 +126,21 @@ impl Proxy {
             Handshake::Editor => {
                 let encoding = crate::core::documents::Encoding::of_result(result);
                 self.session.documents.set_encoding(encoding);
+                self.learn_kind(result);
             }
             Handshake::Own => self.restore(process, &set, out),
         }
         self.flush(process.backend, out);
+    }
+
+    /// A Copilot server under another name says itself what it is, if nobody else has.
+    fn learn_kind(&mut self, result: &[u8]) {
+        let Some(server) = self.server.as_mut().filter(|it| it.settings.kind.is_none()) else { return };
+        let name = path(result, &["serverInfo", "name"]).map(|range| &result[range]);
+        if name == Some(COPILOT_NAME) {
+            info!(server = server.name, "it is a Copilot server");
+            server.kind = ServerKind::Copilot;
+        }
     }
 
     /// Tells a fresh process everything that the one before it, or the primary, was told.

@@ -5,7 +5,10 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::stage::{EDITOR, Stage, process};
-use crate::core::event::{Exit, Peer};
+use crate::{
+    config::ServerKind,
+    core::event::{Exit, Peer},
+};
 
 fn tools(names: &[&str]) -> serde_json::Value {
     json!({"lspool": {"tools": names}})
@@ -19,6 +22,24 @@ fn equal_sets_share_a_process_and_others_get_their_own() {
     it.create(3, &tools(&["read_file", " list_dir", "read_file"]));
     it.create(4, &tools(&[]));
     assert_eq!(it.spawned, [process(0, 1), process(1, 1), process(2, 1)]);
+}
+
+#[test]
+fn a_copilot_server_under_another_name_is_known_by_what_it_says_of_itself() {
+    let run = |configured: Option<ServerKind>, name: &str| {
+        let mut it = Stage::new(ServerKind::Generic);
+        it.server.kind = configured;
+        it.editor(json!({"id": 0, "method": "initialize", "params": {"processId": 1, "capabilities": {}}}));
+        let asked = it.take(Peer::Backend(process(0, 1)));
+        let result = json!({"capabilities": {}, "serverInfo": {"name": name, "version": "1"}});
+        it.server(process(0, 1), json!({"id": asked[0]["id"], "result": result}));
+        it.editor(json!({"method": "initialized", "params": {}}));
+        it.create(1, &tools(&["read_file"]));
+        it.spawned.len()
+    };
+    assert_eq!(run(None, "GitHub Copilot Language Server"), 2);
+    assert_eq!(run(None, "pyright"), 1);
+    assert_eq!(run(Some(ServerKind::Generic), "GitHub Copilot Language Server"), 1);
 }
 
 #[test]

@@ -128,7 +128,7 @@ impl Document {
         }
         let text = path(&self.open, &["textDocument", "text"]);
         let text = text.and_then(|range| serde_json::from_slice(&self.open[range]).ok()).unwrap_or_default();
-        let mut text = Text { text, encoding, known: Line::FIRST };
+        let mut text = Edited { text, encoding, known: Line::FIRST };
         let mut version = None;
         for params in self.changes.drain(..) {
             match serde_json::from_slice::<DidChange>(&params) {
@@ -177,7 +177,7 @@ struct Position {
 }
 
 /// A text that changes are made to, mostly near one another.
-struct Text {
+struct Edited {
     text: String,
     encoding: Encoding,
     /// Where lines are counted from, if it is not behind the one that is looked for.
@@ -195,7 +195,7 @@ impl Line {
     const FIRST: Line = Line { number: 0, start: 0 };
 }
 
-impl Text {
+impl Edited {
     fn apply(&mut self, change: Change) {
         match change.range {
             None => {

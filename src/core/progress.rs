@@ -18,7 +18,7 @@ struct Chosen {
 }
 
 /// A token for which a `begin` has passed and no `end`.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 struct Open {
     backend: BackendId,
     token: RawId,
@@ -76,7 +76,11 @@ impl Tokens {
             let token = ours.clone().unwrap_or_else(|| theirs.clone());
             // A sub-agent begins inside its parent's token and never ends.
             if field("parentTurnId").is_none() {
-                self.open.push(Open { backend, token, conversation, turn: field("turnId") });
+                let begun = Open { backend, token, conversation, turn: field("turnId") };
+                // A server that begins a thing twice still has one end coming.
+                if !self.open.contains(&begun) {
+                    self.open.push(begun);
+                }
             }
         } else if ends {
             let token = ours.as_ref().unwrap_or(&theirs);
@@ -172,6 +176,15 @@ mod tests {
         let ends = tokens.abandoned(B, "gone");
         assert_eq!(ends, [progress("\"lspool-1\"", r#"{"message":"gone","kind":"end"}"#)]);
         assert_eq!(tokens.owner(&RawId::from(1)), Some((A, RawId::from(1))));
+    }
+
+    #[test]
+    fn what_was_begun_twice_ends_once() {
+        let mut tokens = Tokens::default();
+        for _ in 0..2 {
+            tokens.passed(A, &progress("7", r#"{"kind":"begin","title":"t"}"#));
+        }
+        assert_eq!(tokens.abandoned(A, "gone").len(), 1);
     }
 
     #[test]

@@ -3,10 +3,9 @@
 
 use std::time::Instant;
 
-use serde::Deserialize;
 use tracing::{info, warn};
 
-use super::{Cause, Failure, PRIMARY, Proxy, ToolSet};
+use super::{Cause, Failure, PRIMARY, Proxy, ToolSet, toolset::is_edit_tool};
 use crate::{
     config::{AgentConfig, Config, RouteConfig},
     core::{
@@ -14,7 +13,7 @@ use crate::{
         event::{BackendId, ClientId, Effect, Effects, Peer, ProcessId},
         requests::{Owner, Purpose, SentId, To},
     },
-    rpc::{Frame, Patch, RawId, elements, member, path},
+    rpc::{Frame, Patch, RawId, elements, member, members, path},
 };
 
 /// What the server asks the client for when the model has called one of its own edit tools.
@@ -101,14 +100,16 @@ impl Proxy {
     /// The tool set of a create: what it asks for, else what a route says, else every tool.
     fn tool_set(&self, params: &[u8]) -> Result<ToolSet, String> {
         let Some(server) = &self.server else { return Ok(ToolSet::all()) };
-        let asked = member(params, "lspool").map(|it| &params[it]).filter(|it| *it != b"null");
-        if let Some(asked) = asked {
-            let asked: Asked = serde_json::from_slice(asked).map_err(|it| format!("lspool: {it}"))?;
-            match (asked.tools, asked.agent) {
-                (Some(_), Some(_)) => return Err("lspool: give either tools or agent".to_owned()),
-                (Some(tools), None) => return Ok(ToolSet::new(Some(&tools), &[])),
-                (None, Some(agent)) => return agent_set(&server.config, &agent),
-                (None, None) => {}
+        match asked(params) {
+            Ok(None) => {}
+            Ok(Some(Asked::Tools(tools))) => return Ok(ToolSet::new(Some(&tools), &[])),
+            Ok(Some(Asked::Agent(agent))) => return agent_set(&server.config, &agent),
+            Err(what) => {
+                let agents = known_agents(&server.config);
+                return Err(format!(
+                    "lspool: {what}; write {{\"tools\": [\"NAME\", …]}} or {{\"agent\": \"NAME\"}}; the agents \
+                     are {agents}"
+                ));
             }
         }
         let route = server.config.routes.iter().find(|it| matches(it, params));
@@ -125,8 +126,8 @@ impl Proxy {
         let purpose =
             Purpose::Turn { conversation: id.clone(), token: field(frame, "workDoneToken"), create: false };
         let Some((sent, frame)) = self.accept(backend, owner, purpose, frame, out) else { return };
+        self.conversations.count_in(&id);
         let Some(conversation) = self.conversations.get_mut(&id) else { return };
-        conversation.counted = true;
         if conversation.active.is_some() {
             return conversation.waiting.push_back(frame);
         }
@@ -151,13 +152,7 @@ impl Proxy {
                 }
                 self.end_turn(id, sent, out);
             }
-            None => {
-                self.end_turn(id, sent, out);
-                let idle = self.conversations.get(id).is_some_and(|it| it.active.is_none());
-                if create && idle {
-                    self.unbind(id, out);
-                }
-            }
+            None => self.on_turn_failed(id, sent, create, out),
         }
     }
 
@@ -169,7 +164,7 @@ impl Proxy {
         conversation.cancelled = false;
         conversation.called.clear();
         let next = conversation.waiting.pop_front();
-        conversation.active = next.as_ref().and_then(Frame::id).and_then(|it| number(&it));
+        conversation.active = next.as_ref().and_then(Frame::id).and_then(|it| it.as_u64());
         let backend = conversation.backend;
         if let Some(next) = next {
             self.release(backend, next, out);
@@ -183,8 +178,9 @@ impl Proxy {
         }
     }
 
-    /// A create or turn was cancelled before any process had seen it.
-    pub(super) fn on_turn_never_sent(&mut self, id: &RawId, sent: SentId, create: bool, out: &mut Effects) {
+    /// A create or turn was refused, or cancelled before any process had seen it. Where there is no conversation,
+    /// none keeps its partition busy.
+    pub(super) fn on_turn_failed(&mut self, id: &RawId, sent: SentId, create: bool, out: &mut Effects) {
         match self.conversations.get(id) {
             Some(it) if create && it.active == Some(sent) => self.unbind(id, out),
             Some(_) | None => self.end_turn(id, sent, out),
@@ -201,9 +197,8 @@ impl Proxy {
         match (backend, &id) {
             (Some(_), Some(id)) => self.unbind(id, out),
             (_, _) => {
-                let number = text.and_then(|it| RawId::from_raw(it.as_bytes()));
-                if let Some(it) = number.and_then(|it| self.conversations.get_mut(&it)) {
-                    it.counted = false;
+                if let Some(number) = text.and_then(|it| RawId::from_raw(it.as_bytes())) {
+                    self.conversations.count_out(&number);
                 }
             }
         }
@@ -281,7 +276,11 @@ impl Proxy {
         let called = conversation
             .as_ref()
             .and_then(|it| self.conversations.get(it)?.called.get(&text(params, &["toolCallId"])?));
-        if let Err(name) = judge(&backend.set, params, called.map(String::as_str)) {
+        let judged = match confirmation {
+            true => judge_confirmation(&backend.set, params, called.map(String::as_str)),
+            false => judge(&backend.set, params, called.map(String::as_str)),
+        };
+        if let Err(name) = judged {
             return self.refuse(process, wire, &name, confirmation, out);
         }
         let purpose = Purpose::ToolCall { conversation, confirmation };
@@ -330,23 +329,69 @@ fn without_lspool(frame: &Frame) -> Frame {
 /// Whether a call is inside the set; else the name it is refused under. `called`: what the model called, as the
 /// progress of the turn has said.
 fn judge(set: &ToolSet, params: &[u8], called: Option<&str>) -> Result<(), String> {
-    if let (Some(server), Some(tool)) =
-        (text(params, &["input", "mcpServerName"]), text(params, &["input", "mcpToolName"]))
-    {
-        return if set.contains_mcp(&server, &tool) { Ok(()) } else { Err(format!("{server}/{tool}")) };
-    }
     let asked = text(params, &["name"]).unwrap_or_default();
     let asked = asked.strip_prefix("copilot.").unwrap_or(&asked);
-    let name = called.filter(|_| CARRIERS.contains(&asked)).unwrap_or(asked);
+    let name = called.filter(|it| is_edit_tool(it) && CARRIERS.contains(&asked)).unwrap_or(asked);
     if set.contains(name) { Ok(()) } else { Err(name.to_owned()) }
 }
 
-/// `lspool` of a create. An unknown key is refused: it may have been meant to narrow the set.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Asked {
-    tools: Option<Vec<String>>,
-    agent: Option<String>,
+/// The same for a question before a call. The tools of MCP servers are never called at the client: only here can
+/// they be judged, and nothing but their own server runs on the answer.
+fn judge_confirmation(set: &ToolSet, params: &[u8], called: Option<&str>) -> Result<(), String> {
+    match (text(params, &["input", "mcpServerName"]), text(params, &["input", "mcpToolName"])) {
+        (Some(server), Some(tool)) if set.contains_mcp(&server, &tool) => Ok(()),
+        (Some(server), Some(tool)) => Err(format!("{server}/{tool}")),
+        _ => judge(set, params, called),
+    }
+}
+
+/// `lspool` of a create.
+enum Asked {
+    Tools(Vec<String>),
+    Agent(String),
+}
+
+/// What a create asks for. Whatever is not understood is refused, twice the same key too: it may have been meant to
+/// narrow the set.
+fn asked(params: &[u8]) -> Result<Option<Asked>, String> {
+    let mut given = members(params).filter(|(key, _)| key == "lspool").map(|(_, range)| &params[range]);
+    let (first, second) = (given.next(), given.next());
+    if second.is_some() {
+        return Err("is there twice".to_owned());
+    }
+    let Some(asked) = first.filter(|it| *it != b"null") else { return Ok(None) };
+    if asked.first() != Some(&b'{') || serde_json::from_slice::<serde::de::IgnoredAny>(asked).is_err() {
+        return Err("is no object".to_owned());
+    }
+    let (mut tools, mut agent) = (None, None);
+    for (key, range) in members(asked) {
+        let value = &asked[range];
+        let slot = match &*key {
+            "tools" => &mut tools,
+            "agent" => &mut agent,
+            _ => return Err(format!("there is no key {key:?}")),
+        };
+        if slot.replace(value).is_some() {
+            return Err(format!("{key} is there twice"));
+        }
+    }
+    let (tools, agent) = (tools.filter(|it| *it != b"null"), agent.filter(|it| *it != b"null"));
+    match (tools, agent) {
+        (Some(_), Some(_)) => Err("tools and agent are both there".to_owned()),
+        (Some(tools), None) => match serde_json::from_slice(tools) {
+            Ok(tools) => Ok(Some(Asked::Tools(tools))),
+            Err(_) => Err("tools is no list of strings".to_owned()),
+        },
+        (None, Some(agent)) => match serde_json::from_slice(agent) {
+            Ok(agent) => Ok(Some(Asked::Agent(agent))),
+            Err(_) => Err("agent is no string".to_owned()),
+        },
+        (None, None) => Ok(None),
+    }
+}
+
+fn known_agents(config: &Config) -> String {
+    config.agents.keys().map(String::as_str).collect::<Vec<_>>().join(", ")
 }
 
 fn agent_set(config: &Config, name: &str) -> Result<ToolSet, String> {
@@ -354,10 +399,7 @@ fn agent_set(config: &Config, name: &str) -> Result<ToolSet, String> {
         Some(AgentConfig { tools, disallowed_tools, .. }) => {
             Ok(ToolSet::new(tools.as_deref(), disallowed_tools))
         }
-        None => {
-            let known: Vec<&str> = config.agents.keys().map(String::as_str).collect();
-            Err(format!("lspool: there is no agent {name:?}; there are {}", known.join(", ")))
-        }
+        None => Err(format!("lspool: there is no agent {name:?}; there are {}", known_agents(config))),
     }
 }
 
@@ -381,11 +423,6 @@ fn text(value: &[u8], keys: &[&str]) -> Option<String> {
     serde_json::from_slice(&value[path(value, keys)?]).ok()
 }
 
-/// The number that lspool gave a request.
-pub(super) fn number(id: &RawId) -> Option<SentId> {
-    std::str::from_utf8(id.as_bytes()).ok()?.parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -398,19 +435,55 @@ mod tests {
     fn a_call_is_judged_by_what_the_model_called_only_where_the_server_asks_for_a_carrier() {
         let edit = r#"{"name":"insert_edit_into_file","toolCallId":"1"}"#;
         assert_eq!(judged(&["apply_patch"], edit, Some("apply_patch")), Ok(()));
-        assert_eq!(judged(&["my_edit"], edit, Some("my_edit")), Ok(()));
         assert_eq!(judged(&["read_file"], edit, Some("apply_patch")), Err("apply_patch".to_owned()));
         // A server that says one thing and asks for another.
         let run = r#"{"name":"run_in_terminal","toolCallId":"1"}"#;
         assert_eq!(judged(&["read_file"], run, Some("read_file")), Err("run_in_terminal".to_owned()));
+        let edits = Err("insert_edit_into_file".to_owned());
+        assert_eq!(judged(&["read_file"], edit, Some("read_file")), edits, "no edit tool was called");
     }
 
     #[test]
     fn confirmations_name_tools_in_ways_of_their_own() {
-        assert_eq!(judged(&["create_file"], r#"{"name":"copilot.create_file"}"#, None), Ok(()));
+        let judged = |set: &[&str], params: &str| {
+            judge_confirmation(&ToolSet::new(Some(set), &[]), params.as_bytes(), None)
+        };
+        assert_eq!(judged(&["create_file"], r#"{"name":"copilot.create_file"}"#), Ok(()));
         let mcp = r#"{"name":"echo","input":{"mcpServerName":"mini","mcpToolName":"echo"}}"#;
-        assert_eq!(judged(&["mini/echo"], mcp, None), Ok(()));
-        assert_eq!(judged(&["echo"], mcp, None), Err("mini/echo".to_owned()));
+        assert_eq!(judged(&["mini/echo"], mcp), Ok(()));
+        assert_eq!(judged(&["echo"], mcp), Err("mini/echo".to_owned()));
+    }
+
+    #[test]
+    fn a_call_is_not_taken_for_an_mcp_tool_because_its_input_says_so() {
+        let run = r#"{"name":"run_in_terminal","input":{"mcpServerName":"mini","mcpToolName":"echo"}}"#;
+        assert_eq!(judged(&["mini/echo"], run, None), Err("run_in_terminal".to_owned()));
+    }
+
+    #[test]
+    fn what_a_create_asks_for_in_a_wrong_way_is_refused() {
+        for wrong in [
+            r#"{"lspool":{"tools":["a"]},"\u006cspool":{"tools":["*"]}}"#,
+            r#"{"lspool":{"tools":["a"],"tools":["*"]}}"#,
+            r#"{"lspool":[["a"],null]}"#,
+            r#"{"lspool":"explore"}"#,
+            r#"{"lspool":{"tools" ["a"]}}"#,
+            r#"{"lspool":{"tools":"a"}}"#,
+            r#"{"lspool":{"tools":["a",1]}}"#,
+            r#"{"lspool":{"tools":["a"],"agent":"b"}}"#,
+            r#"{"lspool":{"agent":["b"]}}"#,
+            r#"{"lspool":{"Tools":["a"]}}"#,
+        ] {
+            assert!(asked(wrong.as_bytes()).is_err(), "{wrong}");
+        }
+        for nothing in
+            ["{}", r#"{"lspool":null}"#, r#"{"lspool":{}}"#, r#"{"lspool":{"tools":null,"agent":null}}"#]
+        {
+            assert!(matches!(asked(nothing.as_bytes()), Ok(None)), "{nothing}");
+        }
+        assert!(
+            matches!(asked(br#"{"\u006cspool":{"to\u006fls":[]}}"#), Ok(Some(Asked::Tools(it))) if it.is_empty())
+        );
     }
 
     #[test]

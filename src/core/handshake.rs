@@ -6,7 +6,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use serde::Deserialize;
 use tracing::{info, warn};
 
 use super::{Backend, Cause, Failure, PRIMARY, Proxy, Server, ToolSet, tell_editor};
@@ -17,7 +16,7 @@ use crate::{
         event::{ClientId, Effect, Effects, Peer, Prepared},
         requests::{Owner, Purpose},
     },
-    rpc::{Frame, Kind, Patch, RawId, path},
+    rpc::{Frame, Kind, Patch, RawId, elements, member, path},
 };
 
 /// How long the answers to `shutdown` are waited for.
@@ -25,7 +24,7 @@ const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
 /// How long the next of the answers is waited for that an editor is owed when it has closed its stream.
 const DRAIN_GRACE: Duration = Duration::from_secs(2);
 /// The same while the server starts: a pipe is often filled and closed before it is ready.
-const START_GRACE: Duration = Duration::from_secs(10);
+const START_GRACE: Duration = Duration::from_millis(2500);
 /// How long servers may finish what they were told once their stream is closed too.
 const FINISH_GRACE: Duration = Duration::from_millis(1500);
 
@@ -117,8 +116,8 @@ impl Proxy {
 
     fn on_initialize(&mut self, frame: Frame, out: &mut Effects) {
         let params = frame.params().unwrap_or(b"{}");
-        let asked: Initialize = serde_json::from_slice(params).unwrap_or_default();
-        if let Some(pid) = asked.process_id {
+        let asked = Initialize(params);
+        if let Some(pid) = asked.process_id() {
             out.push(Effect::WatchEditor(pid));
         }
         out.push(Effect::Prepare { folders: asked.folders() });
@@ -320,6 +319,9 @@ impl Proxy {
                 if let Some((_, pending)) = self.requests.answered(&id, Peer::Client(ClientId::EDITOR)) {
                     let failure = Failure { cause: Cause::BadAnswer, ..failure };
                     self.fail(&pending.owner, &failure, out);
+                    if let Owner::Backend(process, _) = pending.owner {
+                        self.release_token(process, &pending.frame);
+                    }
                 }
             }
             None => {}
@@ -327,36 +329,41 @@ impl Proxy {
     }
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Initialize {
-    process_id: Option<u32>,
-    root_uri: Option<String>,
-    root_path: Option<String>,
-    workspace_folders: Option<Vec<Folder>>,
-}
+/// What `initialize` says that concerns lspool. Each part is read for itself: one that is odd is the server's to
+/// judge, and must not hide where the workspace is.
+struct Initialize<'a>(&'a [u8]);
 
-#[derive(Debug, Deserialize)]
-struct Folder {
-    uri: String,
-}
+impl Initialize<'_> {
+    fn process_id(&self) -> Option<u32> {
+        serde_json::from_slice(&self.0[member(self.0, "processId")?]).ok()
+    }
 
-impl Initialize {
     fn folders(&self) -> Vec<PathBuf> {
-        let listed: Vec<PathBuf> =
-            self.workspace_folders.iter().flatten().filter_map(|it| file_path(&it.uri)).collect();
+        let list = member(self.0, "workspaceFolders").map_or(&b""[..], |range| &self.0[range]);
+        let folders = elements(list).map(|range| &list[range]);
+        let listed: Vec<_> = folders.filter_map(|it| file_path(&text(it, "uri")?)).collect();
         if !listed.is_empty() {
             return listed;
         }
-        let root = self.root_uri.as_deref().and_then(file_path);
-        root.or_else(|| self.root_path.as_ref().map(PathBuf::from)).into_iter().collect()
+        let root = text(self.0, "rootUri").and_then(|it| file_path(&it));
+        let path = || text(self.0, "rootPath").map(|it| file_path(&it).unwrap_or_else(|| PathBuf::from(it)));
+        root.or_else(path).into_iter().collect()
     }
+}
+
+fn text(object: &[u8], key: &str) -> Option<String> {
+    serde_json::from_slice(&object[member(object, key)?]).ok()
 }
 
 /// The path of a `file:` URI.
 fn file_path(uri: &str) -> Option<PathBuf> {
-    let rest = uri.strip_prefix("file://")?;
-    let path = &rest[rest.find('/')?..];
+    let (_, rest) = uri.split_once(':').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("file"))?;
+    // `file:/path` is as good as `file:///path`.
+    let path = match rest.strip_prefix("//") {
+        Some(rest) => &rest[rest.find('/')?..],
+        None => rest.starts_with('/').then_some(rest)?,
+    };
+    let path = &path[..path.find(['?', '#']).unwrap_or(path.len())];
     let mut bytes = Vec::with_capacity(path.len());
     let mut rest = path.as_bytes();
     while let Some((&first, tail)) = rest.split_first() {
@@ -384,11 +391,30 @@ mod tests {
 
     #[test]
     fn workspace_folders_come_before_the_root() {
-        let read = |text: &str| serde_json::from_str::<Initialize>(text).unwrap_or_default().folders();
+        let read = |text: &str| Initialize(text.as_bytes()).folders();
         let both = read(r#"{"rootUri":"file:///r","workspaceFolders":[{"uri":"file:///a%20b","name":"x"}]}"#);
         assert_eq!(both, [PathBuf::from("/a b")]);
         assert_eq!(read(r#"{"rootUri":"file:///r","workspaceFolders":null}"#), [PathBuf::from("/r")]);
         assert_eq!(read(r#"{"rootPath":"/p"}"#), [PathBuf::from("/p")]);
         assert!(read(r#"{"rootUri":"untitled:x"}"#).is_empty());
+    }
+
+    #[test]
+    fn what_is_odd_does_not_hide_the_workspace() {
+        for odd in [
+            r#"{"processId":-1,"rootUri":"file:///r"}"#,
+            r#"{"processId":"7","rootUri":"file:///r"}"#,
+            r#"{"rootPath":5,"rootUri":"file:///r"}"#,
+            r#"{"rootUri":null,"rootUri":"file:///r"}"#,
+            r#"{"workspaceFolders":{"uri":"file:///x"},"rootUri":"file:///r"}"#,
+            r#"{"workspaceFolders":[{"name":"x"},7,{"uri":"file:///r"}]}"#,
+            r#"{"rootUri":"file:/r"}"#,
+            r#"{"rootUri":"FILE://localhost/r"}"#,
+            r#"{"rootUri":"file:///r?x=1#y"}"#,
+            r#"{"rootPath":"file:///r"}"#,
+        ] {
+            assert_eq!(Initialize(odd.as_bytes()).folders(), [PathBuf::from("/r")], "{odd}");
+        }
+        assert_eq!(Initialize(br#"{"processId":7,"rootPath":{}}"#).process_id(), Some(7));
     }
 }

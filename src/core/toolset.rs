@@ -115,8 +115,13 @@ fn is_shorthand(declared: &str) -> bool {
     declared == "ide" || declared.ends_with('*')
 }
 
+/// Whether the server may ask the client for another tool than this one when the model has called it.
+pub(crate) fn is_edit_tool(name: &str) -> bool {
+    EDIT_FAMILY.contains(&name)
+}
+
 fn same_family(one: &str, other: &str) -> bool {
-    EDIT_FAMILY.contains(&one) && EDIT_FAMILY.contains(&other)
+    is_edit_tool(one) && is_edit_tool(other)
 }
 
 fn matches(declared: &str, name: &str) -> bool {

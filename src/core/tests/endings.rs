@@ -120,7 +120,7 @@ fn opening() -> [serde_json::Value; 3] {
 fn a_stream_that_is_closed_at_once_gets_all_its_answers() {
     let mut it = Stage::new(ServerKind::Generic);
     it.burst(&opening(), true);
-    it.pass(std::time::Duration::from_secs(8));
+    it.pass(std::time::Duration::from_secs(2));
     assert_eq!(it.exit, None, "the server is still starting");
     let asked = it.take(SERVER);
     it.server(process(0, 1), json!({"id": asked[0]["id"], "result": {}}));

@@ -5,7 +5,10 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::stage::{EDITOR, Stage, process};
-use crate::core::event::{Exit, Peer};
+use crate::{
+    config::ServerKind,
+    core::event::{Exit, Peer},
+};
 
 fn tools(names: &[&str]) -> serde_json::Value {
     json!({"lspool": {"tools": names}})
@@ -19,6 +22,24 @@ fn equal_sets_share_a_process_and_others_get_their_own() {
     it.create(3, &tools(&["read_file", " list_dir", "read_file"]));
     it.create(4, &tools(&[]));
     assert_eq!(it.spawned, [process(0, 1), process(1, 1), process(2, 1)]);
+}
+
+#[test]
+fn a_copilot_server_under_another_name_is_known_by_what_it_says_of_itself() {
+    let run = |configured: Option<ServerKind>, name: &str| {
+        let mut it = Stage::new(ServerKind::Generic);
+        it.server.kind = configured;
+        it.editor(json!({"id": 0, "method": "initialize", "params": {"processId": 1, "capabilities": {}}}));
+        let asked = it.take(Peer::Backend(process(0, 1)));
+        let result = json!({"capabilities": {}, "serverInfo": {"name": name, "version": "1"}});
+        it.server(process(0, 1), json!({"id": asked[0]["id"], "result": result}));
+        it.editor(json!({"method": "initialized", "params": {}}));
+        it.create(1, &tools(&["read_file"]));
+        it.spawned.len()
+    };
+    assert_eq!(run(None, "GitHub Copilot Language Server"), 2);
+    assert_eq!(run(None, "pyright"), 1);
+    assert_eq!(run(Some(ServerKind::Generic), "GitHub Copilot Language Server"), 1);
 }
 
 #[test]
@@ -284,4 +305,45 @@ fn the_place_of_a_process_that_is_to_be_restarted_is_kept() {
     assert_eq!(it.spawned, [process(0, 1), one, process(0, 2), process(0, 3)]);
     it.exited(one, Exit::Code(0));
     assert_eq!(it.spawned.last(), Some(&process(2, 1)));
+}
+
+#[test]
+fn a_token_is_free_again_when_the_request_that_named_it_is_answered() {
+    let mut it = Stage::copilot();
+    it.create(1, &tools(&["a"]));
+    let (primary, one) = (process(0, 1), process(1, 1));
+    it.start(one, &[]);
+    let ask = |method: &str, key: &str| json!({"id": 0, "method": method, "params": {key: 7}});
+    it.server(primary, ask("context/update", "partialResultToken"));
+    let asked = it.take(EDITOR);
+    it.editor(json!({"id": asked[0]["id"], "result": []}));
+    it.server(one, ask("window/workDoneProgress/create", "token"));
+    let asked = it.take(EDITOR);
+    assert_eq!(asked[0]["params"]["token"], 7, "nobody else has it");
+    it.editor(json!({"id": asked[0]["id"], "result": null}));
+    it.server(primary, ask("context/update", "partialResultToken"));
+    assert_eq!(
+        it.take(EDITOR)[0]["params"]["partialResultToken"],
+        "lspool-1",
+        "it was created and has not ended"
+    );
+}
+
+#[test]
+fn a_create_that_the_server_refuses_keeps_no_partition_busy_whatever_waits_behind_it() {
+    let mut it = Stage::copilot();
+    it.create(1, &json!({"conversationId": "c", "lspool": {"tools": []}}));
+    it.editor(json!({"id": 2, "method": "conversation/turn", "params": {"conversationId": "c"}}));
+    let one = process(1, 1);
+    let told = it.start(one, &[]);
+    it.server(one, json!({"id": told.last().unwrap()["id"], "error": {"code": -32603, "message": "no"}}));
+    let turn = it.take(Peer::Backend(one));
+    assert_eq!(turn[0]["method"], "conversation/turn");
+    it.server(
+        one,
+        json!({"id": turn[0]["id"], "error": {"code": -32603, "message": "no such conversation"}}),
+    );
+    assert_eq!(it.take(EDITOR).len(), 2);
+    it.pass(Duration::from_mins(6));
+    assert_eq!(it.terminated, [one], "it is idle");
 }

@@ -1,6 +1,7 @@
 //! Executables: what is one, which lie in a workspace, which are found by a bare name.
 
 use std::{
+    collections::VecDeque,
     fmt, fs,
     path::{Component, Path, PathBuf},
 };
@@ -49,28 +50,43 @@ impl Workspace {
 
     /// The folder that this path lies in or leads through.
     pub fn holds(&self, path: &Path) -> Option<&Path> {
+        self.leads_through(path).or_else(|| self.folder_of(&real(path)))
+    }
+
+    /// Follows every link on the way, those of folders too: who owns a link chooses its target.
+    fn leads_through(&self, path: &Path) -> Option<&Path> {
         // Longer chains than the system follows are no executables.
         const LINKS: usize = 40;
-        let mut at = path.to_owned();
-        for _ in 0..LINKS {
-            // Where the link itself lies, whatever it points to: who owns the link chooses the target.
-            let parent = at.parent().map(real).unwrap_or_default();
-            let place = at.file_name().map_or_else(|| parent.clone(), |name| parent.join(name));
-            let folder = self.folders.iter().zip(&self.real).find(|(_, real)| place.starts_with(real));
-            if let Some((folder, _)) = folder {
+        let mut links = 0;
+        let mut at = PathBuf::new();
+        let mut ahead: VecDeque<PathBuf> = names(path).collect();
+        while let Some(name) = ahead.pop_front() {
+            if name == Path::new("..") {
+                at.pop();
+                continue;
+            }
+            // An absolute name, the target of a link, takes the place of all before it.
+            let place = at.join(name);
+            if let Some(folder) = self.folder_of(&place) {
                 return Some(folder);
             }
-            match fs::read_link(&at) {
-                Ok(target) => at = parent.join(target),
-                Err(_) => break,
+            match fs::read_link(&place) {
+                Ok(target) if links < LINKS => {
+                    links += 1;
+                    for name in names(&target).collect::<Vec<_>>().into_iter().rev() {
+                        ahead.push_front(name);
+                    }
+                }
+                Ok(_) | Err(_) => at = place,
             }
         }
-        let end = real(path);
-        self.folders
-            .iter()
-            .zip(&self.real)
-            .find(|(_, real)| end.starts_with(real))
-            .map(|(folder, _)| folder.as_path())
+        None
+    }
+
+    /// The folder that holds this path, which has no links in it.
+    fn folder_of(&self, path: &Path) -> Option<&Path> {
+        let mut folders = self.folders.iter().zip(&self.real);
+        folders.find(|(_, real)| path.starts_with(real)).map(|(folder, _)| folder.as_path())
     }
 
     /// Notes a find that lies in the workspace; tells whether it does.
@@ -88,6 +104,11 @@ impl Workspace {
 /// Where a path really is; itself if it is nowhere.
 pub(super) fn real(path: &Path) -> PathBuf {
     fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
+}
+
+/// The steps of a path.
+fn names(path: &Path) -> impl Iterator<Item = PathBuf> {
+    path.components().filter(|it| *it != Component::CurDir).map(|it| PathBuf::from(it.as_os_str()))
 }
 
 /// A path without `.` in it.

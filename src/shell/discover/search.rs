@@ -211,10 +211,12 @@ fn choose(
     }
 }
 
-/// Does it start with a line that says node?
+/// Does it start with a line that says node, such as `#!/usr/bin/env -S node --no-warnings`?
 fn is_node_script(path: &Path) -> bool {
     let mut start = [0; 256];
     let n = fs::File::open(path).and_then(|mut file| file.read(&mut start)).unwrap_or(0);
     let line = start[..n].split(|&byte| byte == b'\n').next().unwrap_or_default();
-    line.starts_with(b"#!") && line.ends_with(b"node")
+    let words = line.strip_prefix(b"#!").into_iter().flat_map(|it| it.split(u8::is_ascii_whitespace));
+    let names = words.map(|it| it.rsplit(|&byte| byte == b'/').next());
+    names.into_iter().any(|it| it == Some(b"node"))
 }

@@ -177,6 +177,20 @@ fn a_script_without_its_binary_is_run_by_node() {
 }
 
 #[test]
+fn however_a_script_asks_for_node_it_gets_the_one_outside_the_workspace() {
+    let mut tree = Tree::new();
+    executable(&tree.file("bin/copilot-language-server", "#!/usr/bin/env -S node --no-warnings\n"));
+    tree.program("ws/bin/node");
+    tree.program("opt/node");
+    tree.var("PATH", ["ws/bin", "bin", "opt"].map(|it| tree.at(it).display().to_string()).join(":"));
+    let found = search(&tree.env, &tree.workspace()).unwrap();
+    assert_eq!(
+        (found.program, found.script),
+        (tree.at("opt/node"), Some(tree.at("bin/copilot-language-server")))
+    );
+}
+
+#[test]
 fn a_native_binary_elsewhere_goes_before_a_script_on_path() {
     let mut tree = Tree::new();
     tree.npm_package("npm", None);
@@ -224,6 +238,16 @@ fn links_do_not_lead_around_the_workspace() {
     tree.link("ws/link", tree.at("opt/copilot-language-server"));
     tree.link("bin/copilot-language-server", tree.at("ws/link"));
     assert!(search(&tree.env, &tree.workspace()).is_err());
+
+    // The same for a link that is a folder: an entry of PATH inside the workspace, or one that leads there.
+    for entry in ["ws/link", "via"] {
+        let mut tree = Tree::new();
+        tree.program("opt/copilot-language-server");
+        tree.link("ws/link", tree.at("opt"));
+        tree.link("via", tree.at("ws/link"));
+        tree.var("PATH", tree.at(entry));
+        assert!(search(&tree.env, &tree.workspace()).is_err(), "{entry}");
+    }
 
     // A workspace that the editor names by a link.
     let mut tree = Tree::new();
@@ -403,6 +427,7 @@ fn without_a_command_the_configuration_says_which() {
         &format!("{a}{b}[server.copilot]\n"),
         &expect!["copilot: /bin/copilot-language-server --stdio (Some(Copilot))"],
     );
+    tree.check_prepare(&[], "[server.a]\nmax_processes = 1\n", &expect!["a: /bin/a  (None)"]);
     tree.check_prepare(
         &[],
         "[server.c]\nmax_processes = 1\n",

@@ -328,12 +328,16 @@ impl Proxy {
             return self.give_up(id, &failure, out);
         };
         // The restored session says what these said.
-        let absorbed = |it: &Frame| match route(it.method().unwrap_or_default(), copilot) {
-            Route::Everyone(keep) => it.kind() == Kind::Notification && keep != Keep::Nothing,
-            Route::Default | Route::Create | Route::Turn | Route::Destroy | Route::Turns => false,
-            Route::Tools(_) | Route::SignIn | Route::Command => false,
+        let absorbed = |it: &Frame| match (it.kind(), it.method().unwrap_or_default()) {
+            (Kind::Request | Kind::Response, _) => false,
+            (Kind::Notification, "initialized") => true,
+            (Kind::Notification, method) => match route(method, copilot) {
+                Route::Everyone(keep) => keep != Keep::Nothing,
+                Route::Default | Route::Create | Route::Turn | Route::Destroy | Route::Turns => false,
+                Route::Tools(_) | Route::SignIn | Route::Command => false,
+            },
         };
-        backend.gate().retain(|it| !absorbed(it) && it.method() != Some("initialized"));
+        backend.gate().retain(|it| !absorbed(it));
         warn!(backend = backend.name, ?wait, why, "restarting");
         backend.state = State::Restarting { at: now + wait };
         if wait == Duration::ZERO {

@@ -19,6 +19,9 @@ impl Proxy {
         let Some((sent, pending)) = found else {
             return debug!(?frame, "dropped: an answer that nobody waits for");
         };
+        if self.is_asked_again(process, &pending, frame, out) {
+            return;
+        }
         if let Owner::Client(client, wire) = &pending.owner {
             out.push(Effect::Send(Peer::Client(*client), frame.with_id(wire.clone())));
         }
@@ -87,9 +90,13 @@ impl Proxy {
         if !self.is_current(process) {
             return warn!(?frame, "dropped: the process that asked is gone");
         }
+        if let Purpose::ToolCall { conversation: Some(id), confirmation: false } = &pending.purpose {
+            self.on_tool_answered(id, &pending.frame, frame);
+        }
         self.release_token(process, &pending.frame);
         let answer = match &pending.purpose {
             Purpose::Configuration { sections } => {
+                self.session.pulled(sections, frame.result().unwrap_or(b"[]"));
                 let set = self.backend(process.backend).map_or_else(ToolSet::all, |it| it.set.clone());
                 let answer = configuration(frame, sections, &set).unwrap_or_else(|| frame.clone());
                 if let Some(servers) = answered_mcp_servers(&answer, sections) {

@@ -11,7 +11,7 @@
 //! the gate, nothing passes it.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     ops::Index,
     time::{Duration, Instant},
 };
@@ -78,6 +78,8 @@ pub(crate) struct Backend {
     pub(crate) projecting: usize,
     pub(crate) mcp: McpServers,
     pub(crate) restores: Restores,
+    /// Requests whose answers this process has given items in, for a process that has taken the place of another.
+    pub(crate) sources: BTreeSet<&'static str>,
     /// How often in a row the process offered tools outside its set.
     pub(crate) corrections: u8,
     /// Since when nothing has needed it.
@@ -102,6 +104,7 @@ impl Backend {
             projecting: 0,
             mcp: McpServers::default(),
             restores: Restores::default(),
+            sources: BTreeSet::new(),
             corrections: 0,
             idle_since: None,
             refused: 0,

@@ -94,6 +94,7 @@ impl Proxy {
         backend.projecting = 0;
         backend.mcp = McpServers::default();
         backend.restores = Restores::default();
+        backend.sources.clear();
         backend.corrections = 0;
         backend.fault = None;
         out.push(Effect::Spawn(backend.process(), Arc::clone(&server.launch)));

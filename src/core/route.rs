@@ -120,6 +120,26 @@ pub(crate) fn route(method: &str, copilot: bool) -> Route {
     own.or_else(|| find(SESSION)).unwrap_or(Route::Default)
 }
 
+/// Requests that complete an item of an earlier answer, and what that answered.
+const RESOLVES: &[(&str, &str)] = &[
+    ("codeAction/resolve", "textDocument/codeAction"),
+    ("codeLens/resolve", "textDocument/codeLens"),
+    ("completionItem/resolve", "textDocument/completion"),
+    ("documentLink/resolve", "textDocument/documentLink"),
+    ("inlayHint/resolve", "textDocument/inlayHint"),
+    ("workspaceSymbol/resolve", "workspace/symbol"),
+];
+
+/// What made the items that this method completes.
+pub(crate) fn source_of(method: &str) -> Option<&'static str> {
+    RESOLVES.iter().find(|(name, _)| *name == method).map(|(_, source)| *source)
+}
+
+/// Whether the answers to this method have items that can be completed.
+pub(crate) fn source(method: &str) -> Option<&'static str> {
+    RESOLVES.iter().find(|(_, source)| *source == method).map(|(_, source)| *source)
+}
+
 /// Notifications in which every process of a Copilot server speaks about itself. The editor hears the primary's.
 const OWN_AFFAIRS: &[&str] = &[
     "backgroundAgent/sessionUpdate",

@@ -241,3 +241,24 @@ fn nothing_is_started_at_the_moment_of_leaving() {
     it.core.handle_timeout(it.now, &mut out);
     assert!(matches!(out[..], [crate::core::event::Effect::Exit(0)]), "{out:?}");
 }
+
+#[test]
+fn an_item_of_the_process_before_is_not_shown_to_the_next_one() {
+    let mut it = generic();
+    it.exited(process(0, 1), Exit::Signal(9));
+    let next = process(0, 2);
+    let asked = it.take(Peer::Backend(next));
+    it.server(next, json!({"id": asked[0]["id"], "result": {"capabilities": {}}}));
+    it.told(next);
+    let resolve =
+        |id: u32| json!({"id": id, "method": "completionItem/resolve", "params": {"label": "x", "data": 7}});
+    it.editor(resolve(1));
+    assert!(it.told(next).is_empty());
+    assert_eq!(it.take(EDITOR)[0]["result"], json!({"label": "x", "data": 7}));
+    // Once it has made items itself, it completes them.
+    it.editor(json!({"id": 2, "method": "textDocument/completion", "params": {}}));
+    let asked = it.take(Peer::Backend(next));
+    it.server(next, json!({"id": asked[0]["id"], "result": []}));
+    it.editor(resolve(3));
+    assert_eq!(it.told(next), ["completionItem/resolve"]);
+}

@@ -1,7 +1,7 @@
 //! Takes secrets out of text that is about to be shown or logged.
 //!
-//! By their shape: tokens of GitHub and Copilot, web tokens, and what follows `Bearer` or `token` in a header.
-//! It errs on the side of taking out too much.
+//! By their shape: tokens of GitHub and Copilot, web tokens; and by their name: what follows `Bearer` in a header,
+//! `"accessToken":`, `API_KEY=`, or the user in a URL. It errs on the side of taking out too much.
 
 use std::borrow::Cow;
 
@@ -25,13 +25,13 @@ pub fn redact(text: &str) -> Cow<'_, str> {
             at += next;
             continue;
         }
-        if let Some(start) = secret(word, is_named) {
+        if let Some(start) = secret(word, is_named).or_else(|| of_url(text, at, word)) {
             out.push_str(&text[kept..at + start]);
             out.push_str(GONE);
             kept = at + word.len();
         }
-        is_named =
-            ["bearer", "token", "authorization", "password"].contains(&word.to_ascii_lowercase().as_str());
+        // `Authorization: Basic SECRET`: the word between is no secret, and keeps the name.
+        is_named = is_name(word) || is_named && SCHEMES.contains(&word.to_ascii_lowercase().as_str());
         at += word.len();
     }
     if kept == 0 {
@@ -51,8 +51,48 @@ fn secret(word: &str, is_named: bool) -> Option<usize> {
     if let Some(start) = PREFIXES.iter().filter_map(|it| word.find(it)).min() {
         return Some(start);
     }
-    let web_token = word.find("eyJ").filter(|start| word[*start..].matches('.').count() >= 2);
-    web_token.or((is_named && word.len() >= 8 && word.contains(|it: char| it.is_ascii_digit())).then_some(0))
+    if let Some(start) = word.find("eyJ").filter(|start| word[*start..].matches('.').count() >= 2) {
+        return Some(start);
+    }
+    // `NAME=SECRET`
+    if let Some((name, value)) = word.split_once('=')
+        && is_name(name)
+        && is_odd(value)
+    {
+        return Some(name.len() + 1);
+    }
+    (is_named && is_odd(word)).then_some(0)
+}
+
+/// Where the password of `scheme://user:password@host` begins in the word at `at`.
+fn of_url(text: &str, at: usize, word: &str) -> Option<usize> {
+    let user = text[..at].strip_suffix(':')?;
+    let is_url = user.rsplit(|it| !is_word(it)).next()?.starts_with("//");
+    (is_url && text[at + word.len()..].starts_with('@')).then_some(0)
+}
+
+/// What may stand between a name and its secret.
+const SCHEMES: [&str; 2] = ["basic", "token"];
+
+/// Whether a secret is likely to follow this word.
+fn is_name(word: &str) -> bool {
+    let word = word.trim_start_matches("--").to_ascii_lowercase();
+    let is_one_of = |names: &[&str]| names.iter().any(|it| word.ends_with(it));
+    is_one_of(&[
+        "bearer",
+        "token",
+        "authorization",
+        "password",
+        "passwd",
+        "secret",
+        "credential",
+        "credentials",
+    ]) || is_one_of(&["apikey", "api_key", "api-key", "access_key", "private_key"])
+}
+
+/// Whether it looks like what no person would write: not a mere word.
+fn is_odd(word: &str) -> bool {
+    word.len() >= 8 && word.contains(|it: char| it.is_ascii_digit())
 }
 
 #[cfg(test)]
@@ -69,6 +109,16 @@ mod tests {
             ("Authorization: Bearer abc123def456", "Authorization: Bearer <secret>"),
             ("authorization: token 0123456789abcdef", "authorization: token <secret>"),
             ("häßlich: github_pat_11AB", "häßlich: <secret>"),
+            (
+                "{\"accessToken\":\"abc123def456\",\"n\":12345678}",
+                "{\"accessToken\":\"<secret>\",\"n\":12345678}",
+            ),
+            ("MY_API_KEY=abc123def456 set", "MY_API_KEY=<secret> set"),
+            ("x-api-key: abc123def456", "x-api-key: <secret>"),
+            ("client_secret: \"abc123def456\"", "client_secret: \"<secret>\""),
+            ("--token abc123def456", "--token <secret>"),
+            ("Authorization: Basic dXNlcjpwYXNz1", "Authorization: Basic <secret>"),
+            ("proxy http://user:pass@host:8080/", "proxy http://user:<secret>@host:8080/"),
         ] {
             assert_eq!(redact(text), expected);
         }

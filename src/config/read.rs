@@ -229,11 +229,13 @@ impl<'a> Reader<'a> {
             if name.get_ref().is_empty() || name.get_ref().contains(['=', '\0']) {
                 self.problem(line, &key, "is no name of a variable: it must not be empty or hold \"=\"");
             }
-            match any_text(value.get_ref()) {
-                Ok(text) => {
-                    field.insert(name.get_ref().to_string(), text);
+            match value.get_ref().as_str() {
+                Some(text) if !text.contains('\0') => {
+                    field.insert(name.get_ref().to_string(), text.to_owned());
                 }
-                Err(message) => self.problem(line, &key, message),
+                Some(_) => self.problem(line, &key, "must not hold a NUL character"),
+                // Without the value, which may be a secret.
+                None => self.problem(line, &key, "is no text; write it in quotes"),
             }
         }
     }

@@ -178,8 +178,8 @@ file = "~"
             config.toml:3: server.copilot.command: must not be empty
             config.toml:4: server.copilot.args: is a text; write a list of texts, such as ["--stdio"]
             config.toml:5: server.copilot.env."B=": is no name of a variable: it must not be empty or hold "="
-            config.toml:5: server.copilot.env.A: is the integer 1; write it in quotes: "1"
-            config.toml:5: server.copilot.env.C: is the boolean true; write it in quotes: "true"
+            config.toml:5: server.copilot.env.A: is no text; write it in quotes
+            config.toml:5: server.copilot.env.C: is no text; write it in quotes
             config.toml:6: server.copilot.cwd: must be an absolute path, or start with "~/"
             config.toml:7: server.copilot.kind: is "copliot"; write one of "copilot", "generic"
             config.toml:8: server.copilot.max_processes: is the integer 0; write a whole number from 1 to 65535

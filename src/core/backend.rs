@@ -83,6 +83,8 @@ pub(crate) struct Backend {
     /// Tool calls outside the set that were refused.
     pub(crate) refused: u64,
     pub(crate) budget: Budget,
+    /// Why lspool ends the process that runs, if it does so for the process's own fault.
+    pub(crate) fault: Option<String>,
 }
 
 impl Backend {
@@ -101,6 +103,7 @@ impl Backend {
             idle_since: None,
             refused: 0,
             budget: Budget::default(),
+            fault: None,
         }
     }
 

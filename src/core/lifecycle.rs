@@ -23,6 +23,11 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
+    /// Whether a process that dies at `now` is started again.
+    pub(crate) fn allows_another(&self, now: Instant) -> bool {
+        self.restarts.iter().filter(|at| now.duration_since(**at) <= WINDOW).count() < MAX_RESTARTS
+    }
+
     /// A process died unasked at `now`: how long to wait before the next one, `None` if there shall be none.
     /// The first restart in a window comes at once.
     pub(crate) fn spend(&mut self, now: Instant) -> Option<Duration> {
@@ -54,6 +59,7 @@ mod tests {
             now += wait + Duration::from_secs(2);
         }
         assert_eq!(waits, [0, 1, 2, 4, 8]);
+        assert!(!budget.allows_another(now) && budget.allows_another(now + WINDOW));
         assert_eq!(budget.spend(now + WINDOW), Some(Duration::ZERO));
     }
 }

@@ -93,6 +93,7 @@ impl Proxy {
         backend.projecting = 0;
         backend.mcp = McpServers::default();
         backend.corrections = 0;
+        backend.fault = None;
         out.push(Effect::Spawn(backend.process(), Arc::clone(&server.launch)));
     }
 
@@ -212,6 +213,10 @@ impl Proxy {
         }
         backend.alive = false;
         let name = backend.name.clone();
+        let end = match backend.fault.take() {
+            Some(fault) => format!("was ended ({fault})"),
+            None => format!("exited ({exit})"),
+        };
         match backend.state.clone() {
             State::Stopping => {
                 debug!(name, %exit, "stopped");
@@ -221,7 +226,7 @@ impl Proxy {
             State::Waiting | State::Restarting { .. } => {}
             State::Spawning(handshake) | State::Initializing { handshake, .. } => {
                 warn!(name, %exit, stderr, "exited before it was ready");
-                let what = format!("exited ({exit}) before it had answered initialize{}", tail(stderr));
+                let what = format!("{end} before it had answered initialize{}", tail(stderr));
                 let first = handshake == Handshake::Editor || process.backend != PRIMARY;
                 if first || self.phase.is_shut_down() {
                     let message = format!("{name} {what}");
@@ -236,7 +241,7 @@ impl Proxy {
                 if !during_shutdown {
                     warn!(name, %exit, stderr, "exited");
                 }
-                self.on_crash(now, process, &format!("exited ({exit}){}", tail(stderr)), out);
+                self.on_crash(now, process, &format!("{end}{}", tail(stderr)), out);
             }
         }
         self.start_waiting(out);
@@ -246,9 +251,15 @@ impl Proxy {
     /// A process has died: what it owed and what it asked comes to an end.
     fn on_crash(&mut self, now: Instant, process: ProcessId, what: &str, out: &mut Effects) {
         let id = process.backend;
-        let Some(name) = self.backend(id).map(|it| it.name.clone()) else { return };
+        let Some(backend) = self.backend(id) else { return };
+        let (name, is_spent) = (backend.name.clone(), !backend.budget.allows_another(now));
         let restarts = id == PRIMARY && !self.phase.is_shut_down();
-        let comes_back = if restarts { "it is being restarted, send" } else { "send" };
+        let retry = !(restarts && is_spent);
+        let advice = match restarts {
+            true if is_spent => "it has failed too often and is not restarted",
+            true => "it is being restarted, send the request again",
+            false => "send the request again",
+        };
         self.end_progress(id, &format!("{name} {what}"), out);
         self.withdraw_questions(process, out);
         let gone = self.forget_conversations(id, restarts);
@@ -263,9 +274,8 @@ impl Proxy {
         {
             let Some(pending) = self.requests.take(sent) else { continue };
             let method = pending.frame.method().unwrap_or_default();
-            let message = format!("{name} {what} during {method}; {comes_back} the request again");
-            let failure =
-                Failure { cause: Cause::Crashed, partition: Some(name.clone()), message, retry: true };
+            let message = format!("{name} {what} during {method}; {advice}");
+            let failure = Failure { cause: Cause::Crashed, partition: Some(name.clone()), message, retry };
             self.fail(&pending.owner, &failure, out);
             if matches!(pending.purpose, Purpose::Tools(_)) {
                 self.tool_change_undecided(false, out);
@@ -318,12 +328,16 @@ impl Proxy {
             return self.give_up(id, &failure, out);
         };
         // The restored session says what these said.
-        let absorbed = |it: &Frame| match route(it.method().unwrap_or_default(), copilot) {
-            Route::Everyone(keep) => it.kind() == Kind::Notification && keep != Keep::Nothing,
-            Route::Default | Route::Create | Route::Turn | Route::Destroy | Route::Turns => false,
-            Route::Tools(_) | Route::SignIn | Route::Command => false,
+        let absorbed = |it: &Frame| match (it.kind(), it.method().unwrap_or_default()) {
+            (Kind::Request | Kind::Response, _) => false,
+            (Kind::Notification, "initialized") => true,
+            (Kind::Notification, method) => match route(method, copilot) {
+                Route::Everyone(keep) => keep != Keep::Nothing,
+                Route::Default | Route::Create | Route::Turn | Route::Destroy | Route::Turns => false,
+                Route::Tools(_) | Route::SignIn | Route::Command => false,
+            },
         };
-        backend.gate().retain(|it| !absorbed(it) && it.method() != Some("initialized"));
+        backend.gate().retain(|it| !absorbed(it));
         warn!(backend = backend.name, ?wait, why, "restarting");
         backend.state = State::Restarting { at: now + wait };
         if wait == Duration::ZERO {
@@ -413,9 +427,12 @@ impl Proxy {
         if !self.is_current(process) {
             return;
         }
-        let Some(backend) = self.backend(process.backend) else { return };
+        let Some(backend) = self.backends.get_mut(&process.backend) else { return };
         match error {
-            Some(error) => warn!(backend = backend.name, error, "ending it"),
+            Some(error) => {
+                warn!(backend = backend.name, error, "ending it");
+                backend.fault = Some(error);
+            }
             None => debug!(backend = backend.name, "has closed its stream"),
         }
         out.push(Effect::Terminate(process));
@@ -446,6 +463,9 @@ impl Proxy {
             }
             // An answer may have been lost with it: nobody shall wait for that for ever.
             None if !self.requests.filter(|it| it.to == To::Process(process)).is_empty() => {
+                if let Some(backend) = self.backends.get_mut(&process.backend) {
+                    backend.fault = Some(format!("it sent a malformed message: {reason}"));
+                }
                 out.push(Effect::Terminate(process));
             }
             None => {}

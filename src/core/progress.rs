@@ -20,7 +20,7 @@ struct Chosen {
 }
 
 /// A token for which a `begin` has passed and no `end`.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 struct Open {
     backend: BackendId,
     token: RawId,
@@ -97,7 +97,11 @@ impl Tokens {
             let token = ours.clone().unwrap_or_else(|| theirs.clone());
             // A sub-agent begins inside its parent's token and never ends.
             if field("parentTurnId").is_none() {
-                self.open.push(Open { backend, token, conversation, turn: field("turnId") });
+                let begun = Open { backend, token, conversation, turn: field("turnId") };
+                // A server that begins a thing twice still has one end coming.
+                if !self.open.contains(&begun) {
+                    self.open.push(begun);
+                }
             }
         } else if ends {
             let token = ours.as_ref().unwrap_or(&theirs);
@@ -211,6 +215,15 @@ mod tests {
         assert_eq!(tokens.choose(B, one, "token"), None);
         tokens.passed(A, &progress("1", r#"{"kind":"end"}"#));
         assert_eq!(tokens.owner(&RawId::from(1)), Some((B, RawId::from(1))), "that one was the editor's");
+    }
+
+    #[test]
+    fn what_was_begun_twice_ends_once() {
+        let mut tokens = Tokens::default();
+        for _ in 0..2 {
+            tokens.passed(A, &progress("7", r#"{"kind":"begin","title":"t"}"#));
+        }
+        assert_eq!(tokens.abandoned(A, "gone").len(), 1);
     }
 
     #[test]

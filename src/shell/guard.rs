@@ -1,8 +1,9 @@
 //! The guard: a tiny process beside lspool that ends the servers when lspool cannot.
 //!
 //! Owns both ends of one pipe. lspool tells which process groups and private folders exist; the guard only
-//! listens. When the pipe ends without a word, lspool has died: the guard ends what is left and exits. It does
-//! nothing while lspool lives, and it never starts anything.
+//! listens. When the pipe ends without a word, lspool has died: the guard ends what is left and exits. After an
+//! orderly end only what has left its group can be left. It does nothing while lspool lives, and it never starts
+//! anything.
 //!
 //! - **A group is forgotten before its leader is reaped**, so a number that the system has given away again is
 //!   never signalled.
@@ -65,12 +66,24 @@ pub struct Guard {
     groups: BTreeSet<u32>,
     folders: BTreeSet<PathBuf>,
     running: Option<(Child, ChildStdin)>,
+    /// How often one was started in the place of another.
+    n_revived: u32,
 }
+
+/// A guard that dies again and again will not live.
+const REVIVALS: u32 = 10;
 
 impl Guard {
     /// A guard that is not running yet. `program` is lspool itself.
     pub fn new(program: PathBuf, mark: Mark) -> Guard {
-        Guard { program, mark, groups: BTreeSet::new(), folders: BTreeSet::new(), running: None }
+        Guard {
+            program,
+            mark,
+            groups: BTreeSet::new(),
+            folders: BTreeSet::new(),
+            running: None,
+            n_revived: 0,
+        }
     }
 
     /// The mark of the processes it looks after.
@@ -145,7 +158,19 @@ impl Guard {
         }
     }
 
-    /// Ends the guard: nothing is left to look after.
+    /// Starts another guard if the one that was started has died.
+    pub fn revive(&mut self) {
+        let Some((child, _)) = &mut self.running else { return };
+        let Ok(Some(status)) = child.try_wait() else { return };
+        if self.n_revived < REVIVALS {
+            tracing::warn!(%status, "the guard is gone; starting another");
+            self.n_revived += 1;
+            self.running = None;
+            self.start();
+        }
+    }
+
+    /// Ends the guard: nothing is left to look after but what has left its group.
     pub fn quit(&mut self) -> Option<Leaving> {
         let (child, mut pipe) = self.running.take()?;
         if let Err(error) = pipe.write_all(b"quit\n") {
@@ -228,9 +253,10 @@ pub fn serve(mark: &OsStr) -> ExitCode {
     }
     rename();
     let mut charge = Charge::default();
-    if listen(io::stdin().lock(), &mut charge) == Farewell::Died {
-        end(&charge, mark);
+    if listen(io::stdin().lock(), &mut charge) == Farewell::Quit {
+        charge = Charge::default();
     }
+    end(&charge, mark);
     ExitCode::SUCCESS
 }
 

@@ -50,6 +50,11 @@ impl System {
         spawn_local(async move {
             sleep(GUARD_DELAY).await;
             guard.borrow_mut().start();
+            // Without it, nobody would end the servers if lspool were killed next.
+            let Ok(mut deaths) = signal(SignalKind::child()) else { return };
+            while deaths.recv().await.is_some() {
+                guard.borrow_mut().revive();
+            }
         });
     }
 }

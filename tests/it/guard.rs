@@ -93,14 +93,30 @@ fn nothing_survives_the_death_of_lspool() {
 #[test]
 fn nothing_survives_an_orderly_end_either() {
     for (signal, code) in [(Signal::TERM, 143), (Signal::INT, 130), (Signal::HUP, 129)] {
-        let (mut child, mark) = start("trap '' TERM HUP INT; sleep 1001 & while :; do sleep 1003; done");
-        wait_until("started", || runs(&mark, "sleep 1003"));
+        let (mut child, mark) = start(STUBBORN);
+        for helper in ["sleep 1001", "sleep 1002", "sleep 1003"] {
+            wait_until(helper, || runs(&mark, helper));
+        }
         let told = Instant::now();
         send(&child, signal);
         assert_eq!(child.wait().unwrap().code(), Some(code));
         assert!(told.elapsed() < Duration::from_secs(4), "{:?}", told.elapsed());
         mark.wait_gone(Duration::from_secs(1));
     }
+}
+
+#[test]
+fn a_guard_that_is_killed_is_replaced() {
+    let (mut child, mark) = start(STUBBORN);
+    wait_until("started", || runs(&mark, "sleep 1003"));
+    let guards = || mark.processes_running("lspool guard");
+    wait_until("guard", || !guards().is_empty());
+    let first = guards().remove(0);
+    first.kill(Signal::KILL);
+    wait_until("another guard", || guards().iter().any(|it| it.pid != first.pid));
+    send(&child, Signal::KILL);
+    child.wait().unwrap();
+    mark.wait_gone(Duration::from_secs(4));
 }
 
 #[test]

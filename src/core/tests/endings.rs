@@ -5,7 +5,7 @@ use serde_json::json;
 use super::stage::{EDITOR, Stage, name, process};
 use crate::{
     config::ServerKind,
-    core::event::{Exit, Peer},
+    core::event::{Event, Exit, Peer},
 };
 
 #[test]
@@ -77,6 +77,30 @@ fn a_server_that_is_given_up_leaves_no_registration() {
     it.editor(json!({"id": 1, "method": "textDocument/hover"}));
     let why = &it.take(EDITOR)[0]["error"]["message"];
     assert!(why.as_str().unwrap().contains("failed too often"), "{why}");
+}
+
+#[test]
+fn the_error_says_why_a_server_was_ended_and_whether_it_comes_back() {
+    let mut it = Stage::new(ServerKind::Generic);
+    it.initialize();
+    for generation in 1..=6 {
+        let server = process(0, generation);
+        it.take(EDITOR);
+        it.editor(json!({"id": generation, "method": "textDocument/hover"}));
+        it.event(Event::Closed { peer: Peer::Backend(server), error: Some("it says nonsense".to_owned()) });
+        it.exited(server, Exit::Code(0));
+        let error = it.take(EDITOR)[0]["error"].take();
+        let (message, is_last) = (error["message"].as_str().unwrap(), generation == 6);
+        assert!(message.contains("was ended (it says nonsense)"), "{message}");
+        assert_eq!(message.contains("it is being restarted"), !is_last, "{message}");
+        assert_eq!(error["data"]["lspool"]["retry"], json!(!is_last));
+        it.pass(std::time::Duration::from_secs(10));
+        for asked in it.take(Peer::Backend(process(0, generation + 1))) {
+            if asked["method"] == "initialize" {
+                it.server(process(0, generation + 1), json!({"id": asked["id"], "result": {}}));
+            }
+        }
+    }
 }
 
 #[test]
@@ -222,4 +246,18 @@ fn without_a_server_the_end_of_the_stream_is_the_end() {
     it.exited(next, Exit::Code(0));
     it.event(crate::core::event::Event::Closed { peer: EDITOR, error: None });
     assert_eq!(it.exit, Some(0));
+}
+
+#[test]
+fn a_restart_drops_no_request_that_waits_whatever_it_is_called() {
+    let mut it = Stage::new(ServerKind::Generic);
+    it.initialize();
+    it.exited(process(0, 1), Exit::Signal(9));
+    for (id, method) in ["initialized", "textDocument/didOpen"].into_iter().enumerate() {
+        it.editor(json!({"id": id, "method": method, "params": {}}));
+    }
+    it.exited(process(0, 2), Exit::Signal(9));
+    it.pass(std::time::Duration::from_secs(1));
+    let told: Vec<_> = it.start(process(0, 3), &[]).iter().map(name).collect();
+    assert_eq!(told, ["initialize", "initialized", "initialized", "textDocument/didOpen"]);
 }

@@ -287,6 +287,27 @@ fn a_create_that_the_server_is_to_refuse_does_not_reach_more_tools_than_it_asks_
 }
 
 #[test]
+fn the_place_of_a_process_that_is_to_be_restarted_is_kept() {
+    let mut it = Stage::new(crate::config::ServerKind::Copilot);
+    it.server.max_processes = 2;
+    it.initialize();
+    let one = process(1, 1);
+    it.create(1, &json!({"conversationId": "c", "lspool": {"tools": ["a"]}}));
+    let told = it.start(one, &[]);
+    it.server(one, json!({"id": told.last().unwrap()["id"], "error": {"code": 1000, "message": "no"}}));
+    it.exited(process(0, 1), Exit::Signal(9));
+    it.start(process(0, 2), &[]);
+    // The second restart waits a second.
+    it.exited(process(0, 2), Exit::Signal(9));
+    it.create(2, &tools(&["b"]));
+    assert_eq!(it.terminated, [one]);
+    it.pass(Duration::from_secs(1));
+    assert_eq!(it.spawned, [process(0, 1), one, process(0, 2), process(0, 3)]);
+    it.exited(one, Exit::Code(0));
+    assert_eq!(it.spawned.last(), Some(&process(2, 1)));
+}
+
+#[test]
 fn a_token_is_free_again_when_the_request_that_named_it_is_answered() {
     let mut it = Stage::copilot();
     it.create(1, &tools(&["a"]));

@@ -17,8 +17,8 @@ use crate::rpc::{
 
 /// A JSON string, number or `null` as it stood on the wire: ids of requests, progress tokens, ids of conversations.
 ///
-/// Two of them are equal if they mean the same: strings are compared decoded (`"a"` is `"\u0061"`), numbers
-/// as they are written, and a string is never a number.
+/// Two of them are equal if they mean the same: strings are compared decoded (`"a"` is `"\u0061"`), numbers by
+/// value (`1.0` is `1`, and whole numbers are exact), and a string is never a number.
 #[derive(Clone)]
 pub struct RawId(Repr);
 
@@ -88,8 +88,20 @@ impl RawId {
         match self.as_text() {
             Some(Cow::Borrowed(text)) => (true, Cow::Borrowed(text.as_bytes())),
             Some(Cow::Owned(text)) => (true, Cow::Owned(text.into_bytes())),
-            None => (false, Cow::Borrowed(self.as_bytes())),
+            None => (false, number(self.as_bytes())),
         }
+    }
+}
+
+/// A number, or `null`, so that equal ones are written alike. Whoever answers may write a number in another way than
+/// whoever asked: one that knows only floats writes `1.0`, and is answered `1`.
+fn number(raw: &[u8]) -> Cow<'_, [u8]> {
+    let digits = raw.strip_prefix(b"-").filter(|it| *it != b"0").unwrap_or(raw);
+    let value = || std::str::from_utf8(raw).ok()?.parse::<f64>().ok();
+    match digits.iter().all(u8::is_ascii_digit) {
+        true => Cow::Borrowed(raw),
+        // The sum turns -0 into 0.
+        false => value().map_or(Cow::Borrowed(raw), |it| Cow::Owned((it + 0.0).to_string().into_bytes())),
     }
 }
 

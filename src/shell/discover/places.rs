@@ -68,11 +68,39 @@ fn npmrc_prefix(file: &Path, env: &Env) -> Option<PathBuf> {
     let text = fs::read_to_string(file).ok()?;
     let value = text.lines().rev().find_map(|line| {
         let (key, value) = line.split_once('=')?;
-        (key.trim() == "prefix").then(|| value.trim().trim_matches(['"', '\'']).to_owned())
+        (key.trim() == "prefix").then(|| unquoted(value))
     })?;
     let home = env.home.as_ref()?.to_str()?;
-    let value = value.replace("${HOME}", home).replace("$HOME", home);
+    let value = with_variables(value, env).replace("${HOME}", home).replace("$HOME", home);
     env.expand(Path::new(&value)).ok().filter(|it| it.is_absolute())
+}
+
+/// A value without its quotes, or without the comment behind it.
+fn unquoted(value: &str) -> &str {
+    let value = value.trim();
+    for quote in ['"', '\''] {
+        if let Some((inner, _)) = value.strip_prefix(quote).and_then(|it| it.split_once(quote)) {
+            return inner;
+        }
+    }
+    value.split([';', '#']).next().unwrap_or_default().trim_end()
+}
+
+/// `${NAME}` replaced by the variable; one that is not set stays, as with npm.
+fn with_variables(value: &str, env: &Env) -> String {
+    let mut out = String::new();
+    let mut rest = value;
+    while let Some((before, (name, after))) =
+        rest.split_once("${").and_then(|(before, it)| Some((before, it.split_once('}')?)))
+    {
+        out.push_str(before);
+        match env.var(name).and_then(OsStr::to_str) {
+            Some(value) => out.push_str(value),
+            None => out.extend(["${", name, "}"]),
+        }
+        rest = after;
+    }
+    out + rest
 }
 
 /// The places of other package managers and of editor plug-ins.

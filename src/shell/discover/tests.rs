@@ -273,8 +273,9 @@ fn npm_keeps_its_global_folder_in_several_places() {
     tree.var("npm_config_prefix", tree.at("one"));
     assert_eq!(found(&tree), "npm's global folder");
 
-    for prefix in ["~/npm", "${HOME}/npm", "\"ROOT/home/npm\""] {
-        let tree = Tree::new();
+    for prefix in ["~/npm", "${HOME}/npm", "\"ROOT/home/npm\"", "${NPM}", "~/npm ; ours"] {
+        let mut tree = Tree::new();
+        tree.var("NPM", tree.at("home/npm"));
         tree.npm_package("home/npm", native);
         tree.file("home/.npmrc", &tree.root_in(&format!("registry=x\nprefix = {prefix}\n")));
         assert_eq!(found(&tree), "npm's global folder");

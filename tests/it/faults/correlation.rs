@@ -141,6 +141,8 @@ fn a_cancelled_request_is_answered_exactly_once() {
     let hover = pair.editor.request("textDocument/hover", json!({}));
     let asked = server.expect("textDocument/hover");
     pair.editor.cancel(&hover);
+    // The cancel has passed before the answer comes the other way.
+    pair.check_alive(&server);
     server.answer(&asked, json!("all the same"));
     assert_eq!(pair.editor.wait(&hover), Ok(json!("all the same")));
     pair.editor.cancel(&hover);

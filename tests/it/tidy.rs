@@ -42,6 +42,8 @@ fn lower_layers_know_nothing_of_higher_ones() {
         let module = format!("src/{layer}.rs");
         let mut all = files(&format!("src/{layer}"), "rs");
         all.push((module.clone(), read(&module)));
+        // The tests of a layer may ask the world how long they are to run.
+        all.retain(|(path, _)| !path.contains("/tests/"));
         assert!(all.len() > 1);
         for (path, text) in all {
             let found = higher.iter().find(|it| uses(&text, "crate", it));

@@ -102,7 +102,7 @@ pub struct ServerConfig {
     pub env: BTreeMap<String, String>,
     /// Its working folder; lspool's own if absent.
     pub cwd: Option<PathBuf>,
-    /// What it is; absent: told from the executable's name.
+    /// What it is; absent: told from the words of its command.
     pub kind: Option<ServerKind>,
     /// How many processes may run at once, the primary one included. At least 1.
     pub max_processes: usize,

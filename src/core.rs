@@ -28,11 +28,12 @@ mod requests;
 mod route;
 mod servers;
 mod session;
+mod tally;
 mod tooling;
 mod toolset;
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::VecDeque,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -41,7 +42,7 @@ use bytes::Bytes;
 use tracing::{debug, info, warn};
 
 use self::{
-    backend::Backend,
+    backend::{Backend, Backends},
     catalogue::Catalogue,
     conversations::Conversations,
     event::{BackendId, ClientId, Effect, Effects, Event, Launch, Peer},
@@ -78,7 +79,7 @@ pub struct Proxy {
     unnumbered: bool,
     server: Option<Server>,
     requests: Requests,
-    backends: BTreeMap<BackendId, Backend>,
+    backends: Backends,
     last_backend: u32,
     session: Session,
     catalogue: Catalogue,
@@ -115,7 +116,7 @@ impl Proxy {
             unnumbered: false,
             server: None,
             requests: Requests::default(),
-            backends: BTreeMap::new(),
+            backends: Backends::default(),
             last_backend: 0,
             session: Session::default(),
             catalogue: Catalogue::default(),
@@ -186,18 +187,22 @@ impl Proxy {
         if self.phase.is_exiting() {
             return None;
         }
-        let idle = self.server.as_ref().map_or(Duration::MAX, |it| it.settings.idle_timeout);
-        let backends = self.backends.values().filter_map(|it| it.deadline(idle));
         let draining = self.draining.as_ref().map(Draining::deadline);
-        backends.chain(draining).chain(self.phase.deadline()).min_by_key(|(at, _)| *at)
+        let all = [self.backends.deadline(), draining, self.phase.deadline()];
+        all.into_iter().flatten().min_by_key(|(at, _)| *at)
     }
 
-    /// What follows from all that an event has changed: which partitions are idle, and an editor that has closed
-    /// its stream is left once it is owed nothing.
+    /// What follows from all that an event has changed: which partitions are idle, what is to be done next, and an
+    /// editor that has closed its stream is left once it is owed nothing. This is done for each message, so it must
+    /// not look through all there is.
     fn settle(&mut self, now: Instant, out: &mut Effects) {
         self.note_idle(now);
         self.drain(now, out);
-        self.note_mcp(now);
+        self.backends.settle(now, self.idle_timeout());
+    }
+
+    fn idle_timeout(&self) -> Duration {
+        self.server.as_ref().map_or(Duration::MAX, |it| it.settings.idle_timeout)
     }
 
     fn exit(&mut self, code: i32, out: &mut Effects) {

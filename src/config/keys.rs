@@ -187,7 +187,7 @@ pub(super) static SERVER: Section<ServerConfig> = Section {
             name: "kind",
             ty: Type::ServerKind(|it| &mut it.kind),
             workspace: Workspace::No,
-            absent: "told from the executable's name, and from what the server says about itself",
+            absent: "told from the words of its command",
             doc: "What it is. Conversations of a Copilot server are divided by tool set; any other server is \
                   passed through.",
         },

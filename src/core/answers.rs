@@ -2,7 +2,7 @@
 
 use tracing::{debug, warn};
 
-use super::{PRIMARY, Proxy};
+use super::Proxy;
 use crate::{
     core::{
         event::{BackendId, Effect, Effects, Peer, ProcessId},
@@ -63,7 +63,7 @@ impl Proxy {
         match &pending.purpose {
             Purpose::Tools(_) => self.tool_change_undecided(false, out),
             Purpose::Turn { conversation, create, .. } => {
-                self.on_turn_never_sent(conversation, sent, *create, out);
+                self.on_turn_failed(conversation, sent, *create, out);
             }
             Purpose::Initialize | Purpose::Project | Purpose::Narrow | Purpose::Shutdown => {}
             Purpose::Plain | Purpose::SignIn | Purpose::ToolCall { .. } | Purpose::Configuration { .. } => {}
@@ -72,13 +72,7 @@ impl Proxy {
 
     /// A process that looks at its sign-in again finds what another one has stored, or taken away.
     pub(super) fn check_status_elsewhere(&mut self, out: &mut Effects) {
-        let others: Vec<BackendId> = self
-            .backends
-            .values()
-            .filter(|it| it.id != PRIMARY && it.has_session())
-            .map(|it| it.id)
-            .collect();
-        for id in others {
+        for id in self.partitions_with_session() {
             self.check_status(id, out);
         }
     }
@@ -99,6 +93,7 @@ impl Proxy {
         if !self.is_current(process) {
             return warn!(?frame, "dropped: the process that asked is gone");
         }
+        self.release_token(process, &pending.frame);
         let answer = match &pending.purpose {
             Purpose::Configuration { sections } => {
                 let set = self.backend(process.backend).map_or_else(ToolSet::all, |it| it.set.clone());

@@ -11,7 +11,8 @@
 //! the gate, nothing passes it.
 
 use std::{
-    collections::VecDeque,
+    collections::{BTreeMap, VecDeque},
+    ops::Index,
     time::{Duration, Instant},
 };
 
@@ -24,6 +25,9 @@ use crate::{
     },
     rpc::Frame,
 };
+
+/// When something is to be done, and what.
+pub(crate) type Deadline = (Instant, &'static str);
 
 /// Whose `initialize` opens a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -169,7 +173,7 @@ impl Backend {
     }
 
     /// The next moment at which something is to be done about this backend unasked, and what.
-    pub(crate) fn deadline(&self, idle_timeout: Duration) -> Option<(Instant, &'static str)> {
+    pub(crate) fn deadline(&self, idle_timeout: Duration) -> Option<Deadline> {
         match self.state {
             State::Initializing { deadline, .. } => Some((deadline, "initialize is not answered")),
             State::Restarting { at } => Some((at, "restart")),
@@ -180,5 +184,83 @@ impl Backend {
             }
             State::Waiting | State::Spawning(_) | State::Stopping | State::Failed { .. } => None,
         }
+    }
+}
+
+/// All backends, and the next moment at which something is to be done about one of them unasked.
+///
+/// That moment is looked for only after one of them may have changed, which passing on a message does not do.
+#[derive(Debug, Default)]
+pub(crate) struct Backends {
+    all: BTreeMap<BackendId, Backend>,
+    have_changed: bool,
+    deadline: Option<Deadline>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "it is used as the map that it is")]
+impl Backends {
+    pub(crate) fn get(&self, id: &BackendId) -> Option<&Backend> {
+        self.all.get(id)
+    }
+
+    pub(crate) fn get_mut(&mut self, id: &BackendId) -> Option<&mut Backend> {
+        self.have_changed = true;
+        self.all.get_mut(id)
+    }
+
+    pub(crate) fn contains_key(&self, id: &BackendId) -> bool {
+        self.all.contains_key(id)
+    }
+
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &BackendId> {
+        self.all.keys()
+    }
+
+    pub(crate) fn values(&self) -> impl Iterator<Item = &Backend> {
+        self.all.values()
+    }
+
+    pub(crate) fn insert(&mut self, id: BackendId, backend: Backend) {
+        self.have_changed = true;
+        self.all.insert(id, backend);
+    }
+
+    pub(crate) fn remove(&mut self, id: &BackendId) {
+        self.have_changed = true;
+        self.all.remove(id);
+    }
+
+    /// An event has been dealt with: what it changed may begin to wait, or be waited for no longer.
+    pub(crate) fn settle(&mut self, now: Instant, idle_timeout: Duration) {
+        if std::mem::take(&mut self.have_changed) {
+            self.all.values_mut().filter(|it| it.state == State::Serving).for_each(|it| it.mcp.note(now));
+            self.deadline = self.next_deadline(idle_timeout);
+        }
+    }
+
+    /// When something is to be done about one of them, and what, as of the last [`Backends::settle`].
+    pub(crate) fn deadline(&self) -> Option<Deadline> {
+        self.deadline
+    }
+
+    fn next_deadline(&self, idle_timeout: Duration) -> Option<Deadline> {
+        self.all.values().filter_map(|it| it.deadline(idle_timeout)).min_by_key(|(at, _)| *at)
+    }
+
+    /// Whether no change has been missed.
+    pub(crate) fn check(&self, idle_timeout: Duration) -> Result<(), String> {
+        let right = self.next_deadline(idle_timeout);
+        if self.have_changed || self.deadline == right {
+            return Ok(());
+        }
+        Err(format!("the next deadline is {right:?}, noted is {:?}", self.deadline))
+    }
+}
+
+impl Index<&BackendId> for Backends {
+    type Output = Backend;
+
+    fn index(&self, id: &BackendId) -> &Backend {
+        &self.all[id]
     }
 }

@@ -126,8 +126,8 @@ impl Proxy {
         let purpose =
             Purpose::Turn { conversation: id.clone(), token: field(frame, "workDoneToken"), create: false };
         let Some((sent, frame)) = self.accept(backend, owner, purpose, frame, out) else { return };
+        self.conversations.count_in(&id);
         let Some(conversation) = self.conversations.get_mut(&id) else { return };
-        conversation.counted = true;
         if conversation.active.is_some() {
             return conversation.waiting.push_back(frame);
         }
@@ -152,13 +152,7 @@ impl Proxy {
                 }
                 self.end_turn(id, sent, out);
             }
-            None => {
-                self.end_turn(id, sent, out);
-                let idle = self.conversations.get(id).is_some_and(|it| it.active.is_none());
-                if create && idle {
-                    self.unbind(id, out);
-                }
-            }
+            None => self.on_turn_failed(id, sent, create, out),
         }
     }
 
@@ -170,7 +164,7 @@ impl Proxy {
         conversation.cancelled = false;
         conversation.called.clear();
         let next = conversation.waiting.pop_front();
-        conversation.active = next.as_ref().and_then(Frame::id).and_then(|it| number(&it));
+        conversation.active = next.as_ref().and_then(Frame::id).and_then(|it| it.as_u64());
         let backend = conversation.backend;
         if let Some(next) = next {
             self.release(backend, next, out);
@@ -184,8 +178,9 @@ impl Proxy {
         }
     }
 
-    /// A create or turn was cancelled before any process had seen it.
-    pub(super) fn on_turn_never_sent(&mut self, id: &RawId, sent: SentId, create: bool, out: &mut Effects) {
+    /// A create or turn was refused, or cancelled before any process had seen it. Where there is no conversation,
+    /// none keeps its partition busy.
+    pub(super) fn on_turn_failed(&mut self, id: &RawId, sent: SentId, create: bool, out: &mut Effects) {
         match self.conversations.get(id) {
             Some(it) if create && it.active == Some(sent) => self.unbind(id, out),
             Some(_) | None => self.end_turn(id, sent, out),
@@ -202,9 +197,8 @@ impl Proxy {
         match (backend, &id) {
             (Some(_), Some(id)) => self.unbind(id, out),
             (_, _) => {
-                let number = text.and_then(|it| RawId::from_raw(it.as_bytes()));
-                if let Some(it) = number.and_then(|it| self.conversations.get_mut(&it)) {
-                    it.counted = false;
+                if let Some(number) = text.and_then(|it| RawId::from_raw(it.as_bytes())) {
+                    self.conversations.count_out(&number);
                 }
             }
         }
@@ -427,11 +421,6 @@ fn matches(route: &RouteConfig, params: &[u8]) -> bool {
 /// The string at a path.
 fn text(value: &[u8], keys: &[&str]) -> Option<String> {
     serde_json::from_slice(&value[path(value, keys)?]).ok()
-}
-
-/// The number that lspool gave a request.
-pub(super) fn number(id: &RawId) -> Option<SentId> {
-    std::str::from_utf8(id.as_bytes()).ok()?.parse().ok()
 }
 
 #[cfg(test)]

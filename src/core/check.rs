@@ -25,6 +25,7 @@ impl Proxy {
             return Ok(());
         }
         self.requests.check()?;
+        self.conversations.check()?;
         self.check_requests()?;
         self.check_backends()?;
         self.check_conversations()?;
@@ -73,6 +74,7 @@ impl Proxy {
         if undecided != self.catalogue.undecided {
             return Err(format!("{undecided} changes of the catalogue, {} noted", self.catalogue.undecided));
         }
+        self.backends.check(self.idle_timeout())?;
         self.backends.values().try_for_each(|it| self.check_backend(it))
     }
 

@@ -2,10 +2,10 @@
 //!
 //! **At most one turn of a conversation is with the server**: a second one would break the first one's progress.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::{
-    core::{event::BackendId, requests::SentId},
+    core::{event::BackendId, requests::SentId, tally::Tally},
     rpc::{Frame, RawId},
 };
 
@@ -23,9 +23,11 @@ pub(crate) struct Conversation {
     /// The running turn was cancelled: tools are not called for it any more.
     pub(crate) cancelled: bool,
     /// Whether it counts as bound. The server's `destroy` takes strings only, so a numeric conversation lives on.
-    pub(crate) counted: bool,
+    counted: bool,
     /// A sub-agent's conversation lives in the one that called it.
     pub(crate) parent: Option<RawId>,
+    /// Those of the sub-agents that it called.
+    children: Vec<RawId>,
     /// The tools that the model called in the running turn, by call id. Kept for restricted partitions only.
     pub(crate) called: BTreeMap<String, String>,
 }
@@ -34,6 +36,8 @@ pub(crate) struct Conversation {
 #[derive(Debug, Default)]
 pub(crate) struct Conversations {
     bound: BTreeMap<RawId, Conversation>,
+    /// By backend: those that count.
+    served: Tally,
     turns: BTreeMap<RawId, BackendId>,
     turns_by_age: VecDeque<RawId>,
 }
@@ -46,6 +50,10 @@ impl Conversations {
         backend: BackendId,
         parent: Option<RawId>,
     ) -> Option<Conversation> {
+        if let Some(caller) = parent.as_ref().and_then(|it| self.bound.get_mut(it)) {
+            caller.children.push(id.clone());
+        }
+        let replaced = self.take(&id);
         let fresh = Conversation {
             backend,
             active: None,
@@ -53,9 +61,20 @@ impl Conversations {
             cancelled: false,
             counted: true,
             parent,
+            children: replaced.as_ref().map_or_else(Vec::new, |it| it.children.clone()),
             called: BTreeMap::new(),
         };
-        self.bound.insert(id, fresh)
+        self.served.add(backend);
+        self.bound.insert(id, fresh);
+        replaced
+    }
+
+    fn take(&mut self, id: &RawId) -> Option<Conversation> {
+        let gone = self.bound.remove(id)?;
+        if gone.counted {
+            self.served.remove(gone.backend);
+        }
+        Some(gone)
     }
 
     pub(crate) fn get(&self, id: &RawId) -> Option<&Conversation> {
@@ -73,7 +92,7 @@ impl Conversations {
 
     /// Forgets a conversation and those of its sub-agents; gives the turns that waited in them.
     pub(crate) fn unbind(&mut self, id: &RawId) -> Vec<(BackendId, Frame)> {
-        let gone: Vec<_> = self.family(id).iter().filter_map(|it| self.bound.remove(it)).collect();
+        let gone: Vec<_> = self.family(id).iter().filter_map(|it| self.take(it)).collect();
         let waiting = |it: Conversation| it.waiting.into_iter().map(move |frame| (it.backend, frame));
         gone.into_iter().flat_map(waiting).collect()
     }
@@ -86,12 +105,45 @@ impl Conversations {
     ) -> Vec<Conversation> {
         self.turns.retain(|_, it| *it != backend);
         let gone = self.bound.extract_if(.., |_, it| it.backend == backend && !stays(it));
-        gone.map(|(_, it)| it).collect()
+        let gone: Vec<_> = gone.map(|(_, it)| it).collect();
+        gone.iter().filter(|it| it.counted).for_each(|it| self.served.remove(it.backend));
+        gone
     }
 
     /// How many conversations a partition serves.
     pub(crate) fn count(&self, backend: BackendId) -> usize {
-        self.bound.values().filter(|it| it.backend == backend && it.counted).count()
+        self.served.of(backend)
+    }
+
+    /// Partitions that came to serve a conversation, or serve none any more, since this was last asked.
+    pub(crate) fn take_changed(&mut self) -> BTreeSet<BackendId> {
+        self.served.take_changed()
+    }
+
+    /// It is in use, so it counts.
+    pub(crate) fn count_in(&mut self, id: &RawId) {
+        if let Some(it) = self.bound.get_mut(id).filter(|it| !it.counted) {
+            it.counted = true;
+            self.served.add(it.backend);
+        }
+    }
+
+    /// It is not wanted any more, but lives on: it does not count.
+    pub(crate) fn count_out(&mut self, id: &RawId) {
+        if let Some(it) = self.bound.get_mut(id).filter(|it| it.counted) {
+            it.counted = false;
+            self.served.remove(it.backend);
+        }
+    }
+
+    /// Whether the count is right, and each sub-agent is found by its caller.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        self.served.check(self.bound.values().filter(|it| it.counted).map(|it| it.backend))?;
+        let lost = self.bound.iter().find(|(id, it)| {
+            let caller = it.parent.as_ref().and_then(|parent| self.bound.get(parent));
+            caller.is_some_and(|caller| !caller.children.contains(id))
+        });
+        lost.map_or(Ok(()), |(id, _)| Err(format!("sub-agent {id} is not known to its caller")))
     }
 
     /// Takes a waiting turn out.
@@ -105,13 +157,12 @@ impl Conversations {
     pub(crate) fn family(&self, id: &RawId) -> Vec<RawId> {
         let mut family = vec![id.clone()];
         let mut next = 0;
-        while let Some(parent) = family.get(next).cloned() {
-            family.extend(
-                self.bound
-                    .iter()
-                    .filter(|(_, it)| it.parent.as_ref() == Some(&parent))
-                    .map(|it| it.0.clone()),
-            );
+        while let Some(caller) = family.get(next) {
+            let children = self.bound.get(caller).map_or(&[][..], |it| &it.children);
+            // An id may have been given to another conversation since.
+            let own = |it: &&RawId| self.bound.get(it).is_some_and(|it| it.parent.as_ref() == Some(caller));
+            let own: Vec<RawId> = children.iter().filter(own).cloned().collect();
+            family.extend(own);
             next += 1;
         }
         family

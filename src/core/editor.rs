@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use tracing::{debug, warn};
 
-use super::{Cause, Failure, PRIMARY, Proxy, ToolSet, tell_editor};
+use super::{Cause, Failure, PRIMARY, Proxy, tell_editor};
 use crate::{
     core::{
         backend::Backend,
@@ -122,12 +122,7 @@ impl Proxy {
     /// What belongs to every process goes to all that are running and is remembered for those to come.
     fn tell_everyone(&mut self, keep: Keep, owner: Option<Owner>, frame: &Frame, out: &mut Effects) {
         self.session.keep(keep, frame);
-        let partitions: Vec<(BackendId, ToolSet)> = self
-            .backends
-            .values()
-            .filter(|it| it.id != PRIMARY && it.has_session())
-            .map(|it| (it.id, it.set.clone()))
-            .collect();
+        let partitions = self.partitions_with_session();
         match owner {
             Some(owner) => drop(self.send_to_backend(PRIMARY, owner, Purpose::Plain, frame, out)),
             None if self.backend(PRIMARY).is_some_and(Backend::has_session) || keep == Keep::Nothing => {
@@ -135,12 +130,11 @@ impl Proxy {
             }
             None => {}
         }
-        for (id, set) in partitions {
-            let frame = for_set(frame, &set);
+        for id in partitions {
+            let Some(backend) = self.backend(id) else { continue };
+            let frame = for_set(frame, &backend.set);
             // What waits in the gate itself must not be waited for.
-            let at_once = self
-                .backend(id)
-                .is_some_and(|it| it.gate_is_empty() && it.is_open(self.catalogue.undecided > 0));
+            let at_once = backend.gate_is_empty() && backend.is_open(self.catalogue.undecided > 0);
             match frame.kind() {
                 Kind::Request => drop(self.send_to_backend(id, Owner::Proxy, Purpose::Plain, &frame, out)),
                 Kind::Notification | Kind::Response => self.notify_backend(id, &frame, out),
@@ -152,6 +146,12 @@ impl Proxy {
                 self.check_status(id, out);
             }
         }
+    }
+
+    /// All but the primary that must be told what concerns everyone.
+    pub(super) fn partitions_with_session(&self) -> Vec<BackendId> {
+        let told = |it: &&Backend| it.id != PRIMARY && it.has_session();
+        self.backends.values().filter(told).map(|it| it.id).collect()
     }
 
     /// Sends a request to a backend, or into its gate.
@@ -190,9 +190,12 @@ impl Proxy {
     /// Passes an accepted message on as soon as the process can take it.
     pub(super) fn release(&mut self, id: BackendId, frame: Frame, out: &mut Effects) {
         let undecided = self.catalogue.undecided > 0;
-        let Some(backend) = self.backends.get_mut(&id) else { return };
+        let Some(backend) = self.backends.get(&id) else { return };
         if !backend.gate_is_empty() || !backend.is_open(undecided) {
-            return backend.gate().push_back(frame);
+            if let Some(backend) = self.backends.get_mut(&id) {
+                backend.gate().push_back(frame);
+            }
+            return;
         }
         let process = backend.process();
         if let (Kind::Request, Some(sent)) = (frame.kind(), frame.id()) {

@@ -319,6 +319,9 @@ impl Proxy {
                 if let Some((_, pending)) = self.requests.answered(&id, Peer::Client(ClientId::EDITOR)) {
                     let failure = Failure { cause: Cause::BadAnswer, ..failure };
                     self.fail(&pending.owner, &failure, out);
+                    if let Owner::Backend(process, _) = pending.owner {
+                        self.release_token(process, &pending.frame);
+                    }
                 }
             }
             None => {}

@@ -15,7 +15,6 @@ use tracing::{info, warn};
 use super::Proxy;
 use crate::{
     core::{
-        backend::State,
         event::{BackendId, Effects, ProcessId},
         requests::Purpose,
     },
@@ -70,7 +69,8 @@ impl McpServers {
         self.waiting = Waiting::Yes;
     }
 
-    fn note(&mut self, now: Instant) {
+    /// Servers that have just been configured have their time from now on.
+    pub(crate) fn note(&mut self, now: Instant) {
         if matches!(self.waiting, Waiting::Yes) && self.configured.values().any(|it| !it) {
             self.waiting = Waiting::Until(now + PATIENCE);
         }
@@ -164,12 +164,5 @@ impl Proxy {
             backend.mcp.give_up();
         }
         self.flush(id, out);
-    }
-
-    /// The moment by which the MCP servers of the partitions must have come up.
-    pub(super) fn note_mcp(&mut self, now: Instant) {
-        for backend in self.backends.values_mut().filter(|it| it.state == State::Serving) {
-            backend.mcp.note(now);
-        }
     }
 }

@@ -68,13 +68,7 @@ impl Proxy {
     }
 
     pub(super) fn is_busy(&self, backend: &Backend) -> bool {
-        let asked = |it: &Pending| match it.to {
-            To::Process(process) => process.backend == backend.id,
-            To::Gate(id) => id == backend.id,
-            To::Client(_) => false,
-        };
-        let owed = |it: &Pending| matches!(it.owner, Owner::Client(..)) && asked(it);
-        self.conversations.count(backend.id) > 0 || !self.requests.filter(owed).is_empty()
+        self.conversations.count(backend.id) > 0 || self.requests.n_owed_by(backend.id) > 0
     }
 
     /// Starts what waits for room, as far as there is room.
@@ -476,19 +470,20 @@ impl Proxy {
 
     /// A partition is idle while no conversation is bound to it and no client waits for it.
     pub(super) fn note_idle(&mut self, now: Instant) {
-        let partitions = self.backends.values().filter(|it| it.id != PRIMARY);
-        let busy: Vec<_> = partitions.map(|it| (it.id, self.is_busy(it))).collect();
-        for (id, busy) in busy {
-            let Some(backend) = self.backends.get_mut(&id) else { continue };
-            backend.idle_since = match (busy, backend.idle_since) {
-                (true, _) => None,
-                (false, since) => since.or(Some(now)),
-            };
+        let mut changed = self.requests.take_changed();
+        changed.append(&mut self.conversations.take_changed());
+        changed.remove(&PRIMARY);
+        for id in changed {
+            let Some(backend) = self.backends.get(&id) else { continue };
+            let idle_since = if self.is_busy(backend) { None } else { backend.idle_since.or(Some(now)) };
+            if let Some(backend) = self.backends.get_mut(&id) {
+                backend.idle_since = idle_since;
+            }
         }
     }
 
     pub(super) fn on_backend_deadlines(&mut self, now: Instant, out: &mut Effects) {
-        let idle = self.server.as_ref().map_or(Duration::MAX, |it| it.settings.idle_timeout);
+        let idle = self.idle_timeout();
         let due = |it: &&Backend| it.deadline(idle).is_some_and(|(at, _)| at <= now);
         let due: Vec<(BackendId, State)> =
             self.backends.values().filter(due).map(|it| (it.id, it.state.clone())).collect();

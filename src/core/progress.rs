@@ -15,6 +15,8 @@ struct Chosen {
     backend: BackendId,
     /// As the server wrote it.
     theirs: RawId,
+    /// How many requests that name it are not answered; one that creates it never counts as answered.
+    requests: usize,
 }
 
 /// A token for which a `begin` has passed and no `end`.
@@ -42,17 +44,36 @@ impl Tokens {
     pub(crate) fn choose(&mut self, backend: BackendId, params: &[u8], key: &str) -> Option<Vec<u8>> {
         let theirs = RawId::from_raw(&params[member(params, key)?])?;
         let taken = self.chosen.get(&theirs).is_some_and(|it| it.backend != backend);
-        let ours = if taken {
-            self.minted += 1;
-            let ours = RawId::text(&format!("lspool-{}", self.minted));
-            self.renamed.insert((backend, theirs.clone()), ours.clone());
-            ours
-        } else {
-            theirs.clone()
+        let ours = match self.renamed.get(&(backend, theirs.clone())) {
+            Some(ours) => ours.clone(),
+            None if taken => {
+                self.minted += 1;
+                let ours = RawId::text(&format!("lspool-{}", self.minted));
+                self.renamed.insert((backend, theirs.clone()), ours.clone());
+                ours
+            }
+            None => theirs.clone(),
         };
         let renamed = (ours != theirs).then(|| Patch::of(params).set(key, ours.as_bytes()).finish());
-        self.chosen.insert(ours, Chosen { backend, theirs });
+        self.chosen.entry(ours).or_insert(Chosen { backend, theirs, requests: 0 }).requests += 1;
         renamed
+    }
+
+    /// A request that named this token is answered, and with it what was said under the token ends.
+    pub(crate) fn answered(&mut self, backend: BackendId, ours: &RawId) {
+        let Some(chosen) = self.chosen.get_mut(ours).filter(|it| it.backend == backend) else { return };
+        chosen.requests = chosen.requests.saturating_sub(1);
+        if chosen.requests == 0 {
+            self.forget(backend, ours);
+        }
+    }
+
+    fn forget(&mut self, backend: BackendId, ours: &RawId) {
+        if self.chosen.get(ours).is_some_and(|it| it.backend == backend)
+            && let Some(Chosen { theirs, .. }) = self.chosen.remove(ours)
+        {
+            self.renamed.remove(&(backend, theirs));
+        }
     }
 
     /// The server that chose this token, and its own name for it.
@@ -90,8 +111,8 @@ impl Tokens {
                 self.open.remove(at);
             }
             if conversation.is_none() {
-                self.chosen.remove(token);
-                self.renamed.remove(&(backend, theirs));
+                let token = token.clone();
+                self.forget(backend, &token);
             }
         }
         ours.map(|ours| Patch::of(params).set("token", ours.as_bytes()).finish())
@@ -114,7 +135,7 @@ impl Tokens {
                 return Err(format!("token {theirs} of {backend:?} is called {ours}, which is {chosen:?}"));
             }
         }
-        for (ours, Chosen { backend, theirs }) in &self.chosen {
+        for (ours, Chosen { backend, theirs, .. }) in &self.chosen {
             if ours != theirs && self.renamed.get(&(*backend, theirs.clone())) != Some(ours) {
                 return Err(format!("{ours} is called {theirs} by {backend:?}, which does not know"));
             }
@@ -185,6 +206,24 @@ mod tests {
             tokens.passed(A, &progress("7", r#"{"kind":"begin","title":"t"}"#));
         }
         assert_eq!(tokens.abandoned(A, "gone").len(), 1);
+    }
+
+    #[test]
+    fn a_token_lives_as_long_as_the_requests_that_name_it() {
+        let mut tokens = Tokens::default();
+        let one = br#"{"token":1}"#;
+        tokens.choose(A, one, "token");
+        assert!(tokens.choose(B, one, "token").is_some());
+        assert!(tokens.choose(B, one, "token").is_some(), "it has its name");
+        let name = RawId::text("lspool-1");
+        tokens.answered(A, &RawId::from(1));
+        tokens.answered(B, &name);
+        assert_eq!(tokens.owner(&name), Some((B, RawId::from(1))), "another request names it");
+        tokens.answered(B, &name);
+        assert!(tokens.chosen.is_empty() && tokens.renamed.is_empty());
+        assert_eq!(tokens.choose(B, one, "token"), None);
+        tokens.passed(A, &progress("1", r#"{"kind":"end"}"#));
+        assert_eq!(tokens.owner(&RawId::from(1)), Some((B, RawId::from(1))), "that one was the editor's");
     }
 
     #[test]

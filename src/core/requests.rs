@@ -10,6 +10,7 @@ use crate::{
     core::{
         catalogue::ToolChange,
         event::{BackendId, ClientId, Peer, ProcessId},
+        tally::Tally,
     },
     rpc::{Frame, RawId},
 };
@@ -73,6 +74,17 @@ pub(crate) enum To {
     Process(ProcessId),
 }
 
+impl To {
+    /// The backend that is asked, be it in its gate or its process.
+    fn backend(self) -> Option<BackendId> {
+        match self {
+            To::Client(_) => None,
+            To::Gate(id) => Some(id),
+            To::Process(process) => Some(process.backend),
+        }
+    }
+}
+
 /// The table.
 #[derive(Debug, Default)]
 pub(crate) struct Requests {
@@ -81,6 +93,8 @@ pub(crate) struct Requests {
     /// A client may have several requests under one id, if it does not number them.
     by_client: BTreeSet<(ClientId, RawId, SentId)>,
     by_process: BTreeMap<(ProcessId, RawId), SentId>,
+    /// By backend: the requests of clients.
+    owed: Tally,
 }
 
 impl Requests {
@@ -89,7 +103,10 @@ impl Requests {
         self.last += 1;
         let id = self.last;
         match &owner {
-            Owner::Client(client, wire) => drop(self.by_client.insert((*client, wire.clone(), id))),
+            Owner::Client(client, wire) => {
+                self.by_client.insert((*client, wire.clone(), id));
+                to.backend().into_iter().for_each(|it| self.owed.add(it));
+            }
             Owner::Backend(process, wire) => drop(self.by_process.insert((*process, wire.clone()), id)),
             Owner::Proxy => {}
         }
@@ -100,7 +117,7 @@ impl Requests {
 
     /// Takes the request that this answer belongs to, if that peer owes one.
     pub(crate) fn answered(&mut self, id: &RawId, by: Peer) -> Option<(SentId, Pending)> {
-        let id = sent_id(id)?;
+        let id = id.as_u64()?;
         let asked = match (self.pending.get(&id)?.to, by) {
             (To::Client(asked), Peer::Client(by)) => asked == by,
             (To::Process(asked), Peer::Backend(by)) => asked == by,
@@ -113,7 +130,10 @@ impl Requests {
     pub(crate) fn take(&mut self, id: SentId) -> Option<Pending> {
         let pending = self.pending.remove(&id)?;
         match &pending.owner {
-            Owner::Client(client, wire) => drop(self.by_client.remove(&(*client, wire.clone(), id))),
+            Owner::Client(client, wire) => {
+                self.by_client.remove(&(*client, wire.clone(), id));
+                pending.to.backend().into_iter().for_each(|it| self.owed.remove(it));
+            }
             Owner::Backend(process, wire) => {
                 let key = (*process, wire.clone());
                 if self.by_process.get(&key) == Some(&id) {
@@ -143,7 +163,7 @@ impl Requests {
 
     /// A gated request has been written to this process.
     pub(crate) fn written(&mut self, id: &RawId, process: ProcessId) {
-        if let Some(pending) = sent_id(id).and_then(|id| self.pending.get_mut(&id)) {
+        if let Some(pending) = id.as_u64().and_then(|id| self.pending.get_mut(&id)) {
             pending.to = To::Process(process);
         }
     }
@@ -163,6 +183,8 @@ impl Requests {
         let clients = self.by_client.iter().map(|(id, wire, sent)| (Owner::Client(*id, wire.clone()), sent));
         let processes =
             self.by_process.iter().map(|((id, wire), sent)| (Owner::Backend(*id, wire.clone()), sent));
+        let owed = self.pending.values().filter(|it| matches!(it.owner, Owner::Client(..)));
+        self.owed.check(owed.filter_map(|it| it.to.backend()))?;
         for (owner, sent) in clients.chain(processes) {
             if self.pending.get(sent).is_none_or(|it| it.owner != owner) {
                 return Err(format!("{owner:?} is said to have asked request {sent}"));
@@ -176,6 +198,16 @@ impl Requests {
         lost.map_or(Ok(()), |(id, it)| Err(format!("request {id} of {:?} is in no index", it.owner)))
     }
 
+    /// How many answers of this backend clients are owed.
+    pub(crate) fn n_owed_by(&self, id: BackendId) -> usize {
+        self.owed.of(id)
+    }
+
+    /// Backends that came to owe clients an answer, or owe none any more, since this was last asked.
+    pub(crate) fn take_changed(&mut self) -> BTreeSet<BackendId> {
+        self.owed.take_changed()
+    }
+
     /// How many answers clients are owed.
     pub(crate) fn n_owed_to_clients(&self) -> usize {
         self.by_client.len()
@@ -185,8 +217,4 @@ impl Requests {
     pub(crate) fn len(&self) -> usize {
         self.pending.len()
     }
-}
-
-fn sent_id(id: &RawId) -> Option<SentId> {
-    std::str::from_utf8(id.as_bytes()).ok()?.parse().ok()
 }

@@ -6,6 +6,7 @@ use super::{PRIMARY, Proxy, tell_editor};
 use crate::{
     core::{
         backend::State,
+        editor::field,
         event::{ClientId, Effect, Effects, Peer, ProcessId},
         requests::{Owner, Purpose, To},
         route::is_own_affair,
@@ -57,8 +58,8 @@ impl Proxy {
                 self.ask_editor_for(process, frame, Purpose::Configuration { sections }, out);
             }
             method => {
-                let key = TOKEN_KEYS.iter().find(|(name, _)| *name == method).map(|(_, key)| *key);
-                let renamed = key.and_then(|key| self.tokens.choose(process.backend, params, key));
+                let renamed =
+                    token_key(method).and_then(|key| self.tokens.choose(process.backend, params, key));
                 match renamed {
                     Some(params) => {
                         self.ask_editor_for(process, &frame.with_params(&params), Purpose::Plain, out);
@@ -68,6 +69,16 @@ impl Proxy {
             }
         }
         debug!(id = %wire, method = frame.method(), "asked by a server");
+    }
+
+    /// The editor has answered a request that may have named a token: what was said under it ends with the answer.
+    /// One that was created lives until its `end`, also if the editor refused it: some servers do not wait to be told.
+    pub(super) fn release_token(&mut self, process: ProcessId, asked: &Frame) {
+        let method = asked.method().filter(|it| *it != "window/workDoneProgress/create");
+        let key = method.and_then(token_key);
+        if let Some(token) = key.and_then(|key| field(asked, key)) {
+            self.tokens.answered(process.backend, &token);
+        }
     }
 
     /// Asks the editor for what is left of a (de)registration, or answers it here if that is nothing.
@@ -147,6 +158,10 @@ impl Proxy {
         }
         !repeated
     }
+}
+
+fn token_key(method: &str) -> Option<&'static str> {
+    TOKEN_KEYS.iter().find(|(name, _)| *name == method).map(|(_, key)| *key)
 }
 
 /// Whether a status is an error, such as a missing sign-in.

@@ -174,10 +174,7 @@ impl<C: Core, W: World> Driver<C, W> {
             Event::Exited { process, .. } => {
                 self.processes.remove(process);
             }
-            Event::Prepared(Ok(prepared)) => {
-                self.name = prepared.name.as_str().into();
-                self.settings.max_message = prepared.server.max_message;
-            }
+            Event::Prepared(Ok(prepared)) => self.name = prepared.name.as_str().into(),
             _ => {}
         }
         match &event {

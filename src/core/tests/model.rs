@@ -44,7 +44,7 @@ fn play(world: &mut World, script: &Script) {
     assert_eq!(world.core.requests.len(), 0, "{:?}", world.core.requests);
     assert!(world.core.conversations.iter().all(|(_, it)| it.active.is_none()));
     assert_eq!(world.core.catalogue.undecided, 0);
-    let serves = |id| world.core.conversations.iter().any(|(_, it)| it.backend == id && it.counted);
+    let serves = |id| world.core.conversations.count(id) > 0;
     let idle = world.core.backends.values().find(|it| it.id != PRIMARY && !serves(it.id));
     assert!(idle.is_none(), "an idle partition is left: {idle:?}");
     if script.polite {

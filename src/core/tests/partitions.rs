@@ -285,3 +285,44 @@ fn a_create_that_the_server_is_to_refuse_does_not_reach_more_tools_than_it_asks_
     assert_eq!(early[0]["error"]["code"], -32002);
     assert_eq!(it.told(process(0, 1)), ["initialize"]);
 }
+
+#[test]
+fn a_token_is_free_again_when_the_request_that_named_it_is_answered() {
+    let mut it = Stage::copilot();
+    it.create(1, &tools(&["a"]));
+    let (primary, one) = (process(0, 1), process(1, 1));
+    it.start(one, &[]);
+    let ask = |method: &str, key: &str| json!({"id": 0, "method": method, "params": {key: 7}});
+    it.server(primary, ask("context/update", "partialResultToken"));
+    let asked = it.take(EDITOR);
+    it.editor(json!({"id": asked[0]["id"], "result": []}));
+    it.server(one, ask("window/workDoneProgress/create", "token"));
+    let asked = it.take(EDITOR);
+    assert_eq!(asked[0]["params"]["token"], 7, "nobody else has it");
+    it.editor(json!({"id": asked[0]["id"], "result": null}));
+    it.server(primary, ask("context/update", "partialResultToken"));
+    assert_eq!(
+        it.take(EDITOR)[0]["params"]["partialResultToken"],
+        "lspool-1",
+        "it was created and has not ended"
+    );
+}
+
+#[test]
+fn a_create_that_the_server_refuses_keeps_no_partition_busy_whatever_waits_behind_it() {
+    let mut it = Stage::copilot();
+    it.create(1, &json!({"conversationId": "c", "lspool": {"tools": []}}));
+    it.editor(json!({"id": 2, "method": "conversation/turn", "params": {"conversationId": "c"}}));
+    let one = process(1, 1);
+    let told = it.start(one, &[]);
+    it.server(one, json!({"id": told.last().unwrap()["id"], "error": {"code": -32603, "message": "no"}}));
+    let turn = it.take(Peer::Backend(one));
+    assert_eq!(turn[0]["method"], "conversation/turn");
+    it.server(
+        one,
+        json!({"id": turn[0]["id"], "error": {"code": -32603, "message": "no such conversation"}}),
+    );
+    assert_eq!(it.take(EDITOR).len(), 2);
+    it.pass(Duration::from_mins(6));
+    assert_eq!(it.terminated, [one], "it is idle");
+}

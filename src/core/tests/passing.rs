@@ -226,3 +226,18 @@ fn end_of_file_waits_for_initialize_and_for_shutdown() {
     assert_eq!(it.take(EDITOR)[0]["id"], 1);
     assert_eq!(it.exit, Some(0));
 }
+
+#[test]
+fn nothing_is_started_at_the_moment_of_leaving() {
+    let mut it = generic();
+    it.exited(process(0, 1), Exit::Signal(9));
+    it.start(process(0, 2), &[]);
+    it.exited(process(0, 2), Exit::Signal(9));
+    it.editor(json!({"id": 1, "method": "textDocument/hover"}));
+    it.event(crate::core::event::Event::Closed { peer: EDITOR, error: None });
+    // Late enough for the restart and for leaving.
+    it.now += std::time::Duration::from_secs(60);
+    let mut out = Vec::new();
+    it.core.handle_timeout(it.now, &mut out);
+    assert!(matches!(out[..], [crate::core::event::Effect::Exit(0)]), "{out:?}");
+}

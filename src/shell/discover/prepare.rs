@@ -119,7 +119,8 @@ pub fn target(
     };
     let cwd = server.cwd.as_ref().map(|it| env.expand(it)).transpose().map_err(plain)?;
     let mut server = server.clone();
-    if server.kind.is_none() && (server.command.is_none() || is_copilot(&found.program, &server.args)) {
+    let is_searched = server.command.is_none() && name == COPILOT;
+    if server.kind.is_none() && (is_searched || is_copilot(&found.program, &server.args)) {
         server.kind = Some(ServerKind::Copilot);
     }
     let script = found.script.as_ref().map(|it| it.to_string_lossy().into_owned());

@@ -428,6 +428,7 @@ fn without_a_command_the_configuration_says_which() {
         &format!("{a}{b}[server.copilot]\n"),
         &expect!["copilot: /bin/copilot-language-server --stdio (Some(Copilot))"],
     );
+    tree.check_prepare(&[], "[server.a]\nmax_processes = 1\n", &expect!["a: /bin/a  (None)"]);
     tree.check_prepare(
         &[],
         "[server.c]\nmax_processes = 1\n",

@@ -42,6 +42,8 @@ pub(super) struct ServerModel {
     /// lspool has asked the shell to end it.
     pub(super) ending: bool,
     closed: bool,
+    /// Its input was closed: what is sent then is thrown away.
+    pub(super) deaf: bool,
     exit_told: bool,
     pub(super) initialized: bool,
     /// Messages up to this one are part of the session it was told at its start.
@@ -74,6 +76,7 @@ impl ServerModel {
             sub_agents: false,
             ending: false,
             closed: false,
+            deaf: false,
             exit_told: false,
             initialized: false,
             restored: None,
@@ -412,6 +415,9 @@ impl World {
         let undecided = self.is_undecided();
         let server = self.servers.get_mut(&process).expect("it runs");
         assert!(!server.exit_told, "told after its exit: {message}");
+        if server.deaf {
+            return;
+        }
         let first = server.requests.is_empty();
         let method = frame.method().unwrap_or_default();
         assert!(!first || method == "initialize", "the first thing a process is told is {message}");

@@ -249,6 +249,7 @@ impl World {
                     let server = self.servers.get_mut(&process).expect("closed before it was spawned");
                     assert_ne!(server.life, Life::Gone, "the input of a process is closed that is gone");
                     server.ending = true;
+                    server.deaf = true;
                 }
                 Effect::Exit(code) => {
                     self.trace.push(format!("exit {code}"));

@@ -1,0 +1,50 @@
+//! How many uses each backend has, kept as they come and go: counting them anew for each message would cost time in
+//! proportion to all there are.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::core::event::BackendId;
+
+/// Uses by backend.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    /// Without those that have none.
+    uses: BTreeMap<BackendId, usize>,
+    changed: BTreeSet<BackendId>,
+}
+
+impl Tally {
+    pub(crate) fn add(&mut self, id: BackendId) {
+        let uses = self.uses.entry(id).or_default();
+        *uses += 1;
+        if *uses == 1 {
+            self.changed.insert(id);
+        }
+    }
+
+    pub(crate) fn remove(&mut self, id: BackendId) {
+        let uses = self.uses.remove(&id).unwrap_or_default();
+        match uses.checked_sub(1) {
+            None => {}
+            Some(0) => drop(self.changed.insert(id)),
+            Some(left) => drop(self.uses.insert(id, left)),
+        }
+    }
+
+    /// How many a backend has.
+    pub(crate) fn of(&self, id: BackendId) -> usize {
+        self.uses.get(&id).copied().unwrap_or_default()
+    }
+
+    /// Backends whose first use came or whose last one went since this was last asked.
+    pub(crate) fn take_changed(&mut self) -> BTreeSet<BackendId> {
+        std::mem::take(&mut self.changed)
+    }
+
+    /// Whether this is what counting anew gives.
+    pub(crate) fn check(&self, counted: impl Iterator<Item = BackendId>) -> Result<(), String> {
+        let mut uses: BTreeMap<BackendId, usize> = BTreeMap::new();
+        counted.for_each(|id| *uses.entry(id).or_default() += 1);
+        if uses == self.uses { Ok(()) } else { Err(format!("uses are {uses:?}, noted are {:?}", self.uses)) }
+    }
+}

@@ -250,6 +250,7 @@ impl Core for Trials {
             | Event::Spawned { .. }
             | Event::SpawnFailed(..)
             | Event::Exited { .. }
+            | Event::TranscriptWritten { .. }
             | Event::Stalled(_)
             | Event::EditorGone => {}
         }

@@ -19,12 +19,14 @@ mod editor;
 pub mod event;
 mod failure;
 mod handshake;
+mod history;
 mod lifecycle;
 mod mcp;
 mod partitions;
 mod progress;
 mod registrations;
 mod requests;
+mod restore;
 mod route;
 mod servers;
 mod session;
@@ -152,6 +154,9 @@ impl Proxy {
             Event::Spawned { process, pid } => self.on_spawned(now, process, pid, out),
             Event::SpawnFailed(process, failure) => self.on_spawn_failed(now, process, &failure, out),
             Event::Exited { process, exit, stderr } => self.on_exited(now, process, exit, &stderr, out),
+            Event::TranscriptWritten { process, conversation, folder } => {
+                self.on_transcript(process, &conversation, folder, out);
+            }
             Event::Stalled(Peer::Client(_)) => {
                 warn!("the editor does not read: too much waits for it");
                 self.exit(1, out);

@@ -11,6 +11,7 @@ pub mod driver;
 mod editor;
 pub mod guard;
 pub mod outbox;
+mod private;
 pub mod process;
 mod reader;
 mod settings;

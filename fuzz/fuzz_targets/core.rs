@@ -86,7 +86,10 @@ impl World {
             generation: lspool::core::event::Generation(1),
         };
         let said = |text: &str| Frame::parse(Bytes::copy_from_slice(text.as_bytes())).expect("a message");
-        self.event(Event::Received(EDITOR, said(r#"{"id":0,"method":"initialize","params":{"processId":1}}"#)));
+        self.event(Event::Received(
+            EDITOR,
+            said(r#"{"id":0,"method":"initialize","params":{"processId":1}}"#),
+        ));
         self.prepared();
         self.life(first, Life::Fresh);
         self.event(Event::Spawned { process: first, pid: 1 });
@@ -235,11 +238,8 @@ impl World {
             return;
         }
         let mut config = Config::default();
-        let agent = AgentConfig {
-            tools: None,
-            disallowed_tools: vec!["a".to_owned()],
-            source: AgentSource::User,
-        };
+        let agent =
+            AgentConfig { tools: None, disallowed_tools: vec!["a".to_owned()], source: AgentSource::User };
         config.agents.insert("most".to_owned(), agent);
         let route = RouteConfig {
             chat_mode: Some("Agent".to_owned()),
@@ -365,21 +365,105 @@ fn value(input: &mut Unstructured<'_>, depth: u8) -> Result<String> {
 const IDS: &[&str] = &["0", "1", "2", "\"0\"", "\"1\"", "\"\\u0031\"", "-1", "1e2"];
 
 const ATOMS: &[&str] = &[
-    "0", "1", "2", "7", "4711", "-1", "1.5", "null", "true", "false", "\"\"", "\"0\"", "\"c\"", "\"\\u0063\"",
-    "\"4711\"", "\"t\"", "\"a\"", "\"b\"", "\"*\"", "\"ide\"", "\"most\"", "\"Agent\"", "\"begin\"", "\"report\"",
-    "\"end\"", "\"copilot.a\"", "\"copilot-editor.a\"", "\"disabled\"", "\"enabled\"", "\"file:///u\"", "\"x\\ny\"",
-    "\"{\\\"m\\\":{}}\"", "\"github.copilot\"", "\"github.copilot.finishDeviceFlow\"", "\"apply_patch\"", "\"utf-8\"",
+    "0",
+    "1",
+    "2",
+    "7",
+    "4711",
+    "-1",
+    "1.5",
+    "null",
+    "true",
+    "false",
+    "\"\"",
+    "\"0\"",
+    "\"c\"",
+    "\"\\u0063\"",
+    "\"4711\"",
+    "\"t\"",
+    "\"a\"",
+    "\"b\"",
+    "\"*\"",
+    "\"ide\"",
+    "\"most\"",
+    "\"Agent\"",
+    "\"begin\"",
+    "\"report\"",
+    "\"end\"",
+    "\"copilot.a\"",
+    "\"copilot-editor.a\"",
+    "\"disabled\"",
+    "\"enabled\"",
+    "\"file:///u\"",
+    "\"x\\ny\"",
+    "\"{\\\"m\\\":{}}\"",
+    "\"github.copilot\"",
+    "\"github.copilot.finishDeviceFlow\"",
+    "\"apply_patch\"",
+    "\"utf-8\"",
     "\"insert_edit_into_file\"",
 ];
 
 const KEYS: &[&str] = &[
-    "conversationId", "lspool", "tools", "agent", "workDoneToken", "partialResultToken", "token", "turnId",
-    "parentTurnId", "value", "kind", "id", "name", "status", "toolIds", "toolCallId", "toolCalls", "editAgentRounds",
-    "input", "mcpServerName", "mcpToolName", "textDocument", "notebookDocument", "uri", "version", "text",
-    "contentChanges", "range", "start", "line", "character", "settings", "github.copilot", "github", "copilot", "mcp",
-    "items", "section", "event", "added", "removed", "registrations", "unregisterations", "method", "registerOptions",
-    "processId", "initializationOptions", "copilotCapabilities", "subAgent", "capabilities", "positionEncoding",
-    "command", "servers", "_status", "customChatModeId", "chatMode", "turns", "model", "\\u0069d",
+    "conversationId",
+    "lspool",
+    "tools",
+    "agent",
+    "workDoneToken",
+    "partialResultToken",
+    "token",
+    "turnId",
+    "parentTurnId",
+    "value",
+    "kind",
+    "id",
+    "name",
+    "status",
+    "toolIds",
+    "toolCallId",
+    "toolCalls",
+    "editAgentRounds",
+    "input",
+    "mcpServerName",
+    "mcpToolName",
+    "textDocument",
+    "notebookDocument",
+    "uri",
+    "version",
+    "text",
+    "contentChanges",
+    "range",
+    "start",
+    "line",
+    "character",
+    "settings",
+    "github.copilot",
+    "github",
+    "copilot",
+    "mcp",
+    "items",
+    "section",
+    "event",
+    "added",
+    "removed",
+    "registrations",
+    "unregisterations",
+    "method",
+    "registerOptions",
+    "processId",
+    "initializationOptions",
+    "copilotCapabilities",
+    "subAgent",
+    "capabilities",
+    "positionEncoding",
+    "command",
+    "servers",
+    "_status",
+    "customChatModeId",
+    "chatMode",
+    "turns",
+    "model",
+    "\\u0069d",
 ];
 
 const METHODS: &[&str] = &[

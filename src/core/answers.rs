@@ -5,7 +5,7 @@ use tracing::{debug, warn};
 use super::Proxy;
 use crate::{
     core::{
-        event::{BackendId, Effect, Effects, Peer, ProcessId},
+        event::{Effect, Effects, Peer, ProcessId},
         requests::{Owner, Pending, Purpose, SentId},
         session::{CHECK_STATUS, mcp_servers, section_without_foreign_mcp},
         toolset::ToolSet,
@@ -19,6 +19,9 @@ impl Proxy {
         let Some((sent, pending)) = found else {
             return debug!(?frame, "dropped: an answer that nobody waits for");
         };
+        if self.is_asked_again(process, &pending, frame, out) {
+            return;
+        }
         if let Owner::Client(client, wire) = &pending.owner {
             out.push(Effect::Send(Peer::Client(*client), frame.with_id(wire.clone())));
         }
@@ -73,15 +76,9 @@ impl Proxy {
     /// A process that looks at its sign-in again finds what another one has stored, or taken away.
     pub(super) fn check_status_elsewhere(&mut self, out: &mut Effects) {
         for id in self.partitions_with_session() {
-            self.check_status(id, out);
+            self.await_mcp_again(id);
+            self.ask_backend(id, Purpose::Plain, CHECK_STATUS.0, CHECK_STATUS.1, out);
         }
-    }
-
-    pub(super) fn check_status(&mut self, id: BackendId, out: &mut Effects) {
-        if let Some(backend) = self.backends.get_mut(&id) {
-            backend.mcp.wait_again();
-        }
-        self.ask_backend(id, Purpose::Plain, CHECK_STATUS.0, CHECK_STATUS.1, out);
     }
 
     pub(super) fn on_editor_answer(&mut self, frame: &Frame, out: &mut Effects) {
@@ -93,9 +90,13 @@ impl Proxy {
         if !self.is_current(process) {
             return warn!(?frame, "dropped: the process that asked is gone");
         }
+        if let Purpose::ToolCall { conversation: Some(id), confirmation: false } = &pending.purpose {
+            self.on_tool_answered(id, &pending.frame, frame);
+        }
         self.release_token(process, &pending.frame);
         let answer = match &pending.purpose {
             Purpose::Configuration { sections } => {
+                self.session.pulled(sections, frame.result().unwrap_or(b"[]"));
                 let set = self.backend(process.backend).map_or_else(ToolSet::all, |it| it.set.clone());
                 let answer = configuration(frame, sections, &set).unwrap_or_else(|| frame.clone());
                 if let Some(servers) = answered_mcp_servers(&answer, sections) {

@@ -21,6 +21,7 @@ use crate::{
         event::{BackendId, Generation, ProcessId},
         lifecycle::Budget,
         mcp::McpServers,
+        restore::Restores,
         toolset::ToolSet,
     },
     rpc::Frame,
@@ -76,6 +77,7 @@ pub(crate) struct Backend {
     /// Own calls about tools that the process has not answered.
     pub(crate) projecting: usize,
     pub(crate) mcp: McpServers,
+    pub(crate) restores: Restores,
     /// How often in a row the process offered tools outside its set.
     pub(crate) corrections: u8,
     /// Since when nothing has needed it.
@@ -99,6 +101,7 @@ impl Backend {
             gate: VecDeque::new(),
             projecting: 0,
             mcp: McpServers::default(),
+            restores: Restores::default(),
             corrections: 0,
             idle_since: None,
             refused: 0,

@@ -29,6 +29,7 @@ impl Proxy {
                     backend.gate().retain(|it| it.id() != Some(RawId::from(sent)));
                 }
                 if let Purpose::Turn { conversation, .. } = &pending.purpose {
+                    self.forget_restore(backend, conversation, sent);
                     self.conversations.take_waiting(conversation, &RawId::from(sent));
                 }
                 self.requests.take(sent);

@@ -11,7 +11,9 @@ use crate::{
     core::{
         editor::field,
         event::{BackendId, ClientId, Effect, Effects, Peer, ProcessId},
+        history::History,
         requests::{Owner, Purpose, SentId, To},
+        restore::question,
     },
     rpc::{Frame, Patch, RawId, elements, member, members, path},
 };
@@ -62,9 +64,10 @@ impl Proxy {
         let purpose = Purpose::Turn { conversation: id.clone(), token, create: true };
         let Some((sent, frame)) = self.accept(backend, owner, purpose, &frame, out) else { return };
         info!(conversation = %id, partition = %set, "bound");
-        let replaced = self.conversations.bind(id.clone(), backend, None);
+        let replaced = self.conversations.bind(id.clone(), backend, set, None);
         if let Some(conversation) = self.conversations.get_mut(&id) {
             conversation.active = Some(sent);
+            conversation.history = History::new(frame.params().unwrap_or(b"{}"));
         }
         if let Some(replaced) = replaced {
             self.on_replaced(&id, backend, replaced.backend, replaced.waiting.into(), out);
@@ -116,23 +119,45 @@ impl Proxy {
         route.map_or_else(|| Ok(ToolSet::all()), |it| agent_set(&server.config, &it.agent))
     }
 
-    pub(super) fn on_turn(&mut self, owner: Owner, frame: &Frame, out: &mut Effects) {
-        let known = field(frame, "conversationId").filter(|it| self.conversations.get(it).is_some());
-        let Some(id) = known else {
+    pub(super) fn on_turn(&mut self, now: Instant, owner: Owner, frame: &Frame, out: &mut Effects) {
+        let id = field(frame, "conversationId");
+        let known = id.as_ref().and_then(|it| Some((self.conversations.get(it)?.set.clone(), it.clone())));
+        let Some((set, id)) = known else {
             self.send_to_backend(PRIMARY, owner, Purpose::Plain, frame, out);
             return;
         };
-        let backend = self.conversations.get(&id).map_or(PRIMARY, |it| it.backend);
+        let backend = match self.partition(&set, now, out) {
+            Ok(backend) => backend,
+            Err(failure) => return self.fail(&owner, &failure, out),
+        };
         let purpose =
             Purpose::Turn { conversation: id.clone(), token: field(frame, "workDoneToken"), create: false };
         let Some((sent, frame)) = self.accept(backend, owner, purpose, frame, out) else { return };
-        self.conversations.count_in(&id);
+        self.conversations.move_to(&id, backend);
         let Some(conversation) = self.conversations.get_mut(&id) else { return };
         if conversation.active.is_some() {
             return conversation.waiting.push_back(frame);
         }
         conversation.active = Some(sent);
         self.release(backend, frame, out);
+    }
+
+    /// The server forgets a turn, and so does what it would be told of it.
+    pub(super) fn on_turn_delete(&mut self, frame: &Frame) {
+        let conversation = field(frame, "conversationId").and_then(|it| self.conversations.get_mut(&it));
+        if let (Some(conversation), Some(turn)) = (conversation, field(frame, "turnId")) {
+            conversation.history.delete(&turn);
+        }
+    }
+
+    /// The editor has answered a tool call: its result counts even if no process lives to report it.
+    pub(super) fn on_tool_answered(&mut self, id: &RawId, call: &Frame, answer: &Frame) {
+        let params = call.params().unwrap_or(b"{}");
+        let Some(result) = answer.result().and_then(|it| Some(&it[elements(it).next()?])) else { return };
+        let turn = field(call, "turnId").and_then(|it| self.conversations.get_mut(id)?.history.turn(&it));
+        if let (Some(turn), Some(call)) = (turn, text(params, &["toolCallId"])) {
+            turn.answered(&call, result);
+        }
     }
 
     /// The answer to a create or turn: nothing of that turn follows it.
@@ -152,7 +177,10 @@ impl Proxy {
                 }
                 self.end_turn(id, sent, out);
             }
-            None => self.on_turn_failed(id, sent, create, out),
+            None => {
+                self.end_restore(process, id, out);
+                self.on_turn_failed(id, sent, create, out);
+            }
         }
     }
 
@@ -204,36 +232,66 @@ impl Proxy {
         }
     }
 
-    /// Progress of a Copilot server: where turns and the conversations of sub-agents are first seen.
-    pub(super) fn on_chat_progress(&mut self, process: ProcessId, params: &[u8]) {
-        let Some(value) = member(params, "value").map(|range| &params[range]) else { return };
+    /// Progress of a Copilot server: where turns and the conversations of sub-agents are first seen, and what was
+    /// said. Whether the editor hears of it.
+    pub(super) fn on_chat_progress(&mut self, process: ProcessId, params: &[u8], out: &mut Effects) -> bool {
+        let Some(value) = member(params, "value").map(|range| &params[range]) else { return true };
+        if self.is_stray(process.backend, value) {
+            return false;
+        }
         let id = |key| member(value, key).and_then(|it| RawId::from_raw(&value[it]));
-        match member(value, "kind").map(|range| &value[range]) {
-            Some(b"\"begin\"") => {
-                let (Some(conversation), Some(turn)) = (id("conversationId"), id("turnId")) else { return };
-                self.conversations.learn_turn(turn, process.backend);
-                let parent = id("parentTurnId");
-                if parent.is_some() && self.conversations.get(&conversation).is_none() {
-                    let caller = self.caller(process.backend, params);
-                    self.conversations.bind(conversation, process.backend, caller);
-                }
-            }
-            Some(b"\"report\"") => {
-                let restricted = self.backend(process.backend).is_some_and(|it| !it.set.is_all());
-                if let (true, Some(conversation)) = (restricted, id("conversationId")) {
-                    self.note_calls(&conversation, value);
-                }
-            }
-            Some(_) | None => {}
+        let kind = member(value, "kind").map(|range| &value[range]);
+        if !matches!(kind, Some(b"\"begin\"" | b"\"report\"")) {
+            return true;
+        }
+        let (Some(conversation), Some(turn)) = (id("conversationId"), id("turnId")) else { return true };
+        if kind == Some(b"\"report\"") {
+            self.on_reported(process, &conversation, &turn, value);
+            return true;
+        }
+        let token = member(params, "token").and_then(|it| RawId::from_raw(&params[it]));
+        match id("parentTurnId") {
+            Some(_) => self.on_sub_agent(process, conversation, token.as_ref()),
+            None if !self.on_begun(process, &conversation, token.as_ref(), out) => return false,
+            None => self.on_question(&conversation, &turn),
+        }
+        self.conversations.learn_turn(turn, process.backend);
+        true
+    }
+
+    fn on_sub_agent(&mut self, process: ProcessId, id: RawId, token: Option<&RawId>) {
+        let set = self.backend(process.backend).map(|it| it.set.clone());
+        if let (Some(set), None) = (set, self.conversations.get(&id)) {
+            let caller = self.caller(process.backend, token);
+            self.conversations.bind(id, process.backend, set, caller);
+        }
+    }
+
+    /// A turn begins: its question is part of the history.
+    fn on_question(&mut self, id: &RawId, turn: &RawId) {
+        let Some(conversation) = self.conversations.get_mut(id) else { return };
+        conversation.begun = conversation.active;
+        let asked = conversation.active.and_then(|it| self.requests.get(it));
+        if let Some(question) = asked.and_then(|it| question(&it.frame)) {
+            conversation.history.begin(turn.clone(), question);
+        }
+    }
+
+    fn on_reported(&mut self, process: ProcessId, id: &RawId, turn: &RawId, value: &[u8]) {
+        let restricted = self.backend(process.backend).is_some_and(|it| !it.set.is_all());
+        if restricted {
+            self.note_calls(id, value);
+        }
+        if let Some(turn) = self.conversations.get_mut(id).and_then(|it| it.history.turn(turn)) {
+            turn.report(value);
         }
     }
 
     /// The conversation whose turn runs under the token of this progress.
-    fn caller(&self, backend: BackendId, params: &[u8]) -> Option<RawId> {
-        let token = member(params, "token").and_then(|it| RawId::from_raw(&params[it]))?;
+    fn caller(&self, backend: BackendId, token: Option<&RawId>) -> Option<RawId> {
         let running = self.requests.filter(|it| match (&it.purpose, it.to) {
             (Purpose::Turn { token: of, .. }, To::Process(process)) => {
-                process.backend == backend && of.as_ref() == Some(&token)
+                process.backend == backend && of.as_ref() == token
             }
             _ => false,
         });

@@ -43,6 +43,11 @@ impl Proxy {
                 held.entry(sent).or_default().push(backend);
             }
         }
+        for (id, sent) in
+            self.backends.values().flat_map(|it| it.restores.to_come().map(|sent| (it.id, sent)))
+        {
+            held.entry(sent).or_default().push(id);
+        }
         for (sent, pending) in self.requests.iter() {
             let held = held.get(&sent).map_or(&[][..], Vec::as_slice);
             let right = match pending.to {

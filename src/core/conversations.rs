@@ -5,7 +5,13 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::{
-    core::{event::BackendId, requests::SentId, tally::Tally},
+    core::{
+        event::{BackendId, ProcessId},
+        history::History,
+        requests::SentId,
+        tally::Tally,
+        toolset::ToolSet,
+    },
     rpc::{Frame, RawId},
 };
 
@@ -16,8 +22,15 @@ const TURNS_REMEMBERED: usize = 10_000;
 #[derive(Debug)]
 pub(crate) struct Conversation {
     pub(crate) backend: BackendId,
+    /// The tools it may use, whichever process serves it.
+    pub(crate) set: ToolSet,
+    /// The process that knows it. Another one is told its history before its next turn.
+    pub(crate) known_by: Option<ProcessId>,
+    pub(crate) history: History,
     /// The request of the running turn.
     pub(crate) active: Option<SentId>,
+    /// The running turn, once the process has begun it.
+    pub(crate) begun: Option<SentId>,
     /// Turns that wait for it.
     pub(crate) waiting: VecDeque<Frame>,
     /// The running turn was cancelled: tools are not called for it any more.
@@ -48,6 +61,7 @@ impl Conversations {
         &mut self,
         id: RawId,
         backend: BackendId,
+        set: ToolSet,
         parent: Option<RawId>,
     ) -> Option<Conversation> {
         if let Some(caller) = parent.as_ref().and_then(|it| self.bound.get_mut(it)) {
@@ -56,7 +70,11 @@ impl Conversations {
         let replaced = self.take(&id);
         let fresh = Conversation {
             backend,
+            set,
+            known_by: None,
+            history: History::default(),
             active: None,
+            begun: None,
             waiting: VecDeque::new(),
             cancelled: false,
             counted: true,
@@ -97,17 +115,32 @@ impl Conversations {
         gone.into_iter().flat_map(waiting).collect()
     }
 
-    /// Forgets all conversations of a partition for which `stays` does not hold; gives back those that were bound.
-    pub(crate) fn unbind_all(
-        &mut self,
-        backend: BackendId,
-        stays: impl Fn(&Conversation) -> bool,
-    ) -> Vec<Conversation> {
+    /// The process of a partition is gone. What was said stays, for the next process; what was not begun, and the
+    /// conversations of sub-agents, are forgotten. Those for which `stays` holds have yet to reach a process. Gives
+    /// the turns that waited in the others.
+    pub(crate) fn lose(&mut self, backend: BackendId, stays: impl Fn(&Conversation) -> bool) -> Vec<Frame> {
         self.turns.retain(|_, it| *it != backend);
-        let gone = self.bound.extract_if(.., |_, it| it.backend == backend && !stays(it));
-        let gone: Vec<_> = gone.map(|(_, it)| it).collect();
-        gone.iter().filter(|it| it.counted).for_each(|it| self.served.remove(it.backend));
-        gone
+        let mut waited = Vec::new();
+        let served = &mut self.served;
+        self.bound.retain(|_, it| {
+            if it.backend != backend {
+                return true;
+            }
+            it.known_by = None;
+            if stays(it) {
+                return true;
+            }
+            waited.extend(it.waiting.drain(..));
+            it.active = None;
+            it.cancelled = false;
+            it.called.clear();
+            // It counts again with its next turn.
+            if std::mem::take(&mut it.counted) {
+                served.remove(backend);
+            }
+            it.parent.is_none() && it.history.has_begun()
+        });
+        waited
     }
 
     /// How many conversations a partition serves.
@@ -120,11 +153,13 @@ impl Conversations {
         self.served.take_changed()
     }
 
-    /// It is in use, so it counts.
-    pub(crate) fn count_in(&mut self, id: &RawId) {
-        if let Some(it) = self.bound.get_mut(id).filter(|it| !it.counted) {
+    /// It is in use, and served by this partition from now on.
+    pub(crate) fn move_to(&mut self, id: &RawId, backend: BackendId) {
+        self.count_out(id);
+        if let Some(it) = self.bound.get_mut(id) {
+            it.backend = backend;
             it.counted = true;
-            self.served.add(it.backend);
+            self.served.add(backend);
         }
     }
 

@@ -14,6 +14,9 @@ use crate::rpc::{Patch, path};
 /// Changes are kept unfolded up to the size of the text, and at least up to this many bytes.
 const UNFOLDED_BYTES: usize = 64 * 1024;
 
+/// And not more of them than this: each may take time in proportion to the text.
+const UNFOLDED: usize = 256;
+
 /// How positions count characters, as negotiated in `initialize`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Encoding {
@@ -70,7 +73,8 @@ impl Documents {
         };
         document.changes.push(params.clone());
         document.change_bytes += params.len();
-        if document.change_bytes > UNFOLDED_BYTES.max(document.open.len()) {
+        let is_much = document.change_bytes > UNFOLDED_BYTES.max(document.open.len());
+        if is_much || document.changes.len() >= UNFOLDED {
             document.fold(encoding);
         }
     }
@@ -123,12 +127,12 @@ impl Document {
             return;
         }
         let text = path(&self.open, &["textDocument", "text"]);
-        let mut text: String =
-            text.and_then(|range| serde_json::from_slice(&self.open[range]).ok()).unwrap_or_default();
+        let text = text.and_then(|range| serde_json::from_slice(&self.open[range]).ok()).unwrap_or_default();
+        let mut text = Edited { text, encoding, known: Line::FIRST };
         let mut version = None;
         for params in self.changes.drain(..) {
             match serde_json::from_slice::<DidChange>(&params) {
-                Ok(change) => change.content_changes.into_iter().for_each(|it| it.apply(&mut text, encoding)),
+                Ok(change) => change.content_changes.into_iter().for_each(|it| text.apply(it)),
                 Err(error) => {
                     warn!(%error, "a didChange that cannot be read is left out of the tracked text");
                 }
@@ -138,7 +142,7 @@ impl Document {
             }
         }
         self.change_bytes = 0;
-        let text = serde_json::to_vec(&text).expect("a string is always representable");
+        let text = serde_json::to_vec(&text.text).expect("a string is always representable");
         let mut patch = Patch::of(&self.open);
         patch.set_path(&["textDocument", "text"], &text);
         if let Some(version) = version {
@@ -172,50 +176,88 @@ struct Position {
     character: u32,
 }
 
-impl Change {
-    fn apply(self, text: &mut String, encoding: Encoding) {
-        match self.range {
-            None => *text = self.text,
-            Some(span) => text.replace_range(byte_range(text, &span, encoding), &self.text),
+/// A text that changes are made to, mostly near one another.
+struct Edited {
+    text: String,
+    encoding: Encoding,
+    /// Where lines are counted from, if it is not behind the one that is looked for.
+    known: Line,
+}
+
+/// Where a line starts.
+#[derive(Clone, Copy)]
+struct Line {
+    number: u32,
+    start: usize,
+}
+
+impl Line {
+    const FIRST: Line = Line { number: 0, start: 0 };
+}
+
+impl Edited {
+    fn apply(&mut self, change: Change) {
+        match change.range {
+            None => {
+                self.text = change.text;
+                self.known = Line::FIRST;
+            }
+            Some(span) => {
+                let range = self.byte_range(&span);
+                self.text.replace_range(range, &change.text);
+            }
         }
     }
-}
 
-fn byte_range(text: &str, span: &Span, encoding: Encoding) -> Range<usize> {
-    let (start, end) = (offset(text, &span.start, encoding), offset(text, &span.end, encoding));
-    start.min(end)..end.max(start)
-}
-
-/// The byte at a position; past the end of a line is the end of the line, past the last line the end of the text.
-fn offset(text: &str, position: &Position, encoding: Encoding) -> usize {
-    let Some(start) = line_start(text, position.line) else { return text.len() };
-    let line = &text[start..];
-    let line = &line[..line.find(['\n', '\r']).unwrap_or(line.len())];
-    let mut left = position.character as usize;
-    for (at, c) in line.char_indices() {
-        let width = match encoding {
-            Encoding::Utf8 => c.len_utf8(),
-            Encoding::Utf16 => c.len_utf16(),
-            Encoding::Utf32 => 1,
+    fn byte_range(&mut self, span: &Span) -> Range<usize> {
+        let (first, last) = if span.start.line <= span.end.line {
+            (&span.start, &span.end)
+        } else {
+            (&span.end, &span.start)
         };
-        if left < width {
-            return start + at;
-        }
-        left -= width;
+        let from = if first.line < self.known.number { Line::FIRST } else { self.known };
+        let line = self.line(from, first.line);
+        let (one, other) =
+            (self.offset(line, first), self.offset(line.and_then(|it| self.line(it, last.line)), last));
+        let (start, end) = (one.min(other), other.max(one));
+        // What is changed right behind a `\r` may make a `\r\n` of it, or be its end.
+        let is_sure = |it: &Line| it.start < start || !self.text[..start].ends_with('\r');
+        self.known = line.filter(is_sure).unwrap_or(Line::FIRST);
+        start..end
     }
-    start + line.len()
-}
 
-/// Where a line starts. A line ends with `\n`, `\r\n` or a lone `\r`.
-fn line_start(text: &str, line: u32) -> Option<usize> {
-    let bytes = text.as_bytes();
-    let mut start = 0;
-    for _ in 0..line {
-        let end = start + memchr::memchr2(b'\n', b'\r', &bytes[start..])?;
-        let crlf = bytes[end] == b'\r' && bytes.get(end + 1) == Some(&b'\n');
-        start = end + if crlf { 2 } else { 1 };
+    /// The line with this number, counted from one that is not behind it. A line ends with `\n`, `\r\n` or a lone
+    /// `\r`.
+    fn line(&self, from: Line, number: u32) -> Option<Line> {
+        let bytes = self.text.as_bytes();
+        let mut start = from.start;
+        for _ in from.number..number {
+            let end = start + memchr::memchr2(b'\n', b'\r', &bytes[start..])?;
+            let crlf = bytes[end] == b'\r' && bytes.get(end + 1) == Some(&b'\n');
+            start = end + if crlf { 2 } else { 1 };
+        }
+        Some(Line { number, start })
     }
-    Some(start)
+
+    /// The byte at a position; past the end of a line is the end of the line, past the last line the end of the text.
+    fn offset(&self, line: Option<Line>, position: &Position) -> usize {
+        let Some(Line { start, .. }) = line else { return self.text.len() };
+        let line = &self.text[start..];
+        let line = &line[..line.find(['\n', '\r']).unwrap_or(line.len())];
+        let mut left = position.character as usize;
+        for (at, c) in line.char_indices() {
+            let width = match self.encoding {
+                Encoding::Utf8 => c.len_utf8(),
+                Encoding::Utf16 => c.len_utf16(),
+                Encoding::Utf32 => 1,
+            };
+            if left < width {
+                return start + at;
+            }
+            left -= width;
+        }
+        start + line.len()
+    }
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use crate::{
         event::{BackendId, ClientId, Effect, Effects, Peer},
         requests::{Owner, Purpose, SentId, To},
         route::{Keep, Route, Tools, route},
-        session::{for_set, pushed_mcp_servers},
+        session::{CHECK_STATUS, for_set, pushed_mcp_servers},
     },
     rpc::{Frame, Kind, RawId, member},
 };
@@ -36,6 +36,11 @@ impl Proxy {
         }
         let owner = Owner::Client(ClientId::EDITOR, id);
         match route(method, self.is_copilot()) {
+            Route::TurnDelete => {
+                self.on_turn_delete(frame);
+                let backend = self.by_conversation(frame);
+                self.send_to_backend(backend, owner, Purpose::Plain, frame, out);
+            }
             Route::Default => {
                 let backend = self.by_conversation(frame);
                 self.send_to_backend(backend, owner, Purpose::Plain, frame, out);
@@ -52,7 +57,7 @@ impl Proxy {
                 }
             }
             Route::Create => self.on_create(now, owner, frame, out),
-            Route::Turn => self.on_turn(owner, frame, out),
+            Route::Turn => self.on_turn(now, owner, frame, out),
             Route::Destroy => self.on_destroy(owner, frame, out),
             Route::Tools(tools) => self.on_tools(tools, owner, frame, out),
             Route::SignIn => drop(self.send_to_backend(PRIMARY, owner, Purpose::SignIn, frame, out)),
@@ -93,6 +98,7 @@ impl Proxy {
             Route::Everyone(keep) => self.tell_everyone(keep, None, frame, out),
             Route::Default
             | Route::Turns
+            | Route::TurnDelete
             | Route::Create
             | Route::Turn
             | Route::Destroy
@@ -143,7 +149,10 @@ impl Proxy {
                 self.await_mcp(id, servers);
             }
             if keep == Keep::Auth {
-                self.check_status(id, out);
+                // Behind the sign-in, which may wait in the gate.
+                let check = Frame::request(RawId::from(0), CHECK_STATUS.0, Some(CHECK_STATUS.1));
+                self.send_to_backend(id, Owner::Proxy, Purpose::Plain, &check, out);
+                self.await_mcp_again(id);
             }
         }
     }
@@ -198,10 +207,7 @@ impl Proxy {
             return;
         }
         let process = backend.process();
-        if let (Kind::Request, Some(sent)) = (frame.kind(), frame.id()) {
-            self.requests.written(&sent, process);
-        }
-        out.push(Effect::Send(Peer::Backend(process), frame));
+        self.deliver(process, frame, out);
     }
 
     pub(super) fn notify_backend(&mut self, id: BackendId, frame: &Frame, out: &mut Effects) {
@@ -217,10 +223,7 @@ impl Proxy {
         let Some(backend) = self.backends.get_mut(&id).filter(|it| it.is_open(undecided)) else { return };
         let process = backend.process();
         for frame in std::mem::take(backend.gate()) {
-            if let (Kind::Request, Some(sent)) = (frame.kind(), frame.id()) {
-                self.requests.written(&sent, process);
-            }
-            out.push(Effect::Send(Peer::Backend(process), frame));
+            self.deliver(process, frame, out);
         }
     }
 

@@ -2,6 +2,8 @@
 
 use std::{fmt, path::PathBuf, sync::Arc};
 
+use bytes::Bytes;
+
 use crate::{
     config::{Config, ServerConfig},
     rpc::{Frame, RawId},
@@ -163,6 +165,15 @@ pub enum Event {
         /// The last lines it wrote to stderr, without secrets.
         stderr: String,
     },
+    /// What came of an [`Effect::WriteTranscript`]: the folder.
+    TranscriptWritten {
+        /// Whose.
+        process: ProcessId,
+        /// Of which conversation.
+        conversation: String,
+        /// The folder that holds the transcripts of the process, or why there is none.
+        folder: Result<PathBuf, String>,
+    },
     /// A peer takes no bytes although some wait for it (or far too many do).
     Stalled(Peer),
     /// The process named in the editor's `initialize.processId` is gone.
@@ -185,6 +196,17 @@ pub enum Effect {
     WatchEditor(u32),
     /// Start a process; answered by [`Event::Spawned`] or [`Event::SpawnFailed`].
     Spawn(ProcessId, Arc<Launch>),
+    /// Write the history of a conversation where only this user can read it; answered by [`Event::TranscriptWritten`].
+    WriteTranscript {
+        /// For which process.
+        process: ProcessId,
+        /// A plain file name.
+        conversation: String,
+        /// Prompts, answers and results of tools.
+        content: Bytes,
+    },
+    /// Remove what was written for this process.
+    RemoveTranscripts(ProcessId),
     /// Close the stdin of a process once what is queued is written. It may finish what it was told, and end.
     CloseInput(ProcessId),
     /// End a process: what is queued is written, stdin closed, then signals to its group. Answered by [`Event::Exited`].

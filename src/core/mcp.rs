@@ -64,11 +64,6 @@ impl McpServers {
         self.waiting = Waiting::No;
     }
 
-    /// A new sign-in may bring up what was given up.
-    pub(crate) fn wait_again(&mut self) {
-        self.waiting = Waiting::Yes;
-    }
-
     /// Servers that have just been configured have their time from now on.
     pub(crate) fn note(&mut self, now: Instant) {
         if matches!(self.waiting, Waiting::Yes) && self.configured.values().any(|it| !it) {
@@ -148,6 +143,13 @@ impl Proxy {
     pub(super) fn await_mcp(&mut self, id: BackendId, servers: Vec<String>) {
         if let Some(backend) = self.backends.get_mut(&id).filter(|it| !it.set.is_all()) {
             backend.mcp.configured(servers);
+        }
+    }
+
+    /// A new sign-in may bring up what was given up.
+    pub(super) fn await_mcp_again(&mut self, id: BackendId) {
+        if let Some(backend) = self.backends.get_mut(&id) {
+            backend.mcp.waiting = Waiting::Yes;
         }
     }
 

@@ -15,6 +15,7 @@ use crate::{
         event::{BackendId, Effect, Effects, Exit, Generation, Peer, ProcessId, SpawnFailure},
         mcp::McpServers,
         requests::{Owner, Pending, Purpose, SentId, To},
+        restore::Restores,
         route::{Keep, Route, route},
         session::pushed_mcp_servers,
     },
@@ -92,6 +93,7 @@ impl Proxy {
         backend.alive = true;
         backend.projecting = 0;
         backend.mcp = McpServers::default();
+        backend.restores = Restores::default();
         backend.corrections = 0;
         backend.fault = None;
         out.push(Effect::Spawn(backend.process(), Arc::clone(&server.launch)));
@@ -253,7 +255,13 @@ impl Proxy {
         let id = process.backend;
         let Some(backend) = self.backend(id) else { return };
         let (name, is_spent) = (backend.name.clone(), !backend.budget.allows_another(now));
-        let restarts = id == PRIMARY && !self.phase.is_shut_down();
+        let goes_on = !self.phase.is_shut_down();
+        let is_wanted = goes_on && !is_spent && self.regate_turns(process);
+        let restarts = goes_on && (id == PRIMARY || is_wanted);
+        if let Some(backend) = self.backends.get_mut(&id).filter(|_| restarts) {
+            // Nobody is there to take what waits, whatever opens the gate meanwhile.
+            backend.state = State::Restarting { at: now };
+        }
         let retry = !(restarts && is_spent);
         let advice = match restarts {
             true if is_spent => "it has failed too often and is not restarted",
@@ -262,7 +270,7 @@ impl Proxy {
         };
         self.end_progress(id, &format!("{name} {what}"), out);
         self.withdraw_questions(process, out);
-        let gone = self.forget_conversations(id, restarts);
+        let gone = self.lose_conversations(id, restarts);
         // What waits in the gate waits for the next process, if there will be one.
         let lost = |sent: &SentId, it: &Pending| match it.to {
             To::Process(asked) => asked == process,
@@ -304,18 +312,14 @@ impl Proxy {
         }
     }
 
-    /// The conversations of a process that is gone are gone with it, but for those that the next one is to create.
-    /// Gives the turns that waited in them.
-    fn forget_conversations(&mut self, id: BackendId, restarts: bool) -> Vec<SentId> {
+    /// What was said stays, for the next process. Gives the turns that waited for one that is cut off.
+    fn lose_conversations(&mut self, id: BackendId, restarts: bool) -> Vec<SentId> {
         let requests = &self.requests;
         let is_to_come = |active: Option<SentId>| {
-            let pending = active.and_then(|it| requests.get(it));
-            pending.is_some_and(|it| {
-                it.to == To::Gate(id) && matches!(it.purpose, Purpose::Turn { create: true, .. })
-            })
+            active.and_then(|it| requests.get(it)).is_some_and(|it| it.to == To::Gate(id))
         };
-        let gone = self.conversations.unbind_all(id, |it| restarts && is_to_come(it.active));
-        gone.iter().flat_map(|it| &it.waiting).filter_map(|it| it.id()?.as_u64()).collect()
+        let waited = self.conversations.lose(id, |it| restarts && is_to_come(it.active));
+        waited.iter().filter_map(|it| it.id()?.as_u64()).collect()
     }
 
     fn restart(&mut self, now: Instant, id: BackendId, why: &str, out: &mut Effects) {
@@ -328,12 +332,17 @@ impl Proxy {
             return self.give_up(id, &failure, out);
         };
         // The restored session says what these said.
-        let absorbed = |it: &Frame| match route(it.method().unwrap_or_default(), copilot) {
-            Route::Everyone(keep) => it.kind() == Kind::Notification && keep != Keep::Nothing,
-            Route::Default | Route::Create | Route::Turn | Route::Destroy | Route::Turns => false,
-            Route::Tools(_) | Route::SignIn | Route::Command => false,
+        let absorbed = |it: &Frame| match (it.kind(), it.method().unwrap_or_default()) {
+            (Kind::Request | Kind::Response, _) => false,
+            (Kind::Notification, "initialized") => true,
+            (Kind::Notification, method) => match route(method, copilot) {
+                Route::Everyone(keep) => keep != Keep::Nothing,
+                Route::Default | Route::Create | Route::Turn | Route::Destroy => false,
+                Route::Turns | Route::TurnDelete => false,
+                Route::Tools(_) | Route::SignIn | Route::Command => false,
+            },
         };
-        backend.gate().retain(|it| !absorbed(it) && it.method() != Some("initialized"));
+        backend.gate().retain(|it| !absorbed(it));
         warn!(backend = backend.name, ?wait, why, "restarting");
         backend.state = State::Restarting { at: now + wait };
         if wait == Duration::ZERO {
@@ -366,7 +375,7 @@ impl Proxy {
                 self.tool_change_undecided(false, out);
             }
         }
-        self.conversations.unbind_all(id, |_| false);
+        self.conversations.lose(id, |_| false);
         match gone {
             false => out.push(Effect::Terminate(process)),
             true => self.remove(process, out),
@@ -389,7 +398,7 @@ impl Proxy {
             self.ask_backend(id, Purpose::Plain, "shutdown", b"null", out);
             out.push(Effect::Send(Peer::Backend(process), Frame::notification("exit", None)));
         }
-        self.conversations.unbind_all(id, |_| false);
+        self.conversations.lose(id, |_| false);
         self.withdraw_questions(process, out);
         match self.backend(id).is_some_and(|it| it.alive) {
             true => out.push(Effect::Terminate(process)),

@@ -161,6 +161,13 @@ impl Requests {
         self.by_process.get(&(process, wire.clone())).copied()
     }
 
+    /// A request is sent as another message than it was.
+    pub(crate) fn replace(&mut self, id: SentId, frame: Frame) {
+        if let Some(pending) = self.pending.get_mut(&id) {
+            pending.frame = frame;
+        }
+    }
+
     /// A gated request has been written to this process.
     pub(crate) fn written(&mut self, id: &RawId, process: ProcessId) {
         if let Some(pending) = id.as_u64().and_then(|id| self.pending.get_mut(&id)) {

@@ -14,6 +14,8 @@ pub(crate) enum Route {
     Turn,
     /// `conversation/destroy`: unbinds.
     Destroy,
+    /// `conversation/turnDelete`: what was said is forgotten.
+    TurnDelete,
     /// The partition that made the turn named by `turnId`.
     Turns,
     /// The tool catalogue: the primary decides, the partitions follow with their projections.
@@ -86,6 +88,7 @@ const COPILOT: &[(&str, Route)] = &[
     ("conversation/rating", Route::Turns),
     ("conversation/registerTools", Route::Tools(Tools::Register)),
     ("conversation/turn", Route::Turn),
+    ("conversation/turnDelete", Route::TurnDelete),
     ("conversation/unregisterTools", Route::Tools(Tools::Unregister)),
     ("conversation/updateToolsStatus", Route::Tools(Tools::Status)),
     ("copilot/didChangeToken", Route::Everyone(Keep::Nothing)),

@@ -122,8 +122,8 @@ impl Proxy {
 
     fn on_backend_progress(&mut self, process: ProcessId, frame: Frame, out: &mut Effects) {
         let params = frame.params().unwrap_or(b"{}");
-        if self.is_copilot() {
-            self.on_chat_progress(process, params);
+        if self.is_copilot() && !self.on_chat_progress(process, params, out) {
+            return;
         }
         match self.tokens.passed(process.backend, params) {
             Some(params) => tell_editor(frame.with_params(&params), out),

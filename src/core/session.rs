@@ -2,7 +2,7 @@
 //!
 //! It holds no conversations and no tools; those have tables of their own.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::Path};
 
 use bytes::Bytes;
 use serde_json::json;
@@ -29,6 +29,8 @@ pub(crate) struct Session {
     pub(crate) documents: Documents,
     /// Sections of the pushed settings, each as last pushed.
     settings: Vec<(String, Bytes)>,
+    /// The section `github.copilot` as last pulled.
+    pulled: Option<Bytes>,
     auth: Option<Bytes>,
     /// Workspace folders since `initialize`, by uri: added (with the folder) or removed.
     folders: BTreeMap<String, (bool, Bytes)>,
@@ -150,6 +152,32 @@ impl Session {
     /// Whether processes are signed in by the editor.
     pub(crate) fn has_auth(&self) -> bool {
         self.auth.is_some()
+    }
+
+    /// The editor has answered `workspace/configuration`.
+    pub(crate) fn pulled(&mut self, sections: &[Option<String>], answer: &[u8]) {
+        let at = sections.iter().position(|it| it.as_deref() == Some("github.copilot"));
+        if let Some(value) = at.and_then(|at| elements(answer).nth(at)).map(|range| &answer[range]) {
+            self.pulled = Some(Bytes::copy_from_slice(value)).filter(|it| it.starts_with(b"{"));
+        }
+    }
+
+    /// Settings that name the folder of transcripts, or that are as they were. The section is replaced as a whole,
+    /// so all of it is said.
+    pub(crate) fn transcripts(&self, set: &ToolSet, folder: Option<&Path>) -> Frame {
+        let pushed = |section: &str| self.settings.iter().find(|(name, _)| name == section).map(|(_, it)| it);
+        let github = pushed("github").map_or(&b"{}"[..], |it| it);
+        let nested = member(github, "copilot").map(|range| &github[range]);
+        let flat = || pushed("github.copilot").or(self.pulled.as_ref()).map(|it| &it[..]);
+        let mut section = nested.or_else(flat).unwrap_or(b"{}").to_vec();
+        if let Some(folder) = folder {
+            let folder = json!(folder.to_string_lossy()).to_string();
+            section =
+                Patch::of(&section).set_path(&["agent", "transcriptDirectory"], folder.as_bytes()).finish();
+        }
+        let github = Patch::of(github).set("copilot", &section).finish();
+        let params = Patch::of(b"{}").set_path(&["settings", "github"], &github).finish();
+        for_set(&Frame::notification("workspace/didChangeConfiguration", Some(&params)), set)
     }
 
     fn settings(&self) -> Option<Vec<u8>> {

@@ -5,4 +5,5 @@ mod endings;
 mod model;
 mod partitions;
 mod passing;
+mod restoring;
 mod stage;

@@ -7,7 +7,7 @@
 //! - All events that are there are handled before any task writes, so answers to a burst leave in one write.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     io::{self, Write as _},
     panic::{AssertUnwindSafe, catch_unwind},
     path::PathBuf,
@@ -16,6 +16,7 @@ use std::{
     time::Instant,
 };
 
+use bytes::Bytes;
 use tokio::{
     sync::mpsc,
     task::{LocalSet, spawn_blocking, spawn_local},
@@ -25,6 +26,7 @@ use tokio::{
 use super::{
     editor::Editor,
     outbox::{Outbox, Pushed},
+    private,
     process::{Process, Surroundings, World},
     reader::{self, End},
     settings::Settings,
@@ -78,6 +80,8 @@ pub struct Driver<C, W> {
     settings: Settings,
     editor: Outbox,
     processes: BTreeMap<ProcessId, Process>,
+    /// Those for which files were written.
+    has_transcripts: BTreeSet<ProcessId>,
     /// Name of the server, once it is known.
     name: Rc<str>,
     /// Events of our own making, which come before those of others.
@@ -106,6 +110,7 @@ impl<C: Core, W: World> Driver<C, W> {
             editor: Outbox::new(settings.limits),
             settings,
             processes: BTreeMap::new(),
+            has_transcripts: BTreeSet::new(),
             name: "server".into(),
             own: VecDeque::new(),
             events,
@@ -173,6 +178,7 @@ impl<C: Core, W: World> Driver<C, W> {
         match &event {
             Event::Exited { process, .. } => {
                 self.processes.remove(process);
+                self.remove_transcripts(*process);
             }
             Event::Prepared(Ok(prepared)) => self.name = prepared.name.as_str().into(),
             _ => {}
@@ -237,6 +243,10 @@ impl<C: Core, W: World> Driver<C, W> {
                     process.end_gently();
                 }
             }
+            Effect::WriteTranscript { process, conversation, content } => {
+                self.write_transcript(process, conversation, content);
+            }
+            Effect::RemoveTranscripts(process) => self.remove_transcripts(process),
             Effect::Exit(code) => self.exit = Some(code),
         }
     }
@@ -251,6 +261,40 @@ impl<C: Core, W: World> Driver<C, W> {
             };
             events.send(Event::Prepared(prepared)).await.ok();
         });
+    }
+
+    fn write_transcript(&mut self, process: ProcessId, conversation: String, content: Bytes) {
+        let root = match self.world.private_folder() {
+            Ok(root) => root,
+            Err(error) => {
+                let folder = Err(error);
+                self.own.push_back(Event::TranscriptWritten { process, conversation, folder });
+                return;
+            }
+        };
+        self.has_transcripts.insert(process);
+        let events = self.events.clone();
+        let folder = private::of_process(&root, process);
+        spawn_local(async move {
+            let name = conversation.clone();
+            let writing = spawn_blocking(move || private::write(&folder, &name, &content).map(|()| folder));
+            let folder = match writing.await {
+                Ok(written) => written.map_err(|error| error.to_string()),
+                Err(error) => Err(error.to_string()),
+            };
+            events.send(Event::TranscriptWritten { process, conversation, folder }).await.ok();
+        });
+    }
+
+    fn remove_transcripts(&mut self, process: ProcessId) {
+        if !self.has_transcripts.remove(&process) {
+            return;
+        }
+        if let Ok(root) = self.world.private_folder() {
+            let folder = private::of_process(&root, process);
+            // What is left goes with lspool.
+            drop(spawn_blocking(move || std::fs::remove_dir_all(folder)));
+        }
     }
 
     fn watch_editor(&self, pid: u32) {
@@ -378,6 +422,7 @@ fn kind(event: &Event) -> &'static str {
         Event::Spawned { .. } => "the start of a process",
         Event::SpawnFailed(..) => "a failed start",
         Event::Exited { .. } => "the end of a process",
+        Event::TranscriptWritten { .. } => "a written file",
         Event::Stalled(_) => "a stalled peer",
         Event::EditorGone => "the end of the editor",
         Event::Quit(_) => "a signal",

@@ -12,6 +12,7 @@ use std::{
     collections::VecDeque,
     convert::Infallible,
     future::{Future, pending},
+    path::PathBuf,
     pin::Pin,
     rc::Rc,
     time::Duration,
@@ -42,6 +43,9 @@ pub type Waiting<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 pub trait World {
     /// Starts a process.
     fn spawn(&mut self, launch: &Launch) -> Result<Spawned, SpawnFailure>;
+
+    /// A folder that only this user can enter, and that is gone when lspool is. The same one each time.
+    fn private_folder(&mut self) -> Result<PathBuf, String>;
 
     /// Called once, when all processes are gone. If some do not end, it is dropped without.
     fn close(&mut self) -> Waiting<'_, ()>;

@@ -7,7 +7,7 @@ use std::{
     cell::RefCell,
     io,
     os::unix::process::ExitStatusExt as _,
-    path::Path,
+    path::{Path, PathBuf},
     process::{ExitStatus, Stdio},
     rc::Rc,
     time::Duration,
@@ -23,6 +23,7 @@ use tokio::{
 
 use super::{
     guard::{Guard, MARK},
+    private,
     process::{Child, Request, Spawned, Waiting, World},
 };
 use crate::core::event::{Exit, Launch, SpawnFailure};
@@ -34,12 +35,13 @@ const GUARD_DELAY: Duration = Duration::from_millis(2);
 #[derive(Debug)]
 pub struct System {
     guard: Rc<RefCell<Guard>>,
+    private: Option<PathBuf>,
 }
 
 impl System {
     /// Nothing is started yet.
     pub fn new(guard: Guard) -> System {
-        System { guard: Rc::new(RefCell::new(guard)) }
+        System { guard: Rc::new(RefCell::new(guard)), private: None }
     }
 
     fn start_guard_soon(&self) {
@@ -91,7 +93,25 @@ impl World for System {
         })
     }
 
+    fn private_folder(&mut self) -> Result<PathBuf, String> {
+        if let Some(folder) = &self.private {
+            return Ok(folder.clone());
+        }
+        let name = format!("lspool-{}", self.guard.borrow().mark().value().to_string_lossy());
+        let folder =
+            private::folder(&name).map_err(|error| format!("cannot make a private folder: {error}"))?;
+        self.guard.borrow_mut().add_folder(&folder);
+        self.private = Some(folder.clone());
+        Ok(folder)
+    }
+
     fn close(&mut self) -> Waiting<'_, ()> {
+        if let Some(folder) = self.private.take() {
+            match std::fs::remove_dir_all(&folder) {
+                Ok(()) => self.guard.borrow_mut().remove_folder(&folder),
+                Err(error) => tracing::warn!(%error, folder = %folder.display(), "cannot be removed"),
+            }
+        }
         let leaving = self.guard.borrow_mut().quit();
         Box::pin(async move {
             if let Some(leaving) = leaving {

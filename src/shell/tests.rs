@@ -203,6 +203,10 @@ where
     F: FnMut(Streams) -> S,
     S: Future<Output = Exit> + 'static,
 {
+    fn private_folder(&mut self) -> Result<std::path::PathBuf, String> {
+        Err("there is none in memory".to_owned())
+    }
+
     fn spawn(&mut self, _launch: &Launch) -> Result<Spawned, SpawnFailure> {
         let (stdin, input) = duplex(self.pipe);
         let (output, stdout) = duplex(self.pipe);

@@ -4,6 +4,7 @@ mod cancel;
 mod catalogue;
 mod clients;
 mod conversations;
+mod crash;
 mod emacs;
 mod faults;
 mod generic;

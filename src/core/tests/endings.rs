@@ -247,3 +247,17 @@ fn without_a_server_the_end_of_the_stream_is_the_end() {
     it.event(crate::core::event::Event::Closed { peer: EDITOR, error: None });
     assert_eq!(it.exit, Some(0));
 }
+
+#[test]
+fn a_restart_drops_no_request_that_waits_whatever_it_is_called() {
+    let mut it = Stage::new(ServerKind::Generic);
+    it.initialize();
+    it.exited(process(0, 1), Exit::Signal(9));
+    for (id, method) in ["initialized", "textDocument/didOpen"].into_iter().enumerate() {
+        it.editor(json!({"id": id, "method": method, "params": {}}));
+    }
+    it.exited(process(0, 2), Exit::Signal(9));
+    it.pass(std::time::Duration::from_secs(1));
+    let told: Vec<_> = it.start(process(0, 3), &[]).iter().map(name).collect();
+    assert_eq!(told, ["initialize", "initialized", "initialized", "textDocument/didOpen"]);
+}

@@ -287,6 +287,27 @@ fn a_create_that_the_server_is_to_refuse_does_not_reach_more_tools_than_it_asks_
 }
 
 #[test]
+fn the_place_of_a_process_that_is_to_be_restarted_is_kept() {
+    let mut it = Stage::new(crate::config::ServerKind::Copilot);
+    it.server.max_processes = 2;
+    it.initialize();
+    let one = process(1, 1);
+    it.create(1, &json!({"conversationId": "c", "lspool": {"tools": ["a"]}}));
+    let told = it.start(one, &[]);
+    it.server(one, json!({"id": told.last().unwrap()["id"], "error": {"code": 1000, "message": "no"}}));
+    it.exited(process(0, 1), Exit::Signal(9));
+    it.start(process(0, 2), &[]);
+    // The second restart waits a second.
+    it.exited(process(0, 2), Exit::Signal(9));
+    it.create(2, &tools(&["b"]));
+    assert_eq!(it.terminated, [one]);
+    it.pass(Duration::from_secs(1));
+    assert_eq!(it.spawned, [process(0, 1), one, process(0, 2), process(0, 3)]);
+    it.exited(one, Exit::Code(0));
+    assert_eq!(it.spawned.last(), Some(&process(2, 1)));
+}
+
+#[test]
 fn a_token_is_free_again_when_the_request_that_named_it_is_answered() {
     let mut it = Stage::copilot();
     it.create(1, &tools(&["a"]));
@@ -325,4 +346,18 @@ fn a_create_that_the_server_refuses_keeps_no_partition_busy_whatever_waits_behin
     assert_eq!(it.take(EDITOR).len(), 2);
     it.pass(Duration::from_mins(6));
     assert_eq!(it.terminated, [one], "it is idle");
+}
+
+#[test]
+fn a_partition_is_told_of_a_sign_in_before_it_is_asked_to_look_at_it() {
+    let mut it = Stage::copilot();
+    it.create(1, &tools(&["a"]));
+    let one = process(1, 1);
+    let asked = it.take(Peer::Backend(one));
+    it.server(one, json!({"id": asked[0]["id"], "result": {}}));
+    it.editor(json!({"method": "github/didChangeAuth", "params": {"githubToken": "x"}}));
+    let told = it.start(one, &[]);
+    let methods: Vec<_> = told.iter().map(super::stage::name).collect();
+    let place = |method: &str| methods.iter().position(|it| it == method);
+    assert!(place("github/didChangeAuth") < place("checkStatus"), "{methods:?}");
 }

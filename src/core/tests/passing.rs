@@ -236,7 +236,7 @@ fn nothing_is_started_at_the_moment_of_leaving() {
     it.editor(json!({"id": 1, "method": "textDocument/hover"}));
     it.event(crate::core::event::Event::Closed { peer: EDITOR, error: None });
     // Late enough for the restart and for leaving.
-    it.now += std::time::Duration::from_secs(60);
+    it.now += std::time::Duration::from_mins(1);
     let mut out = Vec::new();
     it.core.handle_timeout(it.now, &mut out);
     assert!(matches!(out[..], [crate::core::event::Effect::Exit(0)]), "{out:?}");

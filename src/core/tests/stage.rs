@@ -27,6 +27,7 @@ pub(super) struct Stage {
     pub(super) spawned: Vec<ProcessId>,
     pub(super) closed: Vec<ProcessId>,
     pub(super) terminated: Vec<ProcessId>,
+    pub(super) transcripts: Vec<(ProcessId, String, String)>,
     pub(super) exit: Option<i32>,
     /// The test itself says that processes are spawned.
     pub(super) holds_spawns: bool,
@@ -51,6 +52,7 @@ impl Stage {
             spawned: Vec::new(),
             closed: Vec::new(),
             terminated: Vec::new(),
+            transcripts: Vec::new(),
             exit: None,
             holds_spawns: false,
             holds_preparation: false,
@@ -126,6 +128,11 @@ impl Stage {
                     }
                     self.event(Event::Spawned { process, pid: 1000 + process.backend.0 });
                 }
+                Effect::WriteTranscript { process, conversation, content } => {
+                    let content = String::from_utf8(content.to_vec()).unwrap();
+                    self.transcripts.push((process, conversation, content));
+                }
+                Effect::RemoveTranscripts(process) => self.transcripts.retain(|it| it.0 != process),
                 Effect::CloseInput(process) => self.closed.push(process),
                 Effect::Terminate(process) => self.terminated.push(process),
                 Effect::Exit(code) => self.exit = Some(code),

@@ -472,7 +472,7 @@ impl World {
                 let work = work.unwrap_or_else(|| panic!("{message} ends what is not open"));
                 work.open = false;
             }
-            ("window/logMessage" | "didChangeStatus", Some(Peer::Backend(by))) => {
+            ("window/logMessage" | "didChangeStatus" | "copilot/mcpTools", Some(Peer::Backend(by))) => {
                 assert!(by.backend == crate::core::PRIMARY || !self.script.copilot, "a partition is heard");
             }
             (_, Some(_)) | ("window/showMessage", None) => {}

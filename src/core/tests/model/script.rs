@@ -108,6 +108,7 @@ pub(super) enum Server {
     Notify {
         method: u8,
     },
+    McpTools,
     Close,
     Stall,
 }
@@ -218,6 +219,7 @@ fn server() -> impl Strategy<Value = Server> {
         n().prop_map(|turn| S::BeginTurn { turn }),
         n().prop_map(|turn| S::EndTurn { turn }),
         n().prop_map(|method| S::Notify { method }),
+        Just(S::McpTools),
     ];
     let few = prop_oneof![
         n().prop_map(|asked| S::AnswerAgain { asked }),

@@ -278,6 +278,7 @@ impl World {
                 let method = pick(&methods, method).expect("there are some");
                 self.call(peer, None, method, "");
             }
+            Server::McpTools => self.offer_mcp_tools(process),
             Server::Close => {
                 server.closed = true;
                 self.event(Event::Closed { peer, error: None });
@@ -325,6 +326,24 @@ impl World {
         let heard = !self.said[&n].heard.is_empty();
         assert!(answered != heard, "a call is neither answered nor asked, or both: {:?}", self.sent);
         assert!(allowed || answered);
+    }
+
+    /// What is not in the set is taken away, and nothing else.
+    fn offer_mcp_tools(&mut self, process: ProcessId) {
+        let tool = |name: &str| format!(r#"{{"name":"{name}","_status":"enabled"}}"#);
+        let members = format!(r#""servers":[{{"name":"m","tools":[{},{}]}}],"#, tool("x"), tool("y"));
+        self.call(Peer::Backend(process), None, "copilot/mcpTools", &members);
+        let server = &self.servers[&process];
+        if self.is_over() || server.is_to_end() || !self.script.copilot {
+            return;
+        }
+        let told = self.sent.iter().filter(|(_, it)| it["method"] == "mcp/updateToolsStatus");
+        let told: Vec<&Value> = told.map(|(_, it)| &it["params"]["servers"][0]["tools"]).collect();
+        let off = |name: &str| json!({"name": name, "status": "disabled"});
+        match allows(&server.set, "mcp_m_x") {
+            true => assert_eq!(told, Vec::<&Value>::new()),
+            false => assert_eq!(told, [&json!([off("x"), off("y")])]),
+        }
     }
 
     fn work(&mut self, process: ProcessId, token: u8, begun: bool, kind: &str) {

@@ -48,6 +48,8 @@ pub(super) struct World {
     pub(super) trace: Vec<String>,
     /// What was sent because of the event in hand.
     pub(super) sent: Vec<(Peer, Value)>,
+    /// Transcripts that are being written.
+    to_write: Vec<(ProcessId, String)>,
 }
 
 impl World {
@@ -62,6 +64,7 @@ impl World {
             servers: BTreeMap::new(),
             said: BTreeMap::new(),
             preparing: false,
+            to_write: Vec::new(),
             exit: None,
             leaving: None,
             trace: Vec::new(),
@@ -244,6 +247,11 @@ impl World {
                     assert_ne!(server.life, Life::Gone, "a process is ended that is gone");
                     server.ending = true;
                 }
+                Effect::WriteTranscript { process, conversation, .. } => {
+                    self.trace.push(format!("write {process:?} {conversation}"));
+                    self.to_write.push((process, conversation));
+                }
+                Effect::RemoveTranscripts(process) => self.trace.push(format!("remove {process:?}")),
                 Effect::CloseInput(process) => {
                     self.trace.push(format!("close {process:?}"));
                     let server = self.servers.get_mut(&process).expect("closed before it was spawned");
@@ -313,7 +321,14 @@ impl World {
         assert!(restored || !said.heard.contains(&to), "{to:?} hears {message} twice");
         said.heard.push(to);
         let everyone = is_session(said.method()) || said.method() == "initialize";
-        assert!(said.heard.len() == 1 || everyone, "{message} is sent to {:?}", said.heard);
+        // A turn that a process has not begun is asked of the next one.
+        let again = self.script.copilot
+            && matches!(said.method(), "conversation/create" | "conversation/turn")
+            && said.heard.is_sorted()
+            && said.heard.iter().all(
+                |it| matches!((it, to), (Peer::Backend(it), Peer::Backend(to)) if it.backend == to.backend),
+            );
+        assert!(said.heard.len() == 1 || everyone || again, "{message} is sent to {:?}", said.heard);
         match said.method() {
             "textDocument/didOpen" if restored => {}
             // A second one is for the server to refuse.
@@ -336,6 +351,13 @@ impl World {
                 };
                 assert!(message["params"].get("lspool").is_none(), "{message}");
                 assert_eq!(without(&said.value, keys), without(message, keys));
+            }
+            // The process does not know the conversation, and is told what was said.
+            "conversation/turn" if message["method"] == "conversation/create" => {
+                for key in ["conversationId", "workDoneToken", "n"] {
+                    assert_eq!(said.params()[key], message["params"][key], "{message}");
+                }
+                assert!(message["params"]["turns"].is_array(), "{message}");
             }
             "$/cancelRequest" => assert_eq!(without(&said.value, &["id"]), without(message, &["id"])),
             "window/workDoneProgress/create" | "$/progress" | "window/workDoneProgress/cancel" => {
@@ -444,6 +466,10 @@ impl World {
                 return;
             }
             let before = self.trace.len();
+            while let Some((process, conversation)) = self.to_write.pop() {
+                let folder = Ok("/private".into());
+                self.event(Event::TranscriptWritten { process, conversation, folder });
+            }
             self.prepared(true);
             while self.serve() {}
             for process in self.with(Life::Running) {

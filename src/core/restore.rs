@@ -185,6 +185,11 @@ impl Proxy {
         };
         restore.step = Step::Asked;
         let (sent, turn) = (restore.sent, restore.turn.clone());
+        if !backend.is_open(self.catalogue.undecided > 0) {
+            // Its tools are about to change. What is written now is written again then.
+            backend.restores.under_way.remove(&id);
+            return backend.gate().push_front(turn);
+        }
         match written {
             Ok(folder) => {
                 self.set_transcripts(process, Some(&folder), out);

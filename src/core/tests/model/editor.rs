@@ -464,10 +464,12 @@ impl World {
             ("$/progress", Some(Peer::Backend(by))) => self.editor_hears_progress(by, message),
             ("$/progress", None) => {
                 assert_eq!(params["value"]["kind"], "end");
+                let servers = &self.servers;
+                let ends = |it: &ProcessId| servers[it].life == Life::Gone || servers[it].is_to_end();
                 let work = self.editor.work.iter_mut().find(|it| {
-                    it.open
-                        && it.token == params["token"]
-                        && it.conversation == params["value"]["conversationId"]
+                    let same =
+                        it.token == params["token"] && it.conversation == params["value"]["conversationId"];
+                    it.open && same && ends(&it.process)
                 });
                 let work = work.unwrap_or_else(|| panic!("{message} ends what is not open"));
                 work.open = false;

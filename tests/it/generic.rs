@@ -305,8 +305,9 @@ impl Session<'_> {
         self.asked.iter().map(|(step, pending)| (*step, names.normal(&answer(pending)))).collect()
     }
 
-    /// Left out, for it depends on how busy the machine is: complaints of Pyright that something took long, and
-    /// what a server says twice in a row.
+    /// Left out, for it depends on how busy the machine is: complaints of Pyright that something took long, what a
+    /// server says twice in a row, and of what it says by its timers ([`TIMED`]) how often and in which order, and
+    /// lists of diagnostics that are empty for a while.
     fn said(&self) -> BTreeMap<String, Vec<String>> {
         let mut said: BTreeMap<String, Vec<String>> = BTreeMap::new();
         let mut names = Names::default();
@@ -318,12 +319,34 @@ impl Session<'_> {
             }
             let bodies = said.entry(method.to_owned()).or_default();
             let body = names.normal(&body);
+            if method == "textDocument/publishDiagnostics"
+                && entry.message["params"]["diagnostics"] == json!([])
+            {
+                continue;
+            }
             if !body.contains("Long operation") && bodies.last() != Some(&body) {
                 bodies.push(body);
             }
         }
+        for method in TIMED {
+            if let Some(bodies) = said.get_mut(method) {
+                *bodies = bodies.iter().map(|it| without_numbers(it)).collect();
+                bodies.sort();
+                bodies.dedup();
+            }
+        }
         said
     }
+}
+
+/// What servers say when a timer of theirs says so.
+const TIMED: [&str; 3] = ["$/progress", "textDocument/publishDiagnostics", "window/workDoneProgress/create"];
+
+/// The text without the numbers that [`Names`] has given.
+fn without_numbers(text: &str) -> String {
+    let mut parts = text.split("\"name ");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |out, it| out + "\"name" + it.trim_start_matches(|it: char| it.is_ascii_digit()))
 }
 
 fn says(diagnostic: &Value, what: &str) -> bool {

@@ -1,6 +1,6 @@
 //! Where a Copilot server may have been installed: npm's global folder, and the folders of editor plug-ins.
 //!
-//! Only the names of places; whether something is there is the [search](super::search)'s business.
+//! Only the names of places; whether something is there is the [search](mod@super::search)'s business.
 
 use std::{
     ffi::OsStr,

@@ -9,6 +9,7 @@ mod emacs;
 mod faults;
 mod generic;
 mod guard;
+mod lifetime;
 mod neovim;
 mod one_voice;
 mod partitions;

@@ -465,12 +465,15 @@ impl World {
             ("$/progress", None) => {
                 assert_eq!(params["value"]["kind"], "end");
                 let servers = &self.servers;
-                let ends = |it: &ProcessId| servers[it].life == Life::Gone || servers[it].is_to_end();
-                let work = self.editor.work.iter_mut().find(|it| {
-                    let same =
-                        it.token == params["token"] && it.conversation == params["value"]["conversationId"];
-                    it.open && same && ends(&it.process)
-                });
+                let ends =
+                    |it: &Work| servers[&it.process].life == Life::Gone || servers[&it.process].is_to_end();
+                let same = |it: &&mut Work| {
+                    it.open
+                        && it.token == params["token"]
+                        && it.conversation == params["value"]["conversationId"]
+                };
+                // Of two processes with equal tokens, that of the one that is gone.
+                let work = self.editor.work.iter_mut().filter(same).min_by_key(|it| !ends(it));
                 let work = work.unwrap_or_else(|| panic!("{message} ends what is not open"));
                 work.open = false;
             }

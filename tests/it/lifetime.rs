@@ -30,7 +30,11 @@ fn nothing_is_left(end: impl FnOnce(&Copilot) -> Option<i32>, code: Option<i32>)
     let session = through_the_wrapper(&sandbox, &stub);
     let turn = session.create("hello", tools(&["read_file"]));
     session.finish(&turn).expect_success();
-    assert_eq!(session.mark().processes_running("/copilot-language-server --stdio").len(), 2, "two real servers run");
+    assert_eq!(
+        session.mark().processes_running("/copilot-language-server --stdio").len(),
+        2,
+        "two real servers run"
+    );
     session.forgive_unanswered();
     let mark = session.mark().clone();
     assert_eq!(end(&session), code);

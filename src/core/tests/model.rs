@@ -12,7 +12,7 @@ mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use proptest::prelude::*;
+use proptest::{prelude::*, test_runner::RngSeed};
 
 use self::{
     script::{Editor, Script, script},
@@ -59,12 +59,13 @@ fn play(world: &mut World, script: &Script) {
     assert!(world.is_over(), "it does not end");
 }
 
-/// `PROPTEST_CASES` of them, or some seconds' worth.
+/// `PROPTEST_CASES` of them, each time others; or some seconds' worth, the same each time: what chance finds is found
+/// in a campaign, not in a change that has nothing to do with it.
 fn runs(usually: u32) -> ProptestConfig {
     let config = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
     match std::env::var_os("PROPTEST_CASES") {
         Some(_) => config,
-        None => ProptestConfig { cases: usually, ..config },
+        None => ProptestConfig { cases: usually, rng_seed: RngSeed::Fixed(1), ..config },
     }
 }
 

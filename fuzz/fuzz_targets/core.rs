@@ -53,6 +53,8 @@ struct World {
     processes: BTreeMap<ProcessId, Life>,
     /// Who was asked something that is not answered, and under which id.
     asked: Vec<(Peer, RawId)>,
+    /// Transcripts that are to be written.
+    to_write: Vec<(ProcessId, String)>,
     over: bool,
 }
 
@@ -72,6 +74,7 @@ impl World {
             preparing: false,
             processes: BTreeMap::new(),
             asked: Vec::new(),
+            to_write: Vec::new(),
             over: false,
         };
         if input.ratio(7, 8)? {
@@ -169,6 +172,7 @@ impl World {
     fn serve(&mut self) {
         for _ in 0..8 {
             self.prepared();
+            while self.written(true) {}
             for process in self.with(|it| it == Life::Spawning) {
                 self.life(process, Life::Fresh);
                 self.event(Event::Spawned { process, pid: 1 });
@@ -184,12 +188,21 @@ impl World {
         }
     }
 
+    /// Whether there was a transcript to write.
+    fn written(&mut self, succeeds: bool) -> bool {
+        let Some((process, conversation)) = self.to_write.pop() else { return false };
+        let folder = if succeeds { Ok("/private".into()) } else { Err("no room".to_owned()) };
+        self.event(Event::TranscriptWritten { process, conversation, folder });
+        true
+    }
+
     fn system(&mut self, input: &mut Unstructured<'_>) -> Result<()> {
         let spawning = self.with(|it| it == Life::Spawning);
         let running = self.with(|it| matches!(it, Life::Fresh | Life::Running));
         let known: Vec<ProcessId> = self.processes.keys().copied().collect();
-        match input.int_in_range(0..=5)? {
+        match input.int_in_range(0..=6)? {
             0 => self.prepared(),
+            6 => drop(self.written(input.arbitrary()?)),
             1 if !spawning.is_empty() => {
                 let process = *input.choose(&spawning)?;
                 self.life(process, Life::Fresh);
@@ -292,7 +305,11 @@ impl World {
             match effect {
                 Effect::Send(peer, frame) => self.sent(peer, &frame),
                 Effect::Prepare { .. } => self.preparing = true,
-                Effect::WatchEditor(_) => {}
+                Effect::WatchEditor(_) | Effect::RemoveTranscripts(_) => {}
+                Effect::WriteTranscript { process, conversation, .. } => {
+                    assert!(!conversation.contains(['/', '\\']), "no plain file name: {conversation}");
+                    self.to_write.push((process, conversation));
+                }
                 Effect::Spawn(process, _) => {
                     let others = self.with(|it| it != Life::Gone);
                     assert!(others.len() < self.server.max_processes, "too many processes");

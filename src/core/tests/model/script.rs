@@ -121,6 +121,10 @@ pub(super) enum Shell {
     Spawned(u8),
     SpawnFailed(u8, bool),
     Exited(u8),
+    /// A transcript is written, or cannot be.
+    Written {
+        fails: bool,
+    },
     /// Processes start and are told, and answer, what lspool wants of them, until it wants no more.
     Serve,
 }
@@ -240,6 +244,7 @@ fn shell() -> impl Strategy<Value = Shell> {
         30 => n().prop_map(Shell::Spawned),
         15 => n().prop_map(Shell::Exited),
         10 => Just(Shell::Prepared),
+        10 => prop::bool::weighted(0.3).prop_map(|fails| Shell::Written { fails }),
         5 => (n(), any::<bool>()).prop_map(|(process, permanent)| Shell::SpawnFailed(process, permanent)),
         // Ends a run that has hardly begun.
         1 => Just(Shell::Unprepared),

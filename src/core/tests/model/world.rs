@@ -118,8 +118,20 @@ impl World {
                     self.exited(process);
                 }
             }
+            Shell::Written { fails } => drop(self.written(fails)),
             Shell::Serve => while self.serve() {},
         }
+    }
+
+    /// Answers the oldest wish to write a transcript; whether there was one.
+    fn written(&mut self, fails: bool) -> bool {
+        if self.to_write.is_empty() || self.is_over() {
+            return false;
+        }
+        let (process, conversation) = self.to_write.remove(0);
+        let folder = if fails { Err("no room".to_owned()) } else { Ok("/private".into()) };
+        self.event(Event::TranscriptWritten { process, conversation, folder });
+        true
     }
 
     /// Everything that comes before and after the handshake of a process; whether there was any.
@@ -466,10 +478,7 @@ impl World {
                 return;
             }
             let before = self.trace.len();
-            while let Some((process, conversation)) = self.to_write.pop() {
-                let folder = Ok("/private".into());
-                self.event(Event::TranscriptWritten { process, conversation, folder });
-            }
+            while self.written(false) {}
             self.prepared(true);
             while self.serve() {}
             for process in self.with(Life::Running) {

@@ -199,13 +199,25 @@ impl Proxy {
         out: &mut Effects,
     ) -> Option<(SentId, Frame)> {
         let Some(backend) = self.backend(id).filter(|it| it.accepts()) else {
-            self.fail(&owner, &self.unavailable(id, frame.method().unwrap_or_default()), out);
-            if matches!(purpose, Purpose::Tools(_)) {
-                self.tool_change_undecided(false, out);
-            }
+            let failure = self.unavailable(id, frame.method().unwrap_or_default());
+            self.fail_request(&owner, &purpose, &failure, out);
             return None;
         };
         Some(self.requests.sent(To::Gate(backend.id), owner, purpose, frame))
+    }
+
+    /// Answers a request that no process will answer. A change of the catalogue is decided by that.
+    pub(super) fn fail_request(
+        &mut self,
+        owner: &Owner,
+        purpose: &Purpose,
+        failure: &Failure,
+        out: &mut Effects,
+    ) {
+        self.fail(owner, failure, out);
+        if matches!(purpose, Purpose::Tools(_)) {
+            self.tool_change_undecided(false, out);
+        }
     }
 
     /// Passes an accepted message on as soon as the process can take it.

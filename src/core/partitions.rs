@@ -285,10 +285,7 @@ impl Proxy {
             let method = pending.frame.method().unwrap_or_default();
             let message = format!("{name} {what} during {method}; {advice}");
             let failure = Failure { cause: Cause::Crashed, partition: Some(name.clone()), message, retry };
-            self.fail(&pending.owner, &failure, out);
-            if matches!(pending.purpose, Purpose::Tools(_)) {
-                self.tool_change_undecided(false, out);
-            }
+            self.fail_request(&pending.owner, &pending.purpose, &failure, out);
         }
         if restarts {
             self.restart(now, id, what, out);
@@ -371,10 +368,7 @@ impl Proxy {
         };
         for sent in self.requests.filter(owed) {
             let Some(pending) = self.requests.take(sent) else { continue };
-            self.fail(&pending.owner, failure, out);
-            if matches!(pending.purpose, Purpose::Tools(_)) {
-                self.tool_change_undecided(false, out);
-            }
+            self.fail_request(&pending.owner, &pending.purpose, failure, out);
         }
         self.conversations.lose(id, |_| false);
         match gone {

@@ -215,7 +215,8 @@ pub enum Effect {
     /// Find out how much memory these processes hold; answered by [`Event::Measured`].
     Measure(Vec<ProcessId>),
     /// Answer this request with what processes of the backend have written to stderr: `{"lines": […]}`. To one who
-    /// follows, each further line is told in a `lspool/log` notification, `{"backend": …, "line": …}`.
+    /// follows, each further line is told in a `lspool/log` notification, `{"id": …, "line": …}`, with the id of the
+    /// request.
     Logs {
         /// Whose stderr.
         backend: BackendId,

@@ -24,17 +24,24 @@ use tokio::{
 };
 
 use super::{
+    control::{Clients, Connection, Listener},
     editor::Editor,
+    logs::Log,
+    memory,
     outbox::{Outbox, Pushed},
     private,
-    process::{Process, Surroundings, World},
+    process::{Process, Surroundings, Waiting, World},
     reader::{self, End},
     settings::Settings,
     stdio::{Input, Output},
+    watch::Watch,
 };
-use crate::core::{
-    Proxy,
-    event::{ClientId, Effect, Effects, Event, Launch, Peer, Prepared, ProcessId, SpawnFailure},
+use crate::{
+    core::{
+        Proxy,
+        event::{BackendId, ClientId, Effect, Effects, Event, Launch, Peer, Prepared, ProcessId, SpawnFailure},
+    },
+    rpc::{Frame, RawId},
 };
 
 /// Exit status after a panic in the core: `EX_SOFTWARE`.
@@ -69,16 +76,22 @@ impl Core for Proxy {
     }
 }
 
-/// Reads the workspace files of some folders, chooses and finds the server.
-pub type Prepare = Arc<dyn Fn(Vec<PathBuf>) -> Result<Prepared, String> + Send + Sync>;
+/// How the server is found.
+pub trait Search: Send + Sync {
+    /// The files that say which it is for these workspace folders, whether they are there or not.
+    fn files(&self, folders: &[PathBuf]) -> Vec<PathBuf>;
+    /// Reads them, chooses and finds the server.
+    fn prepare(&self, folders: &[PathBuf]) -> Result<Prepared, String>;
+}
 
 /// The shell at work.
 pub struct Driver<C, W> {
     core: C,
     world: W,
-    prepare: Prepare,
+    search: Arc<dyn Search>,
     settings: Settings,
     editor: Outbox,
+    clients: Clients,
     processes: BTreeMap<ProcessId, Process>,
     /// Those for which files were written.
     has_transcripts: BTreeSet<ProcessId>,
@@ -88,6 +101,11 @@ pub struct Driver<C, W> {
     own: VecDeque<Event>,
     events: mpsc::Sender<Event>,
     incoming: mpsc::Receiver<Event>,
+    from_clients: mpsc::Receiver<Event>,
+    /// What each backend has written to stderr.
+    logs: BTreeMap<BackendId, Log>,
+    /// Begins with the first preparation.
+    watch: Option<Watch>,
     effects: Effects,
     exit: Option<i32>,
 }
@@ -95,19 +113,22 @@ pub struct Driver<C, W> {
 /// What the loop waits for.
 enum Next {
     Event(Event),
+    Connection(Connection),
     Timeout(&'static str),
     Signal(i32),
 }
 
 impl<C: Core, W: World> Driver<C, W> {
     /// A driver that has not started yet.
-    pub fn new(core: C, world: W, prepare: Prepare, settings: Settings) -> Driver<C, W> {
+    pub fn new(core: C, world: W, search: Arc<dyn Search>, settings: Settings) -> Driver<C, W> {
         let (events, incoming) = mpsc::channel(AHEAD);
+        let (clients, from_clients) = Clients::new(settings.control.clone());
         Driver {
             core,
             world,
-            prepare,
+            search,
             editor: Outbox::new(settings.limits),
+            clients,
             settings,
             processes: BTreeMap::new(),
             has_transcripts: BTreeSet::new(),
@@ -115,6 +136,9 @@ impl<C: Core, W: World> Driver<C, W> {
             own: VecDeque::new(),
             events,
             incoming,
+            from_clients,
+            logs: BTreeMap::new(),
+            watch: None,
             effects: Effects::new(),
             exit: None,
         }
@@ -130,6 +154,8 @@ impl<C: Core, W: World> Driver<C, W> {
     async fn drive(mut self, input: Input, output: Output, mut signals: mpsc::Receiver<i32>) -> i32 {
         spawn_local(read_editor(input, self.settings.max_message, self.events.clone()));
         spawn_local(write_editor(output, self.editor.clone(), self.events.clone()));
+        let (joining, mut joined) = mpsc::channel(1);
+        spawn_local(accept(self.world.listen(), joining));
         let mut quit = None;
         let code = loop {
             if let Some(code) = self.exit {
@@ -137,10 +163,11 @@ impl<C: Core, W: World> Driver<C, W> {
             }
             let next = match self.own.pop_front() {
                 Some(event) => Next::Event(event),
-                None => self.next(&mut signals).await,
+                None => self.next(&mut signals, &mut joined).await,
             };
             match next {
                 Next::Event(event) => self.on_event(event),
+                Next::Connection(connection) => self.clients.join(connection),
                 Next::Timeout(why) => self.on_timeout(why),
                 Next::Signal(signal) if quit.is_none() => {
                     quit = Some(signal);
@@ -155,7 +182,11 @@ impl<C: Core, W: World> Driver<C, W> {
         self.finish(code, &mut signals).await
     }
 
-    async fn next(&mut self, signals: &mut mpsc::Receiver<i32>) -> Next {
+    async fn next(
+        &mut self,
+        signals: &mut mpsc::Receiver<i32>,
+        joined: &mut mpsc::Receiver<Connection>,
+    ) -> Next {
         let timeout = self.core.poll_timeout();
         let timer = async {
             match timeout {
@@ -166,15 +197,25 @@ impl<C: Core, W: World> Driver<C, W> {
                 None => std::future::pending().await,
             }
         };
+        // Taken by chance, so that none of them holds up the others, however much it has to say.
+        let (incoming, from_clients) = (&mut self.incoming, &mut self.from_clients);
+        let other = async {
+            tokio::select! {
+                Some(event) = incoming.recv() => Next::Event(event),
+                Some(event) = from_clients.recv() => Next::Event(event),
+                Some(connection) = joined.recv() => Next::Connection(connection),
+            }
+        };
         tokio::select! {
             biased;
             Some(signal) = signals.recv() => Next::Signal(signal),
             why = timer => Next::Timeout(why),
-            Some(event) = self.incoming.recv() => Next::Event(event),
+            next = other => next,
         }
     }
 
     fn on_event(&mut self, event: Event) {
+        let Some(event) = self.of_client(event) else { return };
         match &event {
             Event::Exited { process, .. } => {
                 self.processes.remove(process);
@@ -189,6 +230,31 @@ impl<C: Core, W: World> Driver<C, W> {
             other => tracing::trace!(event = kind(other)),
         }
         self.step(kind(&event), |core, now, out| core.handle(now, event, out));
+    }
+
+    /// What an event of a control client comes to: one that does not read has left, and one that has left says nothing.
+    fn of_client(&mut self, event: Event) -> Option<Event> {
+        let event = match event {
+            Event::Stalled(peer @ Peer::Client(client)) if client != ClientId::EDITOR => {
+                Event::Closed { peer, error: Some("too much waits for it".to_owned()) }
+            }
+            other => other,
+        };
+        let is_there = match &event {
+            Event::Received(Peer::Client(client), _)
+            | Event::Malformed { peer: Peer::Client(client), .. }
+                if *client != ClientId::EDITOR =>
+            {
+                self.clients.outbox(*client).is_some()
+            }
+            Event::Closed { peer: Peer::Client(client), error } if *client != ClientId::EDITOR => {
+                tracing::debug!(?client, ?error, "a control client has left");
+                self.logs.values().for_each(|log| log.unfollow(*client));
+                self.clients.leave(*client)
+            }
+            _ => true,
+        };
+        is_there.then_some(event)
     }
 
     fn on_timeout(&mut self, why: &'static str) {
@@ -217,19 +283,7 @@ impl<C: Core, W: World> Driver<C, W> {
 
     fn carry_out(&mut self, effect: Effect) {
         match effect {
-            Effect::Send(peer, frame) => {
-                let outbox = match peer {
-                    EDITOR => Some(&self.editor),
-                    Peer::Backend(id) => self.processes.get(&id).map(|process| &process.outbox),
-                    Peer::Client(_) => None,
-                };
-                tracing::trace!(?peer, ?frame, "send");
-                match outbox.map(|outbox| outbox.push(frame)) {
-                    Some(Pushed::Stalled) => self.own.push_back(Event::Stalled(peer)),
-                    Some(Pushed::Taken | Pushed::Discarded) => {}
-                    None => tracing::debug!(?peer, "nobody there to send to"),
-                }
-            }
+            Effect::Send(peer, frame) => self.send(peer, frame),
             Effect::Prepare { folders } => self.prepare(folders),
             Effect::WatchEditor(pid) => self.watch_editor(pid),
             Effect::Spawn(id, launch) => self.spawn(id, &launch),
@@ -246,22 +300,63 @@ impl<C: Core, W: World> Driver<C, W> {
             Effect::WriteTranscript { process, conversation, content } => {
                 self.write_transcript(process, conversation, content);
             }
-            Effect::Measure(_) | Effect::Logs { .. } => {}
+            Effect::Measure(processes) => self.measure(&processes),
+            Effect::Logs { backend, client, id, follow } => self.answer_logs(backend, client, id, follow),
             Effect::RemoveTranscripts(process) => self.remove_transcripts(process),
             Effect::Exit(code) => self.exit = Some(code),
         }
     }
 
-    fn prepare(&self, folders: Vec<PathBuf>) {
-        let (prepare, events) = (self.prepare.clone(), self.events.clone());
-        let reading = spawn_blocking(move || prepare(folders));
+    fn send(&mut self, peer: Peer, frame: Frame) {
+        tracing::trace!(?peer, ?frame, "send");
+        match self.outbox(peer).map(|outbox| outbox.push(frame)) {
+            Some(Pushed::Stalled) => self.own.push_back(Event::Stalled(peer)),
+            Some(Pushed::Taken | Pushed::Discarded) => {}
+            None => tracing::debug!(?peer, "nobody there to send to"),
+        }
+    }
+
+    fn outbox(&self, peer: Peer) -> Option<&Outbox> {
+        match peer {
+            EDITOR => Some(&self.editor),
+            Peer::Client(client) => self.clients.outbox(client),
+            Peer::Backend(id) => self.processes.get(&id).map(|process| &process.outbox),
+        }
+    }
+
+    fn prepare(&mut self, folders: Vec<PathBuf>) {
+        let (search, events) = (self.search.clone(), self.events.clone());
+        let files = search.files(&folders);
+        let start = || Watch::start(self.settings.debounce, self.events.clone());
+        // Before they are read, so that no change falls in between.
+        let looking = (!files.is_empty()).then(|| self.watch.get_or_insert_with(start).look(files));
         spawn_local(async move {
-            let prepared = match reading.await {
+            if let Some(looking) = looking {
+                looking.await;
+            }
+            let prepared = match spawn_blocking(move || search.prepare(&folders)).await {
                 Ok(prepared) => prepared.map(Box::new),
                 Err(error) => Err(format!("internal error while looking for the server: {error}")),
             };
             events.send(Event::Prepared(prepared)).await.ok();
         });
+    }
+
+    fn measure(&self, processes: &[ProcessId]) {
+        let pid = |id: &ProcessId| Some((*id, self.processes.get(id)?.pid));
+        let pids: Vec<_> = processes.iter().filter_map(pid).collect();
+        let events = self.events.clone();
+        spawn_local(async move {
+            let measured = spawn_blocking(move || memory::resident(&pids)).await.unwrap_or_default();
+            events.send(Event::Measured(measured)).await.ok();
+        });
+    }
+
+    fn answer_logs(&mut self, backend: BackendId, client: ClientId, id: RawId, follow: bool) {
+        let peer = Peer::Client(client);
+        let Some(outbox) = self.outbox(peer).cloned() else { return };
+        let answer = self.logs.entry(backend).or_default().answer(client, id, &outbox, follow);
+        self.send(peer, answer);
     }
 
     fn write_transcript(&mut self, process: ProcessId, conversation: String, content: Bytes) {
@@ -332,6 +427,7 @@ impl<C: Core, W: World> Driver<C, W> {
             events: &self.events,
             paused: self.editor.over_high_water(),
             name: self.name.clone(),
+            stderr: self.logs.entry(id.backend).or_default(),
         };
         self.processes.insert(id, Process::run(id, spawned, &around));
         self.own.push_back(Event::Spawned { process: id, pid });
@@ -389,6 +485,12 @@ impl<C: Core, W: World> Driver<C, W> {
         }
         code
     }
+}
+
+/// Passes on who connects.
+async fn accept(listening: Waiting<'static, Option<Box<dyn Listener>>>, joining: mpsc::Sender<Connection>) {
+    let Some(mut listener) = listening.await else { return };
+    while joining.send(listener.accept().await).await.is_ok() {}
 }
 
 async fn read_editor(mut input: Input, max_len: usize, events: mpsc::Sender<Event>) {

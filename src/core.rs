@@ -158,7 +158,7 @@ impl Proxy {
             Event::TranscriptWritten { process, conversation, folder } => {
                 self.on_transcript(process, &conversation, folder, out);
             }
-            Event::Measured(_) | Event::FilesChanged => {}
+            Event::Measured(_) | Event::FilesChanged | Event::EditorReads(_) => {}
             Event::Stalled(Peer::Client(_)) => {
                 warn!("the editor does not read: too much waits for it");
                 self.exit(1, out);

@@ -178,6 +178,8 @@ pub enum Event {
     Measured(Vec<(ProcessId, u64)>),
     /// A configuration file has changed, or has come or gone.
     FilesChanged,
+    /// The editor reads again, or has let so much wait that servers are not read any more.
+    EditorReads(bool),
     /// A peer takes no bytes although some wait for it (or far too many do).
     Stalled(Peer),
     /// The process named in the editor's `initialize.processId` is gone.

@@ -528,6 +528,7 @@ fn kind(event: &Event) -> &'static str {
         Event::TranscriptWritten { .. } => "a written file",
         Event::Measured(_) => "a measurement",
         Event::FilesChanged => "a changed file",
+        Event::EditorReads(_) => "a pause of the editor",
         Event::Stalled(_) => "a stalled peer",
         Event::EditorGone => "the end of the editor",
         Event::Quit(_) => "a signal",

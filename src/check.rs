@@ -15,7 +15,7 @@ mod tests;
 use std::{
     cell::RefCell,
     collections::VecDeque,
-    path::{Path, PathBuf},
+    path::Path,
     rc::Rc,
     sync::Arc,
     time::{Duration, Instant},
@@ -29,28 +29,15 @@ use report::{Row, State};
 
 use crate::{
     config::ServerKind,
-    core::event::{BackendId, Effect, Effects, Event, Generation, Peer, Prepared, ProcessId},
+    core::event::{BackendId, Effect, Effects, Event, Generation, Peer, ProcessId},
     rpc::{ErrorCode, Frame, Kind, RawId},
     shell::{
         Settings,
         discover::{Env, Target, Targets, read_user, targets, user_file},
-        driver::{Core, Driver, Search},
+        driver::{Core, Driver},
         process::World,
     },
 };
-
-/// Nobody asks for a server.
-struct Nobody;
-
-impl Search for Nobody {
-    fn files(&self, _folders: &[PathBuf]) -> Vec<PathBuf> {
-        Vec::new()
-    }
-
-    fn prepare(&self, _folders: &[PathBuf]) -> Result<Prepared, String> {
-        Err("nobody asks".to_owned())
-    }
-}
 
 /// How long a server may take to answer `initialize`.
 const START: Duration = Duration::from_secs(35);
@@ -83,7 +70,7 @@ pub async fn run<W: World>(
     }
     let rows = Rc::new(RefCell::new(rows));
     let core = Trials::new(tokio::time::Instant::now().into_std(), trials, rows.clone());
-    let driver = Driver::new(core, world, Arc::new(Nobody), Settings::default());
+    let driver = Driver::new(core, world, Arc::new(()), Settings::default());
     let status = driver.run(Box::new(tokio::io::empty()), Box::new(tokio::io::sink()), signals).await;
     let file = user.file.ok_or_else(|| user_file(env));
     Ok(Report { file, warnings, rows: rows.take(), interrupted: (status != 0).then_some(status) })
@@ -267,9 +254,7 @@ impl Core for Trials {
             | Event::Exited { .. }
             | Event::TranscriptWritten { .. }
             | Event::Stalled(_)
-            | Event::EditorGone
-            | Event::Measured(_)
-            | Event::FilesChanged => {}
+            | Event::EditorGone => {}
         }
     }
 

@@ -19,10 +19,11 @@ use lspool::{
     check,
     cli::{self, Cli, Mode},
     config::{Config, LogLevel},
+    control::{self, Screen},
     core::{Identity, Proxy, event::Prepared},
     shell::{
         Settings,
-        control::{self, Place},
+        control::{self as sockets, Place},
         discover::{CliServer, Env, prepare, read_user, user_file, workspace_files},
         driver::{self, Driver, Search as _},
         guard::{self, Guard, Mark},
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
     let done = match cli.mode.clone() {
         Mode::Serve(server) => serve(&cli, server),
         Mode::Check => check(&cli),
+        Mode::Control { task, pid } => control(&task, pid),
     };
     done.unwrap_or_else(|error| {
         tell(&format!("{error:#}"));
@@ -63,7 +65,7 @@ fn serve(cli: &Cli, server: CliServer) -> anyhow::Result<ExitCode> {
     let identity = identity();
     let world = world(&identity);
     let world = world.with_control(Place {
-        folders: control::folders(&search.env),
+        folders: sockets::folders(&search.env),
         pid: identity.pid,
         started: identity.started,
     });
@@ -166,6 +168,18 @@ fn check(cli: &Cli) -> anyhow::Result<ExitCode> {
     // Nobody may read it any more, `head` for one.
     write!(io::stdout(), "{report}").ok();
     Ok(ExitCode::from(u8::try_from(report.status()).unwrap_or(u8::MAX)))
+}
+
+fn control(task: &control::Task, pid: Option<u32>) -> anyhow::Result<ExitCode> {
+    let folders = sockets::folders(&Env::real());
+    let mut out = io::stdout();
+    let asking = control::run(task, pid, &folders, &mut out, Screen::stdout());
+    let Err(failure) = runtime()?.block_on(asking) else { return Ok(ExitCode::SUCCESS) };
+    // One that was shown where the result is expected has no words.
+    if let Some(message) = failure.message().filter(|it| !it.is_empty()) {
+        tell(message);
+    }
+    Ok(ExitCode::from(failure.status()))
 }
 
 /// On stderr, which nobody may read any more.

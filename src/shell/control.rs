@@ -67,7 +67,8 @@ impl Clients {
         self.last = ClientId(number);
         let peer = Peer::Client(self.last);
         let outbox = Outbox::new(self.limits.outbox);
-        let reader = spawn_local(read(input, peer, outbox.clone(), self.limits.max_message, self.events.clone()));
+        let reader =
+            spawn_local(read(input, peer, outbox.clone(), self.limits.max_message, self.events.clone()));
         spawn_local(write(output, peer, outbox.clone(), self.limits.clone(), self.events.clone()));
         self.all.insert(self.last, Client { outbox, reader: reader.abort_handle() });
         tracing::debug!(?peer, "a control client has connected");
@@ -98,7 +99,13 @@ async fn read(mut input: Input, peer: Peer, outbox: Outbox, max_len: usize, even
     events.send(Event::Closed { peer, error }).await.ok();
 }
 
-async fn write(output: Output, peer: Peer, outbox: Outbox, limits: ControlLimits, events: mpsc::Sender<Event>) {
+async fn write(
+    output: Output,
+    peer: Peer,
+    outbox: Outbox,
+    limits: ControlLimits,
+    events: mpsc::Sender<Event>,
+) {
     let (stall, mut stalled) = mpsc::channel(1);
     let never = watch::Sender::new(false);
     let clock = StallClock { after: limits.stall, stopped: never.subscribe(), events: stall, peer };

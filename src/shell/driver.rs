@@ -39,7 +39,9 @@ use super::{
 use crate::{
     core::{
         Proxy,
-        event::{BackendId, ClientId, Effect, Effects, Event, Launch, Peer, Prepared, ProcessId, SpawnFailure},
+        event::{
+            BackendId, ClientId, Effect, Effects, Event, Launch, Peer, Prepared, ProcessId, SpawnFailure,
+        },
     },
     rpc::{Frame, RawId},
 };
@@ -82,6 +84,17 @@ pub trait Search: Send + Sync {
     fn files(&self, folders: &[PathBuf]) -> Vec<PathBuf>;
     /// Reads them, chooses and finds the server.
     fn prepare(&self, folders: &[PathBuf]) -> Result<Prepared, String>;
+}
+
+/// Nobody asks for a server.
+impl Search for () {
+    fn files(&self, _folders: &[PathBuf]) -> Vec<PathBuf> {
+        Vec::new()
+    }
+
+    fn prepare(&self, _folders: &[PathBuf]) -> Result<Prepared, String> {
+        Err("there is none to be found".to_owned())
+    }
 }
 
 /// The shell at work.

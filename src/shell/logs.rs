@@ -30,7 +30,7 @@ pub(super) struct Log(Rc<RefCell<Lines>>);
 
 #[derive(Debug, Default)]
 struct Lines {
-    lines: VecDeque<Line>,
+    kept: VecDeque<Line>,
     n_bytes: usize,
     followers: Vec<Follower>,
 }
@@ -53,7 +53,7 @@ impl Log {
     /// Answers a request for the lines; who follows is told of each further one, under the id of its last request.
     pub(super) fn answer(&self, client: ClientId, id: RawId, outbox: &Outbox, follow: bool) -> Frame {
         let mut it = self.0.borrow_mut();
-        let lines: Vec<&str> = it.lines.iter().map(|line| line.text.as_str()).collect();
+        let lines: Vec<&str> = it.kept.iter().map(|line| line.text.as_str()).collect();
         let result = json!({"lines": lines}).to_string();
         if follow {
             it.followers.retain(|it| it.client != client);
@@ -81,9 +81,9 @@ impl Log {
             let _pushed = follower.outbox.push(Frame::notification(LINE, Some(params.as_bytes())));
         }
         it.n_bytes += text.len() + 1;
-        it.lines.push_back(Line { by, text });
+        it.kept.push_back(Line { by, text });
         while it.n_bytes > KEPT
-            && let Some(line) = it.lines.pop_front()
+            && let Some(line) = it.kept.pop_front()
         {
             it.n_bytes -= line.text.len() + 1;
         }
@@ -143,7 +143,7 @@ impl Scribe {
         }
         let log = self.log.0.borrow();
         let mut n_bytes = 0;
-        let own = log.lines.iter().rev().filter(|line| line.by == Some(self.process));
+        let own = log.kept.iter().rev().filter(|line| line.by == Some(self.process));
         let fitting = own.map(|line| line.text.as_str()).take_while(|text| {
             n_bytes += text.len() + 1;
             n_bytes <= SHOWN || n_bytes == text.len() + 1
@@ -164,7 +164,7 @@ mod tests {
     }
 
     fn lines(log: &Log) -> Vec<String> {
-        log.0.borrow().lines.iter().map(|line| line.text.clone()).collect()
+        log.0.borrow().kept.iter().map(|line| line.text.clone()).collect()
     }
 
     #[test]
@@ -221,7 +221,7 @@ mod tests {
         let log = Log::default();
         let mut scribe = scribe(&log, 1);
         scribe.push(b"before\n");
-        scribe.push(&[b'z'; 100_000]);
+        scribe.push("z".repeat(100_000).as_bytes());
         assert_eq!(scribe.finish(), format!("{}…", "z".repeat(LONGEST)));
     }
 

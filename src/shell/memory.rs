@@ -35,7 +35,8 @@ mod linux {
         let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
         let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
         // One that is gone by now is not there.
-        pids.filter_map(|pid: u32| parse(pid, &fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)).collect()
+        pids.filter_map(|pid: u32| parse(pid, &fs::read_to_string(format!("/proc/{pid}/stat")).ok()?))
+            .collect()
     }
 
     /// `pid (name) state parent group …`, and the resident pages as the 24th; a name may hold anything.
@@ -75,7 +76,8 @@ mod linux {
         #[test]
         fn groups_and_descendants_count_and_nothing_else() {
             // 3 left the group, 4 is its child; 5 is of the group, but its parent is gone.
-            let all = [process(4, 3, 3), process(3, 2, 3), process(2, 1, 2), process(5, 1, 2), process(6, 1, 6)];
+            let all =
+                [process(4, 3, 3), process(3, 2, 3), process(2, 1, 2), process(5, 1, 2), process(6, 1, 6)];
             assert_eq!(pages_of(2, &all), Some(0b11_1100));
             assert_eq!(pages_of(3, &all), Some(0b01_1000));
             assert_eq!(pages_of(7, &all), None);
@@ -83,7 +85,8 @@ mod linux {
 
         #[test]
         fn a_name_may_hold_anything() {
-            let stat = "7 (a) b (c) S 3 5 5 0 -1 4194304 1 0 0 0 1 0 0 0 20 0 1 0 100 9000 42 18446744073709551615";
+            let stat =
+                "7 (a) b (c) S 3 5 5 0 -1 4194304 1 0 0 0 1 0 0 0 20 0 1 0 100 9000 42 18446744073709551615";
             let it = parse(7, stat).unwrap();
             assert_eq!((it.parent, it.group, it.pages), (3, 5, 42));
             assert!(parse(7, "7 (a) Z").is_none());
@@ -91,7 +94,8 @@ mod linux {
     }
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
+#[cfg(target_os = "linux")]
 mod tests {
     use std::process::{Command, Stdio};
 

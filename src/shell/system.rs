@@ -44,12 +44,7 @@ pub struct System {
 impl System {
     /// Nothing is started yet.
     pub fn new(guard: Guard) -> System {
-        System {
-            guard: Rc::new(RefCell::new(guard)),
-            private: None,
-            control: None,
-            socket: Rc::default(),
-        }
+        System { guard: Rc::new(RefCell::new(guard)), private: None, control: None, socket: Rc::default() }
     }
 
     /// Control clients may connect there.

@@ -26,14 +26,13 @@ use tokio_util::codec::Decoder as _;
 
 use super::{
     control::{Connection, Listener},
-    driver::{Core, Driver, Search},
+    driver::{Core, Driver},
     process::{Child, Request, Spawned, Waiting, World},
     settings::Settings,
 };
 use crate::{
     core::event::{
-        BackendId, ClientId, Effect, Effects, Event, Exit, Generation, Launch, Peer, Prepared, ProcessId,
-        SpawnFailure,
+        BackendId, ClientId, Effect, Effects, Event, Exit, Generation, Launch, Peer, ProcessId, SpawnFailure,
     },
     rpc::{Codec, Frame, Incoming, RawId},
 };
@@ -197,19 +196,6 @@ impl Listener for Fakesocket {
     }
 }
 
-/// There is nothing to be found.
-struct Nothing;
-
-impl Search for Nothing {
-    fn files(&self, _folders: &[PathBuf]) -> Vec<PathBuf> {
-        Vec::new()
-    }
-
-    fn prepare(&self, _folders: &[PathBuf]) -> Result<Prepared, String> {
-        Err("not asked for".to_owned())
-    }
-}
-
 /// What a fake server has to work with.
 struct Streams {
     talk: Talk,
@@ -346,7 +332,7 @@ impl Stage {
         let (stdout, ear) = duplex(self.pipe);
         let connections = self.connections.take();
         let world = Fakes { pipe: self.pipe, server, log: self.log.clone(), connections };
-        let driver = Driver::new(core, world, Arc::new(Nothing), self.settings.clone());
+        let driver = Driver::new(core, world, Arc::new(()), self.settings.clone());
         let editor = editor(Talk::new(ear, mouth));
         let signals = self.listening.take().unwrap();
         let both = async { tokio::join!(driver.run(Box::new(stdin), Box::new(stdout), signals), editor) };

@@ -124,7 +124,7 @@ struct Watched {
 impl Watched {
     /// Watches what is to be watched by now, then looks at what the files say.
     fn look(&mut self) -> bool {
-        self.folders.watch_around(self.files.iter().map(|it| it.path.as_path()));
+        self.folders.watch_around(|| self.files.iter().map(|it| it.path.as_path()));
         // Of all: each is to be known.
         self.files.iter_mut().fold(false, |is_changed, file| file.look() | is_changed)
     }
@@ -181,12 +181,12 @@ mod folders {
 
     impl Folders {
         /// Watches the folders in which something decides what these files say, and no others.
-        pub(super) fn watch_around<'a>(&mut self, files: impl Iterator<Item = &'a Path> + Clone) {
+        pub(super) fn watch_around<'a, I: Iterator<Item = &'a Path>>(&mut self, files: impl Fn() -> I) {
             let mut before = None;
             // Until nothing has changed while the watches were set.
             for _ in 0..5 {
                 let mut wanted: BTreeMap<PathBuf, Names> = BTreeMap::new();
-                for (folder, name) in files.clone().flat_map(hinges) {
+                for (folder, name) in files().flat_map(hinges) {
                     wanted.entry(folder).or_default().insert(name);
                 }
                 if before.as_ref() == Some(&wanted) {
@@ -326,7 +326,7 @@ mod folders {
     pub(super) struct Folders;
 
     impl Folders {
-        pub(super) fn watch_around<'a>(&mut self, _files: impl Iterator<Item = &'a Path> + Clone) {}
+        pub(super) fn watch_around<'a, I: Iterator<Item = &'a Path>>(&mut self, _files: impl Fn() -> I) {}
 
         pub(super) async fn touched(&self) {
             pending().await
@@ -334,5 +334,6 @@ mod folders {
     }
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
+#[cfg(target_os = "linux")]
 mod tests;

@@ -3,6 +3,7 @@
 mod cancel;
 mod catalogue;
 mod clients;
+mod control;
 mod conversations;
 mod crash;
 mod emacs;

@@ -10,11 +10,7 @@ use std::{
 };
 
 use rustix::process::geteuid;
-use tokio::{
-    net::UnixListener,
-    task::spawn_blocking,
-    time::sleep,
-};
+use tokio::{net::UnixListener, task::spawn_blocking, time::sleep};
 
 use super::{Connection, Listener, place};
 use crate::shell::process::Waiting;

@@ -118,7 +118,11 @@ async fn one_that_does_not_read_is_left_and_asks_for_no_more_than_it_reads() {
     };
     let (code, ()) = stage.play(Script(answering(&log)), editor, deaf).await;
     assert_eq!(code, 0);
-    assert!(log.lines().contains(&"closed client 1 Some(\"it does not read\")".to_owned()), "{:?}", log.lines());
+    assert!(
+        log.lines().contains(&"closed client 1 Some(\"it does not read\")".to_owned()),
+        "{:?}",
+        log.lines()
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -167,7 +171,7 @@ async fn a_flood_does_not_hold_up_the_editor() {
             core(event)
         }
     };
-    let editor = async move |mut editor: Talk| {
+    let flood = async move |mut editor: Talk| {
         for _ in 0..32 {
             let Talk { mut input, mut output, .. } = connect(&to, 1 << 16).await;
             spawn_local(async move { while output.write_all(&wire(&request(1, 10))).await.is_ok() {} });
@@ -186,6 +190,7 @@ async fn a_flood_does_not_hold_up_the_editor() {
         }
         served.get() - before
     };
+    let editor = async move |editor| tokio::task::LocalSet::new().run_until(flood(editor)).await;
     let (code, between) = stage.play(Script(counted), editor, deaf).await;
     assert_eq!(code, 0);
     // Each message of the editor waits for a few turns of the driver, in each of which few of theirs are taken.
@@ -251,7 +256,11 @@ async fn logs_outlive_the_process_and_are_followed() {
     };
     let (code, ()) = stage.play(Script(answering(&log)), editor, server).await;
     assert_eq!(code, 0);
-    assert!(noted.lines().iter().any(|it| it.starts_with("exited: exit code 3, \"one\\n")), "{:?}", noted.lines());
+    assert!(
+        noted.lines().iter().any(|it| it.starts_with("exited: exit code 3, \"one\\n")),
+        "{:?}",
+        noted.lines()
+    );
 }
 
 #[tokio::test]

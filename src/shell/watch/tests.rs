@@ -67,66 +67,79 @@ fn write(file: &Path, text: &str) {
 
 #[test]
 fn a_file_that_is_written_in_place_comes_and_goes() {
-    play(&["a"], |_| {}, async |it| {
-        let file = it.files[0].clone();
-        for text in ["one", "two", ""] {
-            write(&file, text);
+    play(
+        &["a"],
+        |_| {},
+        async |it| {
+            let file = it.files[0].clone();
+            for text in ["one", "two", ""] {
+                write(&file, text);
+                it.hears().await;
+            }
+            // Written in two steps and slowly: told once, at the end.
+            let mut slowly = fs::OpenOptions::new().write(true).truncate(true).open(&file).unwrap();
+            slowly.write_all(b"thr").unwrap();
+            tokio::time::sleep(Duration::from_millis(60)).await;
+            assert!(it.told.try_recv().is_err());
+            slowly.write_all(b"ee").unwrap();
+            drop(slowly);
             it.hears().await;
-        }
-        // Written in two steps and slowly: told once, at the end.
-        let mut slowly = fs::OpenOptions::new().write(true).truncate(true).open(&file).unwrap();
-        slowly.write_all(b"thr").unwrap();
-        tokio::time::sleep(Duration::from_millis(60)).await;
-        assert!(it.told.try_recv().is_err());
-        slowly.write_all(b"ee").unwrap();
-        drop(slowly);
-        it.hears().await;
-        fs::remove_file(&file).unwrap();
-        it.hears().await;
-    });
+            fs::remove_file(&file).unwrap();
+            it.hears().await;
+        },
+    );
 }
 
 #[test]
 fn the_ways_of_editors() {
-    play(&["a", "other"], |root| write(&root.join("a"), "one"), async |it| {
-        let (file, other) = (it.files[0].clone(), it.files[1].clone());
-        // Another file takes its place.
-        write(&it.at("a.new"), "two");
-        fs::rename(it.at("a.new"), &file).unwrap();
-        it.hears().await;
-        // It becomes the backup, and a new one is written (vim, Emacs).
-        fs::rename(&file, it.at("a~")).unwrap();
-        write(&file, "three");
-        it.hears().await;
-        // The same again, from the backup: nothing new.
-        fs::rename(&file, it.at("a~")).unwrap();
-        fs::copy(it.at("a~"), &file).unwrap();
-        // A mere touch, files that are nobody's, and reading.
-        fs::File::open(&file).unwrap().set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
-        write(&it.at("swap"), "x");
-        fs::read(&file).unwrap();
-        it.hears_only_of(&other).await;
-    });
+    play(
+        &["a", "other"],
+        |root| write(&root.join("a"), "one"),
+        async |it| {
+            let (file, other) = (it.files[0].clone(), it.files[1].clone());
+            // Another file takes its place.
+            write(&it.at("a.new"), "two");
+            fs::rename(it.at("a.new"), &file).unwrap();
+            it.hears().await;
+            // It becomes the backup, and a new one is written (vim, Emacs).
+            fs::rename(&file, it.at("a~")).unwrap();
+            write(&file, "three");
+            it.hears().await;
+            // The same again, from the backup: nothing new.
+            fs::rename(&file, it.at("a~")).unwrap();
+            fs::copy(it.at("a~"), &file).unwrap();
+            // A mere touch, files that are nobody's, and reading.
+            fs::File::open(&file).unwrap().set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
+            write(&it.at("swap"), "x");
+            fs::read(&file).unwrap();
+            it.hears_only_of(&other).await;
+        },
+    );
 }
 
 #[test]
 fn a_folder_that_comes_later() {
-    play(&["deep/er/a"], |_| {}, async |it| {
-        let file = it.files[0].clone();
-        write(&file, "one");
-        it.hears().await;
-        write(&file, "two");
-        it.hears().await;
-        fs::rename(it.at("deep"), it.at("away")).unwrap();
-        write(&it.at("deep/er/a"), "three");
-        it.hears().await;
-        fs::remove_dir_all(it.at("deep/er")).unwrap();
-        it.hears().await;
-        fs::create_dir(it.at("new")).unwrap();
-        write(&it.at("new/a"), "four");
-        fs::rename(it.at("new"), it.at("deep/er")).unwrap();
-        it.hears().await;
-    });
+    play(
+        &["deep/er/a"],
+        |_| {},
+        async |it| {
+            let file = it.files[0].clone();
+            write(&file, "one");
+            it.hears().await;
+            write(&file, "two");
+            it.hears().await;
+            fs::rename(it.at("deep/er"), it.at("deep/away")).unwrap();
+            it.hears().await;
+            write(&it.at("deep/er/a"), "three");
+            it.hears().await;
+            fs::remove_dir_all(it.at("deep/er")).unwrap();
+            it.hears().await;
+            fs::create_dir(it.at("new")).unwrap();
+            write(&it.at("new/a"), "four");
+            fs::rename(it.at("new"), it.at("deep/er")).unwrap();
+            it.hears().await;
+        },
+    );
 }
 
 #[test]
@@ -156,16 +169,20 @@ fn links_are_followed_and_may_change() {
 
 #[test]
 fn what_is_not_watched_any_more_is_not_told() {
-    play(&["x/a"], |root| write(&root.join("x/a"), "one"), async |it| {
-        fs::create_dir(it.at("y")).unwrap();
-        it.watch.look(vec![it.at("y/b")]).await;
-        write(&it.at("x/a"), "two");
-        it.hears_only_of(&it.at("y/b")).await;
-        it.watch.look(vec![]).await;
-        it.watch.look(vec![it.at("x/a")]).await;
-        write(&it.at("x/a"), "three");
-        it.hears().await;
-    });
+    play(
+        &["x/a"],
+        |root| write(&root.join("x/a"), "one"),
+        async |it| {
+            fs::create_dir(it.at("y")).unwrap();
+            it.watch.look(vec![it.at("y/b")]).await;
+            write(&it.at("x/a"), "two");
+            it.hears_only_of(&it.at("y/b")).await;
+            it.watch.look(vec![]).await;
+            it.watch.look(vec![it.at("x/a")]).await;
+            write(&it.at("x/a"), "three");
+            it.hears().await;
+        },
+    );
 }
 
 #[test]

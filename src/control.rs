@@ -154,7 +154,10 @@ async fn act(seen: Vec<Seen>, method: &str, name: &str, out: &mut dyn Write) -> 
             Ok(writeln!(out, "{}: {}", plain(&name), plain(state))?)
         }
         Err(Error::Refused(why)) => {
-            writeln!(out, "{}: failed: {}", plain(&name), plain(&why))?;
+            // `NAME has failed: why`, or something that kept it from being tried.
+            let why =
+                why.strip_prefix(&format!("{name} has ")).map_or(format!("failed: {why}"), ToOwned::to_owned);
+            writeln!(out, "{}: {}", plain(&name), plain(&why))?;
             Err(Failure::Failed(String::new()))
         }
         Err(other) => Err(other.into()),

@@ -53,7 +53,8 @@ impl Backend {
     /// What stands between the quotes of `partition "TOOLS" of SERVER`.
     pub(super) fn tools_in_name(&self) -> Option<&str> {
         let (_, rest) = self.name.split_once('"')?;
-        rest.rsplit_once('"').map(|(tools, _)| tools)
+        let (tools, _) = rest.rsplit_once('"')?;
+        Some(if tools.is_empty() { "none" } else { tools })
     }
 
     /// The server that it is, or of which it is a part.

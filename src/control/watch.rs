@@ -1,7 +1,7 @@
 //! `lspool status --watch`.
 //!
-//! One task for each that is running: it is told of changes, and asks for the memory now and then. On a terminal all is
-//! drawn again; elsewhere each change is another block, or another line of JSON, and memory alone is no change.
+//! One task for each that is running: it asks when it is told of a change, and now and then for the memory. On a terminal all is
+//! drawn again; elsewhere each change is another block, or another line of JSON; memory and requests alone are no change.
 
 use std::{collections::BTreeMap, fmt::Write as _, io::Write, path::PathBuf, time::Duration};
 
@@ -139,21 +139,15 @@ async fn attend(
         if tell.send((instance.clone(), Some(Ok(said)))).await.is_err() {
             return Err(Attention::Gone);
         }
-        said = loop {
-            match timeout(EVERY, client.told()).await {
-                Ok(told) => {
-                    let (method, params) = told?;
-                    if method == "lspool/didChangeStatus" {
-                        break params;
-                    }
-                }
-                Err(_) => {
-                    let nothing = json!({});
-                    let asking = client.request("lspool/status", &nothing);
-                    break timeout(PATIENCE, asking).await.map_err(silent)??;
-                }
+        // What has changed is told without what changes all the time.
+        while let Ok(told) = timeout(EVERY, client.told()).await {
+            if told?.0 == "lspool/didChangeStatus" {
+                break;
             }
-        };
+        }
+        let nothing = json!({});
+        let asking = client.request("lspool/status", &nothing);
+        said = timeout(PATIENCE, asking).await.map_err(silent)??;
     }
 }
 
@@ -171,7 +165,9 @@ fn essence(all: &BTreeMap<Instance, Watched>) -> Value {
     let mut document = document(all);
     let instances = document["instances"].as_array_mut().into_iter().flatten();
     for backend in instances.filter_map(|it| it.get_mut("backends")?.as_array_mut()).flatten() {
-        backend.as_object_mut().and_then(|it| it.remove("rss_bytes"));
+        for passing in ["rss_bytes", "in_flight"] {
+            backend.as_object_mut().and_then(|it| it.remove(passing));
+        }
     }
     document
 }

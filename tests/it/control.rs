@@ -18,7 +18,11 @@ use std::{
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use super::support::{editor::TestEditor, processes::Mark, puppet::PuppetHost, real::Sandbox};
+use super::support::{
+    editor::TestEditor,
+    puppet::{Puppet, PuppetHost},
+    real::Sandbox,
+};
 
 const LSPOOL: &str = env!("CARGO_BIN_EXE_lspool");
 const PUPPET: &str = env!("CARGO_BIN_EXE_lspool-puppet");
@@ -265,10 +269,19 @@ fn what_fails_is_said_with_the_reason() {
     let sandbox = Sandbox::new();
     let fails = answers("lspool/restart", refusal(-32803, "exit code 1\u{1b}[2J:\n  no licence"));
     let unknown = answers("lspool/stop", refusal(-32602, "there is only \"y\""));
+    let has_failed = answers("lspool/restart", refusal(-32803, "x has failed: exit code 1"));
     let _fake = Fake::new(&sandbox, 11, 1, vec![has(11, "/w", &["x"]), fails, unknown]);
-    says(&sandbox, &["restart", "x"], 1, "x: failed: exit code 1\u{fffd}[2J:\n  no licence\n", "");
+    let _other = Fake::new(&sandbox, 12, 1, vec![has(12, "/w", &["x"]), has_failed]);
+    says(
+        &sandbox,
+        &["restart", "x", "--pid=11"],
+        1,
+        "x: failed: exit code 1\u{fffd}[2J:\n  no licence\n",
+        "",
+    );
+    says(&sandbox, &["restart", "x", "--pid=12"], 1, "x: failed: exit code 1\n", "");
     // Gone since it was looked for.
-    says(&sandbox, &["stop", "x"], 2, "", "lspool: there is only \"y\"\n");
+    says(&sandbox, &["stop", "x", "--pid=11"], 2, "", "lspool: there is only \"y\"\n");
 }
 
 #[test]
@@ -349,25 +362,27 @@ impl Drop for Running {
 #[test]
 fn watching_tells_each_change() {
     let sandbox = Sandbox::new();
-    let watch: (_, Answer) = (
-        "lspool/watch",
-        Box::new(|_| {
-            let with = |state: &str, memory: u64| {
-                let mut it = status(11, "/w", &["x"]);
-                it["backends"][0]["state"] = state.into();
-                it["backends"][0]["rss_bytes"] = memory.into();
-                it
-            };
-            let change = |it: Value| json!({"method": "lspool/didChangeStatus", "params": it});
-            vec![
-                json!({"result": with("ready", 1)}),
-                // Memory alone is no change.
-                change(with("ready", 2)),
-                change(with("failed", 3)),
-            ]
+    let with = |state: &str, memory: u64| {
+        let mut it = status(11, "/w", &["x"]);
+        it["backends"][0]["state"] = state.into();
+        it["backends"][0]["rss_bytes"] = memory.into();
+        it
+    };
+    let changed = || json!({"method": "lspool/didChangeStatus", "params": {}});
+    let first_said = with("ready", 1);
+    let watch: (_, Answer) =
+        ("lspool/watch", Box::new(move |_| vec![json!({"result": first_said}), changed(), changed()]));
+    // Memory alone is no change.
+    let then = Mutex::new(vec![with("failed", 3), with("ready", 2)]);
+    let states: (_, Answer) = (
+        "lspool/status",
+        Box::new(move |_| {
+            let mut then = then.lock().unwrap();
+            let now = if then.len() > 1 { then.pop() } else { then.last().cloned() };
+            vec![json!({"result": now})]
         }),
     );
-    let first = Fake::new(&sandbox, 11, 1, vec![watch]);
+    let first = Fake::new(&sandbox, 11, 1, vec![watch, states]);
     let mut watching = Running::start(&sandbox, &["status", "--watch", "--json"]);
     let mut state = || {
         let document: Value = serde_json::from_str(&watching.line()).unwrap();
@@ -376,18 +391,15 @@ fn watching_tells_each_change() {
     };
     assert_eq!(state(), ["ready"]);
     assert_eq!(state(), ["failed"]);
-    // Another one comes; the first says no more.
+    // Another one comes, and says no more after a while.
     let second = Fake::new(
         &sandbox,
         12,
         2,
         vec![answers("lspool/watch", json!({"result": status(12, "/w", &["y"])}))],
     );
-    let mut seen = state();
-    while seen.len() < 2 || seen[0] != "-" {
-        seen = state();
-    }
-    assert_eq!(seen, ["-", "ready"]);
+    assert_eq!(state(), ["failed", "ready"]);
+    assert_eq!(state(), ["failed", "-"]);
     assert_eq!(watching.end(Signal::INT), Some(0));
     drop((first, second));
 }
@@ -409,4 +421,241 @@ fn who_reads_no_more_is_no_error() {
         let output = child.wait_with_output().unwrap();
         assert_eq!((output.status.code(), output.stderr.len()), (Some(0), 0), "{output:?}");
     }
+}
+
+// ---- The socket of the real one.
+
+/// lspool in front of a puppet, with an editor that has said nothing yet.
+fn lspool(sandbox: &Sandbox, host: &PuppetHost) -> Command {
+    let mut lspool = sandbox.command(LSPOOL);
+    lspool.args(["--log-level", "debug", "--log-file"]).arg(sandbox.runtime().join("log"));
+    lspool.args(["--", PUPPET]);
+    host.tie(&mut lspool);
+    lspool
+}
+
+/// The editor starts, the puppet answers.
+fn handshake(editor: &TestEditor, host: &PuppetHost) -> Puppet {
+    let params = json!({"processId": null, "rootUri": null, "capabilities": {}});
+    let initialize = editor.request("initialize", params);
+    let server = host.accept();
+    let asked = server.expect("initialize");
+    server.answer(&asked, json!({"capabilities": {}}));
+    editor.wait(&initialize).expect("the puppet has said yes");
+    editor.notify("initialized", json!({}));
+    server.expect("initialized");
+    server
+}
+
+#[track_caller]
+fn check_alive(editor: &TestEditor, server: &Puppet) {
+    let hover = editor.request("textDocument/hover", json!({"alive": true}));
+    let asked = server.expect("textDocument/hover");
+    server.answer(&asked, json!("alive"));
+    assert_eq!(editor.wait(&hover), Ok(json!("alive")));
+}
+
+/// Ends lspool the way editors do.
+fn end(editor: &TestEditor, server: &Puppet) {
+    let shutdown = editor.request("shutdown", Value::Null);
+    let asked = server.expect("shutdown");
+    server.answer(&asked, Value::Null);
+    editor.wait(&shutdown).expect("a shutdown cannot fail");
+    editor.notify_bare("exit");
+    server.expect("exit");
+    server.exit(0);
+    assert_eq!(editor.wait_exit().code(), Some(0));
+}
+
+fn sockets(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.filter(|it| it.file_type().unwrap().is_socket()).map(|it| it.path()).collect()
+}
+
+#[track_caller]
+fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < Duration::from_secs(30), "never: {what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn log(sandbox: &Sandbox) -> String {
+    fs::read_to_string(sandbox.runtime().join("log")).unwrap_or_default()
+}
+
+/// Starts lspool and waits for its socket.
+fn start(sandbox: &Sandbox, host: &PuppetHost) -> (TestEditor, Puppet, PathBuf) {
+    let editor = TestEditor::spawn(lspool(sandbox, host));
+    let server = handshake(&editor, host);
+    let name = format!("{}-", editor.pid());
+    let mut own = None;
+    wait_until("a socket", || {
+        let all = sockets(&sandbox.runtime().join("lspool"));
+        own = all.into_iter().find(|it| it.file_name().unwrap().to_string_lossy().starts_with(&name));
+        own.is_some()
+    });
+    (editor, server, own.unwrap())
+}
+
+#[test]
+fn the_socket_is_for_its_user_and_there_as_long_as_lspool() {
+    let (sandbox, host) = (Sandbox::new(), PuppetHost::new());
+    let (editor, server, socket) = start(&sandbox, &host);
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    wait_until("closed to others", || mode(&socket) == 0o600);
+    assert_eq!(mode(&sandbox.runtime().join("lspool")), 0o700);
+    end(&editor, &server);
+    assert!(!socket.exists());
+
+    let (editor, server, socket) = start(&sandbox, &host);
+    editor.forgive_unanswered();
+    editor.kill(Signal::TERM);
+    editor.wait_exit();
+    assert!(!socket.exists());
+    drop(server);
+
+    // The guard tidies up.
+    let (editor, server, socket) = start(&sandbox, &host);
+    wait_until("a guard", || !editor.mark().processes_running("lspool guard").is_empty());
+    // It has been told by the time it has started something it was told of later.
+    check_alive(&editor, &server);
+    editor.forgive_unanswered();
+    editor.kill(Signal::KILL);
+    editor.wait_exit();
+    wait_until("removed by the guard", || !socket.exists());
+}
+
+#[test]
+fn leftovers_are_swept_at_start() {
+    let (sandbox, host) = (Sandbox::new(), PuppetHost::new());
+    let folder = folder(&sandbox);
+    let gone = {
+        let mut child = Command::new("true").spawn().unwrap();
+        child.wait().unwrap();
+        child.id()
+    };
+    let left = folder.join(format!("{gone}-1.sock"));
+    drop(UnixListener::bind(&left).unwrap());
+    let lives = Fake::new(&sandbox, gone, 2, vec![]);
+    let (editor, server, socket) = start(&sandbox, &host);
+    let mut expected = vec![lives.socket.clone(), socket];
+    expected.sort();
+    let mut there = sockets(&folder);
+    there.sort();
+    assert_eq!(there, expected);
+    end(&editor, &server);
+}
+
+#[test]
+fn a_folder_that_is_not_ours_alone_means_no_control_and_no_harm() {
+    let wrong: [(&str, fn(&Path)); 5] = [
+        ("mode 755", |folder| {
+            fs::create_dir(folder).unwrap();
+            fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();
+        }),
+        ("mode 720", |folder| {
+            fs::create_dir(folder).unwrap();
+            fs::set_permissions(folder, fs::Permissions::from_mode(0o720)).unwrap();
+        }),
+        ("is no folder", |folder| {
+            let elsewhere = folder.with_file_name("elsewhere");
+            fs::DirBuilder::new().mode(0o700).create(&elsewhere).unwrap();
+            symlink(elsewhere, folder).unwrap();
+        }),
+        ("is no folder", |folder| symlink("/nonexistent/x", folder).unwrap()),
+        ("is no folder", |folder| fs::write(folder, "").unwrap()),
+    ];
+    for (what, make) in wrong {
+        let (sandbox, host) = (Sandbox::new(), PuppetHost::new());
+        let folder = sandbox.runtime().join("lspool");
+        make(&folder);
+        let editor = TestEditor::spawn(lspool(&sandbox, &host));
+        let server = handshake(&editor, &host);
+        check_alive(&editor, &server);
+        let told = || log(&sandbox).lines().any(|it| it.contains("no control socket") && it.contains(what));
+        wait_until(what, told);
+        assert_eq!(sockets(&folder), Vec::<PathBuf>::new());
+        assert!(!fs::symlink_metadata("/nonexistent").is_ok());
+        end(&editor, &server);
+    }
+}
+
+#[test]
+fn the_socket_goes_where_there_is_room_for_it() {
+    let uid = rustix::process::geteuid().as_raw();
+    let temporary = |sandbox: &Sandbox| sandbox.home().join(format!("lspool-{uid}"));
+    let long = |sandbox: &Sandbox| {
+        let folder = sandbox.runtime().join("x".repeat(120));
+        fs::create_dir(&folder).unwrap();
+        folder
+    };
+    let runtimes: [Option<&dyn Fn(&Sandbox) -> PathBuf>; 4] =
+        [None, Some(&|_| "relative".into()), Some(&|_| "/nonexistent/runtime".into()), Some(&long)];
+    for runtime in runtimes {
+        let (sandbox, host) = (Sandbox::new(), PuppetHost::new());
+        let mut command = lspool(&sandbox, &host);
+        command.env("TMPDIR", sandbox.home());
+        match runtime {
+            Some(runtime) => command.env("XDG_RUNTIME_DIR", runtime(&sandbox)),
+            None => command.env_remove("XDG_RUNTIME_DIR").env_remove("HOME"),
+        };
+        let editor = TestEditor::spawn(command);
+        let server = handshake(&editor, &host);
+        wait_until("a socket", || sockets(&temporary(&sandbox)).len() == 1);
+        end(&editor, &server);
+        assert_eq!(sockets(&temporary(&sandbox)), Vec::<PathBuf>::new());
+    }
+    // Nowhere.
+    let (sandbox, host) = (Sandbox::new(), PuppetHost::new());
+    let mut command = lspool(&sandbox, &host);
+    command.env("TMPDIR", "/proc/nonexistent").env("XDG_RUNTIME_DIR", "/proc/nonexistent");
+    let editor = TestEditor::spawn(command);
+    let server = handshake(&editor, &host);
+    wait_until("a word", || log(&sandbox).contains("no control socket"));
+    end(&editor, &server);
+}
+
+#[test]
+fn whatever_comes_through_the_socket_the_editor_is_served() {
+    let (sandbox, host) = (Sandbox::new(), PuppetHost::new());
+    let (editor, server, socket) = start(&sandbox, &host);
+    let connect = || {
+        let stream = UnixStream::connect(&socket).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        stream
+    };
+    let is_hung_up = |mut stream: UnixStream| {
+        let mut rest = Vec::new();
+        // It may be reset while there is more to read than was read.
+        stream.read_to_end(&mut rest).map_or_else(|it| it.kind() != std::io::ErrorKind::WouldBlock, |_| true)
+    };
+    // Garbage, and more than is read of one message.
+    for bytes in [vec![0xff; 100_000], b"Content-Length: 1048577\r\n\r\n".to_vec()] {
+        let mut stream = connect();
+        stream.write_all(&bytes).ok();
+        assert!(is_hung_up(stream));
+    }
+    // Half a message, and then nothing, or the end.
+    let mut half = connect();
+    half.write_all(b"Content-Length: 100\r\n\r\n{").unwrap();
+    let mut cut = connect();
+    cut.write_all(b"Content-Len").unwrap();
+    drop(cut);
+    check_alive(&editor, &server);
+    // As many as there may be, and many more.
+    let mut held: Vec<UnixStream> = Vec::new();
+    for _ in 0..1000 {
+        let stream = connect();
+        stream.set_nonblocking(true).unwrap();
+        held.push(stream);
+    }
+    wait_until("most are hung up on", || {
+        let lives = |it: &mut UnixStream| matches!(it.read(&mut [0]), Err(error) if error.kind() == std::io::ErrorKind::WouldBlock);
+        held.iter().filter(|it| lives(it)).count() < 32
+    });
+    check_alive(&editor, &server);
+    drop((half, held));
+    end(&editor, &server);
 }

@@ -109,6 +109,6 @@ fn outcome(answer: &Frame) -> Result<Value, Error> {
     let error = answer.error_value().and_then(|it| serde_json::from_slice(it).ok());
     let error: Value = error.unwrap_or_default();
     let message = error["message"].as_str().unwrap_or("it says nothing of why").to_owned();
-    let is_invalid = error["code"].as_i64() == Some(i64::from(ErrorCode::InvalidParams.code()));
+    let is_invalid = error["code"].as_i64() == Some(ErrorCode::InvalidParams.code());
     Err(if is_invalid { Error::Invalid(message) } else { Error::Refused(message) })
 }

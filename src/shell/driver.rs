@@ -18,7 +18,7 @@ use std::{
 
 use bytes::Bytes;
 use tokio::{
-    sync::mpsc,
+    sync::{mpsc, watch},
     task::{LocalSet, spawn_blocking, spawn_local},
     time::{sleep, sleep_until, timeout},
 };
@@ -121,6 +121,8 @@ pub struct Driver<C, W> {
     watch: Option<Watch>,
     effects: Effects,
     exit: Option<i32>,
+    /// Whether the editor lets too much wait.
+    paused: watch::Receiver<bool>,
 }
 
 /// What the loop waits for.
@@ -136,11 +138,13 @@ impl<C: Core, W: World> Driver<C, W> {
     pub fn new(core: C, world: W, search: Arc<dyn Search>, settings: Settings) -> Driver<C, W> {
         let (events, incoming) = mpsc::channel(AHEAD);
         let (clients, from_clients) = Clients::new(settings.control.clone());
+        let editor = Outbox::new(settings.limits);
         Driver {
+            paused: editor.over_high_water(),
             core,
             world,
             search,
-            editor: Outbox::new(settings.limits),
+            editor,
             clients,
             settings,
             processes: BTreeMap::new(),
@@ -223,6 +227,7 @@ impl<C: Core, W: World> Driver<C, W> {
             biased;
             Some(signal) = signals.recv() => Next::Signal(signal),
             why = timer => Next::Timeout(why),
+            Ok(()) = self.paused.changed() => Next::Event(Event::EditorReads(!*self.paused.borrow_and_update())),
             next = other => next,
         }
     }
@@ -437,6 +442,7 @@ impl<C: Core, W: World> Driver<C, W> {
         let around = Surroundings {
             settings: &self.settings,
             max_message: launch.max_message,
+            write_stall: launch.write_stall,
             events: &self.events,
             paused: self.editor.over_high_water(),
             name: self.name.clone(),

@@ -652,7 +652,7 @@ fn whatever_comes_through_the_socket_the_editor_is_served() {
         held.push(stream);
     }
     wait_until("most are hung up on", || {
-        let lives = |it: &mut UnixStream| matches!(it.read(&mut [0]), Err(error) if error.kind() == std::io::ErrorKind::WouldBlock);
+        let lives = |mut it: &UnixStream| matches!(it.read(&mut [0]), Err(error) if error.kind() == std::io::ErrorKind::WouldBlock);
         held.iter().filter(|it| lives(it)).count() < 32
     });
     check_alive(&editor, &server);

@@ -64,14 +64,14 @@ fn a_table_of_all_there_is() {
         &many(),
         Screen::default(),
         &expect![[r#"
-        lspool 4711  /home/me/project  Neovim 0.11.2
-          SERVER   TOOLS                                           STATE       SINCE   PID   MEMORY  RESTARTS  CHATS  REQUESTS  REFUSED
-          copilot  all                                             ready       3 min  4712  360 MiB         0      2         1        0
-          copilot  grep_search,list_dir,read_file,semantic_search  restarting  3 min     -        -         3      2         1       12
-            last error: crashed: signal 9
-              the last line�[2J
-          copilot                                                  failed        2 h  4712  360 MiB         0      2         1        0
-    "#]],
+            lspool 4711  /home/me/project  Neovim 0.11.2
+              SERVER   TOOLS                                           STATE       SINCE   PID   MEMORY  RESTARTS  CHATS  REQUESTS  REFUSED
+              copilot  all                                             ready       3 min  4712  360 MiB         0      2         1        0
+              copilot  grep_search,list_dir,read_file,semantic_search  restarting  3 min     -        -         3      2         1       12
+                last error: crashed: signal 9
+                  the last line�[2J
+              copilot  none                                            failed        2 h  4712  360 MiB         0      2         1        0
+        "#]],
     );
 }
 
@@ -81,14 +81,14 @@ fn a_narrow_terminal_gets_fewer_tools() {
         &many(),
         Screen { size: Some((100, 24)), is_colored: false },
         &expect![[r#"
-        lspool 4711  /home/me/project  Neovim 0.11.2
-          SERVER   TOOLS                STATE       SINCE   PID   MEMORY  RESTARTS  CHATS  REQUESTS  REFUSED
-          copilot  all                  ready       3 min  4712  360 MiB         0      2         1        0
-          copilot  grep_search,list_d…  restarting  3 min     -        -         3      2         1       12
-            last error: crashed: signal 9
-              the last line�[2J
-          copilot                       failed        2 h  4712  360 MiB         0      2         1        0
-    "#]],
+            lspool 4711  /home/me/project  Neovim 0.11.2
+              SERVER   TOOLS                STATE       SINCE   PID   MEMORY  RESTARTS  CHATS  REQUESTS  REFUSED
+              copilot  all                  ready       3 min  4712  360 MiB         0      2         1        0
+              copilot  grep_search,list_d…  restarting  3 min     -        -         3      2         1       12
+                last error: crashed: signal 9
+                  the last line�[2J
+              copilot  none                 failed        2 h  4712  360 MiB         0      2         1        0
+        "#]],
     );
 }
 
@@ -98,14 +98,14 @@ fn colors() {
         &many(),
         Screen { size: Some((120, 24)), is_colored: true },
         &expect![[r#"
-        ␛[1mlspool 4711␛[0m  /home/me/project  Neovim 0.11.2
-          ␛[2mSERVER␛[0m   ␛[2mTOOLS␛[0m                                    ␛[2mSTATE␛[0m       ␛[2mSINCE␛[0m   ␛[2mPID␛[0m   ␛[2mMEMORY␛[0m  ␛[2mRESTARTS␛[0m  ␛[2mCHATS␛[0m  ␛[2mREQUESTS␛[0m  ␛[2mREFUSED␛[0m
-          copilot  all                                      ␛[32mready␛[0m       3 min  4712  360 MiB         0      2         1        0
-          copilot  grep_search,list_dir,read_file,semanti…  ␛[33mrestarting␛[0m  3 min     -        -         3      2         1       12
-        ␛[2m    last error: crashed: signal 9␛[0m
-        ␛[2m      the last line�[2J␛[0m
-          copilot                                           ␛[31mfailed␛[0m        2 h  4712  360 MiB         0      2         1        0
-    "#]],
+            ␛[1mlspool 4711␛[0m  /home/me/project  Neovim 0.11.2
+              ␛[2mSERVER␛[0m   ␛[2mTOOLS␛[0m                                    ␛[2mSTATE␛[0m       ␛[2mSINCE␛[0m   ␛[2mPID␛[0m   ␛[2mMEMORY␛[0m  ␛[2mRESTARTS␛[0m  ␛[2mCHATS␛[0m  ␛[2mREQUESTS␛[0m  ␛[2mREFUSED␛[0m
+              copilot  all                                      ␛[32mready␛[0m       3 min  4712  360 MiB         0      2         1        0
+              copilot  grep_search,list_dir,read_file,semanti…  ␛[33mrestarting␛[0m  3 min     -        -         3      2         1       12
+            ␛[2m    last error: crashed: signal 9␛[0m
+            ␛[2m      the last line�[2J␛[0m
+              copilot  none                                     ␛[31mfailed␛[0m        2 h  4712  360 MiB         0      2         1        0
+        "#]],
     );
 }
 

@@ -119,6 +119,8 @@ pub struct Driver<C, W> {
     logs: BTreeMap<BackendId, Log>,
     /// Begins with the first preparation.
     watch: Option<Watch>,
+    /// While memory is measured: of which processes it is to be measured next.
+    measuring: Option<Vec<ProcessId>>,
     effects: Effects,
     exit: Option<i32>,
     /// Whether the editor lets too much wait.
@@ -156,6 +158,7 @@ impl<C: Core, W: World> Driver<C, W> {
             from_clients,
             logs: BTreeMap::new(),
             watch: None,
+            measuring: None,
             effects: Effects::new(),
             exit: None,
         }
@@ -239,6 +242,11 @@ impl<C: Core, W: World> Driver<C, W> {
                 self.processes.remove(process);
                 self.remove_transcripts(*process);
             }
+            Event::Measured(_) => {
+                if let Some(next) = self.measuring.take().filter(|it| !it.is_empty()) {
+                    self.measure(next);
+                }
+            }
             Event::Prepared(Ok(prepared)) => self.name = prepared.name.as_str().into(),
             _ => {}
         }
@@ -318,7 +326,7 @@ impl<C: Core, W: World> Driver<C, W> {
             Effect::WriteTranscript { process, conversation, content } => {
                 self.write_transcript(process, conversation, content);
             }
-            Effect::Measure(processes) => self.measure(&processes),
+            Effect::Measure(processes) => self.measure(processes),
             Effect::Logs { backend, client, id, follow } => self.answer_logs(backend, client, id, follow),
             Effect::RemoveTranscripts(process) => self.remove_transcripts(process),
             Effect::Exit(code) => self.exit = Some(code),
@@ -360,9 +368,15 @@ impl<C: Core, W: World> Driver<C, W> {
         });
     }
 
-    fn measure(&self, processes: &[ProcessId]) {
-        let pid = |id: &ProcessId| Some((*id, self.processes.get(id)?.pid));
-        let pids: Vec<_> = processes.iter().filter_map(pid).collect();
+    /// One at a time, however often it is asked for: the next answer is for all who ask meanwhile.
+    fn measure(&mut self, processes: Vec<ProcessId>) {
+        if self.measuring.is_some() {
+            self.measuring = Some(processes);
+            return;
+        }
+        self.measuring = Some(Vec::new());
+        let pid = |id: ProcessId| Some((id, self.processes.get(&id)?.pid));
+        let pids: Vec<_> = processes.into_iter().filter_map(pid).collect();
         let events = self.events.clone();
         spawn_local(async move {
             let measured = spawn_blocking(move || memory::resident(&pids)).await.unwrap_or_default();

@@ -5,6 +5,7 @@
 mod commands;
 mod fake;
 mod live;
+mod real;
 mod socket;
 
 use std::{

@@ -1,12 +1,15 @@
-//! The commands in front of the real Copilot server, and what they show: `docs/control.md` has it from here.
+//! The commands in front of the real Copilot server, and what they show: the documentation has it from here.
 
-use std::path::Path;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use expect_test::expect_file;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::{Output, Sandbox, run, wait_until};
+use super::{Sandbox, run, wait_until};
 use crate::{
     partitions::{through_lspool, tools},
     support::stub::{Script, Stub},
@@ -15,26 +18,43 @@ use crate::{
 /// What a person would type, and what is shown.
 struct Screens<'a> {
     sandbox: &'a Sandbox,
-    /// What stands in the documentation, with the screens so far.
-    page: String,
+    /// The pages of the documentation, with the screens so far.
+    pages: Vec<(PathBuf, String)>,
 }
 
 impl Screens<'_> {
-    /// Puts what this command says into the block of the page that begins with it.
-    fn show(&mut self, line: &[&str], code: i32) -> Output {
+    fn new<'a>(sandbox: &'a Sandbox, pages: &[&str]) -> Screens<'a> {
+        let read = |page: &&str| {
+            let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(page);
+            let text = fs::read_to_string(&file).expect("the page is there");
+            (file, text)
+        };
+        Screens { sandbox, pages: pages.iter().map(read).collect() }
+    }
+
+    /// Puts what this command says into each block that begins with it.
+    fn show(&mut self, line: &[&str], code: i32) {
         let output = run(self.sandbox, line);
         assert_eq!(output.status.code(), Some(code), "{line:?}: {output:?}");
-        let said = [output.stdout.clone(), output.stderr.clone()].concat();
+        let said = [output.stdout, output.stderr].concat();
         let said = steady(&String::from_utf8_lossy(&said), self.sandbox);
-        let quoted =
-            |word: &&str| if word.contains([' ', '"']) { format!("'{word}'") } else { (*word).to_owned() };
-        let head = format!("```\n$ lspool {}\n", line.iter().map(quoted).collect::<Vec<_>>().join(" "));
-        let start =
-            self.page.find(&head).unwrap_or_else(|| panic!("the page has no block that begins\n{head}"));
-        let start = start + head.len();
-        let end = start + self.page[start..].find("```\n").expect("a block has an end");
-        self.page.replace_range(start..end, &said);
-        output
+        let head = format!("```\n$ lspool {}\n", line.join(" "));
+        let mut is_shown = false;
+        for (_, page) in &mut self.pages {
+            let Some(start) = page.find(&head) else { continue };
+            let start = start + head.len();
+            let end = start + page[start..].find("```\n").expect("a block has an end");
+            page.replace_range(start..end, &said);
+            is_shown = true;
+        }
+        assert!(is_shown, "no page has a block that begins\n{head}");
+    }
+
+    /// `UPDATE_EXPECT=1` puts into the documentation what it should say.
+    fn check(self) {
+        for (file, page) in self.pages {
+            expect_file![file].assert_eq(&page);
+        }
     }
 }
 
@@ -95,8 +115,6 @@ fn line_of(line: &str) -> String {
 
 #[test]
 fn what_the_documentation_shows_is_what_there_is() {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/control.md");
-    let page = std::fs::read_to_string(&file).expect("the page is there");
     let (stub, sandbox) = (Stub::start(Script::default()), Sandbox::new());
     let session = through_lspool(&sandbox, &stub);
     session.register_tools(&["run_in_terminal", "fetch_ticket"]).expect("the schemas are good");
@@ -113,7 +131,7 @@ fn what_the_documentation_shows_is_what_there_is() {
     // Where it is needed again, it is there again.
     let turn = session.turn(&json!("reader"), "are you there?", json!({}));
     session.finish(&turn).expect_success();
-    let mut screens = Screens { sandbox: &sandbox, page };
+    let mut screens = Screens::new(&sandbox, &["README.md", "docs/control.md"]);
     screens.show(&["status"], 0);
     screens.show(&["restart", "run_in_terminal"], 0);
     screens.show(&["stop", "list_dir,read_file"], 0);
@@ -122,6 +140,6 @@ fn what_the_documentation_shows_is_what_there_is() {
     let json = run(&sandbox, &["status", "--json"]);
     let document: Value = serde_json::from_slice(&json.stdout).expect("it is JSON");
     assert_eq!(document["instances"][0]["backends"].as_array().map(Vec::len), Some(3));
-    expect_file![file].assert_eq(&screens.page);
+    screens.check();
     assert!(session.shutdown().success());
 }

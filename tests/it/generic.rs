@@ -116,6 +116,17 @@ fn span(line: u32, from: u32, end_line: u32, to: u32) -> Value {
     json!({"start": {"line": line, "character": from}, "end": {"line": end_line, "character": to}})
 }
 
+/// lspool offers commands of its own beside those of the server.
+fn without_own_commands((method, answer): &(&'static str, String)) -> (&'static str, String) {
+    if *method != "initialize" {
+        return (method, answer.clone());
+    }
+    let own = r#""lspool.reload","lspool.restart","lspool.status""#;
+    assert!(answer.contains(own), "{answer}");
+    let alone = format!(r#","executeCommandProvider":{{"commands":[{own}]}}"#);
+    (method, answer.replace(&alone, "").replace(&format!(",{own}"), ""))
+}
+
 fn same_with_and_without(subject: &Subject) {
     // One sandbox for both, so that paths are the same. Nothing that a server caches there changes what it says.
     let sandbox = Sandbox::new();
@@ -124,7 +135,7 @@ fn same_with_and_without(subject: &Subject) {
     let with = Session::play(&sandbox, subject, &[env!("CARGO_BIN_EXE_lspool").into(), "--".into()]);
     assert!(without.answers.len() > 15, "the session took place: {:#?}", without.answers);
     for (with, without) in with.answers.iter().zip(&without.answers) {
-        assert_eq!(with, without);
+        assert_eq!(&without_own_commands(with), without);
     }
     for (method, without) in &without.said {
         assert_eq!(with.said.get(method), Some(without), "{method}");

@@ -123,8 +123,7 @@ fn without_own_commands((method, answer): &(&'static str, String)) -> (&'static 
     }
     let own = r#""lspool.reload","lspool.restart","lspool.status""#;
     assert!(answer.contains(own), "{answer}");
-    let alone = format!(r#","executeCommandProvider":{{"commands":[{own}]}}"#);
-    (method, answer.replace(&alone, "").replace(&format!(",{own}"), ""))
+    (method, answer.replace(&format!(",{own}"), "").replace(own, ""))
 }
 
 fn same_with_and_without(subject: &Subject) {
@@ -132,10 +131,11 @@ fn same_with_and_without(subject: &Subject) {
     let sandbox = Sandbox::new();
     sandbox.write(subject.file, subject.text);
     let without = Session::play(&sandbox, subject, &[]);
-    let with = Session::play(&sandbox, subject, &[env!("CARGO_BIN_EXE_lspool").into(), "--".into()]);
+    let mut with = Session::play(&sandbox, subject, &[env!("CARGO_BIN_EXE_lspool").into(), "--".into()]);
+    with.answers = with.answers.iter().map(without_own_commands).collect();
     assert!(without.answers.len() > 15, "the session took place: {:#?}", without.answers);
     for (with, without) in with.answers.iter().zip(&without.answers) {
-        assert_eq!(&without_own_commands(with), without);
+        assert_eq!(with, without);
     }
     for (method, without) in &without.said {
         assert_eq!(with.said.get(method), Some(without), "{method}");

@@ -121,6 +121,8 @@ const STATE: usize = 2;
 const GAP: &str = "  ";
 /// The tools are not shortened further.
 const FEWEST: usize = 12;
+/// Columns are not left out further.
+const FEWEST_COLUMNS: usize = 5;
 
 pub(super) fn instance(
     pid: u32,
@@ -159,11 +161,16 @@ pub(super) fn instance(
         widths[TOOLS] = 0;
     }
     let is_shown = |n: &usize| *n != TOOLS || widths[TOOLS] > 0;
-    let shown: Vec<usize> = (0..HEAD.len()).filter(is_shown).collect();
-    let taken: usize = shown.iter().map(|n| widths[*n] + GAP.len()).sum();
-    if taken > width {
-        widths[TOOLS] = widths[TOOLS].saturating_sub(taken - width).max(FEWEST.min(widths[TOOLS]));
+    let mut shown: Vec<usize> = (0..HEAD.len()).filter(is_shown).collect();
+    let excess = |shown: &[usize], widths: &[usize]| {
+        shown.iter().map(|n| widths[*n] + GAP.len()).sum::<usize>().saturating_sub(width)
+    };
+    let spare = widths[TOOLS] - FEWEST.min(widths[TOOLS]);
+    // The last say the least.
+    while excess(&shown, &widths) > spare && shown.len() > FEWEST_COLUMNS {
+        shown.pop();
     }
+    widths[TOOLS] -= spare.min(excess(&shown, &widths));
     let line = |row: &[String; 10], tone: &dyn Fn(usize) -> Tone| {
         let mut line = String::new();
         for &n in &shown {

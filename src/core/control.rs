@@ -95,7 +95,9 @@ impl Proxy {
         match method {
             "lspool/status" => self.ask_status(owner, out),
             "lspool/watch" => {
+                self.tell_watchers(out);
                 if let Owner::Client(client, _) = &owner {
+                    self.control.told = self.status(false);
                     self.control.watchers.insert(*client);
                 }
                 self.ask_status(owner, out);

@@ -1,5 +1,6 @@
 //! The core as a script: what the editor and the servers say, and what they are told.
 
+mod control;
 mod documents;
 mod endings;
 mod model;
@@ -7,3 +8,4 @@ mod partitions;
 mod passing;
 mod restoring;
 mod stage;
+mod supervision;

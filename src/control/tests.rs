@@ -94,7 +94,10 @@ fn a_narrow_terminal_gets_fewer_tools() {
 
 #[test]
 fn a_narrower_one_gets_fewer_columns() {
-    shows(&many(), Screen { size: Some((72, 24)), is_colored: false }, &expect![[r#"
+    shows(
+        &many(),
+        Screen { size: Some((72, 24)), is_colored: false },
+        &expect![[r#"
         lspool 4711  /home/me/project  Neovim 0.11.2
           SERVER   TOOLS              STATE       SINCE   PID   MEMORY  RESTARTS
           copilot  all                ready       3 min  4712  360 MiB         0
@@ -102,7 +105,8 @@ fn a_narrower_one_gets_fewer_columns() {
             last error: crashed: signal 9
               the last line�[2J
           copilot  none               failed        2 h  4712  360 MiB         0
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]

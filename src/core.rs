@@ -33,6 +33,7 @@ mod restore;
 mod route;
 mod servers;
 mod session;
+mod spares;
 mod tally;
 mod tooling;
 mod toolset;
@@ -95,6 +96,8 @@ pub struct Proxy {
     born: Option<Instant>,
     /// The editor lets so much wait that servers are not read.
     is_paused: bool,
+    /// Of processes that were kept ready.
+    spare_deaths: lifecycle::Budget,
     /// When memory is to be looked at.
     next_measure: Option<Instant>,
     session: Session,
@@ -138,6 +141,7 @@ impl Proxy {
             folders: Vec::new(),
             born: None,
             is_paused: false,
+            spare_deaths: lifecycle::Budget::default(),
             next_measure: None,
             session: Session::default(),
             catalogue: Catalogue::default(),
@@ -235,6 +239,7 @@ impl Proxy {
     /// not look through all there is.
     fn settle(&mut self, now: Instant, out: &mut Effects) {
         self.note_changes(now, out);
+        self.keep_spares(now, out);
         if self.backends.have_changed() {
             self.answer_restarts(out);
             self.tell_watchers(out);

@@ -18,6 +18,7 @@ use crate::{
         lifecycle::{Handshake, Lifecycle, State},
         mcp::McpServers,
         restore::Restores,
+        spares::Kit,
         toolset::ToolSet,
     },
     rpc::Frame,
@@ -33,6 +34,8 @@ pub(crate) struct Backend {
     /// As people read it: `pyright`, `partition "list_dir,read_file" of copilot`.
     pub(crate) name: String,
     pub(crate) set: ToolSet,
+    /// It serves nobody yet: it is kept ready, with these capabilities, for whoever comes to need a process.
+    pub(crate) spare: Option<Kit>,
     pub(crate) life: Lifecycle,
     gate: VecDeque<Frame>,
     /// Of the process that runs.
@@ -64,6 +67,7 @@ impl Backend {
             id,
             name,
             set,
+            spare: None,
             life: Lifecycle::new(now),
             gate: VecDeque::new(),
             pid: None,
@@ -215,6 +219,11 @@ impl Backends {
             backend.life.heard(now);
             self.have_changed = true;
         }
+    }
+
+    /// Something else has changed that may call for a process.
+    pub(crate) fn note_change(&mut self) {
+        self.have_changed = true;
     }
 
     /// Whether one of them may have changed since the last [`Backends::settle`].

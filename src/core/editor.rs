@@ -99,6 +99,7 @@ impl Proxy {
             }
             Some("initialized") => {
                 self.session.initialized = true;
+                self.backends.note_change();
                 // The restored session says it.
                 if !self.backend(PRIMARY).is_some_and(Backend::has_session) {
                     return;

@@ -205,6 +205,13 @@ pub enum Effect {
     WatchEditor(u32),
     /// Start a process; answered by [`Event::Spawned`] or [`Event::SpawnFailed`].
     Spawn(ProcessId, Arc<Launch>),
+    /// From now on this process, which runs, is that one: all that is sent to it, and all that it says.
+    Adopt {
+        /// What it was.
+        spare: ProcessId,
+        /// What it is.
+        process: ProcessId,
+    },
     /// Write the history of a conversation where only this user can read it; answered by [`Event::TranscriptWritten`].
     WriteTranscript {
         /// For which process.

@@ -102,6 +102,13 @@ impl Registrations {
         Some(Bytes::from(Patch::of(one).set("id", gone.id.as_bytes()).finish()))
     }
 
+    /// A process is called otherwise from now on.
+    pub(crate) fn rename(&mut self, old: ProcessId, new: ProcessId) {
+        for (holder, _) in self.held.iter_mut().flat_map(|it| &mut it.holders).filter(|(it, _)| *it == old) {
+            *holder = new;
+        }
+    }
+
     /// Whether the editor knows each id once, and somebody holds each.
     pub(crate) fn check(&self, exists: impl Fn(BackendId) -> bool) -> Result<(), String> {
         let held = |it: &Held| !it.holders.is_empty() && it.holders.iter().all(|(by, _)| exists(by.backend));

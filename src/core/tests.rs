@@ -7,5 +7,6 @@ mod model;
 mod partitions;
 mod passing;
 mod restoring;
+mod spares;
 mod stage;
 mod supervision;

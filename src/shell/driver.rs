@@ -106,6 +106,8 @@ pub struct Driver<C, W> {
     editor: Outbox,
     clients: Clients,
     processes: BTreeMap<ProcessId, Process>,
+    /// Processes that were adopted, by what their tasks still call them.
+    adopted: BTreeMap<ProcessId, ProcessId>,
     /// Those for which files were written.
     has_transcripts: BTreeSet<ProcessId>,
     /// Name of the server, once it is known.
@@ -150,6 +152,7 @@ impl<C: Core, W: World> Driver<C, W> {
             clients,
             settings,
             processes: BTreeMap::new(),
+            adopted: BTreeMap::new(),
             has_transcripts: BTreeSet::new(),
             name: "server".into(),
             own: VecDeque::new(),
@@ -236,10 +239,12 @@ impl<C: Core, W: World> Driver<C, W> {
     }
 
     fn on_event(&mut self, event: Event) {
+        let event = self.renamed(event);
         let Some(event) = self.of_client(event) else { return };
         match &event {
             Event::Exited { process, .. } => {
                 self.processes.remove(process);
+                self.adopted.retain(|_, it| it != process);
                 self.remove_transcripts(*process);
             }
             Event::Measured(_) => {
@@ -256,6 +261,52 @@ impl<C: Core, W: World> Driver<C, W> {
             other => tracing::trace!(event = kind(other)),
         }
         self.step(kind(&event), |core, now, out| core.handle(now, event, out));
+    }
+
+    /// The event, with the name that the core has given to a process that was adopted.
+    fn renamed(&self, mut event: Event) -> Event {
+        if self.adopted.is_empty() {
+            return event;
+        }
+        let name = |id: &mut ProcessId| {
+            if let Some(adopted) = self.adopted.get(id) {
+                *id = *adopted;
+            }
+        };
+        match &mut event {
+            Event::Received(Peer::Backend(id), _)
+            | Event::Malformed { peer: Peer::Backend(id), .. }
+            | Event::Closed { peer: Peer::Backend(id), .. }
+            | Event::Stalled(Peer::Backend(id)) => name(id),
+            Event::Spawned { process, .. }
+            | Event::SpawnFailed(process, _)
+            | Event::Exited { process, .. }
+            | Event::TranscriptWritten { process, .. } => name(process),
+            Event::Measured(measured) => measured.iter_mut().for_each(|(id, _)| name(id)),
+            Event::Received(Peer::Client(_), _)
+            | Event::Malformed { peer: Peer::Client(_), .. }
+            | Event::Closed { peer: Peer::Client(_), .. }
+            | Event::Stalled(Peer::Client(_))
+            | Event::Unwritable(_)
+            | Event::Prepared(_)
+            | Event::FilesChanged
+            | Event::EditorReads(_)
+            | Event::EditorGone
+            | Event::Quit(_) => {}
+        }
+        event
+    }
+
+    /// A process that was spawned under one name is spoken of by another.
+    fn adopt(&mut self, spare: ProcessId, process: ProcessId) {
+        let Some(adopted) = self.processes.remove(&spare) else {
+            return tracing::error!(?spare, "there is no such process to adopt");
+        };
+        self.processes.insert(process, adopted);
+        self.adopted.insert(spare, process);
+        if let Some(log) = self.logs.remove(&spare.backend) {
+            log.continue_in(self.logs.entry(process.backend).or_default());
+        }
     }
 
     /// What an event of a control client comes to: one that does not read has left, and one that has left says nothing.
@@ -313,6 +364,7 @@ impl<C: Core, W: World> Driver<C, W> {
             Effect::Prepare { folders } => self.prepare(folders),
             Effect::WatchEditor(pid) => self.watch_editor(pid),
             Effect::Spawn(id, launch) => self.spawn(id, &launch),
+            Effect::Adopt { spare, process } => self.adopt(spare, process),
             Effect::CloseInput(id) => {
                 if let Some(process) = self.processes.get(&id) {
                     process.outbox.close();
@@ -501,7 +553,7 @@ impl<C: Core, W: World> Driver<C, W> {
                     break;
                 }
                 Some(event) = self.incoming.recv() => {
-                    if let Event::Exited { process, .. } = event {
+                    if let Event::Exited { process, .. } = self.renamed(event) {
                         self.processes.remove(&process);
                     }
                 }

@@ -33,6 +33,8 @@ struct Lines {
     kept: VecDeque<Line>,
     n_bytes: usize,
     followers: Vec<Follower>,
+    /// What is still written goes there.
+    moved: Option<Log>,
 }
 
 #[derive(Debug)]
@@ -72,7 +74,26 @@ impl Log {
         self.add(None, format!("[lspool] {what}"));
     }
 
+    /// The process whose lines these are is another backend's: its lines follow those of that backend's processes.
+    pub(super) fn continue_in(&self, other: &Log) {
+        let kept = {
+            let mut it = self.0.borrow_mut();
+            it.moved = Some(other.clone());
+            std::mem::take(&mut it.kept)
+        };
+        for line in &mut other.0.borrow_mut().kept {
+            line.by = None;
+        }
+        for line in kept {
+            other.add(line.by, line.text);
+        }
+    }
+
     fn add(&self, by: Option<Generation>, text: String) {
+        let moved = self.0.borrow().moved.clone();
+        if let Some(moved) = moved {
+            return moved.add(by, text);
+        }
         let mut it = self.0.borrow_mut();
         for follower in &it.followers {
             let id = String::from_utf8_lossy(follower.id.as_bytes());

@@ -254,6 +254,7 @@ impl World {
                 }
                 Effect::Prepare { .. } => self.preparing = true,
                 Effect::Spawn(process, _) => self.spawn(process),
+                Effect::Adopt { .. } => panic!("nothing is kept ready"),
                 Effect::Terminate(process) => {
                     self.trace.push(format!("terminate {process:?}"));
                     let server = self.servers.get_mut(&process).expect("terminated before it was spawned");

@@ -14,6 +14,7 @@ mod catalogue;
 mod chat;
 mod check;
 mod conversations;
+mod diagnostics;
 mod documents;
 mod editor;
 pub mod event;
@@ -24,9 +25,12 @@ mod lifecycle;
 mod mcp;
 mod partitions;
 mod progress;
+mod reconcile;
 mod registrations;
 mod requests;
 mod restore;
+mod results;
+mod revive;
 mod route;
 mod servers;
 mod session;
@@ -47,6 +51,7 @@ use self::{
     backend::{Backend, Backends},
     catalogue::Catalogue,
     conversations::Conversations,
+    diagnostics::Diagnostics,
     event::{BackendId, ClientId, Effect, Effects, Event, Launch, Peer},
     failure::{Cause, Failure},
     handshake::{Draining, Phase},
@@ -88,6 +93,7 @@ pub struct Proxy {
     conversations: Conversations,
     tokens: Tokens,
     registrations: Registrations,
+    diagnostics: Diagnostics,
     n_conversations: u64,
     /// What the servers last said to the user.
     said: VecDeque<(BackendId, Bytes)>,
@@ -125,6 +131,7 @@ impl Proxy {
             conversations: Conversations::default(),
             tokens: Tokens::default(),
             registrations: Registrations::default(),
+            diagnostics: Diagnostics::default(),
             n_conversations: 0,
             said: VecDeque::new(),
         }

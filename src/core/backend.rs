@@ -21,7 +21,9 @@ use crate::{
         event::{BackendId, Generation, ProcessId},
         lifecycle::Budget,
         mcp::McpServers,
+        reconcile::Reconcile,
         restore::Restores,
+        results::Results,
         toolset::ToolSet,
     },
     rpc::Frame,
@@ -80,6 +82,8 @@ pub(crate) struct Backend {
     pub(crate) restores: Restores,
     /// Requests whose answers this process has given items in, for a process that has taken the place of another.
     pub(crate) sources: BTreeSet<&'static str>,
+    pub(crate) results: Results,
+    pub(crate) reconcile: Reconcile,
     /// How often in a row the process offered tools outside its set.
     pub(crate) corrections: u8,
     /// Since when nothing has needed it.
@@ -105,6 +109,8 @@ impl Backend {
             mcp: McpServers::default(),
             restores: Restores::default(),
             sources: BTreeSet::new(),
+            results: Results::default(),
+            reconcile: Reconcile::default(),
             corrections: 0,
             idle_since: None,
             refused: 0,
@@ -186,7 +192,8 @@ impl Backend {
             State::Serving => {
                 let idle = self.idle_since.map(|since| (since + idle_timeout, "idle"));
                 let mcp = self.mcp.deadline().map(|at| (at, "an MCP server is not up"));
-                idle.into_iter().chain(mcp).min_by_key(|(at, _)| *at)
+                let reconcile = self.reconcile.deadline();
+                idle.into_iter().chain(mcp).chain(reconcile).min_by_key(|(at, _)| *at)
             }
             State::Waiting | State::Spawning(_) | State::Stopping | State::Failed { .. } => None,
         }
@@ -239,7 +246,10 @@ impl Backends {
     /// An event has been dealt with: what it changed may begin to wait, or be waited for no longer.
     pub(crate) fn settle(&mut self, now: Instant, idle_timeout: Duration) {
         if std::mem::take(&mut self.have_changed) {
-            self.all.values_mut().filter(|it| it.state == State::Serving).for_each(|it| it.mcp.note(now));
+            for it in self.all.values_mut().filter(|it| it.state == State::Serving) {
+                it.mcp.note(now);
+                it.reconcile.note(now);
+            }
             self.deadline = self.next_deadline(idle_timeout);
         }
     }

@@ -14,8 +14,10 @@ use crate::{
         backend::{Handshake, State},
         event::{BackendId, Effect, Effects, Exit, Generation, Peer, ProcessId, SpawnFailure},
         mcp::McpServers,
+        reconcile::Reconcile,
         requests::{Owner, Pending, Purpose, SentId, To},
         restore::Restores,
+        results::Results,
         route::{Keep, Route, route},
         session::pushed_mcp_servers,
     },
@@ -95,6 +97,8 @@ impl Proxy {
         backend.mcp = McpServers::default();
         backend.restores = Restores::default();
         backend.sources.clear();
+        backend.results = Results::default();
+        backend.reconcile = Reconcile::default();
         backend.corrections = 0;
         backend.fault = None;
         out.push(Effect::Spawn(backend.process(), Arc::clone(&server.launch)));
@@ -132,7 +136,10 @@ impl Proxy {
                 self.session.documents.set_encoding(encoding);
                 self.learn_kind(result);
             }
-            Handshake::Own => self.restore(process, &set, out),
+            Handshake::Own => {
+                self.restore(process, &set, out);
+                self.begin_reconciling(process, result, out);
+            }
         }
         self.flush(process.backend, out);
     }
@@ -272,6 +279,7 @@ impl Proxy {
         self.end_progress(id, &format!("{name} {what}"), out);
         self.withdraw_questions(process, out);
         let gone = self.lose_conversations(id, restarts);
+        self.revive_requests(process, restarts && !is_spent, what, out);
         // What waits in the gate waits for the next process, if there will be one.
         let lost = |sent: &SentId, it: &Pending| match it.to {
             To::Process(asked) => asked == process,
@@ -409,9 +417,7 @@ impl Proxy {
         }
         self.end_progress(id, "the server was stopped", out);
         self.withdraw_questions(process, out);
-        if let Some(params) = self.registrations.abandoned(process) {
-            self.ask_editor("client/unregisterCapability", &params, out);
-        }
+        self.forget_shown(id, out);
         if id == PRIMARY {
             if let Some(backend) = self.backends.get_mut(&id).filter(|it| it.accepts()) {
                 backend.gate().clear();
@@ -495,6 +501,7 @@ impl Proxy {
             match state {
                 State::Initializing { .. } => self.on_startup_timeout(id, out),
                 State::Restarting { .. } => self.spawn(id, Handshake::Own, out),
+                State::Serving if self.backends[&id].reconcile.is_due(now) => self.reconcile(id, out),
                 State::Serving if self.backends[&id].mcp.deadline().is_some_and(|at| at <= now) => {
                     warn!(backend = self.backends[&id].name, "an MCP server is not up: going on without it");
                     self.go_on_without_mcp(id, out);

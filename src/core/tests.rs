@@ -6,4 +6,5 @@ mod model;
 mod partitions;
 mod passing;
 mod restoring;
+mod reviving;
 mod stage;

@@ -72,8 +72,8 @@ pub(crate) struct Pending {
 pub(crate) struct Marks {
     /// The client does not want it any more. Its process has been told, and will answer.
     pub(crate) cancelled: bool,
-    /// A process that had it has died.
-    pub(crate) repeated: bool,
+    /// The number under which it was first sent, to a process that has died.
+    pub(crate) first: Option<SentId>,
     /// A part of the answer, or a report of the work, has been passed on.
     pub(crate) streamed: bool,
 }
@@ -140,7 +140,7 @@ impl Requests {
     pub(crate) fn again(&mut self, id: SentId) -> Option<Frame> {
         let Pending { to, owner, purpose, frame, marks } = self.take(id)?;
         let (again, frame) = self.sent(to.backend().map_or(to, To::Gate), owner, purpose, &frame);
-        self.mark(again, |it| *it = Marks { repeated: true, ..marks });
+        self.mark(again, |it| *it = Marks { first: marks.first.or(Some(id)), ..marks });
         Some(frame)
     }
 

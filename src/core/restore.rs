@@ -142,12 +142,13 @@ impl Proxy {
 
     /// The turn under a number that the process that is gone has not heard.
     fn ask_next(&mut self, sent: SentId, turn: &Frame, id: BackendId) -> Option<Frame> {
-        let Pending { owner, purpose, .. } = self.requests.take(sent)?;
+        let Pending { owner, purpose, marks, .. } = self.requests.take(sent)?;
         let conversation = match &purpose {
             Purpose::Turn { conversation, .. } => self.conversations.get_mut(conversation),
             _ => None,
         };
         let (again, turn) = self.requests.sent(To::Gate(id), owner, purpose, turn);
+        self.requests.mark(again, |it| it.first = marks.first.or(Some(sent)));
         if let Some(conversation) = conversation {
             conversation.active = Some(again);
         }

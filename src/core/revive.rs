@@ -4,17 +4,19 @@
 //! What only reads is asked again, once: a request that has seen two processes die may be the reason. Nothing is asked
 //! again of which the editor has seen a part, or that it has cancelled.
 
+use std::collections::BTreeMap;
+
 use tracing::debug;
 
 use super::{Cause, Failure, Proxy};
 use crate::{
     core::{
-        event::{Effect, Effects, Peer, ProcessId},
+        event::{BackendId, Effect, Effects, Peer, ProcessId},
         requests::{Marks, Owner, Pending, Purpose, SentId, To},
         results::Results,
         route::{Keep, Route, is_read, route, source, source_of},
     },
-    rpc::Frame,
+    rpc::{Frame, RawId},
 };
 
 /// What becomes of a request whose process has died.
@@ -44,7 +46,7 @@ impl Proxy {
         let asked = self.requests.iter().filter(|(_, it)| it.to == To::Process(process));
         let fates: Vec<(SentId, Fate)> =
             asked.map(|(sent, it)| (sent, fate(it, restarts, copilot))).collect();
-        let mut again = Vec::new();
+        let mut again: Vec<Frame> = Vec::new();
         for (sent, fate) in fates {
             let failure = match fate {
                 Fate::Lost => continue,
@@ -66,10 +68,26 @@ impl Proxy {
                 self.fail_request(&pending.owner, &pending.purpose, &failure, out);
             }
         }
-        debug!(name, n = again.len(), "asked again of the next process");
-        if let Some(backend) = self.backends.get_mut(&process.backend) {
-            again.into_iter().rev().for_each(|it| backend.gate().push_front(it));
+        if !again.is_empty() {
+            debug!(name, n = again.len(), "asked again of the next process");
+            self.put_first(process.backend, again);
         }
+    }
+
+    /// What is asked again is asked before all that the process that is gone has not heard, and in its order, turns
+    /// included.
+    fn put_first(&mut self, id: BackendId, again: Vec<Frame>) {
+        let first = |it: &Frame| self.requests.get(it.id()?.as_u64()?)?.marks.first;
+        let first: BTreeMap<RawId, SentId> = again
+            .iter()
+            .chain(self.backends[&id].gated())
+            .filter_map(|it| Some((it.id()?, first(it)?)))
+            .collect();
+        let Some(backend) = self.backends.get_mut(&id) else { return };
+        let gate = backend.gate();
+        gate.extend(again);
+        gate.make_contiguous()
+            .sort_by_key(|it| it.id().and_then(|it| first.get(&it).copied()).unwrap_or(SentId::MAX));
     }
 
     /// A process that took the place of another has answered a client: it has made items, or given ids, itself.
@@ -113,7 +131,7 @@ impl Proxy {
 }
 
 fn fate(pending: &Pending, restarts: bool, copilot: bool) -> Fate {
-    let Marks { cancelled, repeated, streamed } = pending.marks;
+    let Marks { cancelled, first, streamed } = pending.marks;
     let is_clients = matches!(pending.owner, Owner::Client(..));
     if !is_clients || !matches!(pending.purpose, Purpose::Plain) {
         return Fate::Lost;
@@ -124,7 +142,7 @@ fn fate(pending: &Pending, restarts: bool, copilot: bool) -> Fate {
     if !may_be_repeated(pending.frame.method().unwrap_or_default(), copilot) {
         return Fate::Lost;
     }
-    if repeated {
+    if first.is_some() {
         return Fate::Spent;
     }
     if streamed || !restarts { Fate::Lost } else { Fate::Again }

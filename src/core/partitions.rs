@@ -497,6 +497,7 @@ impl Proxy {
     }
 
     pub(super) fn on_backend_deadlines(&mut self, now: Instant, out: &mut Effects) {
+        self.on_reconcile_deadlines(now, out);
         let idle = self.idle_timeout();
         let due = |it: &&Backend| it.deadline(idle).is_some_and(|(at, _)| at <= now);
         let due: Vec<(BackendId, State)> =
@@ -505,7 +506,6 @@ impl Proxy {
             match state {
                 State::Initializing { .. } => self.on_startup_timeout(id, out),
                 State::Restarting { .. } => self.spawn(id, Handshake::Own, out),
-                State::Serving if self.backends[&id].reconcile.is_due(now) => self.reconcile(id, out),
                 State::Serving if self.backends[&id].mcp.deadline().is_some_and(|at| at <= now) => {
                     warn!(backend = self.backends[&id].name, "an MCP server is not up: going on without it");
                     self.go_on_without_mcp(id, out);

@@ -12,7 +12,7 @@ use tracing::debug;
 use super::{EDITOR, PRIMARY, Proxy, tell_editor};
 use crate::{
     core::{
-        backend::Deadline,
+        backend::{Deadline, State},
         event::{BackendId, ClientId, Effect, Effects, ProcessId},
         requests::{Owner, Purpose, To},
     },
@@ -128,8 +128,15 @@ impl Proxy {
         }
     }
 
-    /// A process has had its time to repeat what its predecessor had said.
-    pub(super) fn reconcile(&mut self, id: BackendId, out: &mut Effects) {
+    /// Takes back what was not repeated in time.
+    pub(super) fn on_reconcile_deadlines(&mut self, now: Instant, out: &mut Effects) {
+        let due = self.backends.values().filter(|it| it.state == State::Serving && it.reconcile.is_due(now));
+        for id in due.map(|it| it.id).collect::<Vec<_>>() {
+            self.reconcile(id, out);
+        }
+    }
+
+    fn reconcile(&mut self, id: BackendId, out: &mut Effects) {
         let Some(backend) = self.backends.get_mut(&id) else { return };
         backend.reconcile = Reconcile::Nothing;
         let process = backend.process();
@@ -146,11 +153,13 @@ impl Proxy {
 
     /// A backend has no process any more, and none will come.
     pub(super) fn forget_shown(&mut self, id: BackendId, out: &mut Effects) {
-        let (registrations, diagnostics) = (self.registrations.abandoned(id), self.diagnostics.abandoned(id));
-        // An editor that is quitting takes all of it down itself.
-        if !self.phase.is_shut_down() {
-            self.take_back(registrations.as_deref(), diagnostics, out);
+        let registrations = self.registrations.abandoned(id);
+        let mut diagnostics = self.diagnostics.abandoned(id);
+        if self.phase.is_shut_down() {
+            // An editor that is quitting takes them down itself.
+            diagnostics.clear();
         }
+        self.take_back(registrations.as_deref(), diagnostics, out);
     }
 
     fn take_back(&mut self, registrations: Option<&[u8]>, diagnostics: Vec<Vec<u8>>, out: &mut Effects) {

@@ -47,7 +47,7 @@ pub(super) struct EditorModel {
     pub(super) tokens: BTreeMap<(BackendId, String), Value>,
     pub(super) work: Vec<Work>,
     version: i64,
-    pub(super) has_shut_down: bool,
+    has_shut_down: bool,
     /// It has closed its stream.
     gone: bool,
 }

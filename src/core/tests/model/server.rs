@@ -500,9 +500,8 @@ impl World {
         }
         for (id, (method, _)) in &self.editor.registered {
             let mut held = self.servers.values().filter(|it| it.life == Life::Running);
-            // An editor that is quitting is not bothered any more.
             assert!(
-                self.editor.has_shut_down || held.any(|it| it.registered.values().any(|it| it == method)),
+                held.any(|it| it.registered.values().any(|it| it == method)),
                 "nobody holds {id}, {method}"
             );
         }

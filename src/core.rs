@@ -151,7 +151,8 @@ impl Proxy {
             Event::Malformed { peer: Peer::Backend(process), id, reason } => {
                 self.on_malformed_backend(process, id, &reason, out);
             }
-            Event::Closed { peer: Peer::Client(_), error } => self.on_editor_closed(now, error, out),
+            Event::Closed { peer: EDITOR, error } => self.on_editor_closed(now, error, out),
+            Event::Closed { peer: Peer::Client(_), .. } => {}
             Event::Closed { peer: Peer::Backend(process), error } => {
                 self.on_backend_closed(process, error, out);
             }
@@ -164,6 +165,7 @@ impl Proxy {
             Event::TranscriptWritten { process, conversation, folder } => {
                 self.on_transcript(process, &conversation, folder, out);
             }
+            Event::Measured(_) | Event::FilesChanged | Event::EditorReads(_) => {}
             Event::Stalled(Peer::Client(_)) => {
                 warn!("the editor does not read: too much waits for it");
                 self.exit(1, out);

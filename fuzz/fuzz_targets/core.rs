@@ -306,6 +306,7 @@ impl World {
                 Effect::Send(peer, frame) => self.sent(peer, &frame),
                 Effect::Prepare { .. } => self.preparing = true,
                 Effect::WatchEditor(_) | Effect::RemoveTranscripts(_) => {}
+                Effect::Measure(_) | Effect::Logs { .. } => {}
                 Effect::WriteTranscript { process, conversation, .. } => {
                     assert!(!conversation.contains(['/', '\\']), "no plain file name: {conversation}");
                     self.to_write.push((process, conversation));

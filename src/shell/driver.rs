@@ -246,6 +246,7 @@ impl<C: Core, W: World> Driver<C, W> {
             Effect::WriteTranscript { process, conversation, content } => {
                 self.write_transcript(process, conversation, content);
             }
+            Effect::Measure(_) | Effect::Logs { .. } => {}
             Effect::RemoveTranscripts(process) => self.remove_transcripts(process),
             Effect::Exit(code) => self.exit = Some(code),
         }
@@ -423,6 +424,9 @@ fn kind(event: &Event) -> &'static str {
         Event::SpawnFailed(..) => "a failed start",
         Event::Exited { .. } => "the end of a process",
         Event::TranscriptWritten { .. } => "a written file",
+        Event::Measured(_) => "a measurement",
+        Event::FilesChanged => "a changed file",
+        Event::EditorReads(_) => "a pause of the editor",
         Event::Stalled(_) => "a stalled peer",
         Event::EditorGone => "the end of the editor",
         Event::Quit(_) => "a signal",

@@ -136,7 +136,7 @@ impl Stage {
                 Effect::CloseInput(process) => self.closed.push(process),
                 Effect::Terminate(process) => self.terminated.push(process),
                 Effect::Exit(code) => self.exit = Some(code),
-                Effect::WatchEditor(_) => {}
+                Effect::WatchEditor(_) | Effect::Measure(_) | Effect::Logs { .. } => {}
             }
         }
     }

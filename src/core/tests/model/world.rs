@@ -277,7 +277,7 @@ impl World {
                     self.exit = Some(code);
                     self.check_exit();
                 }
-                Effect::WatchEditor(_) => {}
+                Effect::WatchEditor(_) | Effect::Measure(_) | Effect::Logs { .. } => {}
             }
         }
         if let Err(broken) = self.core.check() {

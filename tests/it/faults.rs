@@ -6,6 +6,7 @@ mod correlation;
 mod ending;
 mod flow;
 mod framing;
+mod reviving;
 mod starting;
 
 use std::process::Command;

@@ -1,6 +1,6 @@
 //! The whole interface between the core and the shell: [`Event`]s in, [`Effect`]s out.
 
-use std::{fmt, path::PathBuf, sync::Arc};
+use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 
@@ -87,6 +87,8 @@ pub struct Launch {
     pub cwd: Option<PathBuf>,
     /// The longest message that is read from it, in bytes.
     pub max_message: usize,
+    /// How long it may take no byte although some wait for it.
+    pub write_stall: Duration,
 }
 
 /// What the shell found when it looked at the workspace of an `initialize`.

@@ -329,6 +329,7 @@ impl<C: Core, W: World> Driver<C, W> {
         let around = Surroundings {
             settings: &self.settings,
             max_message: launch.max_message,
+            write_stall: launch.write_stall,
             events: &self.events,
             paused: self.editor.over_high_water(),
             name: self.name.clone(),

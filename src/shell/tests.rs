@@ -78,6 +78,7 @@ fn launch() -> Arc<Launch> {
         env: vec![],
         cwd: None,
         max_message: 256 << 20,
+        write_stall: Duration::from_mins(1),
     })
 }
 

@@ -8,6 +8,7 @@ mod flow;
 mod framing;
 mod reviving;
 mod starting;
+mod stopped;
 
 use std::process::Command;
 

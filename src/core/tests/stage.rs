@@ -148,6 +148,7 @@ impl Stage {
             env: vec![],
             cwd: None,
             max_message: 1 << 20,
+            write_stall: Duration::from_mins(1),
         };
         let prepared = Prepared {
             config: Arc::new(self.config.clone()),

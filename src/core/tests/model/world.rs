@@ -174,6 +174,7 @@ impl World {
             env: vec![],
             cwd: None,
             max_message: 256 << 20,
+            write_stall: Duration::from_mins(1),
         };
         self.event(Event::Prepared(Ok(Box::new(Prepared {
             config: Arc::new(config),

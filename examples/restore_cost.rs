@@ -35,17 +35,20 @@ fn main() -> Result<()> {
         return serve();
     }
     println!("{DOCUMENTS} documents of {} KiB, {EDITS} edits of each; medians of {RUNS} runs", SIZE >> 10);
-    let (mut without, mut with, mut memory, mut peak) = (vec![], vec![], vec![], vec![]);
+    let (mut without, mut with, mut busy) = (vec![], vec![], vec![]);
+    let (mut memory, mut peak) = (vec![], vec![]);
     for _ in 0..RUNS {
         let bare = Editor::run(0, SIZE, EDITS)?;
         let full = Editor::run(DOCUMENTS, SIZE, EDITS)?;
         without.push(bare.restart.as_secs_f64() * 1e3);
         with.push(full.restart.as_secs_f64() * 1e3);
+        busy.push((full.busy.saturating_sub(bare.busy)).as_secs_f64() * 1e3);
         memory.push((full.resident.saturating_sub(bare.resident)) as f64 / 1024.0);
         peak.push((full.peak.saturating_sub(bare.peak)) as f64 / 1024.0);
     }
     let (without, with) = (median(without), median(with));
     println!("restart: {with:.1} ms, without documents {without:.1} ms: {:.1} ms more", with - without);
+    println!("         lspool computes for {:.1} ms of them", median(busy));
     let text = (DOCUMENTS * SIZE) as f64 / (1 << 20) as f64;
     let memory = median(memory);
     println!("memory:  {memory:.1} MiB more, {:.2} times the text ({text:.1} MiB)", memory / text);
@@ -69,6 +72,8 @@ struct Figures {
     edits: Duration,
     /// From the death of the server to the first answer of the next one.
     restart: Duration,
+    /// The part of that for which lspool was computing.
+    busy: Duration,
     /// Of lspool, in KiB: after the edits, and at its most.
     resident: u64,
     peak: u64,
@@ -117,16 +122,18 @@ impl Editor {
         let edits = start.elapsed();
         let resident = it.status("VmRSS:")?;
         let pid = Pid::from_raw(i32::try_from(server)?).ok_or("no pid")?;
+        let busy = it.busy()?;
         kill_process(pid, Signal::KILL)?;
         let start = Instant::now();
         it.ask("textDocument/hover", &json!({}))?;
         let restart = start.elapsed();
+        let busy = it.busy()? - busy;
         let peak = it.status("VmHWM:")?;
         it.ask("shutdown", &Value::Null)?;
         it.tell("exit", &Value::Null)?;
         it.stdin.flush()?;
         it.lspool.wait()?;
-        Ok(Figures { edits, restart, resident, peak })
+        Ok(Figures { edits, restart, busy, resident, peak })
     }
 
     fn tell(&mut self, method: &str, params: &Value) -> Result<()> {
@@ -145,6 +152,16 @@ impl Editor {
                 };
             }
         }
+    }
+
+    /// How long lspool has been computing.
+    fn busy(&self) -> Result<Duration> {
+        let mut sum = 0;
+        for task in fs::read_dir(format!("/proc/{}/task", self.lspool.id()))? {
+            let times = fs::read_to_string(task?.path().join("schedstat"))?;
+            sum += times.split_whitespace().next().ok_or("no time")?.parse::<u64>()?;
+        }
+        Ok(Duration::from_nanos(sum))
     }
 
     fn status(&self, name: &str) -> Result<u64> {

@@ -1,7 +1,7 @@
 //! The editor's open documents, kept so that a fresh process can be told their current text.
 //!
 //! Nothing is parsed while nobody asks: a document is its `didOpen` and the `didChange`s since, as they came.
-//! They are folded into a text when a process needs it, or when the changes outweigh the text.
+//! They are folded into a text when a process needs it, or when the changes come to weigh as much.
 
 use std::{collections::BTreeMap, ops::Range};
 
@@ -39,8 +39,10 @@ impl Encoding {
 
 #[derive(Debug)]
 struct Document {
-    /// Parameters of `didOpen`, text and version as of the last fold.
+    /// Parameters of `didOpen`, version as of the last fold.
     open: Bytes,
+    /// The text as of the last fold; none yet, and it is where it came, in `open`.
+    text: Option<String>,
     /// Parameters of each `didChange` since.
     changes: Vec<Bytes>,
     change_bytes: usize,
@@ -61,7 +63,8 @@ impl Documents {
 
     pub(crate) fn opened(&mut self, params: &Bytes) {
         if let Some(uri) = uri(params, "textDocument") {
-            let document = Document { open: params.clone(), changes: Vec::new(), change_bytes: 0 };
+            let document =
+                Document { open: params.clone(), text: None, changes: Vec::new(), change_bytes: 0 };
             self.texts.insert(uri, document);
         }
     }
@@ -73,7 +76,8 @@ impl Documents {
         };
         document.changes.push(params.clone());
         document.change_bytes += params.len();
-        let is_much = document.change_bytes > UNFOLDED_BYTES.max(document.open.len() / 2);
+        let length = document.text.as_ref().map_or(document.open.len(), String::len);
+        let is_much = document.change_bytes > UNFOLDED_BYTES.max(length / 2);
         if is_much || document.changes.len() >= UNFOLDED {
             document.fold(encoding);
         }
@@ -108,7 +112,7 @@ impl Documents {
         let encoding = self.encoding;
         let texts = self.texts.values_mut().map(|document| {
             document.fold(encoding);
-            ("textDocument/didOpen", document.open.clone())
+            ("textDocument/didOpen", document.params())
         });
         let mut out: Vec<_> = texts.collect();
         out.extend(self.notebooks.values().flatten().cloned());
@@ -121,13 +125,16 @@ pub(crate) fn uri(params: &[u8], key: &str) -> Option<String> {
     serde_json::from_slice(&params[path(params, &[key, "uri"])?]).ok()
 }
 
+/// Where a text is, in the parameters of `didOpen`.
+const TEXT: [&str; 2] = ["textDocument", "text"];
+const VERSION: [&str; 2] = ["textDocument", "version"];
+
 impl Document {
     fn fold(&mut self, encoding: Encoding) {
         if self.changes.is_empty() {
             return;
         }
-        let text = path(&self.open, &["textDocument", "text"]);
-        let text = text.and_then(|range| serde_json::from_slice(&self.open[range]).ok()).unwrap_or_default();
+        let text = self.take_text();
         let mut text = Edited::new(text, encoding);
         let mut version = None;
         for params in self.changes.drain(..) {
@@ -137,18 +144,38 @@ impl Document {
                     warn!(%error, "a didChange that cannot be read is left out of the tracked text");
                 }
             }
-            if let Some(range) = path(&params, &["textDocument", "version"]) {
+            if let Some(range) = path(&params, &VERSION) {
                 version = Some(params.slice(range));
             }
         }
         self.change_bytes = 0;
-        let text = serde_json::to_vec(&text.text).expect("a string is always representable");
-        let mut patch = Patch::of(&self.open);
-        patch.set_path(&["textDocument", "text"], &text);
         if let Some(version) = version {
-            patch.set_path(&["textDocument", "version"], &version);
+            self.open = Bytes::from(Patch::of(&self.open).set_path(&VERSION, &version).finish());
         }
-        self.open = Bytes::from(patch.finish());
+        let mut text = text.text;
+        if text.capacity() - text.len() > text.len() / 8 {
+            text.shrink_to_fit();
+        }
+        self.text = Some(text);
+    }
+
+    /// Takes the text out, so that whatever is done to the rest does not read it again.
+    fn take_text(&mut self) -> String {
+        if let Some(text) = self.text.take() {
+            return text;
+        }
+        let Some(range) = path(&self.open, &TEXT) else { return String::new() };
+        let text = serde_json::from_slice(&self.open[range.clone()]).unwrap_or_default();
+        let rest = [&self.open[..range.start], br#""""#, &self.open[range.end..]].concat();
+        self.open = Bytes::from(rest);
+        text
+    }
+
+    /// Parameters of the `didOpen` that opens it as it is now.
+    fn params(&self) -> Bytes {
+        let Some(text) = &self.text else { return self.open.clone() };
+        let text = serde_json::to_vec(text).expect("a string is always representable");
+        Bytes::from(Patch::of(&self.open).set_path(&TEXT, &text).finish())
     }
 }
 

@@ -29,7 +29,7 @@ impl Proxy {
         self.check_requests()?;
         self.check_backends()?;
         self.check_conversations()?;
-        self.tokens.check(|id| self.backend(id).is_some_and(|it| it.alive))?;
+        self.tokens.check(|id| self.backend(id).is_some_and(|it| it.life.is_alive()))?;
         self.registrations.check(|id| self.backends.contains_key(&id))
     }
 
@@ -71,7 +71,7 @@ impl Proxy {
             return Err("a server without a primary, or the reverse".to_owned());
         }
         let most = self.server.as_ref().map_or(0, |it| it.settings.max_processes);
-        let alive = self.backends.values().filter(|it| it.alive).count();
+        let alive = self.backends.values().filter(|it| it.life.is_alive()).count();
         if alive > most {
             return Err(format!("{alive} processes, and {most} may be"));
         }

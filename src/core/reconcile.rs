@@ -12,7 +12,7 @@ use tracing::debug;
 use super::{EDITOR, PRIMARY, Proxy, tell_editor};
 use crate::{
     core::{
-        backend::{Deadline, State},
+        backend::Deadline,
         event::{BackendId, ClientId, Effect, Effects, ProcessId},
         requests::{Owner, Purpose, To},
     },
@@ -130,7 +130,7 @@ impl Proxy {
 
     /// Takes back what was not repeated in time.
     pub(super) fn on_reconcile_deadlines(&mut self, now: Instant, out: &mut Effects) {
-        let due = self.backends.values().filter(|it| it.state == State::Serving && it.reconcile.is_due(now));
+        let due = self.backends.values().filter(|it| it.is_ready() && it.reconcile.is_due(now));
         for id in due.map(|it| it.id).collect::<Vec<_>>() {
             self.reconcile(id, out);
         }

@@ -141,7 +141,7 @@ impl Proxy {
     }
 
     /// The turn under a number that the process that is gone has not heard.
-    fn ask_next(&mut self, sent: SentId, turn: &Frame, id: BackendId) -> Option<Frame> {
+    pub(super) fn ask_next(&mut self, sent: SentId, turn: &Frame, id: BackendId) -> Option<Frame> {
         let Pending { owner, purpose, marks, .. } = self.requests.take(sent)?;
         let conversation = match &purpose {
             Purpose::Turn { conversation, .. } => self.conversations.get_mut(conversation),

@@ -38,6 +38,7 @@ impl Proxy {
         &mut self,
         process: ProcessId,
         restarts: bool,
+        cause: Cause,
         what: &str,
         out: &mut Effects,
     ) {
@@ -61,7 +62,7 @@ impl Proxy {
                         "{name} {what} during {method}; it is the second process that has died with this \
                          request, which is not sent again"
                     );
-                    Failure { cause: Cause::Crashed, partition: Some(name.clone()), message, retry: false }
+                    Failure { cause, partition: Some(name.clone()), message, retry: false }
                 }
             };
             if let Some(pending) = self.requests.take(sent) {

@@ -18,7 +18,7 @@ use std::{
 
 use bytes::Bytes;
 use tokio::{
-    sync::mpsc,
+    sync::{mpsc, watch},
     task::{LocalSet, spawn_blocking, spawn_local},
     time::{sleep, sleep_until, timeout},
 };
@@ -90,6 +90,8 @@ pub struct Driver<C, W> {
     incoming: mpsc::Receiver<Event>,
     effects: Effects,
     exit: Option<i32>,
+    /// Whether the editor lets too much wait.
+    paused: watch::Receiver<bool>,
 }
 
 /// What the loop waits for.
@@ -103,11 +105,13 @@ impl<C: Core, W: World> Driver<C, W> {
     /// A driver that has not started yet.
     pub fn new(core: C, world: W, prepare: Prepare, settings: Settings) -> Driver<C, W> {
         let (events, incoming) = mpsc::channel(AHEAD);
+        let editor = Outbox::new(settings.limits);
         Driver {
+            paused: editor.over_high_water(),
             core,
             world,
             prepare,
-            editor: Outbox::new(settings.limits),
+            editor,
             settings,
             processes: BTreeMap::new(),
             has_transcripts: BTreeSet::new(),
@@ -170,6 +174,7 @@ impl<C: Core, W: World> Driver<C, W> {
             biased;
             Some(signal) = signals.recv() => Next::Signal(signal),
             why = timer => Next::Timeout(why),
+            Ok(()) = self.paused.changed() => Next::Event(Event::EditorReads(!*self.paused.borrow_and_update())),
             Some(event) = self.incoming.recv() => Next::Event(event),
         }
     }

@@ -105,6 +105,7 @@ impl Log {
             Event::Exited { exit, stderr, .. } => self.add(format!("exited: {exit}, {stderr:?}")),
             Event::Stalled(peer) => self.add(format!("stalled {}", short(*peer))),
             Event::SpawnFailed(_, failure) => self.add(format!("{failure:?}")),
+            Event::EditorReads(_) => {}
             other => self.add(format!("{other:?}")),
         }
     }

@@ -25,7 +25,7 @@ fn crash(it: &mut Stage, generation: u32) -> Vec<Value> {
 
 /// The process answers `initialize`; gives what it is told then.
 fn ready(it: &mut Stage, generation: u32, capabilities: &Value) -> Vec<Value> {
-    it.pass(Duration::from_secs(1));
+    it.pass(Duration::from_secs(2));
     let next = process(0, generation);
     let asked = it.take(Peer::Backend(next));
     assert_eq!(asked[0]["method"], "initialize");

@@ -68,6 +68,14 @@ impl Stage {
         it
     }
 
+    /// The same, and nobody asks a server that is silent whether it lives.
+    pub(super) fn patient() -> Stage {
+        let mut it = Stage::new(ServerKind::Copilot);
+        it.server.stall_timeout = Duration::ZERO;
+        it.initialize();
+        it
+    }
+
     pub(super) fn agent(mut self, name: &str, tools: &[&str]) -> Stage {
         let tools = Some(tools.iter().map(ToString::to_string).collect());
         let agent = AgentConfig { tools, disallowed_tools: Vec::new(), source: AgentSource::User };

@@ -8,6 +8,7 @@
     clippy::print_stdout,
     clippy::exit,
     clippy::disallowed_methods,
+    clippy::cast_precision_loss,
     reason = "a program whose output is the figures"
 )]
 
@@ -49,7 +50,7 @@ fn main() -> Result<()> {
     let (without, with) = (median(without), median(with));
     println!("restart: {with:.1} ms, without documents {without:.1} ms: {:.1} ms more", with - without);
     println!("         lspool computes for {:.1} ms of them", median(busy));
-    let text = (DOCUMENTS * SIZE) as f64 / (1 << 20) as f64;
+    let text = (DOCUMENTS * SIZE) as f64 / 1_048_576.0;
     let memory = median(memory);
     println!("memory:  {memory:.1} MiB more, {:.2} times the text ({text:.1} MiB)", memory / text);
     println!("         {:.1} MiB more at the restart", median(peak));
@@ -127,7 +128,7 @@ impl Editor {
         let start = Instant::now();
         it.ask("textDocument/hover", &json!({}))?;
         let restart = start.elapsed();
-        let busy = it.busy()? - busy;
+        let busy = it.busy()?.saturating_sub(busy);
         let peak = it.status("VmHWM:")?;
         it.ask("shutdown", &Value::Null)?;
         it.tell("exit", &Value::Null)?;

@@ -46,9 +46,17 @@ fn restarts(script: &str, dies: impl Fn(&Pair, &Puppet)) {
     pair.check_alive(&server);
     let left = std::fs::read_to_string(folder.path().join("left")).unwrap_or_default();
     assert_eq!(left, "", "lived when the next process was started");
-    let mut helpers = pair.editor.mark().processes();
-    helpers.retain(|it| it.command == "sleep 4711");
-    assert_eq!(helpers.len(), script.matches("sleep 4711").count(), "{helpers:?}");
+    // The last ones may be about to start.
+    let (start, expected) = (Instant::now(), script.matches("sleep 4711").count());
+    loop {
+        let mut helpers = pair.editor.mark().processes();
+        helpers.retain(|it| it.command == "sleep 4711");
+        if helpers.len() == expected {
+            break;
+        }
+        assert!(helpers.len() < expected && start.elapsed() < PATIENCE, "{helpers:?}");
+        sleep(Duration::from_millis(5));
+    }
     let mark = pair.editor.mark().clone();
     pair.editor.forgive_unanswered();
     pair.editor.kill(Signal::TERM);

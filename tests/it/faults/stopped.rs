@@ -73,7 +73,7 @@ fn a_server_that_stands_still_is_replaced_and_its_requests_are_answered() {
     let behind = pair.editor.request("textDocument/hover", json!({"n": 2}));
     let error = pair.editor.wait(&command).unwrap_err();
     assert!(error.to_string().contains("it takes no bytes"), "{error}");
-    assert_eq!(error.data["lspool"]["cause"], "crashed");
+    assert_eq!(error.data["lspool"]["cause"], "transport");
     server.wait_gone();
     let next = pair.host.accept();
     next.on("textDocument/hover", |it| Ok(it["n"].clone()));

@@ -15,6 +15,7 @@ mod chat;
 mod check;
 mod control;
 mod conversations;
+mod diagnostics;
 mod documents;
 mod editor;
 pub mod event;
@@ -27,9 +28,12 @@ mod mcp;
 mod partitions;
 mod processes;
 mod progress;
+mod reconcile;
 mod registrations;
 mod requests;
 mod restore;
+mod results;
+mod revive;
 mod route;
 mod servers;
 mod session;
@@ -53,6 +57,7 @@ use self::{
     catalogue::Catalogue,
     control::Control,
     conversations::Conversations,
+    diagnostics::Diagnostics,
     event::{BackendId, ClientId, Effect, Effects, Event, Launch, Peer},
     failure::{Cause, Failure},
     handshake::{Draining, Phase},
@@ -105,6 +110,7 @@ pub struct Proxy {
     conversations: Conversations,
     tokens: Tokens,
     registrations: Registrations,
+    diagnostics: Diagnostics,
     n_conversations: u64,
     /// What the servers last said to the user.
     said: VecDeque<(BackendId, Bytes)>,
@@ -148,6 +154,7 @@ impl Proxy {
             conversations: Conversations::default(),
             tokens: Tokens::default(),
             registrations: Registrations::default(),
+            diagnostics: Diagnostics::default(),
             n_conversations: 0,
             said: VecDeque::new(),
         }

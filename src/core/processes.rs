@@ -96,6 +96,7 @@ impl Proxy {
         }
         if handshake == Handshake::Own {
             self.restore(process, &set, out);
+            self.begin_reconciling(process, result, out);
         }
         self.flush(process.backend, out);
     }
@@ -243,6 +244,7 @@ impl Proxy {
         self.end_progress(id, &format!("{name} {what}"), out);
         self.withdraw_questions(process, out);
         let gone = self.lose_conversations(id, next == Next::Follows);
+        self.revive_requests(process, next == Next::Follows, cause, what, out);
         let lost = |sent: &SentId, it: &Pending| match it.to {
             To::Process(asked) => asked == process,
             To::Gate(asked) => asked == id && (next != Next::Follows || gone.contains(sent)),
@@ -269,9 +271,7 @@ impl Proxy {
             Next::Follows => self.absorb(id),
             Next::None | Next::Failed => {
                 backend.gate().clear();
-                if let Some(params) = self.registrations.abandoned(process) {
-                    self.ask_editor("client/unregisterCapability", &params, out);
-                }
+                self.forget_shown(id, out);
             }
         }
         if let Some(why) = failed {
@@ -333,8 +333,12 @@ impl Proxy {
     fn withdraw_questions(&mut self, process: ProcessId, out: &mut Effects) {
         let asked = |it: &Pending| matches!(&it.owner, Owner::Backend(by, _) if *by == process);
         for sent in self.requests.filter(asked) {
-            self.requests.take(sent);
-            cancel_at_editor(sent, out);
+            let taken = self.requests.take(sent);
+            // What the editor was told to register it shall have: what the next process repeats is not news to it.
+            let method = taken.as_ref().and_then(|it| it.frame.method());
+            if !matches!(method, Some("client/registerCapability" | "client/unregisterCapability")) {
+                cancel_at_editor(sent, out);
+            }
         }
     }
 
@@ -394,9 +398,7 @@ impl Proxy {
             let Some(pending) = self.requests.take(sent) else { continue };
             self.fail_request(&pending.owner, &pending.purpose, failure, out);
         }
-        if let Some(params) = self.registrations.abandoned(process) {
-            self.ask_editor("client/unregisterCapability", &params, out);
-        }
+        self.forget_shown(id, out);
     }
 
     /// Starts a backend, or lets another process take the place of the one there is.
@@ -480,6 +482,7 @@ impl Proxy {
     }
 
     pub(super) fn on_backend_deadlines(&mut self, now: Instant, out: &mut Effects) {
+        self.on_reconcile_deadlines(now, out);
         let idle = self.idle_timeout();
         let due = |it: &&Backend| it.deadline(idle).is_some_and(|(at, _)| at <= now);
         let due: Vec<BackendId> = self.backends.values().filter(due).map(|it| it.id).collect();

@@ -68,6 +68,7 @@ impl Restores {
 impl Proxy {
     /// Hands a message to a process. A turn of a conversation that it does not know is preceded by its history.
     pub(super) fn deliver(&mut self, process: ProcessId, frame: Frame, out: &mut Effects) {
+        let Some(frame) = self.for_successor(process, frame, out) else { return };
         let sent = frame.id().and_then(|it| it.as_u64());
         let pending = sent.filter(|_| frame.method().is_some()).and_then(|it| self.requests.get(it));
         if let (Some(sent), Some(Pending { purpose, .. })) = (sent, pending) {
@@ -141,12 +142,13 @@ impl Proxy {
 
     /// The turn under a number that the process that is gone has not heard.
     pub(super) fn ask_next(&mut self, sent: SentId, turn: &Frame, id: BackendId) -> Option<Frame> {
-        let Pending { owner, purpose, .. } = self.requests.take(sent)?;
+        let Pending { owner, purpose, marks, .. } = self.requests.take(sent)?;
         let conversation = match &purpose {
             Purpose::Turn { conversation, .. } => self.conversations.get_mut(conversation),
             _ => None,
         };
         let (again, turn) = self.requests.sent(To::Gate(id), owner, purpose, turn);
+        self.requests.mark(again, |it| it.first = marks.first.or(Some(sent)));
         if let Some(conversation) = conversation {
             conversation.active = Some(again);
         }

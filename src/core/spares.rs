@@ -130,6 +130,7 @@ impl Proxy {
         self.tokens.rename(spare, id);
         self.backends.remove(&spare);
         self.project_all(id, out);
+        self.begin_reconciling(process, b"{}", out);
         self.flush(id, out);
     }
 }

@@ -7,6 +7,7 @@ mod model;
 mod partitions;
 mod passing;
 mod restoring;
+mod reviving;
 mod spares;
 mod stage;
 mod supervision;

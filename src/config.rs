@@ -112,6 +112,20 @@ pub struct ServerConfig {
     pub startup_timeout: Duration,
     /// The longest message it may send, in bytes.
     pub max_message: usize,
+    /// What becomes of a turn whose process dies.
+    pub turn_recovery: TurnRecovery,
+    /// Whether a process keeps what it has told the model, so that the next one can say the same.
+    pub exact_restore: bool,
+}
+
+/// What becomes of a turn whose process dies after it has begun.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TurnRecovery {
+    /// The next process goes on with it.
+    #[default]
+    Continue,
+    /// It ends with an error.
+    Fail,
 }
 
 impl Default for ServerConfig {
@@ -126,6 +140,8 @@ impl Default for ServerConfig {
             idle_timeout: Duration::from_mins(5),
             startup_timeout: Duration::from_secs(35),
             max_message: 256 << 20,
+            turn_recovery: TurnRecovery::default(),
+            exact_restore: false,
         }
     }
 }

@@ -24,6 +24,7 @@ mod lifecycle;
 mod mcp;
 mod partitions;
 mod progress;
+mod recovery;
 mod registrations;
 mod requests;
 mod restore;
@@ -43,6 +44,7 @@ use std::{
 use bytes::Bytes;
 use tracing::{debug, info, warn};
 
+pub use self::recovery::CONTINUE;
 use self::{
     backend::{Backend, Backends},
     catalogue::Catalogue,
@@ -89,6 +91,7 @@ pub struct Proxy {
     tokens: Tokens,
     registrations: Registrations,
     n_conversations: u64,
+    n_turns: u64,
     /// What the servers last said to the user.
     said: VecDeque<(BackendId, Bytes)>,
 }
@@ -126,6 +129,7 @@ impl Proxy {
             tokens: Tokens::default(),
             registrations: Registrations::default(),
             n_conversations: 0,
+            n_turns: 0,
             said: VecDeque::new(),
         }
     }

@@ -5,7 +5,8 @@ use serde_json::{Map, Value, json};
 use super::{
     Config,
     keys::{
-        AGENT, FOLDER, Key, LOG, LOG_LEVELS, ROOT, ROUTE, SERVER, SERVER_KINDS, Section, Type, Workspace,
+        AGENT, FOLDER, Key, LOG, LOG_LEVELS, ROOT, ROUTE, SERVER, SERVER_KINDS, Section, TURN_RECOVERIES,
+        Type, Workspace,
     },
     units::{show_duration, show_size},
 };
@@ -129,7 +130,9 @@ fn ty<T>(key: &Key<T>) -> String {
         Type::Duration(_) => "duration: `ms`, `s`, `m`, `h`",
         Type::Size(_) => "size: `B`, `KiB`, `MiB`, `GiB`",
         Type::Count(_) => "whole number from 1",
+        Type::Bool(_) => "`true` or `false`",
         Type::ServerKind(_) => return words(&SERVER_KINDS),
+        Type::TurnRecovery(_) => return words(&TURN_RECOVERIES),
         Type::LogLevel(_) => return words(&LOG_LEVELS),
         Type::ServerName(_) => "name of a server",
         Type::AgentName(_) => "name of an agent",
@@ -148,6 +151,11 @@ fn default<T>(key: &Key<T>, fresh: &mut T) -> Option<String> {
         Type::Duration(field) => Some(format!("{:?}", show_duration(*field(fresh)))),
         Type::Size(field) => Some(format!("{:?}", show_size(*field(fresh)))),
         Type::Count(field) => Some(field(fresh).to_string()),
+        Type::Bool(field) => Some(field(fresh).to_string()),
+        Type::TurnRecovery(field) => {
+            let recovery = *field(fresh);
+            TURN_RECOVERIES.iter().find(|(_, it)| *it == recovery).map(|(word, _)| format!("{word:?}"))
+        }
         Type::LogLevel(field) => {
             let level = *field(fresh);
             LOG_LEVELS.iter().find(|(_, it)| *it == level).map(|(word, _)| format!("{word:?}"))
@@ -194,7 +202,9 @@ fn value<T>(ty: &Type<T>) -> Value {
         Type::Duration(_) => json!({ "type": "string", "pattern": "^[0-9]+ *(ms|s|m|h)$" }),
         Type::Size(_) => json!({ "type": "string", "pattern": "^[0-9]+ *(B|KiB|MiB|GiB)$" }),
         Type::Count(_) => json!({ "type": "integer", "minimum": 1, "maximum": u16::MAX }),
+        Type::Bool(_) => json!({ "type": "boolean" }),
         Type::ServerKind(_) => words(&SERVER_KINDS),
+        Type::TurnRecovery(_) => words(&TURN_RECOVERIES),
         Type::LogLevel(_) => words(&LOG_LEVELS),
         Type::Servers(_) => named(object(&SERVER)),
         Type::Agents(_) => named(object(&AGENT)),

@@ -12,7 +12,8 @@ use toml::{
 use super::{
     AgentConfig, AgentSource, Config, ServerConfig, Shadowed,
     keys::{
-        AGENT, FOLDER, Key, LOG, LOG_LEVELS, ROOT, ROUTE, SERVER, SERVER_KINDS, Section, Type, Workspace,
+        AGENT, FOLDER, Key, LOG, LOG_LEVELS, ROOT, ROUTE, SERVER, SERVER_KINDS, Section, TURN_RECOVERIES,
+        Type, Workspace,
     },
     problem::{Author, Problem, Problems},
     suggest::nearest,
@@ -139,6 +140,8 @@ impl<'a> Reader<'a> {
                 self.limit(key, at, new, show_size, field(into));
             }
             Type::Count(field) => self.limit(key, at, count(raw), |it| it.to_string(), field(into)),
+            Type::Bool(field) => self.set(at, boolean(raw), field(into)),
+            Type::TurnRecovery(field) => self.set(at, choice(raw, &TURN_RECOVERIES), field(into)),
             Type::ServerKind(field) => self.set(at, choice(raw, &SERVER_KINDS).map(Some), field(into)),
             Type::LogLevel(field) => self.set(at, choice(raw, &LOG_LEVELS), field(into)),
             Type::ServerName(field) => {
@@ -491,6 +494,10 @@ fn count(value: &DeValue<'_>) -> Result<usize, String> {
         .filter(|&it| it > 0)
         .map(usize::from)
         .ok_or_else(|| format!("is {}; write a whole number from 1 to {}", a(value), u16::MAX))
+}
+
+fn boolean(value: &DeValue<'_>) -> Result<bool, String> {
+    value.as_bool().ok_or_else(|| format!("is {}; write true or false", a(value)))
 }
 
 fn choice<V: Copy>(value: &DeValue<'_>, choices: &[(&str, V)]) -> Result<V, String> {

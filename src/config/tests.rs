@@ -91,6 +91,7 @@ level = "trace"
             idle_timeout: Duration::ZERO,
             startup_timeout: Duration::from_millis(1500),
             max_message: 1 << 20,
+            ..ServerConfig::default()
         }
     );
     assert_eq!(config.servers["pyright"].kind, Some(ServerKind::Generic));
@@ -138,7 +139,7 @@ lvel = "info"
             config.toml:2: tools: there is no such key here; it belongs under [agent.NAME]
             config.toml:4: server.copilot.comand: there is no such key; did you mean "command"?
             config.toml:5: server.copilot.max-processes: there is no such key; did you mean "max_processes"?
-            config.toml:6: server.copilot.xyzzy: there is no such key; there are: command, args, env, cwd, kind, max_processes, idle_timeout, startup_timeout, max_message
+            config.toml:6: server.copilot.xyzzy: there is no such key; there are: command, args, env, cwd, kind, max_processes, idle_timeout, startup_timeout, max_message, turn_recovery, exact_restore
             config.toml:7: agents: there is no such key; did you mean "agent"?
             config.toml:9: routes: there is no such key; did you mean "route"?
             config.toml:12: log.lvel: there is no such key; did you mean "level"?"#]],

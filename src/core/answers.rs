@@ -23,6 +23,7 @@ impl Proxy {
         if self.is_asked_again(process, &pending, frame, out) {
             return;
         }
+        self.end_before(&pending, frame, out);
         if let Owner::Client(client, wire) = &pending.owner {
             out.push(Effect::Send(Peer::Client(*client), frame.with_id(wire.clone())));
         }
@@ -90,15 +91,17 @@ impl Proxy {
 
     pub(super) fn on_editor_answer(&mut self, frame: &Frame, out: &mut Effects) {
         let found = frame.id().and_then(|id| self.requests.answered(&id, super::EDITOR));
-        let Some((_, pending)) = found else {
+        let Some((sent, pending)) = found else {
             return debug!(?frame, "dropped: an answer of the editor that nobody waits for");
         };
-        let Owner::Backend(process, wire) = pending.owner else { return };
+        let Owner::Backend(process, wire) = pending.owner else {
+            return self.on_late_answer(sent, pending, Some(frame), out);
+        };
         if !self.is_current(process) {
             return warn!(?frame, "dropped: the process that asked is gone");
         }
         if let Purpose::ToolCall { conversation: Some(id), confirmation: false } = &pending.purpose {
-            self.on_tool_answered(id, &pending.frame, frame);
+            self.on_tool_answered(id, &pending.frame, Some(frame));
         }
         self.release_token(process, &pending.frame);
         let answer = match &pending.purpose {

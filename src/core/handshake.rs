@@ -316,11 +316,13 @@ impl Proxy {
         match id {
             Some((id, true)) => tell_editor(failure.answer(id), out),
             Some((id, false)) => {
-                if let Some((_, pending)) = self.requests.answered(&id, Peer::Client(ClientId::EDITOR)) {
+                if let Some((sent, pending)) = self.requests.answered(&id, Peer::Client(ClientId::EDITOR)) {
                     let failure = Failure { cause: Cause::BadAnswer, ..failure };
                     self.fail(&pending.owner, &failure, out);
-                    if let Owner::Backend(process, _) = pending.owner {
-                        self.release_token(process, &pending.frame);
+                    match pending.owner {
+                        Owner::Backend(process, _) => self.release_token(process, &pending.frame),
+                        Owner::Proxy => self.on_late_answer(sent, pending, None, out),
+                        Owner::Client(..) => {}
                     }
                 }
             }

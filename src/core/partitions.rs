@@ -227,10 +227,10 @@ impl Proxy {
             }
             State::Failed { .. } => self.remove(process, out),
             State::Waiting | State::Restarting { .. } => {}
-            State::Spawning(handshake) | State::Initializing { handshake, .. } => {
+            State::Spawning(_) | State::Initializing { .. } => {
                 warn!(name, %exit, stderr, "exited before it was ready");
                 let what = format!("{end} before it had answered initialize{}", tail(stderr));
-                let first = handshake == Handshake::Editor || process.backend != PRIMARY;
+                let first = process.generation == Generation(1);
                 if first || self.phase.is_shut_down() {
                     let message = format!("{name} {what}");
                     let failure = Failure { partition: Some(name), ..Failure::new(Cause::Crashed, message) };
@@ -257,7 +257,7 @@ impl Proxy {
         let Some(backend) = self.backend(id) else { return };
         let (name, is_spent) = (backend.name.clone(), !backend.budget.allows_another(now));
         let goes_on = !self.phase.is_shut_down();
-        let is_wanted = goes_on && !is_spent && self.regate_turns(process);
+        let is_wanted = self.keep_turns(process, goes_on && !is_spent, out);
         let restarts = goes_on && (id == PRIMARY || is_wanted);
         if let Some(backend) = self.backends.get_mut(&id).filter(|_| restarts) {
             // Nobody is there to take what waits, whatever opens the gate meanwhile.
@@ -296,7 +296,8 @@ impl Proxy {
 
     /// Every progress token of a process that is gone comes to its end, so that no spinner turns for ever.
     fn end_progress(&mut self, id: BackendId, message: &str, out: &mut Effects) {
-        for params in self.tokens.abandoned(id, message) {
+        let kept: Vec<RawId> = self.kept_by(id);
+        for params in self.tokens.abandoned(id, message, |it| kept.contains(it)) {
             tell_editor(Frame::notification("$/progress", Some(&params)), out);
         }
     }
@@ -359,6 +360,7 @@ impl Proxy {
         if id != PRIMARY {
             backend.state = State::Stopping;
         }
+        self.drop_turns(id, out);
         self.end_progress(id, &failure.message, out);
         self.withdraw_questions(process, out);
         let owed = |it: &Pending| match it.to {
@@ -393,6 +395,7 @@ impl Proxy {
             self.ask_backend(id, Purpose::Plain, "shutdown", b"null", out);
             out.push(Effect::Send(Peer::Backend(process), Frame::notification("exit", None)));
         }
+        self.drop_turns(id, out);
         self.conversations.lose(id, |_| false);
         self.withdraw_questions(process, out);
         match self.backend(id).is_some_and(|it| it.alive) {

@@ -364,6 +364,10 @@ impl World {
                 assert!(message["params"].get("lspool").is_none(), "{message}");
                 assert_eq!(without(&said.value, keys), without(message, keys));
             }
+            // It has an id, so that it can go on in another process.
+            "conversation/turn" if message["method"] == "conversation/turn" && self.script.copilot => {
+                assert_eq!(without(&said.value, &["turnId"]), without(message, &["turnId"]));
+            }
             // The process does not know the conversation, and is told what was said.
             "conversation/turn" if message["method"] == "conversation/create" => {
                 for key in ["conversationId", "workDoneToken", "n"] {

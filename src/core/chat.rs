@@ -198,11 +198,9 @@ impl Proxy {
             (None, None) => Answer::Error(br#"{"message":"the answer could not be read"}"#),
         };
         let file = text(params, &["input", "filePath"]);
-        let language = file.as_ref().and_then(|it| self.session.documents.language(it));
-        let edit = file.as_deref().map(|it| (it, language.as_deref().unwrap_or_default()));
         let turn = field(call, "turnId").and_then(|it| self.conversations.get_mut(id)?.history.turn(&it));
         if let (Some(turn), Some(call)) = (turn, text(params, &["toolCallId"])) {
-            turn.answered(&call, answer, edit);
+            turn.answered(&call, answer, file.as_deref());
         }
     }
 
@@ -245,6 +243,9 @@ impl Proxy {
     /// The server says itself what becomes of turns that waited.
     fn unbind(&mut self, id: &RawId, out: &mut Effects) {
         self.withdraw_kept(id, out);
+        for of in self.conversations.family(id) {
+            self.forget_transcript(&of, out);
+        }
         for (backend, frame) in self.conversations.unbind(id) {
             self.release(backend, frame, out);
         }
@@ -303,7 +304,7 @@ impl Proxy {
             Some(b"\"begin\"") => {
                 let is_news = match id("parentTurnId") {
                     Some(caller) => {
-                        self.on_sub_agent(process, conversation, &turn, caller, token.as_ref());
+                        self.on_sub_agent(process, &conversation, &turn, caller, token.as_ref());
                         true
                     }
                     None => {
@@ -344,17 +345,17 @@ impl Proxy {
     fn on_sub_agent(
         &mut self,
         process: ProcessId,
-        id: RawId,
+        id: &RawId,
         turn: &RawId,
         caller: RawId,
         token: Option<&RawId>,
     ) {
         let set = self.backend(process.backend).map(|it| it.set.clone());
-        let (Some(set), None) = (set, self.conversations.get(&id)) else { return };
+        let (Some(set), None) = (set, self.conversations.get(id)) else { return };
         let parent = self.caller(process.backend, token);
         let lives_in_another = parent.is_some();
         self.conversations.bind(id.clone(), process.backend, set, parent);
-        if let Some(conversation) = self.conversations.get_mut(&id).filter(|_| lives_in_another) {
+        if let Some(conversation) = self.conversations.get_mut(id).filter(|_| lives_in_another) {
             conversation.caller = Some(caller);
             conversation.flight.turn = Some(turn.clone());
             conversation.history.begin(turn.clone(), b"\"\"");

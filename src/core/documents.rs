@@ -59,13 +59,6 @@ impl Documents {
         self.encoding = encoding;
     }
 
-    /// The language of an open file.
-    pub(crate) fn language(&self, file: &str) -> Option<String> {
-        let is_it = |uri: &str| uri.strip_prefix("file://").is_some_and(|it| it == file);
-        let (_, document) = self.texts.iter().find(|(uri, _)| is_it(uri))?;
-        serde_json::from_slice(&document.open[path(&document.open, &["textDocument", "languageId"])?]).ok()
-    }
-
     pub(crate) fn opened(&mut self, params: &Bytes) {
         if let Some(uri) = uri(params, "textDocument") {
             let document = Document { open: params.clone(), changes: Vec::new(), change_bytes: 0 };

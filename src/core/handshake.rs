@@ -140,6 +140,7 @@ impl Proxy {
             launch: prepared.launch,
             config: prepared.config,
         });
+        self.session.kept_transcripts = prepared.transcripts;
         let mut primary = Backend::new(PRIMARY, prepared.name, ToolSet::all());
         primary.state = State::Waiting;
         self.backends.insert(PRIMARY, primary);

@@ -229,16 +229,16 @@ impl Turn {
         }
     }
 
-    /// Takes in the client's answer to a call whose completion has not been reported. `edit`: the file
-    /// that it was asked to edit, and what that is written in.
-    pub(crate) fn answered(&mut self, call: &str, answer: Answer<'_>, edit: Option<(&str, &str)>) {
+    /// Takes in the client's answer to a call whose completion has not been reported. `file`: the one
+    /// that it was asked to edit.
+    pub(crate) fn answered(&mut self, call: &str, answer: Answer<'_>, file: Option<&str>) {
         let Some(call) = self.call(call) else { return };
         let (status, text) = answer.read();
         call.status = status;
-        call.result = match edit {
-            Some((path, language)) if status == Status::Completed && call.is_edit() => {
-                call.edited.push(path.to_owned());
-                call.edit_result(&text, language)
+        call.result = match file {
+            Some(file) if status == Status::Completed && call.is_edit() => {
+                call.edited.push(file.to_owned());
+                call.edit_result(&text)
             }
             Some(_) | None => text,
         };
@@ -363,8 +363,9 @@ impl Call {
     }
 
     /// What the server says to the model of an edit that the client has made, as far as that is known.
-    fn edit_result(&self, file: &str, language: &str) -> String {
+    fn edit_result(&self, file: &str) -> String {
         let last = self.edited.last().map_or("", String::as_str);
+        let language = language(last);
         match self.name.as_str() {
             "apply_patch" => format!("Edited files:\n  - {}", self.edited.join("\n  - ")),
             "replace_string_in_file" => format!("The following files were successfully edited:\n{last}"),
@@ -379,6 +380,64 @@ impl Call {
             ),
         }
     }
+}
+
+/// The language of a file, as the server names it for the model.
+fn language(file: &str) -> &str {
+    const LANGUAGES: &[(&str, &str)] = &[
+        ("bash", "shellscript"),
+        ("bat", "bat"),
+        ("c", "c"),
+        ("cc", "cpp"),
+        ("clj", "clojure"),
+        ("cpp", "cpp"),
+        ("cs", "csharp"),
+        ("css", "css"),
+        ("cxx", "cpp"),
+        ("dart", "dart"),
+        ("ex", "elixir"),
+        ("exs", "elixir"),
+        ("fs", "fsharp"),
+        ("go", "go"),
+        ("groovy", "groovy"),
+        ("h", "cpp"),
+        ("hpp", "cpp"),
+        ("hs", "haskell"),
+        ("html", "html"),
+        ("java", "java"),
+        ("jl", "julia"),
+        ("js", "javascript"),
+        ("json", "json"),
+        ("jsx", "javascriptreact"),
+        ("kt", "kotlin"),
+        ("less", "less"),
+        ("lua", "lua"),
+        ("m", "objective-c"),
+        ("md", "markdown"),
+        ("php", "php"),
+        ("pl", "perl"),
+        ("ps1", "powershell"),
+        ("py", "python"),
+        ("r", "r"),
+        ("rb", "ruby"),
+        ("rs", "rust"),
+        ("sass", "sass"),
+        ("scala", "scala"),
+        ("scss", "scss"),
+        ("sh", "shellscript"),
+        ("sql", "sql"),
+        ("swift", "swift"),
+        ("tex", "latex"),
+        ("toml", "toml"),
+        ("ts", "typescript"),
+        ("tsx", "typescriptreact"),
+        ("vue", "vue"),
+        ("xml", "xml"),
+        ("yaml", "yaml"),
+        ("yml", "yaml"),
+    ];
+    let extension = file.rsplit_once('.').map_or("", |(_, it)| it);
+    LANGUAGES.iter().find(|(it, _)| *it == extension).map_or("", |(_, language)| language)
 }
 
 /// What the client has answered to a call: a result, or an error.

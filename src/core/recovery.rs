@@ -59,6 +59,8 @@ pub(crate) struct Flight {
     pub(crate) restored: bool,
     /// The request, while it waits for the editor's answers to what a process that is gone has asked.
     pub(crate) resting: Option<Frame>,
+    /// Confirmations that the editor has given to the process. If that dies before it acts on one, it still counts.
+    confirmed: Vec<(Frame, Frame)>,
     waits_for: BTreeSet<SentId>,
     dialogues: Vec<late::Dialogue>,
     /// How many calls of sub-agents belong to processes that are gone.
@@ -83,10 +85,10 @@ impl Flight {
 }
 
 /// Why a turn ends at lspool's word.
-type Why = Option<(&'static str, String)>;
+type Why = (&'static str, String);
 
 fn cancelled_by_user() -> Why {
-    Some(("cancellationReason", "\"CancelledByUser\"".to_owned()))
+    ("cancellationReason", "\"CancelledByUser\"".to_owned())
 }
 
 impl Proxy {
@@ -139,7 +141,7 @@ impl Proxy {
             return self.finish_turn(sent, id, None, out);
         }
         if conversation.cancelled {
-            return if has_begun { self.finish_turn(sent, id, cancelled_by_user(), out) } else { None };
+            return if has_begun { self.finish_turn(sent, id, Some(cancelled_by_user()), out) } else { None };
         }
         if !restarts || (has_begun && self.turn_recovery() == TurnRecovery::Fail) {
             return None;
@@ -226,6 +228,7 @@ impl Proxy {
         for sent in self.requests.filter(asked) {
             self.keep_question(sent, id);
         }
+        self.act_on_confirmed(id, out);
         for of in &family {
             let asked = self.asked_calls(id, of);
             self.close_calls(id, of, |it| !asked.contains(&it.id) && it.name != SUB_AGENT, out);
@@ -251,6 +254,32 @@ impl Proxy {
         match is_dialogue {
             true => conversation.flight.dialogues.push(late::Dialogue::Open(sent)),
             false => drop(conversation.flight.waits_for.insert(sent)),
+        }
+    }
+
+    /// The editor has answered a confirmation of a process that lives.
+    pub(super) fn on_confirmed(&mut self, id: &RawId, asked: &Frame, answer: &Frame) {
+        if let Some(conversation) = self.conversations.get_mut(id) {
+            conversation.flight.confirmed.push((asked.clone(), answer.clone()));
+        }
+    }
+
+    /// What was confirmed, and of which the process has said no more.
+    fn act_on_confirmed(&mut self, id: &RawId, out: &mut Effects) {
+        let Some(conversation) = self.conversations.get_mut(id) else { return };
+        for (asked, answer) in std::mem::take(&mut conversation.flight.confirmed) {
+            let params = asked.params().unwrap_or(b"{}");
+            let call: Option<String> =
+                member(params, "toolCallId").and_then(|it| serde_json::from_slice(&params[it]).ok());
+            let is_known = |it: &str| self.running_turn(id).is_some_and(|turn| turn.call(it).is_some());
+            if call.as_deref().is_none_or(is_known) {
+                continue;
+            }
+            if self.can_invoke(&asked) {
+                self.on_late_confirmation(id, &asked, Some(&answer), out);
+            } else if let Some(conversation) = self.conversations.get_mut(id) {
+                conversation.flight.dialogues.push(late::Dialogue::answered(asked, answer));
+            }
         }
     }
 
@@ -321,7 +350,13 @@ impl Proxy {
     }
 
     /// Ends a turn at lspool's word; gives the next turn of the conversation, which no process has seen.
-    fn finish_turn(&mut self, sent: SentId, id: &RawId, why: Why, out: &mut Effects) -> Option<Frame> {
+    fn finish_turn(
+        &mut self,
+        sent: SentId,
+        id: &RawId,
+        why: Option<Why>,
+        out: &mut Effects,
+    ) -> Option<Frame> {
         let conversation = self.conversations.get_mut(id)?;
         let (backend, turn) = (conversation.backend, conversation.flight.turn.clone());
         if let Some(params) = self.tokens.ended(backend, id, why) {
@@ -361,7 +396,7 @@ impl Proxy {
             for of in self.conversations.family(id) {
                 self.close_calls(id, &of, |_| true, out);
             }
-            if let Some(next) = self.finish_turn(sent, id, cancelled_by_user(), out)
+            if let Some(next) = self.finish_turn(sent, id, Some(cancelled_by_user()), out)
                 && let Some(backend) = self.conversations.get(id).map(|it| it.backend)
             {
                 self.release(backend, next, out);

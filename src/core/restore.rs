@@ -100,7 +100,8 @@ impl Proxy {
         let step = match &name {
             Some(name) => {
                 let content = Bytes::from(conversation.history.transcript(name));
-                out.push(Effect::WriteTranscript { process, conversation: name.to_string(), content });
+                let kept = self.session.kept_transcripts.clone();
+                out.push(Effect::WriteTranscript { process, conversation: name.to_string(), content, kept });
                 Step::Writing
             }
             None => Step::Asked,
@@ -129,7 +130,7 @@ impl Proxy {
         let writing = |it: &&mut Restore| it.step == Step::Writing;
         let Some(restore) = backend.restores.under_way.get_mut(&id).filter(writing) else {
             // Cancelled meanwhile.
-            if backend.restores.under_way.is_empty() {
+            if backend.restores.under_way.is_empty() && self.session.kept_transcripts.is_none() {
                 out.push(Effect::RemoveTranscripts(process));
             }
             return;
@@ -289,10 +290,20 @@ impl Proxy {
 
     fn set_transcripts(&mut self, process: ProcessId, folder: Option<&Path>, out: &mut Effects) {
         let Some(backend) = self.backends.get_mut(&process.backend) else { return };
-        if backend.restores.is_set != folder.is_some() {
+        // Where it is kept, it stays.
+        if self.session.kept_transcripts.is_none() && backend.restores.is_set != folder.is_some() {
             backend.restores.is_set = folder.is_some();
             let frame = self.session.transcripts(&backend.set, folder);
             out.push(Effect::Send(Peer::Backend(process), frame));
+        }
+    }
+
+    /// A conversation is no more: what is kept of it goes.
+    pub(super) fn forget_transcript(&self, id: &RawId, out: &mut Effects) {
+        if let (Some(kept), Some(name)) = (&self.session.kept_transcripts, id.as_text())
+            && History::is_file_name(id)
+        {
+            out.push(Effect::RemoveTranscript { kept: kept.clone(), conversation: name.into_owned() });
         }
     }
 

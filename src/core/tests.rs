@@ -5,5 +5,6 @@ mod endings;
 mod model;
 mod partitions;
 mod passing;
+mod recovering;
 mod restoring;
 mod stage;

@@ -32,9 +32,12 @@ use super::{
     settings::Settings,
     stdio::{Input, Output},
 };
-use crate::core::{
-    Proxy,
-    event::{ClientId, Effect, Effects, Event, Launch, Peer, Prepared, ProcessId, SpawnFailure},
+use crate::{
+    config::{ServerConfig, ServerKind},
+    core::{
+        Proxy,
+        event::{ClientId, Effect, Effects, Event, Launch, Peer, Prepared, ProcessId, SpawnFailure},
+    },
 };
 
 /// Exit status after a panic in the core: `EX_SOFTWARE`.
@@ -82,6 +85,7 @@ pub struct Driver<C, W> {
     processes: BTreeMap<ProcessId, Process>,
     /// Those for which files were written.
     has_transcripts: BTreeSet<ProcessId>,
+    files: private::Files,
     /// Name of the server, once it is known.
     name: Rc<str>,
     /// Events of our own making, which come before those of others.
@@ -111,6 +115,7 @@ impl<C: Core, W: World> Driver<C, W> {
             settings,
             processes: BTreeMap::new(),
             has_transcripts: BTreeSet::new(),
+            files: private::Files::default(),
             name: "server".into(),
             own: VecDeque::new(),
             events,
@@ -174,13 +179,16 @@ impl<C: Core, W: World> Driver<C, W> {
         }
     }
 
-    fn on_event(&mut self, event: Event) {
-        match &event {
+    fn on_event(&mut self, mut event: Event) {
+        match &mut event {
             Event::Exited { process, .. } => {
                 self.processes.remove(process);
                 self.remove_transcripts(*process);
             }
-            Event::Prepared(Ok(prepared)) => self.name = prepared.name.as_str().into(),
+            Event::Prepared(Ok(prepared)) => {
+                self.name = prepared.name.as_str().into();
+                prepared.transcripts = self.transcripts(&prepared.server);
+            }
             _ => {}
         }
         match &event {
@@ -243,8 +251,11 @@ impl<C: Core, W: World> Driver<C, W> {
                     process.end_gently();
                 }
             }
-            Effect::WriteTranscript { process, conversation, content } => {
-                self.write_transcript(process, conversation, content);
+            Effect::WriteTranscript { process, conversation, content, kept } => {
+                self.write_transcript(process, conversation, content, kept);
+            }
+            Effect::RemoveTranscript { kept, conversation } => {
+                self.files.after(move || private::remove(&kept.join(conversation)));
             }
             Effect::RemoveTranscripts(process) => self.remove_transcripts(process),
             Effect::Exit(code) => self.exit = Some(code),
@@ -263,23 +274,35 @@ impl<C: Core, W: World> Driver<C, W> {
         });
     }
 
-    fn write_transcript(&mut self, process: ProcessId, conversation: String, content: Bytes) {
-        let root = match self.world.private_folder() {
-            Ok(root) => root,
+    fn write_transcript(
+        &mut self,
+        process: ProcessId,
+        conversation: String,
+        content: Bytes,
+        kept: Option<PathBuf>,
+    ) {
+        let keeps = kept.is_some();
+        let folder = match kept {
+            Some(folder) => Ok(folder),
+            None => self.world.private_folder().map(|root| private::of_process(&root, process)),
+        };
+        let folder = match folder {
+            Ok(folder) => folder,
             Err(error) => {
                 let folder = Err(error);
                 self.own.push_back(Event::TranscriptWritten { process, conversation, folder });
                 return;
             }
         };
-        self.has_transcripts.insert(process);
+        if !keeps {
+            self.has_transcripts.insert(process);
+        }
+        let (name, place) = (conversation.clone(), folder.clone());
+        let writing = self.files.after(move || private::write(&place, &name, &content, keeps));
         let events = self.events.clone();
-        let folder = private::of_process(&root, process);
         spawn_local(async move {
-            let name = conversation.clone();
-            let writing = spawn_blocking(move || private::write(&folder, &name, &content).map(|()| folder));
-            let folder = match writing.await {
-                Ok(written) => written.map_err(|error| error.to_string()),
+            let folder = match writing.await.and_then(|it| it) {
+                Ok(written) => written.map(|()| folder).map_err(|error| error.to_string()),
                 Err(error) => Err(error.to_string()),
             };
             events.send(Event::TranscriptWritten { process, conversation, folder }).await.ok();
@@ -291,10 +314,21 @@ impl<C: Core, W: World> Driver<C, W> {
             return;
         }
         if let Ok(root) = self.world.private_folder() {
-            let folder = private::of_process(&root, process);
             // What is left goes with lspool.
-            drop(spawn_blocking(move || std::fs::remove_dir_all(folder)));
+            self.files.after(move || private::remove(&private::of_process(&root, process)));
         }
+    }
+
+    /// Where servers keep what they tell the model, if they shall.
+    fn transcripts(&mut self, server: &ServerConfig) -> Option<PathBuf> {
+        if !server.exact_restore || server.kind != Some(ServerKind::Copilot) {
+            return None;
+        }
+        let folder = self.world.private_folder();
+        folder
+            .map(|it| it.join("kept"))
+            .inspect_err(|error| tracing::warn!(error, "exact_restore is off"))
+            .ok()
     }
 
     fn watch_editor(&self, pid: u32) {

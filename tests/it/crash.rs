@@ -7,12 +7,12 @@ use std::{thread::sleep, time::Duration};
 
 use lspool::core::CONTINUE;
 use rustix::process::Signal;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{
     partitions::lspool,
     support::{
-        copilot::{ClientToolCall, Copilot, Options, Outcome, Turn},
+        copilot::{ClientToolCall, Copilot, Options, Outcome},
         real::{self, Sandbox},
         stub::{Said, Script, Stub},
     },
@@ -27,7 +27,9 @@ fn servers(session: &Copilot) -> Vec<super::support::processes::Process> {
 /// Kills every process of the server.
 fn kill_servers(session: &Copilot) {
     let killed = servers(session);
-    killed.iter().for_each(|it| it.kill(Signal::KILL));
+    for it in &killed {
+        it.kill(Signal::KILL);
+    }
     assert!(!killed.is_empty(), "there is a server to kill");
     let is_gone = |pid: u32| servers(session).iter().all(|it| it.pid != pid);
     while !killed.iter().all(|it| is_gone(it.pid)) {
@@ -85,36 +87,19 @@ fn plain(history: &[Said]) -> Vec<String> {
     out
 }
 
-/// What there is to see of three turns, the second of which is disturbed.
+/// What there is to see of a turn.
 #[derive(Debug, PartialEq)]
 struct Seen {
     text: String,
-    calls: Vec<(String, Value)>,
-    /// What the model is shown in the third turn.
+    calls: Vec<String>,
+    /// What the model is shown in the next turn.
     history: Vec<String>,
 }
 
-/// Plays three turns of a conversation. `disturb` comes when the second one runs.
-fn play(scene: &Scene, more: &Value, question: &str, disturb: impl FnOnce(&Scene, &Turn)) -> (Seen, Outcome) {
-    let session = &scene.session;
-    let mut create = more.clone();
-    create["conversationId"] = json!("mine");
-    session.finish(&session.create("[custom] first", create)).expect_success();
-    let turn = session.turn(&json!("mine"), question, json!({}));
-    disturb(scene, &turn);
-    let outcome = session.finish(&turn);
-    expect_whole(&outcome);
-    session.finish(&session.turn(&json!("mine"), "and now?", json!({}))).expect_success();
-    let seen = Seen {
-        text: outcome.progress.text.clone(),
-        calls: calls(&session.tool_calls()),
-        history: scene.history(),
-    };
-    (seen, outcome)
-}
-
-fn calls(calls: &[ClientToolCall]) -> Vec<(String, Value)> {
-    calls.iter().map(|it| (it.name.clone(), it.input.clone())).collect()
+/// The client tools that were called in a conversation.
+fn calls(calls: &[ClientToolCall], conversation: &str) -> Vec<String> {
+    let own = calls.iter().filter(|it| it.params["conversationId"] == conversation);
+    own.map(|it| format!("{} {}", it.name, it.input)).collect()
 }
 
 /// One begin, one end, one answer, with the same ids all over, and rounds that are counted on.

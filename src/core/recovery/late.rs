@@ -25,18 +25,19 @@ const ADDED: [&str; 2] = ["toolType", "commandLineType"];
 #[derive(Debug)]
 pub(super) enum Dialogue {
     Open(SentId),
-    /// Nobody has asked for the answer yet.
-    Answered {
-        asked: Frame,
-        answer: Frame,
-    },
+    /// What was asked, and the answer, for which nobody has asked yet.
+    Answered(Box<(Frame, Frame)>),
 }
 
 impl Dialogue {
+    pub(super) fn answered(asked: Frame, answer: Frame) -> Dialogue {
+        Dialogue::Answered(Box::new((asked, answer)))
+    }
+
     pub(super) fn open(&self) -> Option<SentId> {
         match self {
             Dialogue::Open(sent) => Some(*sent),
-            Dialogue::Answered { .. } => None,
+            Dialogue::Answered(_) => None,
         }
     }
 }
@@ -56,7 +57,7 @@ impl Proxy {
         let is_it = |it: &&mut Dialogue| it.open() == Some(sent);
         if let Some(dialogue) = conversation.flight.dialogues.iter_mut().find(is_it) {
             if let Some(answer) = answer {
-                *dialogue = Dialogue::Answered { asked: pending.frame, answer: answer.clone() };
+                *dialogue = Dialogue::answered(pending.frame, answer.clone());
             } else {
                 conversation.flight.dialogues.retain(|it| it.open() != Some(sent));
             }
@@ -90,7 +91,13 @@ impl Proxy {
     }
 
     /// The user has allowed a client's tool, or has not: what the server would do now is done here.
-    fn on_late_confirmation(&mut self, id: &RawId, asked: &Frame, answer: Option<&Frame>, out: &mut Effects) {
+    pub(super) fn on_late_confirmation(
+        &mut self,
+        id: &RawId,
+        asked: &Frame,
+        answer: Option<&Frame>,
+        out: &mut Effects,
+    ) {
         let params = asked.params().unwrap_or(b"{}");
         let result = answer.and_then(Frame::result).unwrap_or(b"[]");
         let first = elements(result).next().map_or(&b"{}"[..], |it| &result[it]);
@@ -143,14 +150,14 @@ impl Proxy {
         let requests = &self.requests;
         let same = |it: &Dialogue| match it {
             Dialogue::Open(sent) => requests.get(*sent).is_some_and(|it| is_same(&it.frame, frame)),
-            Dialogue::Answered { asked, .. } => is_same(asked, frame),
+            Dialogue::Answered(it) => is_same(&it.0, frame),
         };
         let dialogues = &mut conversation.flight.dialogues;
         let Some(at) = dialogues.iter().position(same) else { return false };
         match dialogues.remove(at) {
             Dialogue::Open(sent) => self.requests.give_to(sent, Owner::Backend(process, wire.clone())),
-            Dialogue::Answered { answer, .. } => {
-                out.push(Effect::Send(Peer::Backend(process), answer.with_id(wire.clone())));
+            Dialogue::Answered(it) => {
+                out.push(Effect::Send(Peer::Backend(process), it.1.with_id(wire.clone())));
             }
         }
         true

@@ -180,6 +180,7 @@ impl World {
             server,
             launch: Arc::new(launch),
             warnings: Vec::new(),
+            transcripts: None,
         }))));
     }
 
@@ -264,6 +265,7 @@ impl World {
                     self.to_write.push((process, conversation));
                 }
                 Effect::RemoveTranscripts(process) => self.trace.push(format!("remove {process:?}")),
+                Effect::RemoveTranscript { .. } => {}
                 Effect::CloseInput(process) => {
                     self.trace.push(format!("close {process:?}"));
                     let server = self.servers.get_mut(&process).expect("closed before it was spawned");

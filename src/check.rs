@@ -247,6 +247,9 @@ impl Core for Trials {
             | Event::Closed { .. }
             | Event::Unwritable(_)
             | Event::Prepared(_)
+            | Event::Measured(_)
+            | Event::FilesChanged
+            | Event::EditorReads(_)
             | Event::Spawned { .. }
             | Event::SpawnFailed(..)
             | Event::Exited { .. }

@@ -112,10 +112,100 @@ pub struct ServerConfig {
     pub startup_timeout: Duration,
     /// The longest message it may send, in bytes.
     pub max_message: usize,
+    /// What its death means.
+    pub policy: Policy,
+    /// Bytes a process and what it started may hold before it is replaced.
+    pub memory_limit: Option<usize>,
+    /// How long a process may take no byte although some wait for it.
+    pub write_stall: Duration,
+    /// How long the answer to `shutdown` is waited for.
+    pub shutdown_grace: Duration,
+    /// How long a process that owes an answer may be silent before it is asked whether it lives.
+    pub stall_timeout: Duration,
+    /// How long it may take to say anything then, before it counts as degraded.
+    pub probe_timeout: Duration,
+    /// How long it may be degraded before it is ended. Absent: a minute for a Copilot server, for ever for others.
+    pub hang_timeout: Option<Duration>,
     /// What becomes of a turn whose process dies.
     pub turn_recovery: TurnRecovery,
     /// Whether a process keeps what it has told the model, so that the next one can say the same.
     pub exact_restore: bool,
+}
+
+/// When a process that died is started again, and what it means if it cannot be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// Which deaths it is brought back from.
+    pub restart: Restart,
+    /// Without it `initialize` fails.
+    pub required: bool,
+    /// How often it is restarted …
+    pub max_restarts: usize,
+    /// … within this time.
+    pub restart_window: Duration,
+    /// The first restart in a window does not wait.
+    pub immediate_first: bool,
+    /// How long the others wait.
+    pub backoff: Backoff,
+}
+
+/// Which deaths a process is brought back from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Restart {
+    /// From none.
+    Never,
+    /// From each that nobody asked for, once it is needed.
+    OnFailure,
+    /// From each that nobody asked for, at once.
+    Always,
+}
+
+/// How long a restart waits: longer each time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Backoff {
+    /// The first time.
+    pub initial: Duration,
+    /// At most.
+    pub max: Duration,
+    /// Each further one waits so many times as long as the one before, in thousandths.
+    pub multiplier: u32,
+    /// By how much a wait may be longer or shorter, in thousandths of it.
+    pub jitter: u32,
+}
+
+/// A named [`Policy`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Profile {
+    /// It is brought back.
+    Resilient,
+    /// Its death is an error.
+    Strict,
+    /// It may be missing.
+    BestEffort,
+}
+
+impl Profile {
+    /// What the profile stands for.
+    pub fn policy(self) -> Policy {
+        let (restart, required) = match self {
+            Profile::Resilient => (Restart::OnFailure, true),
+            Profile::Strict => (Restart::Never, true),
+            Profile::BestEffort => (Restart::Never, false),
+        };
+        Policy {
+            restart,
+            required,
+            max_restarts: 5,
+            restart_window: Duration::from_mins(3),
+            immediate_first: true,
+            backoff: Backoff {
+                initial: Duration::from_secs(1),
+                max: Duration::from_secs(32),
+                multiplier: 2000,
+                jitter: 250,
+            },
+        }
+    }
 }
 
 /// What becomes of a turn whose process dies after it has begun.
@@ -140,6 +230,13 @@ impl Default for ServerConfig {
             idle_timeout: Duration::from_mins(5),
             startup_timeout: Duration::from_secs(35),
             max_message: 256 << 20,
+            policy: Profile::Resilient.policy(),
+            memory_limit: None,
+            write_stall: Duration::from_mins(1),
+            shutdown_grace: Duration::from_secs(2),
+            stall_timeout: Duration::from_mins(1),
+            probe_timeout: Duration::from_secs(10),
+            hang_timeout: None,
             turn_recovery: TurnRecovery::default(),
             exact_restore: false,
         }

@@ -13,16 +13,19 @@ mod cancel;
 mod catalogue;
 mod chat;
 mod check;
+mod control;
 mod conversations;
 mod documents;
 mod editor;
 pub mod event;
 mod failure;
 mod handshake;
+mod health;
 mod history;
 mod lifecycle;
 mod mcp;
 mod partitions;
+mod processes;
 mod progress;
 mod recovery;
 mod registrations;
@@ -37,6 +40,7 @@ mod toolset;
 
 use std::{
     collections::VecDeque,
+    path::PathBuf,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -48,6 +52,7 @@ pub use self::recovery::CONTINUE;
 use self::{
     backend::{Backend, Backends},
     catalogue::Catalogue,
+    control::Control,
     conversations::Conversations,
     event::{BackendId, ClientId, Effect, Effects, Event, Launch, Peer},
     failure::{Cause, Failure},
@@ -85,6 +90,15 @@ pub struct Proxy {
     requests: Requests,
     backends: Backends,
     last_backend: u32,
+    control: Control,
+    /// Workspace folders of `initialize`.
+    folders: Vec<PathBuf>,
+    /// When the first event came.
+    born: Option<Instant>,
+    /// The editor lets so much wait that servers are not read.
+    is_paused: bool,
+    /// When memory is to be looked at.
+    next_measure: Option<Instant>,
     session: Session,
     catalogue: Catalogue,
     conversations: Conversations,
@@ -123,6 +137,11 @@ impl Proxy {
             requests: Requests::default(),
             backends: Backends::default(),
             last_backend: 0,
+            control: Control::default(),
+            folders: Vec::new(),
+            born: None,
+            is_paused: false,
+            next_measure: None,
             session: Session::default(),
             catalogue: Catalogue::default(),
             conversations: Conversations::default(),
@@ -139,20 +158,28 @@ impl Proxy {
         if self.phase.is_exiting() {
             return;
         }
+        self.born.get_or_insert(now);
         match event {
-            Event::Received(Peer::Client(_), frame) => self.on_editor_frame(now, frame, out),
-            Event::Received(Peer::Backend(process), frame) => self.on_backend_frame(process, frame, out),
-            Event::Malformed { peer: Peer::Client(_), id, reason } => {
-                self.on_malformed_editor(id, &reason, out);
+            Event::Received(EDITOR, frame) => self.on_editor_frame(now, frame, out),
+            Event::Received(Peer::Client(client), frame) => self.on_control_frame(now, client, &frame, out),
+            Event::Received(Peer::Backend(process), frame) => {
+                self.backends.heard(process, now);
+                self.on_backend_frame(now, process, frame, out);
+            }
+            Event::Malformed { peer: Peer::Client(client), id, reason } => {
+                self.on_malformed_client(client, id, &reason, out);
             }
             Event::Malformed { peer: Peer::Backend(process), id, reason } => {
                 self.on_malformed_backend(process, id, &reason, out);
             }
-            Event::Closed { peer: Peer::Client(_), error } => self.on_editor_closed(now, error, out),
+            Event::Closed { peer: EDITOR, error } => self.on_editor_closed(now, error, out),
+            Event::Closed { peer: Peer::Client(client), .. } => self.on_control_closed(client),
             Event::Closed { peer: Peer::Backend(process), error } => {
                 self.on_backend_closed(process, error, out);
             }
-            Event::Unwritable(_) => self.exit(i32::from(!self.phase.is_shut_down()), out),
+            Event::Unwritable(ClientId::EDITOR) => self.exit(i32::from(!self.phase.is_shut_down()), out),
+            Event::Unwritable(client) => self.on_control_closed(client),
+            Event::Prepared(prepared) if self.server.is_some() => self.on_reloaded(now, prepared, out),
             Event::Prepared(Ok(prepared)) => self.on_prepared(now, *prepared, out),
             Event::Prepared(Err(message)) => self.on_unprepared(&message, out),
             Event::Spawned { process, pid } => self.on_spawned(now, process, pid, out),
@@ -161,10 +188,14 @@ impl Proxy {
             Event::TranscriptWritten { process, conversation, folder } => {
                 self.on_transcript(process, &conversation, folder, out);
             }
-            Event::Stalled(Peer::Client(_)) => {
+            Event::Measured(measured) => self.on_measured(now, &measured, out),
+            Event::FilesChanged => self.reload(out),
+            Event::EditorReads(reads) => self.is_paused = !reads,
+            Event::Stalled(EDITOR) => {
                 warn!("the editor does not read: too much waits for it");
                 self.exit(1, out);
             }
+            Event::Stalled(Peer::Client(client)) => self.on_control_closed(client),
             Event::Stalled(Peer::Backend(process)) => {
                 self.on_backend_closed(process, Some("it takes no bytes".to_owned()), out);
             }
@@ -188,6 +219,7 @@ impl Proxy {
             return;
         }
         self.on_backend_deadlines(now, out);
+        self.look_at_memory(now, out);
         self.settle(now, out);
     }
 
@@ -197,7 +229,8 @@ impl Proxy {
             return None;
         }
         let draining = self.draining.as_ref().map(Draining::deadline);
-        let all = [self.backends.deadline(), draining, self.phase.deadline()];
+        let measure = self.next_measure.map(|at| (at, "memory is to be looked at"));
+        let all = [self.backends.deadline(), draining, self.phase.deadline(), measure];
         all.into_iter().flatten().min_by_key(|(at, _)| *at)
     }
 
@@ -205,7 +238,11 @@ impl Proxy {
     /// editor that has closed its stream is left once it is owed nothing. This is done for each message, so it must
     /// not look through all there is.
     fn settle(&mut self, now: Instant, out: &mut Effects) {
-        self.note_idle(now);
+        self.note_changes(now, out);
+        if self.backends.have_changed() {
+            self.answer_restarts(out);
+            self.tell_watchers(out);
+        }
         self.drain(now, out);
         self.backends.settle(now, self.idle_timeout());
     }
@@ -254,7 +291,7 @@ impl Proxy {
     }
 
     fn is_current(&self, process: event::ProcessId) -> bool {
-        self.backend(process.backend).is_some_and(|it| it.alive && it.generation == process.generation)
+        self.backend(process.backend).is_some_and(|it| it.is_current(process))
     }
 }
 

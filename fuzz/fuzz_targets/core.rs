@@ -261,7 +261,7 @@ impl World {
         };
         config.routes.push(route);
         let launch =
-            Launch { program: "/bin/s".into(), args: vec![], env: vec![], cwd: None, max_message: 1 << 20 };
+            Launch { program: "/bin/s".into(), args: vec![], env: vec![], cwd: None, max_message: 1 << 20, write_stall: std::time::Duration::from_mins(1) };
         self.event(Event::Prepared(Ok(Box::new(Prepared {
             config: Arc::new(config),
             name: "copilot".to_owned(),
@@ -307,6 +307,7 @@ impl World {
                 Effect::Send(peer, frame) => self.sent(peer, &frame),
                 Effect::Prepare { .. } => self.preparing = true,
                 Effect::WatchEditor(_) | Effect::RemoveTranscripts(_) => {}
+                Effect::Measure(_) | Effect::Logs { .. } => {}
                 Effect::WriteTranscript { process, conversation, .. } => {
                     assert!(!conversation.contains(['/', '\\']), "no plain file name: {conversation}");
                     self.to_write.push((process, conversation));

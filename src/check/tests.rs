@@ -25,6 +25,7 @@ fn target(name: &str, kind: Option<ServerKind>) -> Target {
         env: Vec::new(),
         cwd: None,
         max_message: 1 << 20,
+        write_stall: Duration::from_mins(1),
     };
     let server = ServerConfig { kind, ..ServerConfig::default() };
     let skipped = vec![Skipped { path: "/ws/x".into(), reason: "inside the workspace /ws".to_owned() }];

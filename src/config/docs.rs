@@ -5,8 +5,8 @@ use serde_json::{Map, Value, json};
 use super::{
     Config,
     keys::{
-        AGENT, FOLDER, Key, LOG, LOG_LEVELS, ROOT, ROUTE, SERVER, SERVER_KINDS, Section, TURN_RECOVERIES,
-        Type, Workspace,
+        AGENT, BACKOFF, FOLDER, Key, LOG, LOG_LEVELS, PROFILES, RESTARTS, ROOT, ROUTE, SERVER, SERVER_KINDS,
+        Section, TURN_RECOVERIES, Type, Workspace,
     },
     units::{show_duration, show_size},
 };
@@ -17,6 +17,7 @@ pub fn markdown() -> String {
         INTRODUCTION.to_owned(),
         chapter(&ROOT),
         chapter(&SERVER),
+        chapter(&BACKOFF),
         chapter(&FOLDER),
         chapter(&AGENT),
         builtin_agents(),
@@ -127,10 +128,16 @@ fn ty<T>(key: &Key<T>) -> String {
         Type::Args(_) => "list of texts",
         Type::Names(_) | Type::OptionalNames(_) => "list of names",
         Type::Variables(_) => "table of texts",
-        Type::Duration(_) => "duration: `ms`, `s`, `m`, `h`",
-        Type::Size(_) => "size: `B`, `KiB`, `MiB`, `GiB`",
+        Type::Duration(_) | Type::OptionalDuration(_) => "duration: `ms`, `s`, `m`, `h`",
+        Type::Size(_) | Type::OptionalSize(_) => "size: `B`, `KiB`, `MiB`, `GiB`",
+        Type::Flag(_) => "`true`, `false`",
+        Type::Factor(_, (from, to)) => {
+            return format!("number from {} to {}", thousandths(*from), thousandths(*to));
+        }
+        Type::Restart(_) => return words(&RESTARTS),
+        Type::Profile(_) => return words(&PROFILES),
+        Type::Backoff(_) => BACKOFF.header,
         Type::Count(_) => "whole number from 1",
-        Type::Bool(_) => "`true` or `false`",
         Type::ServerKind(_) => return words(&SERVER_KINDS),
         Type::TurnRecovery(_) => return words(&TURN_RECOVERIES),
         Type::LogLevel(_) => return words(&LOG_LEVELS),
@@ -151,7 +158,12 @@ fn default<T>(key: &Key<T>, fresh: &mut T) -> Option<String> {
         Type::Duration(field) => Some(format!("{:?}", show_duration(*field(fresh)))),
         Type::Size(field) => Some(format!("{:?}", show_size(*field(fresh)))),
         Type::Count(field) => Some(field(fresh).to_string()),
-        Type::Bool(field) => Some(field(fresh).to_string()),
+        Type::Flag(field) => Some(field(fresh).to_string()),
+        Type::Factor(field, _) => Some(thousandths(*field(fresh)).to_string()),
+        Type::Restart(field) => {
+            let restart = *field(fresh);
+            RESTARTS.iter().find(|(_, it)| *it == restart).map(|(word, _)| format!("{word:?}"))
+        }
         Type::TurnRecovery(field) => {
             let recovery = *field(fresh);
             TURN_RECOVERIES.iter().find(|(_, it)| *it == recovery).map(|(word, _)| format!("{word:?}"))
@@ -162,6 +174,10 @@ fn default<T>(key: &Key<T>, fresh: &mut T) -> Option<String> {
         }
         _ => None,
     }
+}
+
+fn thousandths(number: u32) -> f64 {
+    f64::from(number) / 1000.0
 }
 
 fn object<T>(section: &Section<T>) -> Value {
@@ -199,10 +215,20 @@ fn value<T>(ty: &Type<T>) -> Value {
         Type::Args(_) => texts(0),
         Type::Names(_) | Type::OptionalNames(_) => texts(1),
         Type::Variables(_) => named(json!({ "type": "string" })),
-        Type::Duration(_) => json!({ "type": "string", "pattern": "^[0-9]+ *(ms|s|m|h)$" }),
-        Type::Size(_) => json!({ "type": "string", "pattern": "^[0-9]+ *(B|KiB|MiB|GiB)$" }),
+        Type::Duration(_) | Type::OptionalDuration(_) => {
+            json!({ "type": "string", "pattern": "^[0-9]+ *(ms|s|m|h)$" })
+        }
+        Type::Flag(_) => json!({ "type": "boolean" }),
+        Type::Factor(_, (from, to)) => {
+            json!({ "type": "number", "minimum": thousandths(*from), "maximum": thousandths(*to) })
+        }
+        Type::Restart(_) => words(&RESTARTS),
+        Type::Profile(_) => words(&PROFILES),
+        Type::Backoff(_) => object(&BACKOFF),
+        Type::Size(_) | Type::OptionalSize(_) => {
+            json!({ "type": "string", "pattern": "^[0-9]+ *(B|KiB|MiB|GiB)$" })
+        }
         Type::Count(_) => json!({ "type": "integer", "minimum": 1, "maximum": u16::MAX }),
-        Type::Bool(_) => json!({ "type": "boolean" }),
         Type::ServerKind(_) => words(&SERVER_KINDS),
         Type::TurnRecovery(_) => words(&TURN_RECOVERIES),
         Type::LogLevel(_) => words(&LOG_LEVELS),

@@ -6,8 +6,8 @@
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use super::{
-    AgentConfig, AgentSource, Config, FolderConfig, LogConfig, LogLevel, RouteConfig, ServerConfig,
-    ServerKind, TurnRecovery,
+    AgentConfig, AgentSource, Backoff, Config, FolderConfig, LogConfig, LogLevel, Policy, Profile, Restart,
+    RouteConfig, ServerConfig, ServerKind, TurnRecovery,
 };
 
 /// A table of the file, and the type that it is read into.
@@ -68,10 +68,20 @@ pub(super) enum Type<T: 'static> {
     /// Variables of an environment.
     Variables(Field<T, BTreeMap<String, String>>),
     Duration(Field<T, Duration>),
+    /// No duration: lspool decides.
+    OptionalDuration(Field<T, Option<Duration>>),
     Size(Field<T, usize>),
+    /// A size that there need not be.
+    OptionalSize(Field<T, Option<usize>>),
+    Flag(Field<T, bool>),
+    /// A number, kept in thousandths, from the first to the second.
+    Factor(Field<T, u32>, (u32, u32)),
+    Restart(Field<T, Restart>),
+    /// Sets the whole policy; keys that are there too go first.
+    Profile(Field<T, Policy>),
+    Backoff(Field<T, Backoff>),
     /// A number from 1 on.
     Count(Field<T, usize>),
-    Bool(Field<T, bool>),
     ServerKind(Field<T, Option<ServerKind>>),
     TurnRecovery(Field<T, TurnRecovery>),
     LogLevel(Field<T, LogLevel>),
@@ -93,6 +103,13 @@ pub(super) const SERVER_KINDS: [(&str, ServerKind); 2] =
 /// Words for what becomes of a turn whose process dies.
 pub(super) const TURN_RECOVERIES: [(&str, TurnRecovery); 2] =
     [("continue", TurnRecovery::Continue), ("fail", TurnRecovery::Fail)];
+/// Words for what a death means.
+pub(super) const RESTARTS: [(&str, Restart); 3] =
+    [("never", Restart::Never), ("on-failure", Restart::OnFailure), ("always", Restart::Always)];
+
+/// Words for the profiles.
+pub(super) const PROFILES: [(&str, Profile); 3] =
+    [("resilient", Profile::Resilient), ("strict", Profile::Strict), ("best-effort", Profile::BestEffort)];
 
 /// Words for the levels of the log.
 pub(super) const LOG_LEVELS: [(&str, LogLevel); 5] = [
@@ -239,13 +256,150 @@ pub(super) static SERVER: Section<ServerConfig> = Section {
         },
         Key {
             name: "exact_restore",
-            ty: Type::Bool(|it| &mut it.exact_restore),
+            ty: Type::Flag(|it| &mut it.exact_restore),
             workspace: Workspace::No,
             absent: "",
             doc: "Whether a Copilot server keeps what it tells the model, on a memory file system where there is \
                   one, so that after its death the next one tells the model the same, byte for byte: attachments \
                   and context are then not lost, and the model's prompt cache is used. Without it, the questions \
                   come back without what the server had put around them.",
+        },
+        Key {
+            name: "profile",
+            ty: Type::Profile(|it| &mut it.policy),
+            workspace: Workspace::No,
+            absent: "`\"resilient\"`",
+            doc: "What its death means. `resilient`: it is brought back. `strict`: it is not, and `initialize` fails \
+                  if it cannot be started. `best-effort`: it is not, and `initialize` is answered without it. The \
+                  six keys below change one thing each.",
+        },
+        Key {
+            name: "restart",
+            ty: Type::Restart(|it| &mut it.policy.restart),
+            workspace: Workspace::No,
+            absent: "",
+            doc: "Which deaths a process is brought back from. `never`: none. `on-failure`: any that nobody asked \
+                  for, an exit with code 0 too; a partition comes back when it is needed. `always`: the same, and a \
+                  partition comes back at once.",
+        },
+        Key {
+            name: "required",
+            ty: Type::Flag(|it| &mut it.policy.required),
+            workspace: Workspace::No,
+            absent: "",
+            doc: "Whether `initialize` fails if the server cannot be started. Else it is answered with no \
+                  capabilities, and a message tells the user.",
+        },
+        Key {
+            name: "max_restarts",
+            ty: Type::Count(|it| &mut it.policy.max_restarts),
+            workspace: Workspace::No,
+            absent: "",
+            doc: "How often a process may be restarted within `restart_window`; after that it has failed until \
+                  somebody restarts it. One that has never been ready is given up after its second start.",
+        },
+        Key {
+            name: "restart_window",
+            ty: Type::Duration(|it| &mut it.policy.restart_window),
+            workspace: Workspace::No,
+            absent: "",
+            doc: "The window moves with the time: a server that comes up and dies again fails too.",
+        },
+        Key {
+            name: "immediate_first",
+            ty: Type::Flag(|it| &mut it.policy.immediate_first),
+            workspace: Workspace::No,
+            absent: "",
+            doc: "Whether the first restart in a window comes at once.",
+        },
+        Key {
+            name: "backoff",
+            ty: Type::Backoff(|it| &mut it.policy.backoff),
+            workspace: Workspace::No,
+            absent: "see there",
+            doc: "How long the others wait.",
+        },
+        Key {
+            name: "stall_timeout",
+            ty: Type::Duration(|it| &mut it.stall_timeout),
+            workspace: Workspace::No,
+            absent: "",
+            doc: "A process that owes an answer and has said nothing for this long is asked whether it lives \
+                  (`$/lspool/ping`, to which any message is an answer). `\"0s\"`: never.",
+        },
+        Key {
+            name: "probe_timeout",
+            ty: Type::Duration(|it| &mut it.probe_timeout),
+            workspace: Workspace::No,
+            absent: "",
+            doc: "How long it may take to say anything then. After that it is *degraded*.",
+        },
+        Key {
+            name: "hang_timeout",
+            ty: Type::OptionalDuration(|it| &mut it.hang_timeout),
+            workspace: Workspace::No,
+            absent: "`\"1m\"` for a Copilot server, `\"0s\"` for others",
+            doc: "How long a degraded process may go on saying nothing before it is ended, and restarted. `\"0s\"`: \
+                  for ever.",
+        },
+        Key {
+            name: "write_stall",
+            ty: Type::Duration(|it| &mut it.write_stall),
+            workspace: Workspace::No,
+            absent: "",
+            doc: "How long a process may read nothing although something waits for it. After that it is ended, and \
+                  restarted.",
+        },
+        Key {
+            name: "shutdown_grace",
+            ty: Type::Duration(|it| &mut it.shutdown_grace),
+            workspace: Workspace::No,
+            absent: "",
+            doc: "How long its answer to `shutdown` is waited for. The end of its input, SIGTERM and SIGKILL follow.",
+        },
+        Key {
+            name: "memory_limit",
+            ty: Type::OptionalSize(|it| &mut it.memory_limit),
+            workspace: Workspace::No,
+            absent: "none",
+            doc: "How much memory a process, with what it has started, may hold. One that holds more is replaced as \
+                  soon as no request is open.",
+        },
+    ],
+};
+
+pub(super) static BACKOFF: Section<Backoff> = Section {
+    header: "[server.NAME.backoff]",
+    doc: "How long a restart waits, or inline: `backoff = { initial = \"1s\", max = \"32s\" }`.",
+    fresh: || Profile::Resilient.policy().backoff,
+    keys: &[
+        Key {
+            name: "initial",
+            ty: Type::Duration(|it| &mut it.initial),
+            workspace: Workspace::No,
+            absent: "",
+            doc: "The first wait.",
+        },
+        Key {
+            name: "max",
+            ty: Type::Duration(|it| &mut it.max),
+            workspace: Workspace::No,
+            absent: "",
+            doc: "The longest wait.",
+        },
+        Key {
+            name: "multiplier",
+            ty: Type::Factor(|it| &mut it.multiplier, (1000, 10_000)),
+            workspace: Workspace::No,
+            absent: "",
+            doc: "How much longer each wait is than the one before.",
+        },
+        Key {
+            name: "jitter",
+            ty: Type::Factor(|it| &mut it.jitter, (0, 1000)),
+            workspace: Workspace::No,
+            absent: "",
+            doc: "By which share a wait may be longer or shorter, so that several do not start in step.",
         },
     ],
 };

@@ -10,14 +10,14 @@ use toml::{
 };
 
 use super::{
-    AgentConfig, AgentSource, Config, ServerConfig, Shadowed,
+    AgentConfig, AgentSource, Config, Profile, ServerConfig, Shadowed,
     keys::{
-        AGENT, FOLDER, Key, LOG, LOG_LEVELS, ROOT, ROUTE, SERVER, SERVER_KINDS, Section, TURN_RECOVERIES,
-        Type, Workspace,
+        AGENT, BACKOFF, FOLDER, Key, LOG, LOG_LEVELS, PROFILES, RESTARTS, ROOT, ROUTE, SERVER, SERVER_KINDS,
+        Section, TURN_RECOVERIES, Type, Workspace,
     },
     problem::{Author, Problem, Problems},
     suggest::nearest,
-    units::{parse_duration, parse_size, show_duration, show_size},
+    units::{parse_duration, parse_memory, parse_size, show_duration, show_size},
 };
 
 /// Reads a file into `config`, which holds what was known before it.
@@ -99,7 +99,11 @@ impl<'a> Reader<'a> {
         line: usize,
         into: &mut T,
     ) {
-        for (name, value) in table {
+        let place = |name: &str| section.keys.iter().position(|key| key.name == name);
+        let mut given: Vec<_> = table.iter().collect();
+        // A profile stands for what single keys then change, wherever they stand in the file.
+        given.sort_by_key(|(name, _)| place(name.get_ref()));
+        for (name, value) in given {
             let at_line = self.line(name.span().start);
             let key_path = join(path, name.get_ref());
             let at = At { line: at_line, key: &key_path };
@@ -139,8 +143,22 @@ impl<'a> Reader<'a> {
                 let new = with_unit(raw, "a size with its unit, such as \"256MiB\"", parse_size);
                 self.limit(key, at, new, show_size, field(into));
             }
+            Type::OptionalDuration(field) => {
+                let new = with_unit(raw, "a duration with its unit, such as \"5m\"", parse_duration);
+                self.set(at, new.map(Some), field(into));
+            }
+            Type::OptionalSize(field) => {
+                let new = with_unit(raw, "a size with its unit, such as \"2GiB\"", parse_memory);
+                self.set(at, new.map(Some), field(into));
+            }
+            Type::Flag(field) => self.set(at, flag(raw), field(into)),
+            Type::Factor(field, range) => self.set(at, factor(raw, *range), field(into)),
+            Type::Restart(field) => self.set(at, choice(raw, &RESTARTS), field(into)),
+            Type::Profile(field) => {
+                self.set(at, choice(raw, &PROFILES).map(Profile::policy), field(into));
+            }
+            Type::Backoff(field) => self.table(&BACKOFF, at, raw, field(into)),
             Type::Count(field) => self.limit(key, at, count(raw), |it| it.to_string(), field(into)),
-            Type::Bool(field) => self.set(at, boolean(raw), field(into)),
             Type::TurnRecovery(field) => self.set(at, choice(raw, &TURN_RECOVERIES), field(into)),
             Type::ServerKind(field) => self.set(at, choice(raw, &SERVER_KINDS).map(Some), field(into)),
             Type::LogLevel(field) => self.set(at, choice(raw, &LOG_LEVELS), field(into)),
@@ -158,12 +176,17 @@ impl<'a> Reader<'a> {
             Type::Agents(field) => self.agents(at, value, field(into)),
             Type::Routes(field) => self.tables(&ROUTE, at, value, field(into)),
             Type::Folders(field) => self.folders(at, value, field(into)),
-            Type::Log(field) => match raw.as_table() {
-                Some(table) => self.section(&LOG, at.key, table, at.line, field(into)),
-                None => {
-                    self.problem(at.line, at.key, format!("is {}; write the table {}", a(raw), LOG.header));
-                }
-            },
+            Type::Log(field) => self.table(&LOG, at, raw, field(into)),
+        }
+    }
+
+    fn table<T>(&mut self, section: &Section<T>, at: &At<'_>, raw: &DeValue<'_>, field: &mut T) {
+        match raw.as_table() {
+            Some(table) => self.section(section, at.key, table, at.line, field),
+            None => {
+                let message = format!("is {}; write the table {}", a(raw), section.header);
+                self.problem(at.line, at.key, message);
+            }
         }
     }
 
@@ -496,8 +519,27 @@ fn count(value: &DeValue<'_>) -> Result<usize, String> {
         .ok_or_else(|| format!("is {}; write a whole number from 1 to {}", a(value), u16::MAX))
 }
 
-fn boolean(value: &DeValue<'_>) -> Result<bool, String> {
+fn flag(value: &DeValue<'_>) -> Result<bool, String> {
     value.as_bool().ok_or_else(|| format!("is {}; write true or false", a(value)))
+}
+
+/// A number in thousandths.
+fn factor(value: &DeValue<'_>, (from, to): (u32, u32)) -> Result<u32, String> {
+    let number = match value {
+        DeValue::Integer(it) => it.as_str().parse::<f64>().ok(),
+        DeValue::Float(it) => it.as_str().parse::<f64>().ok(),
+        _ => None,
+    };
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "it saturates, and is checked"
+    )]
+    let thousandths = number.map(|it| (it * 1000.0).round() as u32);
+    thousandths.filter(|it| (from..=to).contains(it) && number.is_some_and(|it| it >= 0.0)).ok_or_else(|| {
+        let show = |it: u32| f64::from(it) / 1000.0;
+        format!("is {}; write a number from {} to {}", a(value), show(from), show(to))
+    })
 }
 
 fn choice<V: Copy>(value: &DeValue<'_>, choices: &[(&str, V)]) -> Result<V, String> {

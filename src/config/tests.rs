@@ -54,9 +54,24 @@ max_processes = 0x3
 idle_timeout = "0s"
 startup_timeout = "1500ms"
 max_message = "1MiB"
+restart = "always"
+profile = "strict"
+max_restarts = 9
+restart_window = "1h"
+immediate_first = false
+backoff = { initial = "0s", max = "10s", multiplier = 1.5, jitter = 0 }
+memory_limit = "3GiB"
+write_stall = "2s"
+shutdown_grace = "3s"
+stall_timeout = "4s"
+probe_timeout = "5s"
+hang_timeout = "0s"
+turn_recovery = "fail"
+exact_restore = true
 [server.pyright]
 command = "pyright-langserver"
 kind = "generic"
+profile = "best-effort"
 [[folder]]
 path = "~/one"
 default_server = "ruff"
@@ -91,11 +106,32 @@ level = "trace"
             idle_timeout: Duration::ZERO,
             startup_timeout: Duration::from_millis(1500),
             max_message: 1 << 20,
-            ..ServerConfig::default()
+            policy: Policy {
+                restart: Restart::Always,
+                required: true,
+                max_restarts: 9,
+                restart_window: Duration::from_hours(1),
+                immediate_first: false,
+                backoff: Backoff {
+                    initial: Duration::ZERO,
+                    max: Duration::from_secs(10),
+                    multiplier: 1500,
+                    jitter: 0,
+                },
+            },
+            memory_limit: Some(3 << 30),
+            write_stall: Duration::from_secs(2),
+            shutdown_grace: Duration::from_secs(3),
+            stall_timeout: Duration::from_secs(4),
+            probe_timeout: Duration::from_secs(5),
+            hang_timeout: Some(Duration::ZERO),
+            turn_recovery: TurnRecovery::Fail,
+            exact_restore: true,
         }
     );
     assert_eq!(config.servers["pyright"].kind, Some(ServerKind::Generic));
     assert_eq!(config.servers["pyright"].max_processes, 8);
+    assert_eq!(config.servers["pyright"].policy, Profile::BestEffort.policy());
     assert_eq!(config.default_server.as_deref(), Some("copilot"));
     assert_eq!(config.folders[0].path, Path::new("~/one"));
     assert_eq!(config.folders[0].default_server.as_deref(), Some("ruff"));
@@ -139,7 +175,7 @@ lvel = "info"
             config.toml:2: tools: there is no such key here; it belongs under [agent.NAME]
             config.toml:4: server.copilot.comand: there is no such key; did you mean "command"?
             config.toml:5: server.copilot.max-processes: there is no such key; did you mean "max_processes"?
-            config.toml:6: server.copilot.xyzzy: there is no such key; there are: command, args, env, cwd, kind, max_processes, idle_timeout, startup_timeout, max_message, turn_recovery, exact_restore
+            config.toml:6: server.copilot.xyzzy: there is no such key; there are: command, args, env, cwd, kind, max_processes, idle_timeout, startup_timeout, max_message, turn_recovery, exact_restore, profile, restart, required, max_restarts, restart_window, immediate_first, backoff, stall_timeout, probe_timeout, hang_timeout, write_stall, shutdown_grace, memory_limit
             config.toml:7: agents: there is no such key; did you mean "agent"?
             config.toml:9: routes: there is no such key; did you mean "route"?
             config.toml:12: log.lvel: there is no such key; did you mean "level"?"#]],
@@ -167,6 +203,14 @@ kind = 1
 max_processes = "3"
 idle_timeout = "5 minutes"
 max_message = 1.5
+required = "yes"
+restart = true
+profile = "lax"
+backoff = { multiplier = 0.5, jitter = "much", initial = 1, first = 2 }
+memory_limit = "1B"
+hang_timeout = "never"
+[server.b]
+backoff = 1
 [server.""]
 [agent.explore]
 tools = "read_file"
@@ -194,11 +238,21 @@ file = "~"
             config.toml:16: server.a.max_processes: is a text; write a whole number from 1 to 65535
             config.toml:17: server.a.idle_timeout: "5 minutes" is not understood: write a whole number and its unit, ms, s, m or h, such as "5m"
             config.toml:18: server.a.max_message: is the number 1.5; write a size with its unit, such as "256MiB"
-            config.toml:19: server."": the NAME in [server.NAME] must not be empty or hold control characters
-            config.toml:21: agent.explore.tools: is a text; write a list of texts, such as ["read_file"]
-            config.toml:22: agent.explore.disallowed_tools[0]: must not be empty
-            config.toml:22: agent.explore.disallowed_tools[1]: is a date; write a text in quotes
-            config.toml:24: log.level: is "verbose"; write one of "error", "warn", "info", "debug", "trace""#]],
+            config.toml:19: server.a.required: is a text; write true or false
+            config.toml:20: server.a.restart: is the boolean true; write one of "never", "on-failure", "always"
+            config.toml:21: server.a.profile: is "lax"; write one of "resilient", "strict", "best-effort"
+            config.toml:22: server.a.backoff.first: there is no such key; there are: initial, max, multiplier, jitter
+            config.toml:22: server.a.backoff.initial: is the integer 1; write a duration with its unit, such as "5m"
+            config.toml:22: server.a.backoff.jitter: is a text; write a number from 0 to 1
+            config.toml:22: server.a.backoff.multiplier: is the number 0.5; write a number from 1 to 10
+            config.toml:23: server.a.memory_limit: "1B" is not understood: write from "1MiB" to "1024GiB"
+            config.toml:24: server.a.hang_timeout: "never" is not understood: write a whole number and its unit, ms, s, m or h, such as "5m"
+            config.toml:26: server.b.backoff: is the integer 1; write the table [server.NAME.backoff]
+            config.toml:27: server."": the NAME in [server.NAME] must not be empty or hold control characters
+            config.toml:29: agent.explore.tools: is a text; write a list of texts, such as ["read_file"]
+            config.toml:30: agent.explore.disallowed_tools[0]: must not be empty
+            config.toml:30: agent.explore.disallowed_tools[1]: is a date; write a text in quotes
+            config.toml:32: log.level: is "verbose"; write one of "error", "warn", "info", "debug", "trace""#]],
     );
 }
 

@@ -1,6 +1,6 @@
 //! Durations and sizes as they are written in a file: a number and its unit.
 
-use std::time::Duration;
+use std::{ops::RangeInclusive, time::Duration};
 
 /// Longer ones would only be a way to say "never", and a clock could overflow.
 const LONGEST: Duration = Duration::from_hours(24 * 365);
@@ -43,6 +43,15 @@ pub(super) fn show_duration(duration: Duration) -> String {
 
 /// `"256MiB"` in bytes; what would be right otherwise.
 pub(super) fn parse_size(text: &str) -> Result<usize, String> {
+    parse_bytes(text, SMALLEST..=LARGEST, "write from \"64KiB\" to \"2GiB\"")
+}
+
+/// The same for what processes hold.
+pub(super) fn parse_memory(text: &str) -> Result<usize, String> {
+    parse_bytes(text, 1 << 20..=1 << 40, "write from \"1MiB\" to \"1024GiB\"")
+}
+
+fn parse_bytes(text: &str, sensible: RangeInclusive<u64>, otherwise: &str) -> Result<usize, String> {
     const RIGHT: &str = "write a whole number and its unit, B, KiB, MiB or GiB, such as \"256MiB\"";
     let (number, unit) = split(text).ok_or(RIGHT)?;
     let shift = match unit {
@@ -52,8 +61,8 @@ pub(super) fn parse_size(text: &str) -> Result<usize, String> {
         "GiB" => 30,
         _ => return Err(RIGHT.to_owned()),
     };
-    let bytes = number.checked_mul(1 << shift).filter(|it| (SMALLEST..=LARGEST).contains(it));
-    bytes.and_then(|it| usize::try_from(it).ok()).ok_or_else(|| "write from \"64KiB\" to \"2GiB\"".to_owned())
+    let bytes = number.checked_mul(1 << shift).filter(|it| sensible.contains(it));
+    bytes.and_then(|it| usize::try_from(it).ok()).ok_or_else(|| otherwise.to_owned())
 }
 
 /// The shortest text that [`parse_size`] reads as this.

@@ -1,5 +1,7 @@
 //! Answers in both directions: back to whoever asked, under the id it knows.
 
+use std::time::Instant;
+
 use tracing::{debug, warn};
 
 use super::Proxy;
@@ -15,7 +17,13 @@ use crate::{
 };
 
 impl Proxy {
-    pub(super) fn on_backend_answer(&mut self, process: ProcessId, frame: &Frame, out: &mut Effects) {
+    pub(super) fn on_backend_answer(
+        &mut self,
+        now: Instant,
+        process: ProcessId,
+        frame: &Frame,
+        out: &mut Effects,
+    ) {
         let found = frame.id().and_then(|id| self.requests.answered(&id, Peer::Backend(process)));
         let Some((sent, pending)) = found else {
             return debug!(?frame, "dropped: an answer that nobody waits for");
@@ -25,7 +33,11 @@ impl Proxy {
         }
         self.end_before(&pending, frame, out);
         if let Owner::Client(client, wire) = &pending.owner {
-            out.push(Effect::Send(Peer::Client(*client), frame.with_id(wire.clone())));
+            let answer = match pending.purpose {
+                Purpose::Initialize => Self::with_commands(frame).with_id(wire.clone()),
+                _ => frame.with_id(wire.clone()),
+            };
+            out.push(Effect::Send(Peer::Client(*client), answer));
         }
         if process.generation.0 > 1
             && let Some(source) = pending.frame.method().and_then(source)
@@ -34,13 +46,14 @@ impl Proxy {
             backend.sources.insert(source);
         }
         match pending.purpose {
-            Purpose::Plain | Purpose::ToolCall { .. } | Purpose::Configuration { .. } => {}
-            Purpose::Initialize => self.on_initialized(process, frame, out),
+            Purpose::Plain | Purpose::ToolCall { .. } | Purpose::Configuration { .. } | Purpose::Offer(_) => {
+            }
+            Purpose::Initialize => self.on_initialized(now, process, frame, out),
             Purpose::Turn { conversation, create, .. } => {
                 self.on_turn_answered(process, sent, &conversation, create, frame, out);
             }
             Purpose::Tools(change) => self.on_tools_answered(&change, frame.result().is_some(), out),
-            Purpose::Project => self.on_projected(process, frame, out),
+            Purpose::Project => self.on_projected(now, process, frame, out),
             Purpose::Narrow => self.on_narrowed(process, frame, out),
             Purpose::SignIn => {
                 if frame.result().is_some() {
@@ -65,7 +78,11 @@ impl Proxy {
             // Without these a process cannot be used.
             Purpose::Initialize | Purpose::Project | Purpose::Narrow => out.push(Effect::Terminate(process)),
             Purpose::Shutdown => self.on_shutdown_progress(out),
-            Purpose::Plain | Purpose::SignIn | Purpose::ToolCall { .. } | Purpose::Configuration { .. } => {}
+            Purpose::Plain
+            | Purpose::SignIn
+            | Purpose::ToolCall { .. }
+            | Purpose::Configuration { .. }
+            | Purpose::Offer(_) => {}
         }
     }
 
@@ -77,7 +94,11 @@ impl Proxy {
                 self.on_turn_failed(conversation, sent, *create, out);
             }
             Purpose::Initialize | Purpose::Project | Purpose::Narrow | Purpose::Shutdown => {}
-            Purpose::Plain | Purpose::SignIn | Purpose::ToolCall { .. } | Purpose::Configuration { .. } => {}
+            Purpose::Plain
+            | Purpose::SignIn
+            | Purpose::ToolCall { .. }
+            | Purpose::Configuration { .. }
+            | Purpose::Offer(_) => {}
         }
     }
 
@@ -89,11 +110,14 @@ impl Proxy {
         }
     }
 
-    pub(super) fn on_editor_answer(&mut self, frame: &Frame, out: &mut Effects) {
+    pub(super) fn on_editor_answer(&mut self, now: Instant, frame: &Frame, out: &mut Effects) {
         let found = frame.id().and_then(|id| self.requests.answered(&id, super::EDITOR));
         let Some((sent, pending)) = found else {
             return debug!(?frame, "dropped: an answer of the editor that nobody waits for");
         };
+        if let Purpose::Offer(backend) = pending.purpose {
+            return self.on_offer_answered(now, backend, frame, out);
+        }
         let Owner::Backend(process, wire) = pending.owner else {
             return self.on_late_answer(sent, pending, Some(frame), out);
         };

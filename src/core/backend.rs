@@ -1,10 +1,4 @@
-//! One backend: its process, its gate, and how far it has come.
-//!
-//! ```text
-//! Waiting ─room─▶ Spawning ─▶ Initializing ─▶ Serving ─▶ Stopping ─▶ (gone)
-//!    ▲                │             │            │
-//!    └── Restarting ◀─┴─── exit ────┴────────────┘ ─▶ Failed (budget spent, or it cannot be started)
-//! ```
+//! One backend: its process, its gate, and what is known of the process that runs.
 //!
 //! The gate holds what clients send while the process cannot take it: before the handshake is over, and while a
 //! partition does not yet know its tools. **Order from one client to one backend is kept**: while anything is in
@@ -18,8 +12,10 @@ use std::{
 
 use crate::{
     core::{
-        event::{BackendId, Generation, ProcessId},
-        lifecycle::Budget,
+        event::{BackendId, ProcessId},
+        failure::Cause,
+        health::Health,
+        lifecycle::{Handshake, Lifecycle, State},
         mcp::McpServers,
         restore::Restores,
         toolset::ToolSet,
@@ -30,38 +26,6 @@ use crate::{
 /// When something is to be done, and what.
 pub(crate) type Deadline = (Instant, &'static str);
 
-/// Whose `initialize` opens a process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Handshake {
-    /// The editor's own, passed through with all that follows: the first process of the primary.
-    Editor,
-    /// lspool's, from the recorded session.
-    Own,
-}
-
-/// How far a backend has come.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum State {
-    /// `max_processes` are alive; an idle one is being stopped for this one.
-    Waiting,
-    Spawning(Handshake),
-    Initializing {
-        handshake: Handshake,
-        deadline: Instant,
-    },
-    Serving,
-    /// It was asked to end.
-    Stopping,
-    /// It died and starts again at this time.
-    Restarting {
-        at: Instant,
-    },
-    /// It will not be started again.
-    Failed {
-        why: String,
-    },
-}
-
 /// A configured server, or one partition of it.
 #[derive(Debug)]
 pub(crate) struct Backend {
@@ -69,11 +33,10 @@ pub(crate) struct Backend {
     /// As people read it: `pyright`, `partition "list_dir,read_file" of copilot`.
     pub(crate) name: String,
     pub(crate) set: ToolSet,
-    pub(crate) generation: Generation,
-    pub(crate) state: State,
-    /// Whether a process of it exists.
-    pub(crate) alive: bool,
+    pub(crate) life: Lifecycle,
     gate: VecDeque<Frame>,
+    /// Of the process that runs.
+    pub(crate) pid: Option<u32>,
     /// Own calls about tools that the process has not answered.
     pub(crate) projecting: usize,
     pub(crate) mcp: McpServers,
@@ -86,21 +49,24 @@ pub(crate) struct Backend {
     pub(crate) idle_since: Option<Instant>,
     /// Tool calls outside the set that were refused.
     pub(crate) refused: u64,
-    pub(crate) budget: Budget,
+    pub(crate) health: Health,
     /// Why lspool ends the process that runs, if it does so for the process's own fault.
-    pub(crate) fault: Option<String>,
+    pub(crate) fault: Option<(Cause, String)>,
+    /// What last went wrong, as people read it.
+    pub(crate) last_error: Option<String>,
+    /// The user has been told that it has failed.
+    pub(crate) failure_told: bool,
 }
 
 impl Backend {
-    pub(crate) fn new(id: BackendId, name: String, set: ToolSet) -> Backend {
+    pub(crate) fn new(id: BackendId, name: String, set: ToolSet, now: Instant) -> Backend {
         Backend {
             id,
             name,
             set,
-            generation: Generation(0),
-            state: State::Waiting,
-            alive: false,
+            life: Lifecycle::new(now),
             gate: VecDeque::new(),
+            pid: None,
             projecting: 0,
             mcp: McpServers::default(),
             restores: Restores::default(),
@@ -108,61 +74,70 @@ impl Backend {
             corrections: 0,
             idle_since: None,
             refused: 0,
-            budget: Budget::default(),
+            health: Health::new(now),
             fault: None,
+            last_error: None,
+            failure_told: false,
         }
     }
 
     pub(crate) fn process(&self) -> ProcessId {
-        ProcessId { backend: self.id, generation: self.generation }
+        ProcessId { backend: self.id, generation: self.life.generation() }
+    }
+
+    /// Whether this process is the one that is there.
+    pub(crate) fn is_current(&self, process: ProcessId) -> bool {
+        self.life.is_alive() && self.process() == process
+    }
+
+    /// A process begins: nothing is known of it.
+    pub(crate) fn begin(&mut self, now: Instant) {
+        self.pid = None;
+        self.projecting = 0;
+        self.mcp = McpServers::default();
+        self.restores = Restores::default();
+        self.sources.clear();
+        self.corrections = 0;
+        self.health = Health::new(now);
+        self.fault = None;
+    }
+
+    pub(crate) fn is_ready(&self) -> bool {
+        matches!(self.life.state(), State::Ready | State::Degraded)
     }
 
     /// Whether the recorded session has reached the process, so that what concerns everyone must be sent to it.
     /// Before that, the session absorbs it.
     pub(crate) fn has_session(&self) -> bool {
-        match self.state {
-            State::Serving | State::Initializing { handshake: Handshake::Editor, .. } => true,
-            State::Spawning(Handshake::Editor) => true,
-            State::Waiting
-            | State::Spawning(Handshake::Own)
-            | State::Initializing { handshake: Handshake::Own, .. }
-            | State::Stopping
+        match self.life.state() {
+            State::Ready | State::Degraded | State::Spawning(Handshake::Editor) => true,
+            State::Initializing { handshake, .. } => handshake == Handshake::Editor,
+            State::Spawning(Handshake::Own)
+            | State::Waiting
+            | State::Stopped
             | State::Restarting { .. }
-            | State::Failed { .. } => false,
+            | State::Failed => false,
         }
     }
 
     /// Whether the process can take what clients send. `undecided`: a change of the catalogue is under way.
     pub(crate) fn is_open(&self, undecided: bool) -> bool {
-        match self.state {
-            State::Serving => {
+        match self.life.state() {
+            State::Ready | State::Degraded => {
                 self.projecting == 0 && (self.set.is_all() || (!undecided && self.mcp.is_ready()))
             }
             State::Initializing { handshake, .. } => handshake == Handshake::Editor,
             State::Waiting
             | State::Spawning(_)
-            | State::Stopping
+            | State::Stopped
             | State::Restarting { .. }
-            | State::Failed { .. } => false,
+            | State::Failed => false,
         }
     }
 
     /// Whether there is, or will be, a process that takes what is in the gate.
     pub(crate) fn accepts(&self) -> bool {
-        !matches!(self.state, State::Stopping | State::Failed { .. })
-    }
-
-    /// Why it does not serve.
-    pub(crate) fn failure(&self) -> String {
-        match &self.state {
-            State::Failed { why } => why.clone(),
-            State::Waiting
-            | State::Spawning(_)
-            | State::Initializing { .. }
-            | State::Serving
-            | State::Stopping
-            | State::Restarting { .. } => "it is being stopped".to_owned(),
-        }
+        !matches!(self.life.state(), State::Stopped | State::Failed)
     }
 
     pub(crate) fn gate(&mut self) -> &mut VecDeque<Frame> {
@@ -180,15 +155,19 @@ impl Backend {
 
     /// The next moment at which something is to be done about this backend unasked, and what.
     pub(crate) fn deadline(&self, idle_timeout: Duration) -> Option<Deadline> {
-        match self.state {
-            State::Initializing { deadline, .. } => Some((deadline, "initialize is not answered")),
-            State::Restarting { at } => Some((at, "restart")),
-            State::Serving => {
+        match self.life.state() {
+            State::Initializing { deadline, .. } => Some((deadline?, "initialize is not answered")),
+            State::Restarting { at } if !self.life.is_alive() => Some((at, "restart")),
+            State::Ready | State::Degraded => {
                 let idle = self.idle_since.map(|since| (since + idle_timeout, "idle"));
                 let mcp = self.mcp.deadline().map(|at| (at, "an MCP server is not up"));
-                idle.into_iter().chain(mcp).min_by_key(|(at, _)| *at)
+                idle.into_iter().chain(mcp).chain(self.health.deadline()).min_by_key(|(at, _)| *at)
             }
-            State::Waiting | State::Spawning(_) | State::Stopping | State::Failed { .. } => None,
+            State::Waiting
+            | State::Spawning(_)
+            | State::Stopped
+            | State::Restarting { .. }
+            | State::Failed => None,
         }
     }
 }
@@ -226,6 +205,28 @@ impl Backends {
         self.all.values()
     }
 
+    /// The process of this backend has said something. This is done for each message.
+    pub(crate) fn heard(&mut self, process: ProcessId, now: Instant) {
+        let Some(backend) = self.all.get_mut(&process.backend).filter(|it| it.is_current(process)) else {
+            return;
+        };
+        backend.health.heard(now);
+        if backend.life.state() == State::Degraded {
+            backend.life.heard(now);
+            self.have_changed = true;
+        }
+    }
+
+    /// Whether one of them may have changed since the last [`Backends::settle`].
+    pub(crate) fn have_changed(&self) -> bool {
+        self.have_changed
+    }
+
+    pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut Backend> {
+        self.have_changed = true;
+        self.all.values_mut()
+    }
+
     pub(crate) fn insert(&mut self, id: BackendId, backend: Backend) {
         self.have_changed = true;
         self.all.insert(id, backend);
@@ -239,7 +240,7 @@ impl Backends {
     /// An event has been dealt with: what it changed may begin to wait, or be waited for no longer.
     pub(crate) fn settle(&mut self, now: Instant, idle_timeout: Duration) {
         if std::mem::take(&mut self.have_changed) {
-            self.all.values_mut().filter(|it| it.state == State::Serving).for_each(|it| it.mcp.note(now));
+            self.all.values_mut().filter(|it| it.is_ready()).for_each(|it| it.mcp.note(now));
             self.deadline = self.next_deadline(idle_timeout);
         }
     }

@@ -1,6 +1,6 @@
 //! Cancellation, by request id and by progress token, in both directions.
 
-use super::{Cause, Failure, Proxy, partitions::cancel_at_editor, tell_editor};
+use super::{Cause, Failure, Proxy, processes::cancel_at_editor, tell_editor};
 use crate::{
     core::{
         editor::field,

@@ -29,7 +29,8 @@ impl Proxy {
         self.check_requests()?;
         self.check_backends()?;
         self.check_conversations()?;
-        self.tokens.check(|id| self.backend(id).is_some_and(|it| it.alive), |id| self.goes_on(id))?;
+        let is_alive = |id| self.backend(id).is_some_and(|it| it.life.is_alive());
+        self.tokens.check(is_alive, |id| self.goes_on(id))?;
         self.registrations.check(|id| self.backends.contains_key(&id))
     }
 
@@ -76,7 +77,7 @@ impl Proxy {
             return Err("a server without a primary, or the reverse".to_owned());
         }
         let most = self.server.as_ref().map_or(0, |it| it.settings.max_processes);
-        let alive = self.backends.values().filter(|it| it.alive).count();
+        let alive = self.backends.values().filter(|it| it.life.is_alive()).count();
         if alive > most {
             return Err(format!("{alive} processes, and {most} may be"));
         }

@@ -9,6 +9,7 @@ use crate::{
     core::{
         backend::Backend,
         event::{BackendId, ClientId, Effect, Effects, Peer},
+        lifecycle::State,
         requests::{Owner, Purpose, SentId, To},
         route::{Keep, Route, Tools, route, source_of},
         session::{CHECK_STATUS, for_set, pushed_mcp_servers},
@@ -19,7 +20,7 @@ use crate::{
 impl Proxy {
     pub(super) fn route(&mut self, now: Instant, frame: &Frame, out: &mut Effects) {
         match frame.kind() {
-            Kind::Response => self.on_editor_answer(frame, out),
+            Kind::Response => self.on_editor_answer(now, frame, out),
             Kind::Notification => self.on_editor_notification(frame, out),
             Kind::Request => self.on_editor_request(now, frame, out),
         }
@@ -35,6 +36,12 @@ impl Proxy {
             return self.on_shutdown(now, id, out);
         }
         let owner = Owner::Client(ClientId::EDITOR, id.clone());
+        let params = frame.params().unwrap_or(b"{}");
+        if method == "workspace/executeCommand" && self.command(now, &owner, params, out)
+            || method.starts_with("lspool/") && self.control(now, owner.clone(), method, params, out)
+        {
+            return;
+        }
         match route(method, self.is_copilot()) {
             Route::TurnDelete => {
                 self.on_turn_delete(frame);
@@ -123,7 +130,9 @@ impl Proxy {
     /// Whether a request completes an item that the process cannot have made: another one was there before it, and it
     /// has answered nothing that could hold the item.
     fn is_of_another_process(&self, backend: BackendId, method: &str) -> bool {
-        let Some(backend) = self.backend(backend).filter(|it| it.generation.0 > 1) else { return false };
+        let Some(backend) = self.backend(backend).filter(|it| it.life.generation().0 > 1) else {
+            return false;
+        };
         source_of(method).is_some_and(|it| !backend.sources.contains(it))
     }
 
@@ -219,7 +228,15 @@ impl Proxy {
         failure: &Failure,
         out: &mut Effects,
     ) {
-        self.fail(owner, failure, out);
+        let required = self.server.as_ref().is_none_or(|it| it.settings.policy.required);
+        match (owner, purpose) {
+            // The editor goes on without the server; a message tells its user.
+            (Owner::Client(client, id), Purpose::Initialize) if !required => {
+                let answer = Frame::response(id.clone(), br#"{"capabilities":{}}"#);
+                out.push(Effect::Send(Peer::Client(*client), Self::with_commands(&answer)));
+            }
+            _ => self.fail(owner, failure, out),
+        }
         if matches!(purpose, Purpose::Tools(_)) {
             self.tool_change_undecided(false, out);
         }
@@ -280,13 +297,25 @@ impl Proxy {
 
     fn unavailable(&self, id: BackendId, method: &str) -> Failure {
         let (name, why) = match self.backend(id) {
-            Some(backend) => (backend.name.clone(), backend.failure()),
+            Some(backend) => (backend.name.clone(), why_not(backend)),
             None => ("the server".to_owned(), "it is not running".to_owned()),
         };
         warn!(name, method, why, "a request for a server that is not available");
         let message = format!("{name} is not available for {method}: {why}");
-        Failure { cause: Cause::Unavailable, partition: Some(name), message, retry: false }
+        let is_stopped = self.backend(id).is_some_and(|it| it.life.state() == State::Stopped);
+        let cause = if is_stopped { Cause::NotStarted } else { Cause::Unavailable };
+        Failure { cause, partition: Some(name), message, retry: false }
     }
+}
+
+/// Why a backend does not serve, and what can be done.
+fn why_not(backend: &Backend) -> String {
+    let why = match (backend.life.state(), &backend.last_error) {
+        (State::Failed, Some(why)) => format!("it has failed: {why}"),
+        (State::Failed, None) => "it has failed".to_owned(),
+        (_, _) => "it was stopped".to_owned(),
+    };
+    format!("{why}; `lspool restart` starts it again")
 }
 
 /// An id under this key of the parameters.

@@ -1,6 +1,6 @@
 //! The whole interface between the core and the shell: [`Event`]s in, [`Effect`]s out.
 
-use std::{fmt, path::PathBuf, sync::Arc};
+use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 
@@ -87,6 +87,8 @@ pub struct Launch {
     pub cwd: Option<PathBuf>,
     /// The longest message that is read from it, in bytes.
     pub max_message: usize,
+    /// How long it may take no byte although some wait for it.
+    pub write_stall: Duration,
 }
 
 /// What the shell found when it looked at the workspace of an `initialize`.
@@ -176,6 +178,12 @@ pub enum Event {
         /// The folder that holds the transcripts of the process, or why there is none.
         folder: Result<PathBuf, String>,
     },
+    /// The answer to [`Effect::Measure`]: the resident bytes of those that are still there.
+    Measured(Vec<(ProcessId, u64)>),
+    /// A configuration file has changed, or has come or gone.
+    FilesChanged,
+    /// The editor reads again, or has let so much wait that servers are not read any more.
+    EditorReads(bool),
     /// A peer takes no bytes although some wait for it (or far too many do).
     Stalled(Peer),
     /// The process named in the editor's `initialize.processId` is gone.
@@ -189,7 +197,8 @@ pub enum Event {
 pub enum Effect {
     /// Queue a message for a peer. Never waits.
     Send(Peer, Frame),
-    /// Read the workspace files of these folders, choose and find the server; answered by [`Event::Prepared`].
+    /// Read the user's file and the workspace files of these folders, choose and find the server; answered by
+    /// [`Event::Prepared`]. From then on these files are watched. Asked again when they are to be read anew.
     Prepare {
         /// Workspace folders of `initialize`, as paths.
         folders: Vec<PathBuf>,
@@ -219,6 +228,20 @@ pub enum Effect {
     },
     /// Remove what was written for this process.
     RemoveTranscripts(ProcessId),
+    /// Find out how much memory these processes hold; answered by [`Event::Measured`].
+    Measure(Vec<ProcessId>),
+    /// Answer this request with what processes of the backend have written to stderr: `{"lines": […]}`. To one who
+    /// follows, each further line is told in a `lspool/log` notification, `{"backend": …, "line": …}`.
+    Logs {
+        /// Whose stderr.
+        backend: BackendId,
+        /// Who asked.
+        client: ClientId,
+        /// Under which id.
+        id: RawId,
+        /// Whether to go on.
+        follow: bool,
+    },
     /// Close the stdin of a process once what is queued is written. It may finish what it was told, and end.
     CloseInput(ProcessId),
     /// End a process: what is queued is written, stdin closed, then signals to its group. Answered by [`Event::Exited`].

@@ -9,8 +9,12 @@ use crate::rpc::{ErrorCode, Frame, RawId};
 pub(crate) enum Cause {
     /// The process exited or was ended by a signal.
     Crashed,
+    /// Its stream broke, or it takes no bytes, or it says nothing: lspool has ended it.
+    Transport,
     /// The process could not be started, or has failed too often.
     Unavailable,
+    /// The process was stopped because somebody said so.
+    NotStarted,
     /// The process did not finish its start in time.
     InitTimeout,
     /// A request could not be understood.
@@ -23,6 +27,8 @@ pub(crate) enum Cause {
     Cancelled,
     /// The parameters are wrong.
     InvalidParams,
+    /// lspool does not know what is asked.
+    MethodNotFound,
     /// Nothing may be asked before `initialize`.
     NotInitialized,
     /// Nothing may be asked in this state, or under this id.
@@ -52,6 +58,8 @@ impl Failure {
     pub(crate) fn answer(&self, id: RawId) -> Frame {
         let (code, name) = match self.cause {
             Cause::Crashed => (ErrorCode::RequestFailed, "crashed"),
+            Cause::Transport => (ErrorCode::RequestFailed, "transport"),
+            Cause::NotStarted => (ErrorCode::RequestFailed, "not started"),
             Cause::Unavailable => (ErrorCode::RequestFailed, "unavailable"),
             Cause::InitTimeout => (ErrorCode::RequestFailed, "init timeout"),
             Cause::Malformed => (ErrorCode::InvalidRequest, "malformed"),
@@ -59,6 +67,7 @@ impl Failure {
             Cause::Limit => (ErrorCode::RequestFailed, "max_processes"),
             Cause::Cancelled => (ErrorCode::RequestCancelled, "cancelled"),
             Cause::InvalidParams => (ErrorCode::InvalidParams, "invalid params"),
+            Cause::MethodNotFound => (ErrorCode::MethodNotFound, "method not found"),
             Cause::NotInitialized => (ErrorCode::ServerNotInitialized, "not initialized"),
             Cause::InvalidRequest => (ErrorCode::InvalidRequest, "invalid request"),
             Cause::Unrestricted => (ErrorCode::RequestFailed, "not restricted"),

@@ -12,8 +12,8 @@ use super::{Backend, Cause, Failure, PRIMARY, Proxy, Server, ToolSet, tell_edito
 use crate::{
     config::ServerKind,
     core::{
-        backend::{Handshake, State},
         event::{ClientId, Effect, Effects, Peer, Prepared},
+        lifecycle::State,
         requests::{Owner, Purpose},
     },
     rpc::{Frame, Kind, Patch, RawId, elements, member, path},
@@ -94,7 +94,7 @@ impl Proxy {
             Phase::Waiting => self.before_initialize(frame, out),
             Phase::Preparing { early } => early.push_back(frame),
             Phase::Open => self.route(now, &frame, out),
-            Phase::ShuttingDown { .. } | Phase::ShutDown => self.after_shutdown(&frame, out),
+            Phase::ShuttingDown { .. } | Phase::ShutDown => self.after_shutdown(now, &frame, out),
             Phase::Finishing | Phase::Exiting => {}
         }
     }
@@ -120,7 +120,8 @@ impl Proxy {
         if let Some(pid) = asked.process_id() {
             out.push(Effect::WatchEditor(pid));
         }
-        out.push(Effect::Prepare { folders: asked.folders() });
+        self.folders = asked.folders();
+        out.push(Effect::Prepare { folders: self.folders.clone() });
         self.phase = Phase::Preparing { early: VecDeque::from([frame]) };
     }
 
@@ -141,10 +142,11 @@ impl Proxy {
             config: prepared.config,
         });
         self.session.kept_transcripts = prepared.transcripts;
-        let mut primary = Backend::new(PRIMARY, prepared.name, ToolSet::all());
-        primary.state = State::Waiting;
+        let mut primary = Backend::new(PRIMARY, prepared.name, ToolSet::all(), now);
+        primary.life.start(now);
         self.backends.insert(PRIMARY, primary);
-        self.spawn(PRIMARY, Handshake::Editor, out);
+        self.start_waiting(now, out);
+        self.look_at_memory(now, out);
         for frame in early {
             if frame.method() == Some("initialize") && self.session.initialize.is_empty() {
                 self.forward_initialize(&frame, out);
@@ -155,6 +157,7 @@ impl Proxy {
     }
 
     fn forward_initialize(&mut self, frame: &Frame, out: &mut Effects) {
+        self.note_watching_editor(frame.params().unwrap_or(b"{}"));
         let params = self.initialize_params(frame.params().unwrap_or(b"{}"));
         self.session.initialize = params.into();
         let frame = frame.with_params(&self.session.initialize);
@@ -191,7 +194,8 @@ impl Proxy {
             let frame = Frame::request(RawId::from(0), "shutdown", None);
             self.send_to_backend(backend, Owner::Proxy, Purpose::Shutdown, &frame, out);
         }
-        let deadline = now + self.grace(SHUTDOWN_GRACE);
+        let usual = self.server.as_ref().map_or(SHUTDOWN_GRACE, |it| it.settings.shutdown_grace);
+        let deadline = now + self.grace(usual);
         self.phase = Phase::ShuttingDown { id, deadline, exit: false };
         self.on_shutdown_progress(out);
     }
@@ -210,13 +214,13 @@ impl Proxy {
         }
     }
 
-    fn after_shutdown(&mut self, frame: &Frame, out: &mut Effects) {
+    fn after_shutdown(&mut self, now: Instant, frame: &Frame, out: &mut Effects) {
         match (frame.kind(), frame.id()) {
             (Kind::Request, Some(id)) => {
                 let failure = Failure::new(Cause::InvalidRequest, "shut down: only exit may follow");
                 tell_editor(failure.answer(id), out);
             }
-            (Kind::Response, _) => self.on_editor_answer(frame, out),
+            (Kind::Response, _) => self.on_editor_answer(now, frame, out),
             (Kind::Request | Kind::Notification, _) => {}
         }
     }
@@ -240,7 +244,7 @@ impl Proxy {
     }
 
     fn leave(&mut self, out: &mut Effects) {
-        let begun = |it: &&Backend| it.has_session() && !matches!(it.state, State::Spawning(_));
+        let begun = |it: &&Backend| it.has_session() && !matches!(it.life.state(), State::Spawning(_));
         let living: Vec<_> = self.backends.values().filter(begun).map(Backend::process).collect();
         for process in living {
             out.push(Effect::Send(Peer::Backend(process), Frame::notification("exit", None)));
@@ -263,7 +267,7 @@ impl Proxy {
 
     fn grace(&self, usual: Duration) -> Duration {
         let starts = self.backend(PRIMARY).is_some_and(|it| {
-            matches!(it.state, State::Waiting | State::Spawning(_) | State::Initializing { .. })
+            matches!(it.life.state(), State::Waiting | State::Spawning(_) | State::Initializing { .. })
         });
         if starts || matches!(self.phase, Phase::Preparing { .. }) { START_GRACE } else { usual }
     }
@@ -280,7 +284,8 @@ impl Proxy {
         if owed > 0 {
             return;
         }
-        let living: Vec<_> = self.backends.values().filter(|it| it.alive).map(Backend::process).collect();
+        let living: Vec<_> =
+            self.backends.values().filter(|it| it.life.is_alive()).map(Backend::process).collect();
         match self.phase {
             Phase::Preparing { .. } | Phase::ShuttingDown { .. } | Phase::Exiting => {}
             Phase::Open if !living.is_empty() => {
@@ -311,13 +316,19 @@ impl Proxy {
 
     /// A request is answered, the answer to a server's request becomes an error; the rest can only be logged, as
     /// any server does.
-    pub(super) fn on_malformed_editor(&mut self, id: Option<(RawId, bool)>, reason: &str, out: &mut Effects) {
-        warn!(reason, "malformed message of the editor");
+    pub(super) fn on_malformed_client(
+        &mut self,
+        client: ClientId,
+        id: Option<(RawId, bool)>,
+        reason: &str,
+        out: &mut Effects,
+    ) {
+        warn!(?client, reason, "malformed message");
         let failure = Failure::new(Cause::Malformed, format!("malformed message: {reason}"));
         match id {
-            Some((id, true)) => tell_editor(failure.answer(id), out),
+            Some((id, true)) => out.push(Effect::Send(Peer::Client(client), failure.answer(id))),
             Some((id, false)) => {
-                if let Some((sent, pending)) = self.requests.answered(&id, Peer::Client(ClientId::EDITOR)) {
+                if let Some((sent, pending)) = self.requests.answered(&id, Peer::Client(client)) {
                     let failure = Failure { cause: Cause::BadAnswer, ..failure };
                     self.fail(&pending.owner, &failure, out);
                     match pending.owner {

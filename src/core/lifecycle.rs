@@ -1,65 +1,349 @@
-//! How often a server may be started again, and how soon.
+//! How far one backend has come, and what its process is told to do about it: a state machine that knows nothing of
+//! messages.
 //!
-//! The budget is a rate: a server that answers its handshake and dies again spends it too.
+//! ```text
+//!            start                    spawned                answers initialize
+//!  Stopped ─────────▶ Waiting ──room──▶ Spawning ─▶ Initializing ─▶ Ready ◀──heard── Degraded
+//!     ▲                  ▲                   │            │          │ └──silent──────▶ │
+//!     │                  │                   └────────────┴──exit────┴─────────exit────┘
+//!     │ stop             │ time has come, and the old process is gone  │
+//!     │ (from anywhere)  └───────────── Restarting ◀── budget allows ──┤
+//!     │                                     ▲                          │
+//!     │                       restart (from anywhere)    budget spent, or no start possible
+//!     └──────────────────────────────── Failed ◀──────────────────────┘
+//! ```
+//!
+//! People see them as `stopped`, `starting` (`Waiting`, `Spawning`, `Initializing`), `ready`, `degraded`,
+//! `restarting`, `failed`.
+//!
+//! What waits for room or for its time is spawned by whoever holds the room; nothing else is left to be done there.
+//!
+//! **At most one process of a backend exists**: whether it does is kept apart from the state, and nothing is
+//! spawned while it does. What an older process does is told by its generation, and harmless.
 
 use std::{
     collections::VecDeque,
     time::{Duration, Instant},
 };
 
-/// At most this many restarts …
-const MAX_RESTARTS: usize = 5;
-/// … within this time.
-const WINDOW: Duration = Duration::from_mins(3);
-/// The second restart in a window waits this long, each further one twice as long …
-const INITIAL: Duration = Duration::from_secs(1);
-/// … up to this.
-const LONGEST: Duration = Duration::from_secs(32);
+use crate::{
+    config::{Backoff, Policy, Restart},
+    core::event::Generation,
+};
 
-/// The restarts of one backend within the window.
-#[derive(Debug, Default)]
-pub(crate) struct Budget {
-    restarts: VecDeque<Instant>,
+/// Whose `initialize` opens a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Handshake {
+    /// The editor's own, passed through with all that follows: the first process of the primary.
+    Editor,
+    /// lspool's, from the recorded session.
+    Own,
+}
+
+/// How far a backend has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// Nobody wants a process. The one there was may not have ended yet.
+    Stopped,
+    /// `max_processes` are alive; an idle one is being stopped for this one.
+    Waiting,
+    Spawning(Handshake),
+    Initializing {
+        handshake: Handshake,
+        /// None once it has passed, and the process is being ended.
+        deadline: Option<Instant>,
+    },
+    Ready,
+    /// It owes an answer, says nothing, and has been asked whether it lives.
+    Degraded,
+    /// Another process follows when this time has come and the one there was is gone.
+    Restarting {
+        at: Instant,
+    },
+    /// It is started again only if somebody says so.
+    Failed,
+}
+
+impl State {
+    /// As people read it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            State::Stopped => "stopped",
+            State::Waiting | State::Spawning(_) | State::Initializing { .. } => "starting",
+            State::Ready => "ready",
+            State::Degraded => "degraded",
+            State::Restarting { .. } => "restarting",
+            State::Failed => "failed",
+        }
+    }
+}
+
+/// What is to be done with the process after a transition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Todo {
+    Nothing,
+    Terminate,
+}
+
+/// What a death comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Death {
+    /// It was asked for.
+    Expected,
+    /// Another process follows.
+    Restarts,
+    /// None does, but one may be started.
+    Stops,
+    /// It will not be started again.
+    Fails,
+}
+
+/// The lifecycle of one backend.
+#[derive(Clone, Debug)]
+pub(crate) struct Lifecycle {
+    state: State,
+    since: Instant,
+    generation: Generation,
+    /// Whether a process of it exists.
+    alive: bool,
+    has_been_ready: bool,
+    budget: Budget,
+    n_restarts: u64,
+}
+
+impl Lifecycle {
+    pub(crate) fn new(now: Instant) -> Lifecycle {
+        Lifecycle {
+            state: State::Stopped,
+            since: now,
+            generation: Generation(0),
+            alive: false,
+            has_been_ready: false,
+            budget: Budget::default(),
+            n_restarts: 0,
+        }
+    }
+
+    pub(crate) fn state(&self) -> State {
+        self.state
+    }
+
+    /// Since when it is in this state.
+    pub(crate) fn since(&self) -> Instant {
+        self.since
+    }
+
+    pub(crate) fn generation(&self) -> Generation {
+        self.generation
+    }
+
+    pub(crate) fn is_alive(&self) -> bool {
+        self.alive
+    }
+
+    /// How many times another process has taken the place of one.
+    pub(crate) fn n_restarts(&self) -> u64 {
+        self.n_restarts
+    }
+
+    /// Whether any process of it has ever been ready.
+    pub(crate) fn has_been_ready(&self) -> bool {
+        self.has_been_ready
+    }
+
+    /// Whether deaths are remembered.
+    pub(crate) fn has_died(&self) -> bool {
+        !self.budget.deaths.is_empty()
+    }
+
+    fn enter(&mut self, now: Instant, state: State) {
+        self.state = state;
+        self.since = now;
+    }
+
+    /// Somebody needs it. What has failed stays so.
+    pub(crate) fn start(&mut self, now: Instant) {
+        if self.state == State::Stopped {
+            self.enter(now, State::Waiting);
+        }
+    }
+
+    /// Whether it may be spawned now, if there is room.
+    pub(crate) fn is_due(&self, now: Instant) -> bool {
+        let due = match self.state {
+            State::Waiting => true,
+            State::Restarting { at } => at <= now,
+            State::Stopped
+            | State::Spawning(_)
+            | State::Initializing { .. }
+            | State::Ready
+            | State::Degraded
+            | State::Failed => false,
+        };
+        due && !self.alive
+    }
+
+    /// A process is being spawned.
+    pub(crate) fn spawn(&mut self, now: Instant, handshake: Handshake) {
+        debug_assert!(self.is_due(now), "{self:?}");
+        self.n_restarts += u64::from(matches!(self.state, State::Restarting { .. }));
+        self.generation = Generation(self.generation.0 + 1);
+        self.alive = true;
+        self.enter(now, State::Spawning(handshake));
+    }
+
+    /// The process runs. Gives whose handshake follows, if one does.
+    pub(crate) fn spawned(&mut self, now: Instant, deadline: Instant) -> Option<Handshake> {
+        let State::Spawning(handshake) = self.state else { return None };
+        self.enter(now, State::Initializing { handshake, deadline: Some(deadline) });
+        Some(handshake)
+    }
+
+    /// The process has had its time to answer `initialize`.
+    pub(crate) fn overdue(&mut self) {
+        if let State::Initializing { deadline, .. } = &mut self.state {
+            *deadline = None;
+        }
+    }
+
+    /// The process has answered `initialize`. Gives whose, if that was awaited.
+    pub(crate) fn ready(&mut self, now: Instant) -> Option<Handshake> {
+        let State::Initializing { handshake, .. } = self.state else { return None };
+        self.has_been_ready = true;
+        self.enter(now, State::Ready);
+        Some(handshake)
+    }
+
+    /// It has not said anything although it was asked.
+    pub(crate) fn silent(&mut self, now: Instant) {
+        if self.state == State::Ready {
+            self.enter(now, State::Degraded);
+        }
+    }
+
+    /// It has said something.
+    pub(crate) fn heard(&mut self, now: Instant) {
+        if self.state == State::Degraded {
+            self.enter(now, State::Ready);
+        }
+    }
+
+    /// Nobody wants it any more.
+    pub(crate) fn stop(&mut self, now: Instant) -> Todo {
+        self.enter(now, State::Stopped);
+        if self.alive { Todo::Terminate } else { Todo::Nothing }
+    }
+
+    /// It shall be another process, whatever was before. This is none of its failures, and those are forgiven.
+    pub(crate) fn restart(&mut self, now: Instant) -> Todo {
+        self.budget = Budget::default();
+        match self.alive {
+            true => self.enter(now, State::Restarting { at: now }),
+            false => self.enter(now, State::Waiting),
+        }
+        if self.alive { Todo::Terminate } else { Todo::Nothing }
+    }
+
+    /// It cannot be used.
+    pub(crate) fn fail(&mut self, now: Instant) -> Todo {
+        self.enter(now, State::Failed);
+        if self.alive { Todo::Terminate } else { Todo::Nothing }
+    }
+
+    /// There is no process, and none can be started.
+    pub(crate) fn fail_to_start(&mut self, now: Instant) {
+        self.alive = false;
+        self.enter(now, State::Failed);
+    }
+
+    /// A process is gone, or could not be started. `wanted`: somebody waits for the next one. `None`: it was an
+    /// older one, whose end changes nothing.
+    pub(crate) fn exited(
+        &mut self,
+        now: Instant,
+        generation: Generation,
+        policy: &Policy,
+        wanted: bool,
+        chance: u64,
+    ) -> Option<Death> {
+        if generation != self.generation || !self.alive {
+            return None;
+        }
+        self.alive = false;
+        match self.state {
+            State::Stopped | State::Failed | State::Restarting { .. } | State::Waiting => {
+                Some(Death::Expected)
+            }
+            State::Spawning(_) | State::Initializing { .. } | State::Ready | State::Degraded => {
+                Some(self.died(now, policy, wanted, chance))
+            }
+        }
+    }
+
+    fn died(&mut self, now: Instant, policy: &Policy, wanted: bool, chance: u64) -> Death {
+        // What is wrong with a server that has never been ready is no accident.
+        let is_hopeless = !self.has_been_ready && self.n_restarts > 0;
+        let wait = match policy.restart {
+            Restart::Never => None,
+            Restart::OnFailure | Restart::Always if is_hopeless => None,
+            Restart::OnFailure | Restart::Always => self.budget.spend(now, policy, chance),
+        };
+        let (death, state) = match wait {
+            None => (Death::Fails, State::Failed),
+            Some(_) if !wanted && policy.restart != Restart::Always => (Death::Stops, State::Stopped),
+            Some(wait) => (Death::Restarts, State::Restarting { at: now + wait }),
+        };
+        self.enter(now, state);
+        death
+    }
+
+    /// Whether a process that dies now would be followed by another one.
+    pub(crate) fn would_restart(&self, now: Instant, policy: &Policy) -> bool {
+        let is_hopeless = !self.has_been_ready && self.n_restarts > 0;
+        policy.restart != Restart::Never && !is_hopeless && self.budget.allows_another(now, policy)
+    }
+}
+
+/// The deaths of one backend within the window. It is a rate: a server that answers its handshake and dies again
+/// spends it too.
+#[derive(Clone, Debug, Default)]
+struct Budget {
+    deaths: VecDeque<Instant>,
 }
 
 impl Budget {
-    /// Whether a process that dies at `now` is started again.
-    pub(crate) fn allows_another(&self, now: Instant) -> bool {
-        self.restarts.iter().filter(|at| now.duration_since(**at) <= WINDOW).count() < MAX_RESTARTS
+    fn allows_another(&self, now: Instant, policy: &Policy) -> bool {
+        let recent = |at: &&Instant| now.duration_since(**at) <= policy.restart_window;
+        self.deaths.iter().filter(recent).count() < policy.max_restarts
     }
 
     /// A process died unasked at `now`: how long to wait before the next one, `None` if there shall be none.
-    /// The first restart in a window comes at once.
-    pub(crate) fn spend(&mut self, now: Instant) -> Option<Duration> {
-        while self.restarts.front().is_some_and(|at| now.duration_since(*at) > WINDOW) {
-            self.restarts.pop_front();
+    fn spend(&mut self, now: Instant, policy: &Policy, chance: u64) -> Option<Duration> {
+        while self.deaths.front().is_some_and(|at| now.duration_since(*at) > policy.restart_window) {
+            self.deaths.pop_front();
         }
-        let used = self.restarts.len();
-        if used >= MAX_RESTARTS {
+        let used = self.deaths.len();
+        if used >= policy.max_restarts {
             return None;
         }
-        self.restarts.push_back(now);
-        let doublings = u32::try_from(used.saturating_sub(1)).unwrap_or(u32::MAX);
-        let wait = INITIAL.saturating_mul(2u32.saturating_pow(doublings)).min(LONGEST);
-        Some(if used == 0 { Duration::ZERO } else { wait })
+        self.deaths.push_back(now);
+        match (policy.immediate_first, used.checked_sub(1)) {
+            (true, None) => Some(Duration::ZERO),
+            (true, Some(n)) => Some(wait(&policy.backoff, n, chance)),
+            (false, _) => Some(wait(&policy.backoff, used, chance)),
+        }
     }
+}
+
+/// The wait after `n` others. `chance` is anything.
+fn wait(backoff: &Backoff, n: usize, chance: u64) -> Duration {
+    let grow = |wait: Duration| (wait * backoff.multiplier / 1000).min(backoff.max);
+    let longest = (0..n.min(64)).fold(backoff.initial.min(backoff.max), |wait, _| grow(wait));
+    let (span, jitter) = (2 * u64::from(backoff.jitter) + 1, u64::from(backoff.jitter));
+    let thousandths = u32::try_from(1000 + chance % span - jitter).unwrap_or(1000);
+    (longest * thousandths / 1000).min(backoff.max)
 }
 
 #[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "the tests are the clock")]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_crash_loop_ends_even_if_every_handshake_succeeds() {
-        let (mut budget, mut now) = (Budget::default(), Instant::now());
-        let mut waits = Vec::new();
-        while let Some(wait) = budget.spend(now) {
-            waits.push(wait.as_secs());
-            now += wait + Duration::from_secs(2);
-        }
-        assert_eq!(waits, [0, 1, 2, 4, 8]);
-        assert!(!budget.allows_another(now) && budget.allows_another(now + WINDOW));
-        assert_eq!(budget.spend(now + WINDOW), Some(Duration::ZERO));
-    }
-}
+mod tests;

@@ -21,7 +21,7 @@ use std::collections::BTreeSet;
 use tracing::info;
 
 pub(crate) use self::ids::Part;
-use super::{Proxy, partitions::cancel_at_editor, tell_editor};
+use super::{Proxy, processes::cancel_at_editor, tell_editor};
 use crate::{
     config::TurnRecovery,
     core::{
@@ -102,6 +102,7 @@ impl Proxy {
         let Some(backend) = self.backends.get_mut(&process.backend) else { return false };
         backend.restores.clear();
         if !restarts {
+            self.drop_turns(process.backend, out);
             return false;
         }
         let waits = !next.is_empty();
@@ -164,7 +165,7 @@ impl Proxy {
     }
 
     /// The turn under a number that the process that is gone has not heard.
-    fn ask_next(&mut self, sent: SentId, id: BackendId) -> Option<Frame> {
+    pub(super) fn ask_next(&mut self, sent: SentId, id: BackendId) -> Option<Frame> {
         let Pending { owner, purpose, frame, .. } = self.requests.take(sent)?;
         let conversation = match &purpose {
             Purpose::Turn { conversation, .. } => self.conversations.get_mut(conversation),

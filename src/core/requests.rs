@@ -48,6 +48,8 @@ pub(crate) enum Purpose {
     SignIn,
     /// `shutdown`.
     Shutdown,
+    /// The user was told that a backend has failed, and what can be done.
+    Offer(BackendId),
     /// A tool call or confirmation of this conversation, asked of the editor.
     ToolCall { conversation: Option<RawId>, confirmation: bool },
     /// `workspace/configuration`: one answer per section.
@@ -154,6 +156,16 @@ impl Requests {
     pub(crate) fn of_client(&self, client: ClientId, wire: &RawId) -> Option<SentId> {
         let all = (client, wire.clone(), SentId::MIN)..=(client, wire.clone(), SentId::MAX);
         self.by_client.range(all).next_back().map(|(_, _, sent)| *sent)
+    }
+
+    /// Whether a process waits for an answer of a client.
+    pub(crate) fn has_asked(&self, process: ProcessId) -> bool {
+        self.by_process.keys().any(|(by, _)| *by == process)
+    }
+
+    /// The number of the last request.
+    pub(crate) fn last(&self) -> SentId {
+        self.last
     }
 
     /// The number of a process's request that is in flight.

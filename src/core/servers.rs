@@ -1,13 +1,12 @@
 //! Messages of the servers: what the editor hears, and how it hears one voice.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, time::Instant};
 
 use tracing::{debug, trace};
 
 use super::{PRIMARY, Proxy, tell_editor};
 use crate::{
     core::{
-        backend::State,
         editor::field,
         event::{ClientId, Effect, Effects, Peer, ProcessId},
         requests::{Owner, Purpose, To},
@@ -26,7 +25,13 @@ const TOKEN_KEYS: &[(&str, &str)] = &[
 ];
 
 impl Proxy {
-    pub(super) fn on_backend_frame(&mut self, process: ProcessId, frame: Frame, out: &mut Effects) {
+    pub(super) fn on_backend_frame(
+        &mut self,
+        now: Instant,
+        process: ProcessId,
+        frame: Frame,
+        out: &mut Effects,
+    ) {
         if !self.is_current(process) {
             return trace!(?frame, "dropped: from an older process");
         }
@@ -35,7 +40,7 @@ impl Proxy {
             return trace!(?frame, "dropped: from a process that is being ended");
         }
         match frame.kind() {
-            Kind::Response => self.on_backend_answer(process, &frame, out),
+            Kind::Response => self.on_backend_answer(now, process, &frame, out),
             Kind::Request => self.on_backend_request(process, &frame, out),
             Kind::Notification => self.on_backend_notification(process, frame, out),
         }
@@ -139,7 +144,7 @@ impl Proxy {
     fn is_heard(&mut self, process: ProcessId, method: &str, frame: &Frame) -> bool {
         let Some(backend) = self.backend(process.backend) else { return false };
         // A restarted process first says that it is not signed in.
-        let restored = backend.state == State::Serving || process.generation.0 == 1;
+        let restored = backend.is_ready() || process.generation.0 == 1;
         if self.is_copilot() && is_own_affair(method) && (process.backend != PRIMARY || !restored) {
             let said = String::from_utf8_lossy(frame.params().unwrap_or_default());
             let said = redact(&said);

@@ -30,6 +30,8 @@ pub(crate) struct Session {
     pub(crate) initialize: Bytes,
     /// Whether the editor has sent `initialized`.
     pub(crate) initialized: bool,
+    /// Whether a server has answered the editor's `initialize`.
+    pub(crate) is_open: bool,
     pub(crate) documents: Documents,
     /// Sections of the pushed settings, each as last pushed.
     settings: Vec<(String, Bytes)>,
@@ -158,6 +160,16 @@ impl Session {
         out.extend(later.into_iter().map(kept));
         out.extend(self.all.iter().map(kept));
         out
+    }
+
+    /// Name and version of the editor, if it has said them.
+    pub(crate) fn editor(&self) -> Option<String> {
+        let text = |key| {
+            serde_json::from_slice::<String>(&self.initialize[path(&self.initialize, &["clientInfo", key])?])
+                .ok()
+        };
+        let (name, version) = (text("name")?, text("version"));
+        Some(version.map_or(name.clone(), |version| format!("{name} {version}")))
     }
 
     /// Whether processes are signed in by the editor.

@@ -3,12 +3,13 @@
 //! **A partition takes no turn while it offers a tool outside its set**: its gate stays shut until its own answer
 //! has shown that it does not.
 
+use std::time::Instant;
+
 use tracing::{info, warn};
 
 use super::{Cause, Failure, PRIMARY, Proxy};
 use crate::{
     core::{
-        backend::State,
         catalogue::{ToolChange, outside},
         event::{BackendId, Effects, ProcessId},
         requests::Purpose,
@@ -48,7 +49,7 @@ impl Proxy {
             let partitions: Vec<BackendId> = self
                 .backends
                 .values()
-                .filter(|it| it.id != PRIMARY && it.state == State::Serving)
+                .filter(|it| it.id != PRIMARY && it.is_ready())
                 .map(|it| it.id)
                 .collect();
             for id in partitions {
@@ -81,7 +82,13 @@ impl Proxy {
     }
 
     /// A process has answered a projection with what it offers now.
-    pub(super) fn on_projected(&mut self, process: ProcessId, answer: &Frame, out: &mut Effects) {
+    pub(super) fn on_projected(
+        &mut self,
+        now: Instant,
+        process: ProcessId,
+        answer: &Frame,
+        out: &mut Effects,
+    ) {
         let id = process.backend;
         let Some(backend) = self.backends.get_mut(&id) else { return };
         backend.projecting = backend.projecting.saturating_sub(1);
@@ -91,11 +98,11 @@ impl Proxy {
         let Some(offered) = answer.result() else {
             let why = String::from_utf8_lossy(answer.error_value().unwrap_or_default()).into_owned();
             warn!(backend = backend.name, why, "a projection of the tool catalogue was refused");
-            return self.cannot_restrict(id, &why, out);
+            return self.cannot_restrict(now, id, &why, out);
         };
         let extra = outside(offered, &backend.set);
         if !extra.is_empty() && backend.corrections >= CORRECTIONS {
-            return self.cannot_restrict(id, &format!("it keeps offering {}", extra.join(", ")), out);
+            return self.cannot_restrict(now, id, &format!("it keeps offering {}", extra.join(", ")), out);
         }
         if !extra.is_empty() {
             backend.corrections += 1;
@@ -110,7 +117,7 @@ impl Proxy {
     }
 
     /// Rather no partition than one with more tools than its agents may use.
-    fn cannot_restrict(&mut self, id: BackendId, why: &str, out: &mut Effects) {
+    fn cannot_restrict(&mut self, now: Instant, id: BackendId, why: &str, out: &mut Effects) {
         let Some(backend) = self.backend(id) else { return };
         if id == PRIMARY {
             return self.flush(id, out);
@@ -118,6 +125,6 @@ impl Proxy {
         let name = backend.name.clone();
         let message = format!("{name} cannot be kept to its tools and is stopped: {why}");
         let failure = Failure { cause: Cause::Unrestricted, partition: Some(name), message, retry: false };
-        self.give_up(id, &failure, out);
+        self.give_up(id, now, &failure, out);
     }
 }

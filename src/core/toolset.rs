@@ -50,6 +50,16 @@ impl ToolSet {
         }
     }
 
+    /// The names, as declared; `!` before what is taken out.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = match &self.allowed {
+            None => vec!["*".to_owned()],
+            Some(names) => names.iter().cloned().collect(),
+        };
+        names.extend(self.denied.iter().map(|it| format!("!{it}")));
+        names
+    }
+
     /// Whether this is every tool: such conversations live in the primary partition.
     pub(crate) fn is_all(&self) -> bool {
         self.allowed.is_none() && self.denied.is_empty()
@@ -94,14 +104,8 @@ impl ToolSet {
 }
 
 impl fmt::Display for ToolSet {
-    /// For people only: a name may hold a comma.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut names: Vec<String> = match &self.allowed {
-            None => vec!["*".to_owned()],
-            Some(names) => names.iter().cloned().collect(),
-        };
-        names.extend(self.denied.iter().map(|it| format!("!{it}")));
-        f.write_str(&names.join(","))
+        f.write_str(&self.names().join(","))
     }
 }
 

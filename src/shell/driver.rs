@@ -18,7 +18,7 @@ use std::{
 
 use bytes::Bytes;
 use tokio::{
-    sync::mpsc,
+    sync::{mpsc, watch},
     task::{LocalSet, spawn_blocking, spawn_local},
     time::{sleep, sleep_until, timeout},
 };
@@ -94,6 +94,8 @@ pub struct Driver<C, W> {
     incoming: mpsc::Receiver<Event>,
     effects: Effects,
     exit: Option<i32>,
+    /// Whether the editor lets too much wait.
+    paused: watch::Receiver<bool>,
 }
 
 /// What the loop waits for.
@@ -107,11 +109,13 @@ impl<C: Core, W: World> Driver<C, W> {
     /// A driver that has not started yet.
     pub fn new(core: C, world: W, prepare: Prepare, settings: Settings) -> Driver<C, W> {
         let (events, incoming) = mpsc::channel(AHEAD);
+        let editor = Outbox::new(settings.limits);
         Driver {
+            paused: editor.over_high_water(),
             core,
             world,
             prepare,
-            editor: Outbox::new(settings.limits),
+            editor,
             settings,
             processes: BTreeMap::new(),
             has_transcripts: BTreeSet::new(),
@@ -175,6 +179,7 @@ impl<C: Core, W: World> Driver<C, W> {
             biased;
             Some(signal) = signals.recv() => Next::Signal(signal),
             why = timer => Next::Timeout(why),
+            Ok(()) = self.paused.changed() => Next::Event(Event::EditorReads(!*self.paused.borrow_and_update())),
             Some(event) = self.incoming.recv() => Next::Event(event),
         }
     }
@@ -257,6 +262,7 @@ impl<C: Core, W: World> Driver<C, W> {
             Effect::RemoveTranscript { kept, conversation } => {
                 self.files.after(move || private::remove(&kept.join(conversation)));
             }
+            Effect::Measure(_) | Effect::Logs { .. } => {}
             Effect::RemoveTranscripts(process) => self.remove_transcripts(process),
             Effect::Exit(code) => self.exit = Some(code),
         }
@@ -362,6 +368,7 @@ impl<C: Core, W: World> Driver<C, W> {
         let around = Surroundings {
             settings: &self.settings,
             max_message: launch.max_message,
+            write_stall: launch.write_stall,
             events: &self.events,
             paused: self.editor.over_high_water(),
             name: self.name.clone(),
@@ -457,6 +464,9 @@ fn kind(event: &Event) -> &'static str {
         Event::SpawnFailed(..) => "a failed start",
         Event::Exited { .. } => "the end of a process",
         Event::TranscriptWritten { .. } => "a written file",
+        Event::Measured(_) => "a measurement",
+        Event::FilesChanged => "a changed file",
+        Event::EditorReads(_) => "a pause of the editor",
         Event::Stalled(_) => "a stalled peer",
         Event::EditorGone => "the end of the editor",
         Event::Quit(_) => "a signal",

@@ -107,6 +107,8 @@ pub(super) struct Surroundings<'a> {
     pub(super) settings: &'a Settings,
     /// The longest message that is read from it.
     pub(super) max_message: usize,
+    /// How long it may take no byte although some wait for it.
+    pub(super) write_stall: Duration,
     pub(super) events: &'a mpsc::Sender<Event>,
     /// Whether the editor's outbox is over high water.
     pub(super) paused: watch::Receiver<bool>,
@@ -125,7 +127,7 @@ impl Process {
         let dead = watch::Sender::new(false);
 
         let clock = StallClock {
-            after: around.settings.write_stall,
+            after: around.write_stall,
             stopped: around.paused.clone(),
             events: around.events.clone(),
             peer,

@@ -12,8 +12,6 @@ pub struct Settings {
     pub max_message: usize,
     /// Of each outbox.
     pub limits: Limits,
-    /// How long a process may take no byte although some wait for it.
-    pub write_stall: Duration,
     /// How long a process may take to end.
     pub end_times: EndTimes,
     /// How long the editor may take to read what is left, at our end.
@@ -27,7 +25,6 @@ impl Default for Settings {
         Settings {
             max_message: Codec::DEFAULT_MAX,
             limits: Limits::default(),
-            write_stall: Duration::from_mins(1),
             end_times: EndTimes::default(),
             farewell: Duration::from_secs(1),
             last_call: Duration::from_millis(2900),

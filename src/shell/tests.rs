@@ -78,6 +78,7 @@ fn launch() -> Arc<Launch> {
         env: vec![],
         cwd: None,
         max_message: 256 << 20,
+        write_stall: Duration::from_mins(1),
     })
 }
 
@@ -104,6 +105,7 @@ impl Log {
             Event::Exited { exit, stderr, .. } => self.add(format!("exited: {exit}, {stderr:?}")),
             Event::Stalled(peer) => self.add(format!("stalled {}", short(*peer))),
             Event::SpawnFailed(_, failure) => self.add(format!("{failure:?}")),
+            Event::EditorReads(_) => {}
             other => self.add(format!("{other:?}")),
         }
     }

@@ -76,6 +76,7 @@ fn shell(script: &str, mark: &Command) -> Effect {
         env,
         cwd: None,
         max_message: 1 << 20,
+        write_stall: Duration::from_mins(1),
     };
     Effect::Spawn(SERVER, Arc::new(launch))
 }
@@ -208,8 +209,14 @@ fn why_a_server_cannot_be_started() {
         (&garbage, None, "Exec format error"),
         (&"/bin/sh".into(), Some(missing.clone()), "working folder"),
     ] {
-        let launch =
-            Launch { program: program.clone(), args: vec![], env: vec![], cwd, max_message: 1 << 20 };
+        let launch = Launch {
+            program: program.clone(),
+            args: vec![],
+            env: vec![],
+            cwd,
+            max_message: 1 << 20,
+            write_stall: Duration::from_mins(1),
+        };
         let events = play(vec![Effect::Spawn(SERVER, Arc::new(launch))], vec![], is_exit);
         let [Event::SpawnFailed(SERVER, SpawnFailure { permanent: true, message })] = &events[..] else {
             panic!("{program:?}: {events:?}");

@@ -227,7 +227,7 @@ fn idle_partitions_stop_and_room_is_made_only_of_idle_ones() {
 
 #[test]
 fn a_partition_that_is_asked_something_is_not_idle() {
-    let mut it = Stage::copilot();
+    let mut it = Stage::patient();
     let one = process(1, 1);
     it.create(1, &json!({"conversationId": "c", "lspool": {"tools": ["a"]}}));
     let told = it.start(one, &[]);
@@ -242,7 +242,7 @@ fn a_partition_that_is_asked_something_is_not_idle() {
 
 #[test]
 fn a_create_that_is_cancelled_in_time_leaves_an_idle_partition() {
-    let mut it = Stage::copilot();
+    let mut it = Stage::patient();
     let one = process(1, 1);
     it.create(1, &json!({"conversationId": "c", "lspool": {"tools": ["a"]}}));
     let told = it.start(one, &[]);

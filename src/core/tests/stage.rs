@@ -68,6 +68,14 @@ impl Stage {
         it
     }
 
+    /// The same, and nobody asks a server that is silent whether it lives.
+    pub(super) fn patient() -> Stage {
+        let mut it = Stage::new(ServerKind::Copilot);
+        it.server.stall_timeout = Duration::ZERO;
+        it.initialize();
+        it
+    }
+
     pub(super) fn agent(mut self, name: &str, tools: &[&str]) -> Stage {
         let tools = Some(tools.iter().map(ToString::to_string).collect());
         let agent = AgentConfig { tools, disallowed_tools: Vec::new(), source: AgentSource::User };
@@ -137,7 +145,7 @@ impl Stage {
                 Effect::CloseInput(process) => self.closed.push(process),
                 Effect::Terminate(process) => self.terminated.push(process),
                 Effect::Exit(code) => self.exit = Some(code),
-                Effect::WatchEditor(_) => {}
+                Effect::WatchEditor(_) | Effect::Measure(_) | Effect::Logs { .. } => {}
             }
         }
     }
@@ -149,6 +157,7 @@ impl Stage {
             env: vec![],
             cwd: None,
             max_message: 1 << 20,
+            write_stall: Duration::from_mins(1),
         };
         let prepared = Prepared {
             config: Arc::new(self.config.clone()),

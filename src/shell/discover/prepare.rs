@@ -130,7 +130,14 @@ pub fn target(
         args.push("--stdio".to_owned());
     }
     let env = server.env.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
-    let launch = Launch { program: found.program, args, env, cwd, max_message: server.max_message };
+    let launch = Launch {
+        program: found.program,
+        args,
+        env,
+        cwd,
+        max_message: server.max_message,
+        write_stall: server.write_stall,
+    };
     Ok(Target { name: name.to_owned(), server, launch, place: found.place, skipped: found.skipped })
 }
 

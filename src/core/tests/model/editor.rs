@@ -153,7 +153,7 @@ impl World {
             Editor::Answer { asked, fails } => {
                 let open: Vec<String> = self.editor_owes();
                 if let Some(id) = open.get(usize::from(asked) % open.len().max(1)) {
-                    self.editor_answers(&id.clone(), fails);
+                    self.editor_answers(&id.clone(), fails, true);
                 }
             }
             Editor::AnswerAgain { asked } => {
@@ -334,7 +334,7 @@ impl World {
     pub(super) fn editor_answers_all(&mut self) {
         for id in self.editor_owes() {
             if !self.is_over() {
-                self.editor_answers(&id, false);
+                self.editor_answers(&id, false, false);
             }
         }
     }
@@ -349,12 +349,14 @@ impl World {
         !asked.withdrawn && wanted(by)
     }
 
-    fn editor_answers(&mut self, id: &str, fails: bool) {
+    fn editor_answers(&mut self, id: &str, fails: bool, restarts: bool) {
         let wanted = self.answer_noted(id);
         let re = self.editor.asked[id].n;
         let list = re.is_some_and(|n| self.said[&n].method() != "window/showMessageRequest");
         self.respond(EDITOR, id, fails, |n| {
-            let result = numbered(n, &re.map_or(String::new(), |re| format!("\"re\":{re},")));
+            // What may be an offer of lspool's is taken up.
+            let chosen = if restarts { r#""title":"Restart","# } else { "" };
+            let result = numbered(n, &re.map_or(chosen.to_owned(), |re| format!("\"re\":{re},")));
             if list { format!("[{result}]") } else { result }
         });
         let passed = self.sent.iter().any(|(to, it)| *to != EDITOR && number(it).is_some());
@@ -441,7 +443,7 @@ impl World {
                 assert!(!taken, "two servers have the token {ours}");
                 self.editor.tokens.insert(key, ours);
             }
-            (_, Some(_)) => {}
+            (_, Some(_)) | ("window/showMessageRequest", None) => {}
             (method, None) => panic!("lspool asks the editor {method}"),
         }
     }

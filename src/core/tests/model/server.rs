@@ -46,6 +46,8 @@ pub(super) struct ServerModel {
     pub(super) deaf: bool,
     exit_told: bool,
     pub(super) initialized: bool,
+    /// It has answered `initialize`.
+    pub(super) opened: bool,
     /// Messages up to this one are part of the session it was told at its start.
     pub(super) restored: Option<N>,
     /// The latest of the editor's messages that it was told.
@@ -79,6 +81,7 @@ impl ServerModel {
             deaf: false,
             exit_told: false,
             initialized: false,
+            opened: false,
             restored: None,
             told_until: 0,
             heard_until: 0,
@@ -382,8 +385,9 @@ impl World {
         if is_tools(&method) && !fails {
             server.shown = Some(offered.clone());
         }
-        if method == "initialize" && re.is_none() {
-            server.restored = Some(said);
+        if method == "initialize" {
+            server.opened |= !fails;
+            server.restored = if re.is_none() { Some(said) } else { server.restored };
         }
         let tool = |id: &String| {
             json!({"id": id, "name": id.split_once('.').expect("ids have a dot").1}).to_string()

@@ -173,6 +173,7 @@ impl World {
             env: vec![],
             cwd: None,
             max_message: 256 << 20,
+            write_stall: Duration::from_mins(1),
         };
         self.event(Event::Prepared(Ok(Box::new(Prepared {
             config: Arc::new(config),
@@ -278,7 +279,7 @@ impl World {
                     self.exit = Some(code);
                     self.check_exit();
                 }
-                Effect::WatchEditor(_) => {}
+                Effect::WatchEditor(_) | Effect::Measure(_) | Effect::Logs { .. } => {}
             }
         }
         if let Err(broken) = self.core.check() {
@@ -342,6 +343,11 @@ impl World {
             && said.heard.iter().all(
                 |it| matches!((it, to), (Peer::Backend(it), Peer::Backend(to)) if it.backend == to.backend),
             );
+        // What was asked of a process that has never been ready is asked of the next one.
+        let same_backend = |it: &Peer| matches!((it, to), (Peer::Backend(it), Peer::Backend(to)) if it.backend == to.backend);
+        let unopened = |it: &Peer| matches!(it, Peer::Backend(it) if !self.servers[it].opened);
+        let earlier = &said.heard[..said.heard.len() - 1];
+        let again = again || earlier.iter().all(|it| same_backend(it) && unopened(it));
         assert!(said.heard.len() == 1 || everyone || again, "{message} is sent to {:?}", said.heard);
         match said.method() {
             "textDocument/didOpen" if restored => {}
@@ -394,6 +400,12 @@ impl World {
                 let mcp = &message["params"]["settings"]["github.copilot"]["mcp"];
                 let none = mcp.is_null() || mcp == "{}";
                 assert!(none || self.may_use(to, "mcp_m_x"), "told of MCP servers: {message}");
+            }
+            "" if to == EDITOR && message["result"]["capabilities"].is_object() => {
+                let mut answer = message.clone();
+                answer["result"].as_object_mut().expect("it is one").shift_remove("capabilities");
+                answer["id"] = said.value["id"].clone();
+                assert_eq!(answer, said.value, "the answer to initialize, and lspool's commands");
             }
             _ if restored => assert_eq!(said.frame.params(), frame.params()),
             _ => {

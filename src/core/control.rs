@@ -1,0 +1,500 @@
+//! What people ask lspool itself: how it stands, that a backend be restarted or stopped, that the configuration be
+//! read again. The editor and control clients ask in the same words (`docs/protocol.md`).
+
+use std::{
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+use tracing::{info, warn};
+
+use super::{Backend, Cause, Failure, PRIMARY, Proxy, tell_editor};
+use crate::{
+    core::{
+        event::{BackendId, ClientId, Effect, Effects, Peer, Prepared},
+        health::Renewal,
+        lifecycle::State,
+        requests::{Owner, Purpose, To},
+    },
+    rpc::{Frame, Kind, Patch, RawId, elements, member, path},
+};
+
+/// Commands that the editor can run, and the requests that they stand for.
+const COMMANDS: [(&str, &str); 3] = [
+    ("lspool.reload", "lspool/reload"),
+    ("lspool.restart", "lspool/restart"),
+    ("lspool.status", "lspool/status"),
+];
+
+/// What a client is told whenever the status has changed.
+const CHANGED: &str = "lspool/didChangeStatus";
+
+/// How long a process may go on with its open requests when it is to be replaced by one with another configuration.
+const RELOAD_GRACE: Duration = Duration::from_secs(30);
+
+/// Who waits for what.
+#[derive(Debug, Default)]
+pub(crate) struct Control {
+    /// For the memory of the processes.
+    statuses: Vec<Owner>,
+    /// For these backends to be ready, or to have failed.
+    restarts: Vec<(Owner, Vec<BackendId>)>,
+    /// For the configuration to be read.
+    reloads: Vec<Owner>,
+    /// The configuration is being read.
+    is_reading: bool,
+    /// Somebody has said that it is to be read again.
+    read_again: bool,
+    /// What is wrong with the configuration as it is in the files.
+    problem: Option<String>,
+    /// For changes of the status.
+    watchers: BTreeSet<ClientId>,
+    /// What they were last told.
+    told: Value,
+}
+
+impl Proxy {
+    /// A message of a control client.
+    pub(super) fn on_control_frame(
+        &mut self,
+        now: Instant,
+        client: ClientId,
+        frame: &Frame,
+        out: &mut Effects,
+    ) {
+        let (Kind::Request, Some(id), Some(method)) = (frame.kind(), frame.id(), frame.method()) else {
+            return;
+        };
+        let owner = Owner::Client(client, id.clone());
+        if !self.control(now, owner, method, frame.params().unwrap_or(b"{}"), out) {
+            let message = format!("lspool has no method {method:?}");
+            let failure = Failure::new(Cause::MethodNotFound, message);
+            out.push(Effect::Send(Peer::Client(client), failure.answer(id)));
+        }
+    }
+
+    /// A control client is gone.
+    pub(super) fn on_control_closed(&mut self, client: ClientId) {
+        let is_other = |it: &Owner| !matches!(it, Owner::Client(by, _) if *by == client);
+        self.control.watchers.remove(&client);
+        self.control.statuses.retain(is_other);
+        self.control.reloads.retain(is_other);
+        self.control.restarts.retain(|(owner, _)| is_other(owner));
+    }
+
+    /// Whether this is a request to lspool itself; then it is dealt with.
+    pub(super) fn control(
+        &mut self,
+        now: Instant,
+        owner: Owner,
+        method: &str,
+        params: &[u8],
+        out: &mut Effects,
+    ) -> bool {
+        match method {
+            "lspool/status" => self.ask_status(owner, out),
+            "lspool/watch" => {
+                if let Owner::Client(client, _) = &owner {
+                    self.control.watchers.insert(*client);
+                }
+                self.ask_status(owner, out);
+            }
+            "lspool/restart" => self.ask_restart(now, owner, params, out),
+            "lspool/stop" => self.ask_stop(now, &owner, params, out),
+            "lspool/reload" => {
+                self.control.reloads.push(owner);
+                self.reload(out);
+            }
+            "lspool/logs" => self.ask_logs(&owner, params, out),
+            _ => return false,
+        }
+        true
+    }
+
+    /// The same as a command of the editor: the arguments are the parameters.
+    pub(super) fn command(&mut self, now: Instant, owner: &Owner, params: &[u8], out: &mut Effects) -> bool {
+        let command = text(params, "command").unwrap_or_default();
+        let Some((_, method)) = COMMANDS.iter().find(|(name, _)| *name == command) else { return false };
+        let arguments = path(params, &["arguments"]).map_or(&b"[]"[..], |range| &params[range]);
+        let first = elements(arguments).next().map(|range| &arguments[range]);
+        let params = match first {
+            // `lspool.restart NAME` as people would type it.
+            Some(name) if name.starts_with(b"\"") => Patch::of(b"{}").set("name", name).finish(),
+            Some(params) => params.to_vec(),
+            None => b"{}".to_vec(),
+        };
+        self.control(now, owner.clone(), method, &params, out)
+    }
+
+    /// The answer to `initialize` with lspool's own commands.
+    pub(super) fn with_commands(answer: &Frame) -> Frame {
+        let Some(result) = answer.result() else { return answer.clone() };
+        let keys = ["capabilities", "executeCommandProvider", "commands"];
+        let known = path(result, &keys).map_or(&b"[]"[..], |range| &result[range]);
+        let own: Vec<String> = COMMANDS.iter().map(|(name, _)| json!(name).to_string()).collect();
+        let theirs = elements(known).map(|range| String::from_utf8_lossy(&known[range]).into_owned());
+        let all = theirs.chain(own).collect::<Vec<_>>().join(",");
+        answer.with_result(&Patch::of(result).set_path(&keys, format!("[{all}]").as_bytes()).finish())
+    }
+
+    /// An editor that asks for it hears of each change of the status.
+    pub(super) fn note_watching_editor(&mut self, initialize: &[u8]) {
+        let asks = path(initialize, &["initializationOptions", "lspool", "didChangeStatus"]);
+        if asks.is_some_and(|range| &initialize[range] == b"true") {
+            self.control.watchers.insert(ClientId::EDITOR);
+        }
+    }
+
+    fn ask_status(&mut self, owner: Owner, out: &mut Effects) {
+        self.control.statuses.push(owner);
+        if !self.measure(out) {
+            self.answer_statuses(out);
+        }
+    }
+
+    /// Memory is known now.
+    pub(super) fn answer_statuses(&mut self, out: &mut Effects) {
+        if self.control.statuses.is_empty() {
+            return;
+        }
+        let status = self.status(true);
+        for owner in std::mem::take(&mut self.control.statuses) {
+            answer(&owner, &status, out);
+        }
+    }
+
+    /// How everything stands; `of_the_moment`: with what changes with each message.
+    fn status(&self, of_the_moment: bool) -> Value {
+        let backends: Vec<Value> =
+            self.backends.values().map(|it| self.backend_status(it, of_the_moment)).collect();
+        json!({
+            "pid": self.identity.pid,
+            "version": env!("CARGO_PKG_VERSION"),
+            "started": self.identity.started,
+            "workspace": self.folders.first().map(|it| it.to_string_lossy()),
+            "editor": self.session.editor(),
+            "config": {"error": self.control.problem},
+            "backends": backends,
+        })
+    }
+
+    fn backend_status(&self, backend: &Backend, of_the_moment: bool) -> Value {
+        let toolset = (!backend.set.is_all()).then(|| backend.set.names());
+        let mut status = json!({
+            "name": backend.name,
+            "toolset": toolset,
+            "state": backend.life.state().name(),
+            "since": self.millis(backend.life.since()),
+            "pid": backend.pid,
+            "restarts": backend.life.n_restarts(),
+            "conversations": self.conversations.count(backend.id),
+            "refused": backend.refused,
+            "last_error": backend.last_error,
+        });
+        if of_the_moment {
+            status["rss_bytes"] = json!(backend.health.memory.filter(|_| backend.life.is_alive()));
+            status["in_flight"] = json!(self.requests.n_owed_by(backend.id));
+        }
+        status
+    }
+
+    /// A moment in milliseconds since 1970.
+    fn millis(&self, at: Instant) -> u64 {
+        let since = self.born.map_or(Duration::ZERO, |born| at.saturating_duration_since(born));
+        self.identity.started + u64::try_from(since.as_millis()).unwrap_or_default()
+    }
+
+    /// The backends that a request names, all if it names none.
+    fn named(&self, params: &[u8]) -> Result<Vec<BackendId>, Failure> {
+        let Some(name) = member(params, "name").map(|range| &params[range]).filter(|it| *it != b"null")
+        else {
+            let is_meant = |it: &&Backend| it.id == PRIMARY || it.life.state() != State::Stopped;
+            return Ok(self.backends.values().filter(is_meant).map(|it| it.id).collect());
+        };
+        let name: Option<String> = serde_json::from_slice(name).ok();
+        let found = self.backends.values().find(|it| Some(&it.name) == name.as_ref()).map(|it| it.id);
+        found.map(|it| vec![it]).ok_or_else(|| {
+            let known: Vec<String> = self.backends.values().map(|it| it.name.clone()).collect();
+            let there_are = match known.as_slice() {
+                [] => "there is none yet".to_owned(),
+                known => format!("there are: {}", known.join("; ")),
+            };
+            let name = name.unwrap_or_else(|| "(no text)".to_owned());
+            Failure::new(Cause::InvalidParams, format!("there is no backend {name}; {there_are}"))
+        })
+    }
+
+    fn ask_restart(&mut self, now: Instant, owner: Owner, params: &[u8], out: &mut Effects) {
+        let named = match self.named(params) {
+            Ok(named) => named,
+            Err(failure) => return self.fail(&owner, &failure, out),
+        };
+        for id in &named {
+            info!(backend = self.backends[id].name, "restart: somebody asks for it");
+            if let Err(failure) = self.restart(*id, now, out) {
+                return self.fail(&owner, &failure, out);
+            }
+        }
+        self.control.restarts.push((owner, named));
+    }
+
+    fn ask_stop(&mut self, now: Instant, owner: &Owner, params: &[u8], out: &mut Effects) {
+        let named = match self.named(params) {
+            Ok(named) => named,
+            Err(failure) => return self.fail(owner, &failure, out),
+        };
+        let names: Vec<Value> = named.iter().map(|it| json!(self.backends[it].name)).collect();
+        for id in named {
+            info!(backend = self.backends[&id].name, "stop: somebody asks for it");
+            self.stop(id, now, out);
+        }
+        answer(owner, &json!({"name": names.first(), "names": names, "state": "stopped"}), out);
+    }
+
+    fn ask_logs(&mut self, owner: &Owner, params: &[u8], out: &mut Effects) {
+        let Owner::Client(client, id) = owner else { return };
+        match self.named(params).as_deref() {
+            Ok([backend]) => {
+                let follow = path(params, &["follow"]).is_some_and(|range| &params[range] == b"true");
+                out.push(Effect::Logs { backend: *backend, client: *client, id: id.clone(), follow });
+            }
+            Ok(_) => {
+                let failure = Failure::new(Cause::InvalidParams, "name: which backend's?");
+                self.fail(owner, &failure, out);
+            }
+            Err(failure) => self.fail(owner, failure, out),
+        }
+    }
+
+    /// Answers those who wait for a backend that has come to where it was to come.
+    pub(super) fn answer_restarts(&mut self, out: &mut Effects) {
+        if self.control.restarts.is_empty() {
+            return;
+        }
+        for (owner, ids) in std::mem::take(&mut self.control.restarts) {
+            let all: Vec<&Backend> = ids.iter().filter_map(|it| self.backends.get(it)).collect();
+            let state = |it: &&Backend| it.life.state();
+            let failed = all.iter().find(|it| matches!(state(it), State::Failed | State::Stopped)).copied();
+            if let Some(failed) = failed {
+                let why = failed.last_error.as_deref().unwrap_or("it was stopped");
+                let message = format!("{} has {}: {why}", failed.name, failed.life.state().name());
+                let failure = Failure {
+                    partition: Some(failed.name.clone()),
+                    ..Failure::new(Cause::Unavailable, message)
+                };
+                self.fail(&owner, &failure, out);
+            } else if all.iter().all(|it| matches!(state(it), State::Ready)) {
+                let names: Vec<&str> = all.iter().map(|it| it.name.as_str()).collect();
+                answer(&owner, &json!({"name": names.first(), "names": names, "state": "ready"}), out);
+            } else {
+                self.control.restarts.push((owner, ids));
+            }
+        }
+    }
+
+    /// Tells those who watch what has changed.
+    pub(super) fn tell_watchers(&mut self, out: &mut Effects) {
+        if self.control.watchers.is_empty() {
+            return;
+        }
+        let status = self.status(false);
+        if status == self.control.told {
+            return;
+        }
+        for client in &self.control.watchers {
+            let params = status.to_string();
+            out.push(Effect::Send(
+                Peer::Client(*client),
+                Frame::notification(CHANGED, Some(params.as_bytes())),
+            ));
+        }
+        self.control.told = status;
+    }
+
+    /// A backend has failed: the editor's user hears of it, once, and can do something about it.
+    pub(super) fn tell_failed(&mut self, id: BackendId, why: &str, out: &mut Effects) {
+        let required = self.server.as_ref().is_some_and(|it| it.settings.policy.required);
+        // The answer to `initialize` has said it.
+        let is_said = required && !self.session.is_open;
+        let Some(backend) = self.backends.get_mut(&id).filter(|it| !it.failure_told && !is_said) else {
+            return;
+        };
+        backend.failure_told = true;
+        let actions = json!([{"title": RESTART}, {"title": SHOW_LOG}]);
+        let params = json!({"type": 1, "message": format!("lspool: {why}"), "actions": actions}).to_string();
+        let frame = Frame::request(RawId::from(0), "window/showMessageRequest", Some(params.as_bytes()));
+        let (_, frame) =
+            self.requests.sent(To::Client(ClientId::EDITOR), Owner::Proxy, Purpose::Offer(id), &frame);
+        tell_editor(frame, out);
+    }
+
+    /// The user has chosen what is to be done about a backend that has failed.
+    pub(super) fn on_offer_answered(
+        &mut self,
+        now: Instant,
+        id: BackendId,
+        frame: &Frame,
+        out: &mut Effects,
+    ) {
+        let chosen = frame.result().and_then(|it| text(it, "title"));
+        let Some(backend) = self.backend(id) else { return };
+        match chosen.as_deref() {
+            Some(RESTART) if !backend.accepts() => {
+                if let Err(failure) = self.restart(id, now, out) {
+                    show(1, &failure.message, out);
+                }
+            }
+            Some(SHOW_LOG) => {
+                let last = backend.last_error.as_deref().unwrap_or("nothing is known");
+                let message = format!(
+                    "{}: {last}. All it wrote to stderr: lspool logs {:?} --pid {}",
+                    backend.name, backend.name, self.identity.pid
+                );
+                show(3, &message, out);
+            }
+            Some(_) | None => {}
+        }
+    }
+
+    /// A file may have changed, or somebody says that it has.
+    pub(super) fn reload(&mut self, out: &mut Effects) {
+        if self.server.is_none() {
+            // The first reading is under way, or in vain.
+            let failure = Failure::new(Cause::NotInitialized, "the editor has not sent initialize");
+            for owner in std::mem::take(&mut self.control.reloads) {
+                self.fail(&owner, &failure, out);
+            }
+            return;
+        }
+        if self.control.is_reading {
+            self.control.read_again = true;
+            return;
+        }
+        self.control.is_reading = true;
+        out.push(Effect::Prepare { folders: self.folders.clone() });
+    }
+
+    /// The configuration has been read again. What is wrong with it changes nothing.
+    pub(super) fn on_reloaded(
+        &mut self,
+        now: Instant,
+        prepared: Result<Box<Prepared>, String>,
+        out: &mut Effects,
+    ) {
+        self.control.is_reading = false;
+        if std::mem::take(&mut self.control.read_again) {
+            return self.reload(out);
+        }
+        let waiting = std::mem::take(&mut self.control.reloads);
+        match prepared {
+            Ok(prepared) => {
+                self.control.problem = None;
+                let changed = self.adopt(now, *prepared, out);
+                info!(?changed, "the configuration was read again");
+                for it in &waiting {
+                    answer(it, &json!({"changed": changed}), out);
+                }
+            }
+            Err(problem) => {
+                warn!(problem, "the configuration was read again, and nothing is changed");
+                let failure = Failure::new(Cause::Unavailable, problem.clone());
+                for it in &waiting {
+                    self.fail(it, &failure, out);
+                }
+                if self.control.problem.as_ref() != Some(&problem) {
+                    show(1, &format!("lspool goes on with the configuration it has: {problem}"), out);
+                }
+                self.control.problem = Some(problem);
+            }
+        }
+    }
+
+    /// Makes a configuration hold; gives what it changes. Only what is started otherwise is started anew.
+    fn adopt(&mut self, now: Instant, prepared: Prepared, out: &mut Effects) -> Vec<&'static str> {
+        let Some(server) = &mut self.server else { return Vec::new() };
+        let mut changed = Vec::new();
+        if server.config.agents != prepared.config.agents {
+            changed.push("agents");
+        }
+        if server.config.routes != prepared.config.routes {
+            changed.push("routes");
+        }
+        let relaunch = server.launch != prepared.launch;
+        if server.settings != prepared.server {
+            changed.push("settings");
+        }
+        if relaunch {
+            changed.push("processes");
+        }
+        if let Some(kind) = prepared.server.kind {
+            server.kind = kind;
+        }
+        let renamed = server.name != prepared.name;
+        server.name = prepared.name;
+        server.settings = prepared.server;
+        server.config = prepared.config;
+        server.launch = prepared.launch;
+        let name = server.name.clone();
+        for backend in self.backends.values_mut() {
+            if renamed {
+                backend.name = match backend.id {
+                    PRIMARY => name.clone(),
+                    _ => super::partitions::name(&backend.set, &name),
+                };
+            }
+            if relaunch {
+                let why = "its configuration has changed".to_owned();
+                backend.health.renewal = Some(Renewal { why, until: Some(now + RELOAD_GRACE) });
+            }
+        }
+        if relaunch {
+            self.renew_all(now, out);
+        }
+        changed
+    }
+
+    /// What waits to be replaced is replaced as it comes to be quiet; what has failed has another chance.
+    fn renew_all(&mut self, now: Instant, out: &mut Effects) {
+        self.renew(now, out);
+        let others: Vec<(BackendId, State)> = self
+            .backends
+            .values()
+            .filter(|it| it.health.renewal.is_some() && !it.is_ready())
+            .map(|it| (it.id, it.life.state()))
+            .collect();
+        for (id, state) in others {
+            match state {
+                State::Spawning(_) | State::Initializing { .. } => self.replace(id, now, out),
+                State::Failed => {
+                    if let Err(failure) = self.restart(id, now, out) {
+                        warn!(failure.message, "not restarted");
+                    }
+                }
+                // The next process has the new configuration.
+                State::Stopped | State::Waiting | State::Restarting { .. } => {}
+                State::Ready | State::Degraded => {}
+            }
+        }
+    }
+}
+
+const RESTART: &str = "Restart";
+const SHOW_LOG: &str = "Show log";
+
+fn answer(owner: &Owner, result: &Value, out: &mut Effects) {
+    if let Owner::Client(client, id) = owner {
+        let frame = Frame::response(id.clone(), result.to_string().as_bytes());
+        out.push(Effect::Send(Peer::Client(*client), frame));
+    }
+}
+
+/// Tells the editor's user something: 1 is an error, 3 is for information.
+fn show(severity: u8, message: &str, out: &mut Effects) {
+    let params = json!({"type": severity, "message": message}).to_string();
+    tell_editor(Frame::notification("window/showMessage", Some(params.as_bytes())), out);
+}
+
+fn text(object: &[u8], key: &str) -> Option<String> {
+    serde_json::from_slice(&object[member(object, key)?]).ok()
+}

@@ -1,0 +1,194 @@
+use proptest::{collection::vec, prelude::*};
+
+use super::*;
+use crate::config::Profile;
+
+fn policy() -> Policy {
+    Policy {
+        backoff: Backoff { jitter: 0, ..Profile::Resilient.policy().backoff },
+        ..Profile::Resilient.policy()
+    }
+}
+
+fn ready(now: Instant) -> Lifecycle {
+    let mut it = Lifecycle::new(now);
+    it.start(now);
+    it.spawn(now, Handshake::Own);
+    it.spawned(now, now);
+    assert_eq!(it.ready(now), Some(Handshake::Own));
+    it
+}
+
+#[test]
+fn a_crash_loop_ends_even_if_every_handshake_succeeds() {
+    let mut now = Instant::now();
+    let (mut it, policy) = (ready(now), policy());
+    let mut waits = Vec::new();
+    loop {
+        now += Duration::from_secs(2);
+        let death = it.exited(now, it.generation(), &policy, true, 0);
+        let State::Restarting { at } = it.state() else {
+            assert_eq!((death, it.state()), (Some(Death::Fails), State::Failed));
+            break;
+        };
+        waits.push((at - now).as_secs());
+        now = at;
+        it.spawn(now, Handshake::Own);
+        it.spawned(now, now);
+        it.ready(now);
+    }
+    assert_eq!(waits, [0, 1, 2, 4, 8]);
+    assert_eq!(it.restart(now), Todo::Nothing);
+    assert!(it.is_due(now), "what has failed is started by whoever says so");
+}
+
+#[test]
+fn the_window_moves() {
+    let mut now = Instant::now();
+    let (mut it, policy) = (ready(now), policy());
+    for _ in 0..50 {
+        assert_eq!(it.exited(now, it.generation(), &policy, true, 0), Some(Death::Restarts));
+        now += policy.restart_window / 4;
+        it.spawn(now, Handshake::Own);
+        it.spawned(now, now);
+        it.ready(now);
+    }
+    assert_eq!(it.n_restarts(), 50);
+}
+
+#[test]
+fn what_has_never_been_ready_is_started_twice() {
+    let now = Instant::now();
+    let mut it = Lifecycle::new(now);
+    it.start(now);
+    it.spawn(now, Handshake::Editor);
+    it.spawned(now, now);
+    assert_eq!(it.exited(now, it.generation(), &policy(), true, 0), Some(Death::Restarts));
+    it.spawn(now, Handshake::Own);
+    assert_eq!(it.exited(now, it.generation(), &policy(), true, 0), Some(Death::Fails));
+}
+
+#[test]
+fn without_need_it_comes_back_only_if_the_policy_says_always() {
+    let now = Instant::now();
+    let (mut it, mut policy) = (ready(now), policy());
+    assert_eq!(it.exited(now, it.generation(), &policy, false, 0), Some(Death::Stops));
+    it = ready(now);
+    policy.restart = Restart::Always;
+    assert_eq!(it.exited(now, it.generation(), &policy, false, 0), Some(Death::Restarts));
+    it = ready(now);
+    policy.restart = Restart::Never;
+    assert_eq!(it.exited(now, it.generation(), &policy, true, 0), Some(Death::Fails));
+}
+
+#[test]
+fn waits_grow_up_to_the_longest_and_vary_by_their_jitter() {
+    let backoff = Profile::Resilient.policy().backoff;
+    for chance in [0, 1, 250, 500, u64::MAX] {
+        for (n, usual) in [1, 2, 4, 8, 16, 32, 32, 32].into_iter().enumerate() {
+            let (wait, usual) = (wait(&backoff, n, chance), Duration::from_secs(usual));
+            assert!(usual * 3 / 4 <= wait && wait <= (usual * 5 / 4).min(backoff.max), "{n}: {wait:?}");
+        }
+    }
+    let none = Backoff { initial: Duration::ZERO, ..backoff };
+    assert_eq!(wait(&none, 7, 3), Duration::ZERO);
+}
+
+/// What may happen to a backend, in any order.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Start,
+    Stop,
+    Restart,
+    Fail,
+    /// Whoever holds the room spawns what is due.
+    Spawn,
+    Spawned,
+    Ready,
+    Silent,
+    Heard,
+    /// The process that was last told to end, or that crashes.
+    Exits {
+        wanted: bool,
+    },
+    /// Of a process that was there before.
+    LateExit(u32),
+    Pass(u16),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        2 => Just(Step::Start),
+        2 => Just(Step::Stop),
+        2 => Just(Step::Restart),
+        1 => Just(Step::Fail),
+        8 => Just(Step::Spawn),
+        6 => Just(Step::Spawned),
+        6 => Just(Step::Ready),
+        1 => Just(Step::Silent),
+        1 => Just(Step::Heard),
+        6 => any::<bool>().prop_map(|wanted| Step::Exits { wanted }),
+        2 => (1..4_u32).prop_map(Step::LateExit),
+        3 => any::<u16>().prop_map(Step::Pass),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn whatever_happens_at_most_one_process_lives(steps in vec(step(), 0..60), never in any::<bool>()) {
+        let mut now = Instant::now();
+        let mut it = Lifecycle::new(now);
+        let policy = Policy { restart: if never { Restart::Never } else { Restart::OnFailure }, ..policy() };
+        // What the system knows: the process that lives, and the last command of a person.
+        let mut lives: Option<Generation> = None;
+        let mut said: Option<Step> = None;
+        for step in steps {
+            match step {
+                Step::Start => it.start(now),
+                Step::Stop => {
+                    prop_assert_eq!(it.stop(now) == Todo::Terminate, lives.is_some());
+                    said = Some(step);
+                }
+                Step::Restart => {
+                    prop_assert_eq!(it.restart(now) == Todo::Terminate, lives.is_some());
+                    said = Some(step);
+                }
+                Step::Fail => {
+                    prop_assert_eq!(it.fail(now) == Todo::Terminate, lives.is_some());
+                    said = None;
+                }
+                Step::Spawn => if it.is_due(now) {
+                    prop_assert!(lives.is_none(), "a second process");
+                    prop_assert!(!matches!(said, Some(Step::Stop)) || it.state() == State::Waiting, "stopped, and starts");
+                    it.spawn(now, Handshake::Own);
+                    lives = Some(it.generation());
+                    said = None;
+                },
+                Step::Spawned => drop(it.spawned(now, now)),
+                Step::Ready => drop(it.ready(now)),
+                Step::Silent => it.silent(now),
+                Step::Heard => it.heard(now),
+                Step::Exits { wanted } => if let Some(generation) = lives.take() {
+                    let (before, death) = (it.state(), it.exited(now, generation, &policy, wanted, 0));
+                    let asked = matches!(before, State::Stopped | State::Failed | State::Restarting { .. } | State::Waiting);
+                    prop_assert_eq!(death == Some(Death::Expected), asked, "{:?} {:?}", before, death);
+                    prop_assert!(!matches!(said, Some(Step::Stop)) || matches!(it.state(), State::Stopped | State::Waiting));
+                    prop_assert!(!matches!(said, Some(Step::Restart)) || it.is_due(now) || it.state() == State::Stopped);
+                },
+                Step::LateExit(ago) => if let Some(older) = it.generation().0.checked_sub(ago) {
+                    let before = format!("{it:?}");
+                    prop_assert_eq!(it.exited(now, Generation(older), &policy, true, 0), None);
+                    prop_assert_eq!(format!("{it:?}"), before);
+                },
+                Step::Pass(millis) => now += Duration::from_millis(millis.into()),
+            }
+            prop_assert_eq!(it.is_alive(), lives.is_some());
+        }
+        // Whatever it has come to, a restart starts it.
+        it.restart(now);
+        if let Some(generation) = lives {
+            it.exited(now, generation, &policy, false, 0);
+        }
+        prop_assert!(it.is_due(now), "{:?}", it);
+    }
+}

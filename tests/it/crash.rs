@@ -1,21 +1,21 @@
 //! The death of the real server: conversations, and turns in flight, go on in the next process.
 
 mod cases;
+mod chaos;
+mod exact;
 mod idle;
+mod odd;
 
 use std::{thread::sleep, time::Duration};
 
 use lspool::core::CONTINUE;
 use rustix::process::Signal;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::{
-    partitions::lspool,
-    support::{
-        copilot::{ClientToolCall, Copilot, Options, Outcome},
-        real::{self, Sandbox},
-        stub::{Said, Script, Stub},
-    },
+use super::support::{
+    copilot::{ClientToolCall, Copilot, Options, Outcome},
+    real::{self, Sandbox},
+    stub::{Said, Script, Stub},
 };
 
 /// The processes of the server.
@@ -50,21 +50,35 @@ impl Scene {
     }
 
     fn with(script: Script, options: impl FnOnce(Options) -> Options) -> Scene {
+        Scene::configured("", script, options)
+    }
+
+    /// With these keys of `[server.copilot]`.
+    fn configured(keys: &str, script: Script, options: impl FnOnce(Options) -> Options) -> Scene {
         let sandbox = Sandbox::new();
         let workspace = sandbox.workspace().display().to_string();
         let stub = Stub::start(script.continue_text(CONTINUE).workspace(workspace));
         let options = options(Options::in_workspace(sandbox.workspace()));
-        let session = Copilot::start(lspool(&sandbox, &stub), options);
+        let config = sandbox.home().join("lspool.toml");
+        std::fs::write(&config, format!("[server.copilot]\n{keys}\n")).expect("the home is ours");
+        let mut command = sandbox.signed_in_command(env!("CARGO_BIN_EXE_lspool"), &stub);
+        command.arg("--config").arg(config).arg("--").arg(real::copilot()).arg("--stdio");
+        let session = Copilot::start(command, options);
         session
             .register_tools(&["fetch_ticket", "run_in_terminal", "insert_edit_into_file", "create_file"])
             .expect("the schemas are good");
         Scene { stub, sandbox, session }
     }
 
-    /// What the model was shown last, as if nothing had happened: without the continue message, and with the text
-    /// around it joined.
-    fn history(&self) -> Vec<String> {
-        plain(&self.stub.turns().pop().expect("it was asked").history)
+    /// Asks a conversation something, and gives what the model was shown of it, as if nothing had happened: without
+    /// the continue message, and with the text around it joined.
+    fn history(&self, conversation: &Value) -> Vec<String> {
+        let question = format!("and now, {conversation}?");
+        self.session.finish(&self.session.turn(conversation, &question, json!({}))).expect_success();
+        let chat = self.stub.turns().into_iter().rfind(|it| it.user == question).expect("it was asked");
+        let mut history = plain(&chat.history);
+        assert_eq!(history.pop(), Some(format!("user {question}")));
+        history
     }
 }
 

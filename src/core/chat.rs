@@ -50,11 +50,17 @@ impl Proxy {
                 return self.fail(&owner, &Failure::new(Cause::InvalidParams, message), out);
             }
         }
+        let id = field(frame, "conversationId").unwrap_or_else(|| self.invent_id());
+        // The server makes a folder of this name.
+        let leaves = |it: &str| it.contains('/') || it == "..";
+        if self.session.kept_transcripts.is_some() && id.as_text().is_some_and(|it| leaves(&it)) {
+            let message = "conversationId: with exact_restore it must be the name of a folder";
+            return self.fail(&owner, &Failure::new(Cause::InvalidParams, message), out);
+        }
         let backend = match self.partition(&set, now, out) {
             Ok(backend) => backend,
             Err(failure) => return self.fail(&owner, &failure, out),
         };
-        let id = field(frame, "conversationId").unwrap_or_else(|| self.invent_id());
         let frame = self.with_ids(&without_lspool(frame), &id);
         let token = field(&frame, "workDoneToken");
         let purpose = Purpose::Turn { conversation: id.clone(), token, create: true };
@@ -372,9 +378,14 @@ impl Proxy {
         if let Some(question) = question(&asked.frame) {
             conversation.history.begin(turn.clone(), question);
         }
-        let is_news = conversation.flight.turn.is_none();
-        conversation.flight.turn.get_or_insert_with(|| turn.clone());
-        is_news
+        let flight = &mut conversation.flight;
+        if flight.turn.is_some() && flight.part.is_some() {
+            return false;
+        }
+        // A server may begin it again that has ended it.
+        flight.over = Over::No;
+        flight.turn = Some(turn.clone());
+        true
     }
 
     fn on_reported(&mut self, process: ProcessId, id: &RawId, turn: &RawId, value: &[u8]) {

@@ -437,7 +437,7 @@ fn language(file: &str) -> &str {
         ("yml", "yaml"),
     ];
     let extension = file.rsplit_once('.').map_or("", |(_, it)| it);
-    LANGUAGES.iter().find(|(it, _)| *it == extension).map_or("", |(_, language)| language)
+    LANGUAGES.iter().find(|(it, _)| *it == extension).map_or("UNKNOWN", |(_, language)| language)
 }
 
 /// What the client has answered to a call: a result, or an error.

@@ -142,7 +142,7 @@ impl Proxy {
             return self.finish_turn(sent, id, None, out);
         }
         if conversation.cancelled {
-            return if has_begun { self.finish_turn(sent, id, Some(cancelled_by_user()), out) } else { None };
+            return if has_begun { self.cancel_turn(sent, id, out) } else { None };
         }
         if !restarts || (has_begun && self.turn_recovery() == TurnRecovery::Fail) {
             return None;
@@ -389,19 +389,23 @@ impl Proxy {
         answer.set("conversationId", id.as_bytes()).finish()
     }
 
+    /// The user does not want a turn whose process is gone; gives what is next in its conversation.
+    fn cancel_turn(&mut self, sent: SentId, id: &RawId, out: &mut Effects) -> Option<Frame> {
+        for of in self.conversations.family(id) {
+            self.close_calls(id, &of, |_| true, out);
+        }
+        self.finish_turn(sent, id, Some(cancelled_by_user()), out)
+    }
+
     /// A turn that waits for its process, having begun in another one, is cancelled. Whether it was one.
     pub(super) fn cancel_kept(&mut self, sent: SentId, id: &RawId, out: &mut Effects) -> bool {
         let is_it =
             self.conversations.get(id).is_some_and(|it| it.active == Some(sent) && self.is_kept(id, it));
-        if is_it {
-            for of in self.conversations.family(id) {
-                self.close_calls(id, &of, |_| true, out);
-            }
-            if let Some(next) = self.finish_turn(sent, id, Some(cancelled_by_user()), out)
-                && let Some(backend) = self.conversations.get(id).map(|it| it.backend)
-            {
-                self.release(backend, next, out);
-            }
+        if is_it
+            && let Some(next) = self.cancel_turn(sent, id, out)
+            && let Some(backend) = self.conversations.get(id).map(|it| it.backend)
+        {
+            self.release(backend, next, out);
         }
         is_it
     }

@@ -141,13 +141,11 @@ impl Session {
         let (first, later): (Vec<&Kept>, Vec<&Kept>) =
             self.latest.values().partition(|it| it.method != "textDocument/didFocus");
         out.extend(first.into_iter().map(kept));
-        match (self.settings(), &self.kept_transcripts) {
-            (Some(params), _) => {
-                let frame = notify("workspace/didChangeConfiguration", &params);
-                out.push(for_set(&self.keeping(&frame), set));
-            }
-            (None, Some(folder)) => out.push(self.transcripts(set, Some(folder))),
-            (None, None) => {}
+        if let Some(params) = self.settings() {
+            out.push(for_set(&notify("workspace/didChangeConfiguration", &params), set));
+        }
+        if let Some(folder) = &self.kept_transcripts {
+            out.push(self.transcripts(set, Some(folder)));
         }
         if let Some(params) = &self.auth {
             out.push(notify("github/didChangeAuth", params));

@@ -288,7 +288,16 @@ fn a_client_tool_is_to_be_confirmed_and_is_not() {
 
 #[test]
 fn an_edit_is_pending() {
-    let file = |name: &str| format!("{{ws}}/{name}.rs");
+    edit_in("rs");
+}
+
+#[test]
+fn an_edit_of_a_file_in_no_language_is_pending() {
+    edit_in("txt");
+}
+
+fn edit_in(extension: &str) {
+    let file = |name: &str| format!("{{ws}}/{name}.{extension}");
     let case = Case {
         rule: &|rule, name| {
             let edit = json!({"filePath": file(name), "code": "fn b() {}\n", "explanation": "b"});
@@ -300,7 +309,7 @@ fn an_edit_is_pending() {
     };
     let scene = Scene::new(case.script());
     for name in NAMES {
-        scene.sandbox.write(&format!("{name}.rs"), "fn a() {}\n");
+        scene.sandbox.write(&format!("{name}.{extension}"), "fn a() {}\n");
     }
     case.check_in(&scene);
 }

@@ -22,6 +22,15 @@ fn messages(scene: &Scene) -> Vec<Vec<Value>> {
         .collect()
 }
 
+/// What is kept of a conversation.
+fn kept(scene: &Scene, conversation: &str) -> String {
+    let entries = std::fs::read_dir(scene.sandbox.runtime()).expect("it is there").flatten();
+    let file = |it: std::fs::DirEntry| {
+        std::fs::read_to_string(it.path().join("kept").join(conversation).join("partition-1.jsonl")).ok()
+    };
+    entries.filter_map(file).collect()
+}
+
 #[test]
 fn every_message_is_said_again_as_it_was() {
     let script = || {
@@ -42,6 +51,7 @@ fn every_message_is_said_again_as_it_was() {
         create["conversationId"] = json!(name);
         create["references"] = reference.clone();
         session.finish(&session.create("first", create)).expect_success();
+        assert!(kept(&scene, name).contains("user.message_rendered"));
         let turn = session.turn(&json!(name), &format!("{name} go"), json!({"references": reference}));
         let call =
             session.expect_request_where("conversation/invokeClientTool", |it| it["conversationId"] == name);
@@ -69,6 +79,10 @@ fn every_message_is_said_again_as_it_was() {
         }
         let last: Vec<&Value> = all.last().expect("it was asked").iter().filter(|it| continues(it)).collect();
         assert_eq!(last, Vec::<&Value>::new(), "what continued it is gone");
+    }
+    session.ok("conversation/destroy", json!({"conversationId": "lead"}));
+    while !kept(&scene, "lead").is_empty() {
+        std::thread::yield_now();
     }
     assert!(session.shutdown().success());
 }

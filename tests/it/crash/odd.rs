@@ -38,7 +38,11 @@ fn a_sub_agent_is_not_run_again() {
     kill_servers(session);
     session.answer(&call, Ok(tool_answer(Ok("a late answer".to_owned()))));
     let outcome = session.finish(&turn);
-    expect_whole(&outcome);
+    let own: Vec<&Value> =
+        outcome.progress.values.iter().filter(|it| it["conversationId"] == "mine").collect();
+    let n = |kind: &str| own.iter().filter(|it| it["kind"] == kind).count();
+    assert_eq!((n("begin"), n("end")), (1, 1));
+    assert_eq!(outcome.answer.as_ref().expect("success")["turnId"], outcome.progress.turn);
     let text = &outcome.progress.text;
     assert!(
         text.contains("Delegated: The sub-agent was stopped") && text.contains("a late answer"),

@@ -34,7 +34,7 @@ impl Proxy {
         self.end_before(&pending, frame, out);
         if let Owner::Client(client, wire) = &pending.owner {
             let answer = match pending.purpose {
-                Purpose::Initialize => Self::with_commands(frame).with_id(wire.clone()),
+                Purpose::Initialize => self.with_commands(frame).with_id(wire.clone()),
                 _ => frame.with_id(wire.clone()),
             };
             out.push(Effect::Send(Peer::Client(*client), answer));

@@ -55,8 +55,8 @@ enum Vigil {
     Watching { until: Instant },
     /// It was asked, and has this long to say anything.
     Asked { at: Instant, until: Instant },
-    /// It did not; it is ended then, if at all.
-    Hanging { at: Instant, until: Option<Instant> },
+    /// It did not; then it is ended, or looked at again.
+    Hanging { at: Instant, until: Instant },
 }
 
 /// What the silence of a process calls for.
@@ -82,7 +82,7 @@ impl Health {
             Vigil::Off => None,
             Vigil::Watching { until } => Some((until, "it owes an answer and is silent")),
             Vigil::Asked { until, .. } => Some((until, "it does not say whether it lives")),
-            Vigil::Hanging { until, .. } => until.map(|at| (at, "it hangs")),
+            Vigil::Hanging { until, .. } => Some((until, "it hangs")),
         };
         let renewal = self.renewal.as_ref().and_then(|it| it.until).map(|at| (at, "it is to be replaced"));
         vigil.into_iter().chain(renewal).min_by_key(|(at, _)| *at)
@@ -114,17 +114,17 @@ impl Health {
                 self.vigil = Vigil::Asked { at: now, until: now + times.probe };
                 Finding::Ask
             }
-            Vigil::Asked { at, .. } | Vigil::Hanging { at, .. } if excused || self.heard > at => {
+            Vigil::Asked { at, .. } | Vigil::Hanging { at, .. } if excused || self.heard >= at => {
                 self.watch(if excused { now } else { self.heard }, times);
                 Finding::Lives
             }
             Vigil::Asked { at, until } if is_due(until) => {
-                self.vigil = Vigil::Hanging { at, until: times.hang.map(|it| now + it) };
+                self.vigil = Vigil::Hanging { at, until: now + times.patience() };
                 Finding::Degraded
             }
-            Vigil::Hanging { at, until: Some(until) } if is_due(until) => {
-                self.vigil = Vigil::Hanging { at, until: None };
-                Finding::Hangs
+            Vigil::Hanging { at, until } if is_due(until) => {
+                self.vigil = Vigil::Hanging { at, until: now + times.patience() };
+                if times.hang.is_some() { Finding::Hangs } else { Finding::Lives }
             }
             Vigil::Off | Vigil::Watching { .. } | Vigil::Asked { .. } | Vigil::Hanging { .. } => {
                 Finding::Lives
@@ -139,6 +139,13 @@ struct Times {
     stall: Option<Duration>,
     probe: Duration,
     hang: Option<Duration>,
+}
+
+impl Times {
+    /// How long one that is degraded is let be.
+    fn patience(&self) -> Duration {
+        self.hang.or(self.stall).unwrap_or(COPILOT_HANG)
+    }
 }
 
 impl Proxy {
@@ -290,7 +297,6 @@ mod tests {
         assert_eq!(it.look(start + seconds(70), false, &TIMES), Finding::Degraded);
         assert_eq!(it.look(start + seconds(129), false, &TIMES), Finding::Lives);
         assert_eq!(it.look(start + seconds(130), false, &TIMES), Finding::Hangs);
-        assert_eq!(it.deadline(), None, "once");
     }
 
     #[test]

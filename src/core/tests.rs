@@ -1,5 +1,6 @@
 //! The core as a script: what the editor and the servers say, and what they are told.
 
+mod control;
 mod documents;
 mod endings;
 mod model;
@@ -8,3 +9,4 @@ mod passing;
 mod recovering;
 mod restoring;
 mod stage;
+mod supervision;

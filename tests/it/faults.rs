@@ -8,7 +8,7 @@ mod flow;
 mod framing;
 mod starting;
 
-use std::process::Command;
+use std::{process::Command, time::Duration};
 
 use serde_json::{Value, json};
 
@@ -98,7 +98,7 @@ impl Pair {
         server.expect("exit");
         server.exit(0);
         assert_eq!(self.editor.wait_exit().code(), Some(0));
-        assert_eq!(self.editor.mark().processes(), []);
+        self.editor.mark().wait_gone(Duration::from_secs(2));
     }
 
     /// Resident memory of lspool at its highest, in KiB.

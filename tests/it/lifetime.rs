@@ -10,7 +10,7 @@ use super::{
     support::{
         copilot::{Copilot, Options},
         real::{self, Sandbox},
-        stub::{Script, Stub},
+        stub::{Outcome, Round, Rule, Said, Script, Stub},
     },
 };
 
@@ -79,24 +79,31 @@ fn nothing_is_left_after_sigkill() {
 }
 
 #[test]
-fn partitions_end_with_their_last_conversation_and_are_never_too_many() {
-    let stub = Stub::start(Script::default());
+fn partitions_make_room_for_one_another_between_turns_and_are_never_too_many() {
+    let wait = Rule::on("[wait]").then(Round::text("It goes on.\n").gate("go"));
+    let stub = Stub::start(Script::default().rule(wait));
     let sandbox = Sandbox::new();
     let config = sandbox.write("config.toml", "[server.copilot]\nmax_processes = 2\nidle_timeout = \"1h\"\n");
     let mut command: Command = sandbox.signed_in_command(env!("CARGO_BIN_EXE_lspool"), &stub);
     command.arg("--config").arg(config).arg("--").arg(real::copilot()).arg("--stdio");
     let session = Copilot::start(command, Options::in_workspace(sandbox.workspace()));
-    let create = |id: &str, tool: &str| {
+    let create = |id: &str, message: &str, tool: &str| {
         let mut more = tools(&[tool]);
         more["conversationId"] = json!(id);
-        session.create("hello", more)
+        session.create(message, more)
     };
-    session.finish(&create("one", "read_file")).expect_success();
-    let refused = session.wait(&create("two", "list_dir").pending).expect_err("both processes are in use");
+    session.finish(&create("one", "hello", "read_file")).expect_success();
+    let running = create("two", "[wait]", "list_dir");
+    stub.wait_for("the second turn", |log| log.iter().any(|it| it.is_turn() && it.outcome == Outcome::Open));
+    let refused = session.wait(&create("three", "hello", "grep_search").pending);
+    let refused = refused.expect_err("both processes are in use");
     assert!(refused.to_string().contains("max_processes"), "{refused:?}");
-    session.ok("conversation/destroy", json!({"conversationId": "one"}));
-    session.finish(&create("three", "list_dir")).expect_success();
+    stub.open("go");
+    session.finish(&running).expect_success();
+    session.finish(&session.turn(&json!("one"), "still there?", json!({}))).expect_success();
     assert_eq!(servers(&session), 2, "the idle one has made room");
+    let last = stub.turns().pop().expect("there was one");
+    assert!(last.history.contains(&Said::User("hello".to_owned())), "{:?}", last.history);
     assert!(session.shutdown().success());
 }
 

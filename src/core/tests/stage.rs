@@ -29,6 +29,12 @@ pub(super) struct Stage {
     pub(super) terminated: Vec<ProcessId>,
     pub(super) transcripts: Vec<(ProcessId, String, String)>,
     pub(super) exit: Option<i32>,
+    /// What the shell was asked the memory of, and has not told.
+    pub(super) to_measure: Vec<Vec<ProcessId>>,
+    /// Whose stderr was asked for.
+    pub(super) logs: Vec<BackendId>,
+    /// The configuration cannot be read.
+    pub(super) unreadable: Option<String>,
     /// The test itself says that processes are spawned.
     pub(super) holds_spawns: bool,
     /// The workspace is looked at for ever.
@@ -38,6 +44,8 @@ pub(super) struct Stage {
 }
 
 pub(super) const EDITOR: Peer = Peer::Client(ClientId::EDITOR);
+
+pub(super) const CONTROL: Peer = Peer::Client(ClientId(1));
 
 pub(super) const fn process(backend: u32, generation: u32) -> ProcessId {
     ProcessId { backend: BackendId(backend), generation: Generation(generation) }
@@ -54,6 +62,9 @@ impl Stage {
             terminated: Vec::new(),
             transcripts: Vec::new(),
             exit: None,
+            to_measure: Vec::new(),
+            logs: Vec::new(),
+            unreadable: None,
             holds_spawns: false,
             holds_preparation: false,
             server: ServerConfig { kind: Some(kind), ..ServerConfig::default() },
@@ -145,15 +156,20 @@ impl Stage {
                 Effect::CloseInput(process) => self.closed.push(process),
                 Effect::Terminate(process) => self.terminated.push(process),
                 Effect::Exit(code) => self.exit = Some(code),
-                Effect::WatchEditor(_) | Effect::Measure(_) | Effect::Logs { .. } => {}
+                Effect::Measure(processes) => self.to_measure.push(processes),
+                Effect::Logs { backend, .. } => self.logs.push(backend),
+                Effect::WatchEditor(_) => {}
             }
         }
     }
 
     pub(super) fn prepared(&mut self) {
+        if let Some(problem) = self.unreadable.clone() {
+            return self.event(Event::Prepared(Err(problem)));
+        }
         let launch = Launch {
             program: "/bin/server".into(),
-            args: vec![],
+            args: self.server.args.clone(),
             env: vec![],
             cwd: None,
             max_message: 1 << 20,
@@ -189,6 +205,18 @@ impl Stage {
     /// The editor says this.
     pub(super) fn editor(&mut self, message: Value) {
         self.event(Event::Received(EDITOR, frame(message)));
+    }
+
+    /// A control client says this.
+    pub(super) fn control(&mut self, message: Value) {
+        self.event(Event::Received(CONTROL, frame(message)));
+    }
+
+    /// Answers `initialize`, and that alone.
+    pub(super) fn open(&mut self, process: ProcessId) {
+        let asked = self.take(Peer::Backend(process));
+        assert_eq!(asked[0]["method"], "initialize", "{asked:?}");
+        self.server(process, json!({"id": asked[0]["id"], "result": {"capabilities": {}}}));
     }
 
     /// A server says this.

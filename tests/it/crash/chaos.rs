@@ -131,9 +131,16 @@ fn kill(session: &Copilot, random: &mut Random, kills: u64, is_over: &dyn Fn() -
     for (name, _) in conversations() {
         session.wait_notification("$/progress", |it| it["value"]["conversationId"] == name);
     }
-    let mut n = 0;
+    let (mut n, mut heard) = (0, 0);
     while n < kills && !is_over() {
+        // Mostly when something has come of the last restart, so that there is an end to it.
+        let now = session.notifications("$/progress").len();
+        if now <= heard && random.below(200) > 0 {
+            sleep(Duration::from_millis(10));
+            continue;
+        }
         sleep(Duration::from_millis(random.below(1500)));
+        heard = session.notifications("$/progress").len();
         let living = servers(session);
         let Some(one) = usize::try_from(random.below(8)).ok() else { continue };
         match living.get(one) {

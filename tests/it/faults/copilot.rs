@@ -3,6 +3,7 @@
 use std::{
     ops::Deref,
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
 use serde_json::{Value, json};
@@ -93,7 +94,7 @@ impl Pair {
         self.editor.ok("shutdown", Value::Null);
         self.editor.notify_bare("exit");
         assert_eq!(self.editor.wait_exit().code(), Some(0));
-        assert_eq!(self.editor.mark().processes(), []);
+        self.editor.mark().wait_gone(Duration::from_secs(2));
     }
 }
 

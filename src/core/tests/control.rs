@@ -1,0 +1,220 @@
+//! What people ask lspool itself.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::stage::{CONTROL, EDITOR, Stage, name, process};
+use crate::{
+    config::ServerKind,
+    core::event::{BackendId, Event, Exit, Peer},
+};
+
+fn asked(it: &mut Stage, method: &str, params: &Value) -> Value {
+    it.control(json!({"id": 1, "method": method, "params": params}));
+    for processes in std::mem::take(&mut it.to_measure) {
+        let measured = processes.into_iter().map(|it| (it, 5 << 20)).collect();
+        it.event(Event::Measured(measured));
+    }
+    let mut told = it.take(CONTROL);
+    told.pop().unwrap_or(Value::Null)
+}
+
+#[test]
+fn the_status_says_how_everything_stands() {
+    let mut it = Stage::copilot();
+    it.create(1, &json!({"conversationId": "c", "lspool": {"tools": ["a", "b"]}}));
+    let status = asked(&mut it, "lspool/status", &json!({}));
+    let status = &status["result"];
+    assert_eq!(
+        (&status["pid"], &status["editor"], &status["workspace"]),
+        (&json!(77), &Value::Null, &Value::Null)
+    );
+    let (one, two) = (&status["backends"][0], &status["backends"][1]);
+    assert_eq!(
+        *one,
+        json!({"name": "copilot", "toolset": null, "state": "ready", "since": 5, "pid": 1000, "restarts": 0,
+            "conversations": 0, "refused": 0, "last_error": null, "rss_bytes": 5 << 20, "in_flight": 0})
+    );
+    assert_eq!((&two["toolset"], &two["state"]), (&json!(["a", "b"]), &json!("starting")));
+    assert_eq!((&two["conversations"], &two["in_flight"]), (&json!(1), &json!(1)));
+}
+
+#[test]
+fn a_restart_is_answered_when_it_is_ready_or_has_failed() {
+    let mut it = Stage::copilot();
+    assert_eq!(asked(&mut it, "lspool/restart", &json!({"name": "copilot"})), Value::Null, "not yet");
+    assert_eq!(it.told(process(0, 1)), ["shutdown", "exit"]);
+    it.exited(process(0, 1), Exit::Code(0));
+    it.open(process(0, 2));
+    assert_eq!(it.take(CONTROL)[0]["result"]["state"], "ready");
+    it.control(json!({"id": 2, "method": "lspool/restart", "params": {"name": "copilot"}}));
+    it.exited(process(0, 2), Exit::Code(0));
+    it.pass(Duration::from_secs(35));
+    // It has been ready before, so that it has its chances.
+    for generation in 3..20 {
+        it.exited(process(0, generation), Exit::Signal(9));
+        it.pass(Duration::from_secs(30));
+    }
+    let told = it.take(CONTROL);
+    assert_eq!(told[0]["error"]["data"]["lspool"]["cause"], "unavailable");
+    // From failed, too.
+    it.control(json!({"id": 3, "method": "lspool/restart", "params": {"name": "copilot"}}));
+    let last = *it.spawned.last().unwrap();
+    it.open(last);
+    assert_eq!(
+        it.take(CONTROL)[0]["result"],
+        json!({"name": "copilot", "names": ["copilot"], "state": "ready"})
+    );
+}
+
+#[test]
+fn what_is_stopped_stays_so_until_somebody_starts_it() {
+    let mut it = Stage::new(ServerKind::Generic);
+    it.initialize();
+    it.editor(json!({"id": 5, "method": "textDocument/hover"}));
+    assert_eq!(asked(&mut it, "lspool/stop", &json!({"name": "copilot"}))["result"]["state"], "stopped");
+    let told = it.take(EDITOR);
+    assert_eq!(told[0]["error"]["data"]["lspool"]["cause"], "not started");
+    it.exited(process(0, 1), Exit::Code(0));
+    it.pass(Duration::from_mins(10));
+    assert_eq!(it.spawned.len(), 1);
+    it.editor(json!({"id": 6, "method": "textDocument/hover"}));
+    let told = it.take(EDITOR);
+    assert!(told[0]["error"]["message"].as_str().unwrap().contains("lspool restart"), "{told:?}");
+    it.control(json!({"id": 2, "method": "lspool/restart", "params": {"name": "copilot"}}));
+    it.open(process(0, 2));
+    assert_eq!(it.take(CONTROL)[0]["result"]["state"], "ready");
+}
+
+#[test]
+fn a_restart_does_not_leak_into_the_next_start() {
+    let mut it = Stage::copilot();
+    asked(&mut it, "lspool/restart", &json!({"name": "copilot"}));
+    asked(&mut it, "lspool/stop", &json!({"name": "copilot"}));
+    it.exited(process(0, 1), Exit::Code(0));
+    it.pass(Duration::from_mins(10));
+    assert_eq!(it.spawned.len(), 1, "stop was the last word");
+}
+
+#[test]
+fn errors_name_what_there_is() {
+    let mut it = Stage::copilot();
+    it.create(1, &json!({"conversationId": "c", "lspool": {"tools": ["a"]}}));
+    let told = asked(&mut it, "lspool/restart", &json!({"name": "pyright"}));
+    assert_eq!(told["error"]["code"], -32602);
+    let message = told["error"]["message"].as_str().unwrap();
+    assert!(message.contains("copilot; partition \"a\" of copilot"), "{message}");
+    let told = asked(&mut it, "lspool/no", &json!({}));
+    assert_eq!(told["error"]["code"], -32601);
+    assert!(asked(&mut it, "lspool/logs", &json!({"name": "copilot"})).is_null(), "the shell answers");
+    assert_eq!(it.logs, [BackendId(0)]);
+}
+
+#[test]
+fn the_editor_asks_in_the_same_words_and_by_commands() {
+    let mut it = Stage::copilot();
+    it.editor(json!({"id": 1, "method": "lspool/status", "params": {}}));
+    it.event(Event::Measured(Vec::new()));
+    assert_eq!(it.take(EDITOR)[0]["result"]["backends"][0]["name"], "copilot");
+    let command = |name: &str, arguments: Value| json!({"command": name, "arguments": arguments});
+    for (id, arguments) in [(2, json!([{"name": "copilot"}])), (3, json!(["copilot"])), (4, json!([]))] {
+        let last = *it.spawned.last().unwrap();
+        let params = command("lspool.restart", arguments);
+        it.editor(json!({"id": id, "method": "workspace/executeCommand", "params": params}));
+        it.exited(last, Exit::Code(0));
+        it.start(*it.spawned.last().unwrap(), &[]);
+        assert_eq!(it.take(EDITOR)[0]["result"]["state"], "ready");
+    }
+    // Those of the server are the server's.
+    let last = *it.spawned.last().unwrap();
+    it.take(Peer::Backend(last));
+    it.editor(json!({"id": 5, "method": "workspace/executeCommand", "params": command("x", json!([]))}));
+    assert_eq!(it.told(last), ["workspace/executeCommand"]);
+}
+
+#[test]
+fn who_watches_is_told_of_each_change_once() {
+    let mut it = Stage::copilot();
+    it.control(json!({"id": 1, "method": "lspool/watch"}));
+    it.event(Event::Measured(Vec::new()));
+    it.take(CONTROL);
+    it.editor(json!({"id": 5, "method": "textDocument/hover"}));
+    it.exited(process(0, 1), Exit::Signal(9));
+    it.open(process(0, 2));
+    let told: Vec<_> = it.take(CONTROL).iter().map(|it| it["params"]["backends"][0].clone()).collect();
+    let states: Vec<_> = told.iter().map(|it| it["state"].as_str().unwrap()).collect();
+    assert_eq!(states, ["starting", "starting", "ready"], "before it has a pid, and after");
+    it.event(Event::Closed { peer: CONTROL, error: None });
+    it.exited(process(0, 2), Exit::Signal(9));
+    assert!(it.take(CONTROL).is_empty());
+}
+
+#[test]
+fn an_editor_that_asks_for_it_is_told_and_its_server_is_not() {
+    let mut it = Stage::new(ServerKind::Generic);
+    let options = json!({"lspool": {"didChangeStatus": true}, "x": 1});
+    it.editor(json!({"id": 0, "method": "initialize", "params": {"initializationOptions": options}}));
+    let asked = it.take(Peer::Backend(process(0, 1)));
+    assert_eq!(asked[0]["params"]["initializationOptions"], json!({"x": 1}));
+    it.server(process(0, 1), json!({"id": asked[0]["id"], "result": {"capabilities": {}}}));
+    assert!(it.take(EDITOR).iter().any(|it| it["method"] == "lspool/didChangeStatus"));
+}
+
+#[test]
+fn lspools_commands_are_offered_to_an_editor_that_runs_commands() {
+    let mut it = Stage::new(ServerKind::Generic);
+    let capabilities = json!({"workspace": {"executeCommand": {}}});
+    it.editor(json!({"id": 0, "method": "initialize", "params": {"capabilities": capabilities}}));
+    let asked = it.take(Peer::Backend(process(0, 1)));
+    let result = json!({"capabilities": {"executeCommandProvider": {"commands": ["a"], "x": 1}}});
+    it.server(process(0, 1), json!({"id": asked[0]["id"], "result": result}));
+    assert_eq!(
+        it.take(EDITOR)[0]["result"]["capabilities"]["executeCommandProvider"],
+        json!({"commands": ["a", "lspool.reload", "lspool.restart", "lspool.status"], "x": 1})
+    );
+}
+
+#[test]
+fn a_changed_configuration_restarts_what_is_started_otherwise_and_nothing_else() {
+    let mut it = Stage::copilot().agent("reader", &["read_file"]);
+    assert_eq!(asked(&mut it, "lspool/reload", &json!({}))["result"]["changed"], json!(["agents"]));
+    it.create(1, &json!({"conversationId": "c", "lspool": {"agent": "reader"}}));
+    assert_eq!(it.spawned.last(), Some(&process(1, 1)), "the new agent is known");
+    it.server.idle_timeout = Duration::from_secs(7);
+    assert_eq!(asked(&mut it, "lspool/reload", &json!({}))["result"]["changed"], json!(["settings"]));
+    assert_eq!(it.terminated, []);
+    // Another command: after what is open is answered, and not later than is bearable.
+    it.editor(json!({"id": 5, "method": "textDocument/hover"}));
+    it.server.args = vec!["--verbose".to_owned()];
+    assert_eq!(
+        asked(&mut it, "lspool/reload", &json!({}))["result"]["changed"],
+        json!(["settings", "processes"])
+    );
+    assert_eq!(it.terminated, [process(1, 1)], "it was still starting");
+    it.pass(Duration::from_secs(30));
+    assert_eq!(it.terminated, [process(1, 1), process(0, 1)]);
+    it.exited(process(0, 1), Exit::Code(0));
+    assert_eq!(it.spawned.last(), Some(&process(0, 2)));
+}
+
+#[test]
+fn a_bad_file_changes_nothing_and_says_so_once() {
+    let mut it = Stage::copilot();
+    it.unreadable = Some("config.toml:3: xyzzy: there is no such key".to_owned());
+    it.event(Event::FilesChanged);
+    it.event(Event::FilesChanged);
+    let told = it.take(EDITOR);
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0]["params"]["message"].as_str().unwrap().contains("xyzzy"));
+    let status = asked(&mut it, "lspool/status", &json!({}));
+    assert!(status["result"]["config"]["error"].as_str().unwrap().contains("xyzzy"));
+    assert!(
+        asked(&mut it, "lspool/reload", &json!({}))["error"]["message"].as_str().unwrap().contains("xyzzy")
+    );
+    it.unreadable = None;
+    it.event(Event::FilesChanged);
+    assert_eq!(asked(&mut it, "lspool/status", &json!({}))["result"]["config"]["error"], Value::Null);
+    assert_eq!(it.terminated, []);
+    assert!(it.take(Peer::Backend(process(0, 1))).iter().map(name).all(|it| it != "shutdown"));
+}

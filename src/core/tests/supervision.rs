@@ -1,0 +1,271 @@
+//! Servers that die, hang, swell or cannot be started, and what the editor's user hears of it.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::stage::{EDITOR, Stage, name, process};
+use crate::{
+    config::{Profile, ServerKind},
+    core::{
+        event::{Event, Exit, Peer, SpawnFailure},
+        lifecycle::State,
+    },
+};
+
+const SERVER: crate::core::event::ProcessId = crate::core::event::ProcessId {
+    backend: crate::core::PRIMARY,
+    generation: crate::core::event::Generation(1),
+};
+
+fn generic() -> Stage {
+    let mut it = Stage::new(ServerKind::Generic);
+    it.initialize();
+    it
+}
+
+fn state(it: &Stage) -> &'static str {
+    it.core.backends[&crate::core::PRIMARY].life.state().name()
+}
+
+fn seconds(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+
+/// Kills the server until it is not started again; gives what the editor has heard.
+fn kill_all(it: &mut Stage) -> Vec<Value> {
+    let mut heard = Vec::new();
+    for generation in 1..=6 {
+        it.exited(process(0, generation), Exit::Signal(9));
+        it.pass(seconds(20));
+        heard.extend(it.take(EDITOR));
+        if state(it) != "failed" {
+            it.open(process(0, generation + 1));
+        }
+    }
+    heard
+}
+
+#[test]
+fn a_crash_loop_shows_one_message_and_its_button_starts_the_server_again() {
+    let mut it = generic();
+    let heard = kill_all(&mut it);
+    assert_eq!(state(&it), "failed");
+    let offers: Vec<&Value> = heard.iter().filter(|it| it["method"] == "window/showMessageRequest").collect();
+    assert_eq!(offers.len(), 1, "{heard:?}");
+    let titles: Vec<_> =
+        offers[0]["params"]["actions"].as_array().unwrap().iter().map(|it| &it["title"]).collect();
+    assert_eq!(titles, ["Restart", "Show log"]);
+    it.editor(json!({"id": 7, "method": "textDocument/hover"}));
+    let told = it.take(EDITOR);
+    assert_eq!(told[0]["error"]["data"]["lspool"]["cause"], "unavailable", "at once");
+    it.editor(json!({"id": offers[0]["id"], "result": {"title": "Restart"}}));
+    it.open(process(0, 7));
+    assert_eq!(state(&it), "ready");
+    assert!(
+        kill_all_from(&mut it, 7).iter().any(|it| it["method"] == "window/showMessageRequest"),
+        "another loop"
+    );
+}
+
+fn kill_all_from(it: &mut Stage, first: u32) -> Vec<Value> {
+    let mut heard = Vec::new();
+    for generation in first..first + 6 {
+        it.exited(process(0, generation), Exit::Code(0));
+        it.pass(seconds(20));
+        heard.extend(it.take(EDITOR));
+        if state(it) != "failed" {
+            it.open(process(0, generation + 1));
+        }
+    }
+    heard
+}
+
+#[test]
+fn the_log_of_a_failed_server_is_shown_on_request() {
+    let mut it = generic();
+    let heard = kill_all(&mut it);
+    let offer = heard.iter().find(|it| it["method"] == "window/showMessageRequest").unwrap();
+    it.editor(json!({"id": offer["id"], "result": {"title": "Show log"}}));
+    let told = it.take(EDITOR);
+    assert_eq!(told[0]["method"], "window/showMessage");
+    assert!(told[0]["params"]["message"].as_str().unwrap().contains("signal 9"), "{told:?}");
+    assert_eq!(state(&it), "failed");
+}
+
+#[test]
+fn a_server_that_dies_before_it_is_ready_is_started_once_more() {
+    let mut it = Stage::new(ServerKind::Generic);
+    it.editor(json!({"id": 0, "method": "initialize", "params": {"capabilities": {}}}));
+    it.editor(json!({"method": "initialized", "params": {}}));
+    it.editor(json!({"id": 1, "method": "textDocument/hover", "params": {}}));
+    it.exited(SERVER, Exit::Signal(9));
+    assert!(it.take(EDITOR).is_empty());
+    let next = process(0, 2);
+    it.open(next);
+    let told = it.take(Peer::Backend(next));
+    assert_eq!(told.iter().map(name).collect::<Vec<_>>(), ["initialized", "textDocument/hover"]);
+    it.server(next, json!({"id": told[1]["id"], "result": "x"}));
+    let answers = it.take(EDITOR);
+    assert_eq!((answers.len(), &answers[0]["id"], &answers[1]["result"]), (2, &json!(0), &json!("x")));
+}
+
+#[test]
+fn what_is_wrong_from_the_first_is_the_answer_to_initialize() {
+    let mut it = Stage::new(ServerKind::Generic);
+    it.editor(json!({"id": 0, "method": "initialize", "params": {"capabilities": {}}}));
+    it.exited(SERVER, Exit::Code(1));
+    it.event(Event::Exited {
+        process: process(0, 2),
+        exit: Exit::Code(1),
+        stderr: "no such option".to_owned(),
+    });
+    let told = it.take(EDITOR);
+    assert_eq!(told.len(), 1, "no message beside it: {told:?}");
+    let message = told[0]["error"]["message"].as_str().unwrap();
+    assert!(message.contains("exit code 1") && message.contains("no such option"), "{message}");
+}
+
+#[test]
+fn a_missing_executable_is_no_accident() {
+    let mut it = Stage::new(ServerKind::Generic);
+    it.holds_spawns = true;
+    it.editor(json!({"id": 0, "method": "initialize", "params": {}}));
+    let failure = SpawnFailure { permanent: true, message: "/bin/server: no such file".to_owned() };
+    it.event(Event::SpawnFailed(SERVER, failure));
+    let told = it.take(EDITOR);
+    assert_eq!(
+        told[0]["error"]["data"]["lspool"],
+        json!({"partition": "copilot", "cause": "unavailable", "retry": false})
+    );
+    assert!(told[0]["error"]["message"].as_str().unwrap().contains("/bin/server: no such file"));
+    assert_eq!((state(&it), it.spawned.len()), ("failed", 1));
+}
+
+#[test]
+fn profiles_say_what_a_death_means() {
+    for (profile, required) in [(Profile::Strict, true), (Profile::BestEffort, false)] {
+        let mut it = Stage::new(ServerKind::Generic);
+        it.server.policy = profile.policy();
+        it.editor(json!({"id": 0, "method": "initialize", "params": {}}));
+        it.pass(seconds(35));
+        let told = it.take(EDITOR);
+        assert_eq!(told[0].get("error").is_some(), required, "{told:?}");
+        assert_eq!(told[0]["id"], 0);
+        assert_eq!(told.len(), if required { 1 } else { 2 }, "who goes on without it is told: {told:?}");
+
+        let mut it = Stage::new(ServerKind::Generic);
+        it.server.policy = profile.policy();
+        it.initialize();
+        it.exited(SERVER, Exit::Code(0));
+        assert_eq!((state(&it), it.spawned.len()), ("failed", 1), "it is not brought back");
+        assert_eq!(it.take(EDITOR)[0]["method"], "window/showMessageRequest");
+    }
+}
+
+#[test]
+fn silence_is_asked_about_before_it_is_judged() {
+    for kind in [ServerKind::Copilot, ServerKind::Generic] {
+        let mut it = Stage::new(kind);
+        it.initialize();
+        it.editor(json!({"id": 1, "method": "textDocument/hover"}));
+        it.pass(seconds(59));
+        assert_eq!(it.told(SERVER), ["textDocument/hover"]);
+        it.pass(seconds(1));
+        let ping = it.take(Peer::Backend(SERVER));
+        assert_eq!(ping[0]["method"], "$/lspool/ping");
+        it.server(SERVER, json!({"id": ping[0]["id"], "error": {"code": -32601, "message": "what?"}}));
+        it.pass(seconds(60));
+        assert_eq!(
+            (state(&it), it.told(SERVER)),
+            ("ready", vec!["$/lspool/ping".to_owned()]),
+            "it is asked again"
+        );
+        it.pass(seconds(10));
+        assert_eq!(state(&it), "degraded");
+        it.server(SERVER, json!({"method": "window/logMessage", "params": {"type": 3, "message": "busy"}}));
+        assert_eq!(state(&it), "ready", "any message is life");
+        it.take(EDITOR);
+        it.pass(seconds(60 + 10 + 59));
+        assert_eq!((state(&it), it.terminated.len()), ("degraded", 0));
+        it.pass(seconds(2));
+        let ends = kind == ServerKind::Copilot;
+        assert_eq!(it.terminated, if ends { vec![SERVER] } else { vec![] });
+        if ends {
+            it.exited(SERVER, Exit::Signal(15));
+            let told = it.take(EDITOR);
+            let error = &told.iter().find(|it| it["id"] == 1).unwrap()["error"];
+            assert_eq!(error["data"]["lspool"]["cause"], "transport");
+            assert!(error["message"].as_str().unwrap().contains("it hangs"), "{error}");
+            assert_eq!(it.spawned.last(), Some(&process(0, 2)));
+        }
+    }
+}
+
+#[test]
+fn one_that_waits_for_the_editor_or_is_not_read_does_not_hang() {
+    let mut it = Stage::copilot();
+    it.editor(json!({"id": 1, "method": "textDocument/hover"}));
+    it.server(SERVER, json!({"id": 9, "method": "window/showMessageRequest", "params": {}}));
+    it.pass(Duration::from_hours(2));
+    assert_eq!((state(&it), it.told(SERVER)), ("ready", vec!["textDocument/hover".to_owned()]));
+    let asked = it.take(EDITOR);
+    it.editor(json!({"id": asked[0]["id"], "result": null}));
+    it.event(Event::EditorReads(false));
+    it.pass(Duration::from_hours(2));
+    assert_eq!((state(&it), it.told(SERVER)), ("ready", vec!["answer".to_owned()]));
+    it.event(Event::EditorReads(true));
+    it.pass(Duration::from_mins(2));
+    assert_eq!(it.told(SERVER), ["$/lspool/ping"]);
+}
+
+#[test]
+fn a_quiet_server_is_never_asked() {
+    let mut it = Stage::copilot();
+    it.pass(Duration::from_hours(5));
+    assert!(it.told(SERVER).is_empty());
+}
+
+#[test]
+fn a_process_that_holds_too_much_is_replaced_between_requests() {
+    let mut it = Stage::new(ServerKind::Generic);
+    it.server.memory_limit = Some(100 << 20);
+    it.initialize();
+    it.editor(json!({"id": 1, "method": "textDocument/hover"}));
+    it.pass(seconds(10));
+    assert_eq!(it.to_measure, [[SERVER], [SERVER]], "at once, and every ten seconds");
+    it.event(Event::Measured(vec![(SERVER, 100 << 20)]));
+    it.pass(seconds(10));
+    let asked = it.take(Peer::Backend(SERVER));
+    it.event(Event::Measured(vec![(SERVER, 101 << 20)]));
+    assert!(it.take(Peer::Backend(SERVER)).is_empty(), "it owes an answer");
+    it.server(SERVER, json!({"id": asked[0]["id"], "result": "x"}));
+    assert_eq!(it.told(SERVER), ["shutdown", "exit"]);
+    assert_eq!(it.terminated, [SERVER]);
+    // What comes meanwhile waits.
+    it.editor(json!({"id": 2, "method": "textDocument/hover"}));
+    it.exited(SERVER, Exit::Code(0));
+    let next = process(0, 2);
+    it.open(next);
+    assert_eq!(it.told(next), ["initialized", "textDocument/hover"]);
+    let told: Vec<_> = it.take(EDITOR).iter().map(|it| it["id"].clone()).collect();
+    assert_eq!(told, [1], "nothing has failed");
+    assert_eq!(it.core.backends[&crate::core::PRIMARY].life.state(), State::Ready);
+}
+
+#[test]
+fn a_partition_that_crashes_again_and_again_is_not_brought_back_by_the_next_create() {
+    let mut it = Stage::copilot();
+    let mut starts = 0;
+    for n in 1..20 {
+        it.create(n, &json!({"conversationId": format!("c{n}"), "lspool": {"tools": ["a"]}}));
+        let Some(process) = it.spawned.last().copied().filter(|it| it.backend.0 == 1) else { break };
+        if it.core.backends[&process.backend].life.is_alive() {
+            starts += 1;
+            it.start(process, &[]);
+            it.exited(process, Exit::Signal(9));
+        }
+        it.pass(seconds(10));
+    }
+    assert_eq!(starts, 6, "the first, and five within three minutes");
+}

@@ -120,10 +120,10 @@ impl Proxy {
             Purpose::Turn { conversation, .. } => Some((sent, conversation.clone())),
             _ => None,
         };
-        let is_running = |(sent, id): &(SentId, RawId)| {
-            self.conversations.get(id).is_some_and(|it| it.active == Some(*sent))
+        let runs = |(sent, id): &(SentId, RawId)| {
+            to_come.contains(sent) || self.conversations.get(id).is_some_and(|it| it.active == Some(*sent))
         };
-        running.filter_map(turn).filter(is_running).collect()
+        running.filter_map(turn).filter(runs).collect()
     }
 
     /// Decides about one turn; gives what is next in its conversation.
@@ -135,7 +135,10 @@ impl Proxy {
         restarts: bool,
         out: &mut Effects,
     ) -> Option<Frame> {
-        let conversation = self.conversations.get(id)?;
+        let Some(conversation) = self.conversations.get(id).filter(|it| it.active == Some(sent)) else {
+            // Destroyed or replaced before it was asked: the server says so.
+            return if restarts { self.ask_next(sent, process.backend) } else { None };
+        };
         let has_begun = conversation.flight.turn.is_some();
         if conversation.flight.over != Over::No {
             info!(conversation = %id, "the turn was over when its process died");
@@ -172,7 +175,7 @@ impl Proxy {
             _ => None,
         };
         let (again, frame) = self.requests.sent(To::Gate(id), owner, purpose, &frame);
-        if let Some(conversation) = conversation {
+        if let Some(conversation) = conversation.filter(|it| it.active == Some(sent)) {
             conversation.active = Some(again);
         }
         Some(frame)

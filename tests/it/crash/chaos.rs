@@ -1,6 +1,7 @@
 //! The server is killed again and again, at any moment. `LSPOOL_KILLS` says how often, and `LSPOOL_SEED` when.
 
 use std::{
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
     thread::sleep,
     time::{Duration, Instant},
 };
@@ -72,15 +73,14 @@ fn script() -> Script {
         )
 }
 
-/// What the turns of a conversation ask.
-fn questions(name: &str, turns: u64) -> Vec<String> {
+/// What a turn of a conversation asks, counted from 1.
+fn question(name: &str, n: usize) -> String {
     let kinds: &[&str] = match name {
         "lead" => &["<talk", "<tool", "<shell", "<read"],
         "tickets" => &["<tool", "<talk", "<read"],
         _ => &["<shell", "<tool"],
     };
-    let kind = |n: u64| kinds[usize::try_from(n).expect("a small number") % kinds.len()];
-    (1..=turns).map(|n| format!("{}-{name}-{n}", kind(n))).map(|it| format!("q {it}>")).collect()
+    format!("q {}-{name}-{n}>", kinds[n % kinds.len()])
 }
 
 /// How a conversation ended: what its turns showed, which tools were called, what the model is shown of it.
@@ -91,14 +91,17 @@ struct Ended {
     history: Vec<String>,
 }
 
-fn play(scene: &Scene, turns: u64) -> Vec<Ended> {
+/// Plays all conversations, each as long as `goes_on` says so: it is told which one and how many turns it has had.
+fn play(scene: &Scene, goes_on: &(dyn Fn(usize, usize) -> bool + Sync)) -> Vec<Ended> {
     let session = &scene.session;
     std::thread::scope(|scope| {
-        let playing = conversations().map(|(name, mut create)| {
+        let playing = [0, 1, 2].map(|at| {
+            let (name, mut create) = conversations()[at].clone();
             scope.spawn(move || {
                 create["conversationId"] = json!(name);
                 let mut texts = Vec::new();
-                for question in questions(name, turns) {
+                while goes_on(at, texts.len()) {
+                    let question = question(name, texts.len() + 1);
                     let turn = match texts.is_empty() {
                         true => session.create(&question, create.clone()),
                         false => session.turn(&json!(name), &question, json!({})),
@@ -125,62 +128,63 @@ fn ended(scene: &Scene, name: &str, texts: Vec<String>) -> Ended {
     Ended { texts, calls: calls(&session.tool_calls(), name), history }
 }
 
-/// Kills one process or all, after any time, until it has been done so often; gives how often it was.
-fn kill(session: &Copilot, random: &mut Random, kills: u64, is_over: &dyn Fn() -> bool) -> u64 {
+/// Kills one process or all, again and again, at any time.
+fn kill(session: &Copilot, random: &mut Random, kills: u64) {
     // A process that has never been ready is not brought back for ever.
     for (name, _) in conversations() {
         session.wait_notification("$/progress", |it| it["value"]["conversationId"] == name);
     }
     let (mut n, mut heard) = (0, 0);
-    while n < kills && !is_over() {
+    while n < kills {
         // Mostly when something has come of the last restart, so that there is an end to it.
         let now = session.notifications("$/progress").len();
         if now <= heard && random.below(200) > 0 {
             sleep(Duration::from_millis(10));
             continue;
         }
-        sleep(Duration::from_millis(random.below(1500)));
+        sleep(Duration::from_millis(random.below(1200)));
         heard = session.notifications("$/progress").len();
         let living = servers(session);
-        let Some(one) = usize::try_from(random.below(8)).ok() else { continue };
+        let one = usize::try_from(random.below(8)).expect("a small number");
         match living.get(one) {
             Some(it) => it.kill(Signal::KILL),
             None => living.iter().for_each(|it| it.kill(Signal::KILL)),
         }
         n += u64::from(!living.is_empty());
     }
-    n
+}
+
+fn scene() -> Scene {
+    let keys = "max_restarts = 60000\nbackoff = { initial = \"0s\" }";
+    let scene = Scene::configured(keys, script(), |it| it);
+    scene.sandbox.write("a.txt", "one\ntwo\n");
+    scene.session.on_tool("fetch_ticket", |input| Ok(format!("ticket {}", input["key"])));
+    scene
 }
 
 #[test]
 fn whenever_it_dies() {
-    let kills = number("LSPOOL_KILLS").unwrap_or(20);
+    let kills = number("LSPOOL_KILLS").unwrap_or(15);
     let seed = number("LSPOOL_SEED").unwrap_or(1);
-    let turns = (kills / 4).max(6);
-    println!("LSPOOL_KILLS={kills} LSPOOL_SEED={seed}: {turns} turns of each conversation");
-    let keys = "max_restarts = 60000\nbackoff = { initial = \"0s\" }";
-    let run = |kills: u64| {
-        let scene = Scene::configured(keys, script(), |it| it);
-        scene.sandbox.write("a.txt", "one\ntwo\n");
-        scene.session.on_tool("fetch_ticket", |input| Ok(format!("ticket {}", input["key"])));
-        let over = std::sync::atomic::AtomicBool::new(false);
-        let start = Instant::now();
-        let (ended, killed) = std::thread::scope(|scope| {
-            let killing = scope.spawn(|| {
-                let is_over = || over.load(std::sync::atomic::Ordering::Relaxed);
-                kill(&scene.session, &mut Random(seed), kills, &is_over)
-            });
-            let ended = play(&scene, turns);
-            over.store(true, std::sync::atomic::Ordering::Relaxed);
-            (ended, killing.join().expect("killing is simple"))
+    println!("LSPOOL_KILLS={kills} LSPOOL_SEED={seed}");
+    let disturbed = scene();
+    let (is_done, start) = (AtomicBool::new(false), Instant::now());
+    let ends = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            kill(&disturbed.session, &mut Random(seed), kills);
+            is_done.store(true, Relaxed);
         });
-        println!("{killed} kills, {:.1} s", start.elapsed().as_secs_f64());
-        assert!(scene.session.shutdown().success());
-        ended
-    };
-    let undisturbed = run(0);
-    let disturbed = run(kills);
-    for (was, is) in undisturbed.iter().zip(&disturbed) {
+        // Some turns more, to see what all that has left behind.
+        play(&disturbed, &|_, turns| turns < 4 || !is_done.load(Relaxed))
+    });
+    let turns: Vec<usize> = ends.iter().map(|it| it.texts.len()).collect();
+    println!("{kills} kills over {turns:?} turns in {:.1} s", start.elapsed().as_secs_f64());
+    assert!(disturbed.session.shutdown().success());
+
+    let calm = scene();
+    let expected = play(&calm, &|at, had| had < turns[at]);
+    assert!(calm.session.shutdown().success());
+    for (was, is) in expected.iter().zip(&ends) {
         for (was, is) in was.history.iter().zip(&is.history) {
             assert_eq!(is, was);
         }

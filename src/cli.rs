@@ -11,7 +11,7 @@ use clap::{
     error::ErrorKind,
 };
 
-use crate::{config::LogLevel, shell::discover::CliServer};
+use crate::{config::LogLevel, control, shell::discover::CliServer};
 
 /// What lspool is asked to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +33,13 @@ pub enum Mode {
     Serve(CliServer),
     /// Try the configuration and tell what there is.
     Check,
+    /// Say something to those that are running.
+    Control {
+        /// What.
+        task: control::Task,
+        /// To the one with this process id.
+        pid: Option<u32>,
+    },
 }
 
 /// Reads the command line. Tells what is wrong with it on stderr and exits with 2; `--help` and `--version` are
@@ -51,7 +58,7 @@ pub fn parse_from(words: impl IntoIterator<Item = impl Into<OsString> + Clone>) 
     let mut words = flags.command.into_iter();
     let mode = match flags.task {
         None => Mode::Serve(CliServer { command: words.next(), args: words.collect() }),
-        Some(Task::Check) => Mode::Check,
+        Some(task) => task.mode(),
     };
     Ok(Cli { config: flags.config, log_file: flags.log_file, log_level: flags.log_level, mode })
 }
@@ -68,7 +75,7 @@ pub fn parse_from(words: impl IntoIterator<Item = impl Into<OsString> + Clone>) 
                   Without COMMAND the server is taken from the configuration file, or\n\
                   copilot-language-server is searched for.",
     after_long_help = "Example, for an editor's configuration:\n  lspool -- copilot-language-server --stdio",
-    override_usage = "lspool [OPTIONS] [-- COMMAND [ARG]...]\n       lspool [OPTIONS] check",
+    override_usage = "lspool [OPTIONS] [-- COMMAND [ARG]...]\n       lspool check|status|restart|stop|logs|reload [OPTIONS]",
     disable_help_subcommand = true
 )]
 struct Flags {
@@ -130,6 +137,76 @@ struct Flags {
 enum Task {
     /// Find and try all servers that are configured, and tell what there is
     Check,
+    /// What each running lspool and its servers are doing
+    Status {
+        /// For a program: one JSON document
+        #[arg(long)]
+        json: bool,
+        /// Again and again, whenever something changes
+        #[arg(long)]
+        watch: bool,
+        #[command(flatten)]
+        which: Which,
+    },
+    /// Start a server, or a partition of it, anew; also one that was stopped or has failed
+    Restart {
+        #[command(flatten)]
+        backend: Named,
+        #[command(flatten)]
+        which: Which,
+    },
+    /// Stop a server, or a partition of it, until it is needed again
+    Stop {
+        #[command(flatten)]
+        backend: Named,
+        #[command(flatten)]
+        which: Which,
+    },
+    /// What a server has written to stderr
+    Logs {
+        #[command(flatten)]
+        backend: Named,
+        /// And what it goes on to write
+        #[arg(short, long)]
+        follow: bool,
+        #[command(flatten)]
+        which: Which,
+    },
+    /// Read the configuration files anew
+    Reload {
+        #[command(flatten)]
+        which: Which,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+struct Which {
+    /// The lspool with this process id, where several are running
+    #[arg(long, value_name = "PID")]
+    pid: Option<u32>,
+}
+
+#[derive(Debug, clap::Args)]
+struct Named {
+    /// What `lspool status` shows under SERVER; for a partition what it shows under TOOLS, or the beginning of it
+    #[arg(value_name = "NAME")]
+    name: String,
+}
+
+impl Task {
+    fn mode(self) -> Mode {
+        let (task, which) = match self {
+            Task::Check => return Mode::Check,
+            Task::Status { json, watch, which } => (control::Task::Status { json, watch }, which),
+            Task::Restart { backend, which } => (control::Task::Restart(backend.name), which),
+            Task::Stop { backend, which } => (control::Task::Stop(backend.name), which),
+            Task::Logs { backend, follow, which } => {
+                (control::Task::Logs { name: backend.name, follow }, which)
+            }
+            Task::Reload { which } => (control::Task::Reload, which),
+        };
+        Mode::Control { task, pid: which.pid }
+    }
 }
 
 impl Flags {
@@ -208,6 +285,30 @@ mod tests {
     }
 
     #[test]
+    fn tasks_for_those_that_run() {
+        use control::Task;
+        let name = || "copilot".to_owned();
+        for (line, task, pid) in [
+            ("status", Task::Status { json: false, watch: false }, None),
+            ("status --json --watch --pid 7", Task::Status { json: true, watch: true }, Some(7)),
+            ("restart copilot --pid=7", Task::Restart(name()), Some(7)),
+            ("stop copilot", Task::Stop(name()), None),
+            ("logs copilot", Task::Logs { name: name(), follow: false }, None),
+            ("logs -f copilot", Task::Logs { name: name(), follow: true }, None),
+            ("logs copilot --follow", Task::Logs { name: name(), follow: true }, None),
+            ("reload", Task::Reload, None),
+        ] {
+            assert_eq!(parse(line).mode, Mode::Control { task, pid }, "{line}");
+        }
+        // A server of that name is still one.
+        assert_eq!(parse("-- status --json").mode, serve(Some("status"), &["--json"]));
+        for line in ["restart", "stop", "logs", "restart a b", "status --pid x", "reload copilot"] {
+            let error = parse_from(format!("lspool {line}").split_whitespace()).unwrap_err();
+            assert_eq!(error.exit_code(), 2, "{line}");
+        }
+    }
+
+    #[test]
     fn help_and_version_are_no_errors() {
         for line in ["--help", "-h", "--version", "-V", "check --help"] {
             let answer = parse_from(format!("lspool {line}").split_whitespace()).unwrap_err();
@@ -215,14 +316,19 @@ mod tests {
             assert_eq!(answer.exit_code(), 0, "{line}");
         }
         let help = parse_from(["lspool", "-h"]).unwrap_err().to_string();
-        expect![[r"
+        expect![[r#"
             A language server that stands in front of another one
 
             Usage: lspool [OPTIONS] [-- COMMAND [ARG]...]
-                   lspool [OPTIONS] check
+                   lspool check|status|restart|stop|logs|reload [OPTIONS]
 
             Commands:
-              check  Find and try all servers that are configured, and tell what there is
+              check    Find and try all servers that are configured, and tell what there is
+              status   What each running lspool and its servers are doing
+              restart  Start a server, or a partition of it, anew; also one that was stopped or has failed
+              stop     Stop a server, or a partition of it, until it is needed again
+              logs     What a server has written to stderr
+              reload   Read the configuration files anew
 
             Arguments:
               [COMMAND]...  The server to stand in front of, and its arguments
@@ -235,43 +341,43 @@ mod tests {
                   --clientProcessId <N>  Accepted and ignored: the process is named in `initialize`
               -h, --help                 Print help (see more with '--help')
               -V, --version              Print version
-        "]].assert_eq(&help);
+        "#]].assert_eq(&help);
     }
 
     #[test]
     fn what_is_wrong_is_told() {
         check_error(
             "--node-ipc",
-            &expect![[r"
+            &expect![[r#"
                 error: lspool speaks with the editor on stdin and stdout (--stdio); it has no --node-ipc
 
                 Usage: lspool [OPTIONS] [-- COMMAND [ARG]...]
-                       lspool [OPTIONS] check
+                       lspool check|status|restart|stop|logs|reload [OPTIONS]
 
                 For more information, try '--help'.
-            "]],
+            "#]],
         );
         check_error(
             "--pipe=/tmp/x",
-            &expect![[r"
+            &expect![[r#"
                 error: lspool speaks with the editor on stdin and stdout (--stdio); it has no --pipe
 
                 Usage: lspool [OPTIONS] [-- COMMAND [ARG]...]
-                       lspool [OPTIONS] check
+                       lspool check|status|restart|stop|logs|reload [OPTIONS]
 
                 For more information, try '--help'.
-            "]],
+            "#]],
         );
         check_error(
             "--socket 4711",
-            &expect![[r"
+            &expect![[r#"
                 error: lspool speaks with the editor on stdin and stdout (--stdio); it has no --socket
 
                 Usage: lspool [OPTIONS] [-- COMMAND [ARG]...]
-                       lspool [OPTIONS] check
+                       lspool check|status|restart|stop|logs|reload [OPTIONS]
 
                 For more information, try '--help'.
-            "]],
+            "#]],
         );
         check_error(
             "--log-level loud",
@@ -284,28 +390,28 @@ mod tests {
         );
         check_error(
             "--lgo-file x",
-            &expect![[r"
-            error: unexpected argument '--lgo-file' found
+            &expect![[r#"
+                error: unexpected argument '--lgo-file' found
 
-              tip: a similar argument exists: '--log-file'
-              tip: to pass '--lgo-file' as a value, use '-- --lgo-file'
+                  tip: a similar argument exists: '--log-file'
+                  tip: to pass '--lgo-file' as a value, use '-- --lgo-file'
 
-            Usage: lspool [OPTIONS] [-- COMMAND [ARG]...]
-                   lspool [OPTIONS] check
+                Usage: lspool [OPTIONS] [-- COMMAND [ARG]...]
+                       lspool check|status|restart|stop|logs|reload [OPTIONS]
 
-            For more information, try '--help'.
-        "]],
+                For more information, try '--help'.
+            "#]],
         );
         check_error(
             "pyright-langserver --stdio",
-            &expect![[r"
-            error: unexpected argument 'pyright-langserver' found
+            &expect![[r#"
+                error: unexpected argument 'pyright-langserver' found
 
-            Usage: lspool [OPTIONS] [-- COMMAND [ARG]...]
-                   lspool [OPTIONS] check
+                Usage: lspool [OPTIONS] [-- COMMAND [ARG]...]
+                       lspool check|status|restart|stop|logs|reload [OPTIONS]
 
-            For more information, try '--help'.
-        "]],
+                For more information, try '--help'.
+            "#]],
         );
         check_error(
             "--config",

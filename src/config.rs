@@ -106,6 +106,8 @@ pub struct ServerConfig {
     pub kind: Option<ServerKind>,
     /// How many processes may run at once, the primary one included. At least 1.
     pub max_processes: usize,
+    /// How many more are kept ready, without tools, for a partition or a restart.
+    pub warm_spares: usize,
     /// How long a partition may be without work before it is stopped.
     pub idle_timeout: Duration,
     /// How long a process may take to answer `initialize`.
@@ -227,6 +229,7 @@ impl Default for ServerConfig {
             cwd: None,
             kind: None,
             max_processes: 8,
+            warm_spares: 0,
             idle_timeout: Duration::from_mins(5),
             startup_timeout: Duration::from_secs(35),
             max_message: 256 << 20,

@@ -15,6 +15,7 @@ mod chat;
 mod check;
 mod control;
 mod conversations;
+mod diagnostics;
 mod documents;
 mod editor;
 pub mod event;
@@ -27,13 +28,17 @@ mod mcp;
 mod partitions;
 mod processes;
 mod progress;
+mod reconcile;
 mod recovery;
 mod registrations;
 mod requests;
 mod restore;
+mod results;
+mod revive;
 mod route;
 mod servers;
 mod session;
+mod spares;
 mod tally;
 mod tooling;
 mod toolset;
@@ -54,6 +59,7 @@ use self::{
     catalogue::Catalogue,
     control::Control,
     conversations::Conversations,
+    diagnostics::Diagnostics,
     event::{BackendId, ClientId, Effect, Effects, Event, Launch, Peer},
     failure::{Cause, Failure},
     handshake::{Draining, Phase},
@@ -97,6 +103,8 @@ pub struct Proxy {
     born: Option<Instant>,
     /// The editor lets so much wait that servers are not read.
     is_paused: bool,
+    /// Of processes that were kept ready.
+    spare_deaths: lifecycle::Budget,
     /// When memory is to be looked at.
     next_measure: Option<Instant>,
     session: Session,
@@ -104,6 +112,7 @@ pub struct Proxy {
     conversations: Conversations,
     tokens: Tokens,
     registrations: Registrations,
+    diagnostics: Diagnostics,
     n_conversations: u64,
     n_turns: u64,
     /// What the servers last said to the user.
@@ -141,12 +150,14 @@ impl Proxy {
             folders: Vec::new(),
             born: None,
             is_paused: false,
+            spare_deaths: lifecycle::Budget::default(),
             next_measure: None,
             session: Session::default(),
             catalogue: Catalogue::default(),
             conversations: Conversations::default(),
             tokens: Tokens::default(),
             registrations: Registrations::default(),
+            diagnostics: Diagnostics::default(),
             n_conversations: 0,
             n_turns: 0,
             said: VecDeque::new(),
@@ -239,6 +250,7 @@ impl Proxy {
     /// not look through all there is.
     fn settle(&mut self, now: Instant, out: &mut Effects) {
         self.note_changes(now, out);
+        self.keep_spares(now, out);
         if self.backends.have_changed() {
             self.answer_restarts(out);
             self.tell_watchers(out);

@@ -10,11 +10,13 @@
 //! - [`config`]: TOML text to a checked configuration
 //! - [`core`]: everything that is decided
 //! - [`shell`]: everything that touches the world
-//! - [`cli`], [`check`]: the command line, and the command that tries the configuration
+//! - [`cli`], [`check`], [`control`]: the command line, the command that tries the configuration, and those that talk to
+//!   a running lspool
 
 pub mod check;
 pub mod cli;
 pub mod config;
+pub mod control;
 pub mod core;
 pub mod redact;
 pub mod rpc;

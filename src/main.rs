@@ -19,11 +19,13 @@ use lspool::{
     check,
     cli::{self, Cli, Mode},
     config::{Config, LogLevel},
+    control::{self, Screen},
     core::{Identity, Proxy, event::Prepared},
     shell::{
         Settings,
-        discover::{CliServer, Env, prepare, read_user},
-        driver::Driver,
+        control::{self as sockets, Place},
+        discover::{CliServer, Env, prepare, read_user, user_file, workspace_files},
+        driver::{self, Driver, Search as _},
         guard::{self, Guard, Mark},
         signals, stdio,
         system::System,
@@ -45,6 +47,7 @@ fn main() -> ExitCode {
     let done = match cli.mode.clone() {
         Mode::Serve(server) => serve(&cli, server),
         Mode::Check => check(&cli),
+        Mode::Control { task, pid } => control(&task, pid),
     };
     done.unwrap_or_else(|error| {
         tell(&format!("{error:#}"));
@@ -61,11 +64,12 @@ fn serve(cli: &Cli, server: CliServer) -> anyhow::Result<ExitCode> {
     let search = Arc::new(search);
     let identity = identity();
     let world = world(&identity);
-    let prepare = {
-        let search = search.clone();
-        Arc::new(move |folders: Vec<PathBuf>| search.prepare(&folders))
-    };
-    let driver = Driver::new(Proxy::new(identity), world, prepare, Settings::default());
+    let world = world.with_control(Place {
+        folders: sockets::folders(&search.env),
+        pid: identity.pid,
+        started: identity.started,
+    });
+    let driver = Driver::new(Proxy::new(identity), world, search.clone(), Settings::default());
 
     let runtime = runtime()?;
     let code = runtime.block_on(async {
@@ -87,37 +91,45 @@ fn serve(cli: &Cli, server: CliServer) -> anyhow::Result<ExitCode> {
 /// What is known before an editor speaks, and the search for the server when it does.
 struct Search {
     server: CliServer,
+    /// The user's file, if it is not at its usual place.
+    file: Option<PathBuf>,
     env: Env,
-    /// What is wrong with the user's file or the log, if anything.
-    config: Result<Config, String>,
+    /// What a file said that can be read only once.
+    piped: Option<Config>,
+    /// Why there is no log although one was asked for.
+    log: Result<(), String>,
     is_done: AtomicBool,
     is_vain: AtomicBool,
 }
 
 impl Search {
-    /// Reads the user's file and begins the log. What is wrong is told on stderr at once, and later to the editor.
+    /// Begins the log as the user's file says. What is wrong with the file is told when it is read for the editor.
     fn new(cli: &Cli, server: CliServer) -> Search {
         let env = Env::real();
-        let config = read_user(cli.config.as_deref(), &env).map(|user| user.config).and_then(|config| {
-            log_to(cli, &config, &env).map_err(|error| format!("{error:#}"))?;
-            Ok(config)
-        });
-        if let Err(problem) = &config {
-            tell(problem);
+        let user = read_user(cli.config.as_deref(), &env).map(|user| user.config);
+        let log = match &user {
+            Ok(config) => log_to(cli, config, &env).map_err(|error| format!("{error:#}")),
+            Err(_) => Ok(()),
+        };
+        let is_piped = cli.config.as_deref().is_some_and(|it| it.exists() && !it.is_file());
+        Search {
+            server,
+            file: cli.config.clone(),
+            piped: user.ok().filter(|_| is_piped),
+            env,
+            log,
+            is_done: AtomicBool::new(false),
+            is_vain: AtomicBool::new(false),
         }
-        Search { server, env, config, is_done: AtomicBool::new(false), is_vain: AtomicBool::new(false) }
-    }
-
-    fn prepare(&self, folders: &[PathBuf]) -> Result<Prepared, String> {
-        let found = self.find(folders);
-        self.is_vain.store(found.is_err(), Ordering::Relaxed);
-        self.is_done.store(true, Ordering::Release);
-        found
     }
 
     fn find(&self, folders: &[PathBuf]) -> Result<Prepared, String> {
-        let config = self.config.as_ref().map_err(String::clone)?;
-        prepare(&self.server, config, folders, &self.env).inspect_err(|problem| tell(problem))
+        self.log.clone()?;
+        let user = match &self.piped {
+            Some(config) => config.clone(),
+            None => read_user(self.file.as_deref(), &self.env)?.config,
+        };
+        prepare(&self.server, &user, folders, &self.env)
     }
 
     /// Whether there is nothing to serve with; looks if nobody has.
@@ -127,6 +139,22 @@ impl Search {
         } else {
             self.prepare(&[]).is_err()
         }
+    }
+}
+
+impl driver::Search for Search {
+    fn files(&self, folders: &[PathBuf]) -> Vec<PathBuf> {
+        let user = self.file.clone().or_else(|| user_file(&self.env));
+        user.into_iter().chain(workspace_files(folders)).collect()
+    }
+
+    fn prepare(&self, folders: &[PathBuf]) -> Result<Prepared, String> {
+        let found = self.find(folders).inspect_err(|problem| tell(problem));
+        // Files that have become wrong since are no reason to have failed.
+        if !self.is_done.swap(true, Ordering::AcqRel) {
+            self.is_vain.store(found.is_err(), Ordering::Relaxed);
+        }
+        found
     }
 }
 
@@ -140,6 +168,18 @@ fn check(cli: &Cli) -> anyhow::Result<ExitCode> {
     // Nobody may read it any more, `head` for one.
     write!(io::stdout(), "{report}").ok();
     Ok(ExitCode::from(u8::try_from(report.status()).unwrap_or(u8::MAX)))
+}
+
+fn control(task: &control::Task, pid: Option<u32>) -> anyhow::Result<ExitCode> {
+    let folders = sockets::folders(&Env::real());
+    let mut out = io::stdout();
+    let asking = control::run(task, pid, &folders, &mut out, Screen::stdout());
+    let Err(failure) = runtime()?.block_on(asking) else { return Ok(ExitCode::SUCCESS) };
+    // One that was shown where the result is expected has no words.
+    if let Some(message) = failure.message().filter(|it| !it.is_empty()) {
+        tell(message);
+    }
+    Ok(ExitCode::from(failure.status()))
 }
 
 /// On stderr, which nobody may read any more.

@@ -6,10 +6,13 @@
 //! Why it cannot deadlock: a server is read unless the editor's outbox is over high water, the editor is read
 //! always, and nothing else ever waits. The editor waits for us only when it writes, and that we read.
 
+pub mod control;
 pub mod discover;
 pub mod driver;
 mod editor;
 pub mod guard;
+mod logs;
+mod memory;
 pub mod outbox;
 mod private;
 pub mod process;
@@ -18,8 +21,9 @@ mod settings;
 pub mod signals;
 pub mod stdio;
 pub mod system;
+mod watch;
 
-pub use settings::Settings;
+pub use settings::{ControlLimits, Settings};
 
 #[cfg(test)]
 mod tests;

@@ -138,6 +138,7 @@ fn ty<T>(key: &Key<T>) -> String {
         Type::Profile(_) => return words(&PROFILES),
         Type::Backoff(_) => BACKOFF.header,
         Type::Count(_) => "whole number from 1",
+        Type::Amount(_) => "whole number",
         Type::ServerKind(_) => return words(&SERVER_KINDS),
         Type::TurnRecovery(_) => return words(&TURN_RECOVERIES),
         Type::LogLevel(_) => return words(&LOG_LEVELS),
@@ -157,7 +158,7 @@ fn default<T>(key: &Key<T>, fresh: &mut T) -> Option<String> {
     match &key.ty {
         Type::Duration(field) => Some(format!("{:?}", show_duration(*field(fresh)))),
         Type::Size(field) => Some(format!("{:?}", show_size(*field(fresh)))),
-        Type::Count(field) => Some(field(fresh).to_string()),
+        Type::Count(field) | Type::Amount(field) => Some(field(fresh).to_string()),
         Type::Flag(field) => Some(field(fresh).to_string()),
         Type::Factor(field, _) => Some(thousandths(*field(fresh)).to_string()),
         Type::Restart(field) => {
@@ -228,6 +229,7 @@ fn value<T>(ty: &Type<T>) -> Value {
         Type::Size(_) | Type::OptionalSize(_) => {
             json!({ "type": "string", "pattern": "^[0-9]+ *(B|KiB|MiB|GiB)$" })
         }
+        Type::Amount(_) => json!({ "type": "integer", "minimum": 0, "maximum": u16::MAX }),
         Type::Count(_) => json!({ "type": "integer", "minimum": 1, "maximum": u16::MAX }),
         Type::ServerKind(_) => words(&SERVER_KINDS),
         Type::TurnRecovery(_) => words(&TURN_RECOVERIES),

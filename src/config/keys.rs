@@ -82,6 +82,8 @@ pub(super) enum Type<T: 'static> {
     Backoff(Field<T, Backoff>),
     /// A number from 1 on.
     Count(Field<T, usize>),
+    /// A number from 0 on.
+    Amount(Field<T, usize>),
     ServerKind(Field<T, Option<ServerKind>>),
     TurnRecovery(Field<T, TurnRecovery>),
     LogLevel(Field<T, LogLevel>),
@@ -219,16 +221,28 @@ pub(super) static SERVER: Section<ServerConfig> = Section {
             ty: Type::Count(|it| &mut it.max_processes),
             workspace: Workspace::Smaller,
             absent: "",
-            doc: "How many processes of it may run at once. For one more, the idle one that was used least \
-                  recently is stopped; if none is idle, the conversation is refused. Nothing in use is stopped.",
+            doc: "How many processes of it may run at once. For one more, the one that has been without a \
+                  turn for the longest time is stopped; if none is, the conversation is refused. Nothing in use is \
+                  stopped.",
+        },
+        Key {
+            name: "warm_spares",
+            ty: Type::Amount(|it| &mut it.warm_spares),
+            workspace: Workspace::Smaller,
+            absent: "",
+            doc: "How many processes of a Copilot server are kept started and signed in, without tools: a new partition or \
+                  a restart takes one in milliseconds. They count as processes, and make room when another one is \
+                  needed. An editor that offers the capabilities `subAgent`, `manageTodoListTool` or `watchedFiles` has \
+                  as many of each kind that is in use.",
         },
         Key {
             name: "idle_timeout",
             ty: Type::Duration(|it| &mut it.idle_timeout),
             workspace: Workspace::Smaller,
             absent: "",
-            doc: "How long a process without a conversation goes on; the one that serves the editor itself always \
-                  does. `\"0s\"`: it ends with its last conversation.",
+            doc: "How long a process without an open request, such as a turn, goes on; the one that serves the editor \
+                  itself always does. Its conversations come back at their next turn. `\"0s\"`: it ends with its last \
+                  conversation, never between the turns of one.",
         },
         Key {
             name: "startup_timeout",

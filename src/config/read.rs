@@ -158,6 +158,7 @@ impl<'a> Reader<'a> {
                 self.set(at, choice(raw, &PROFILES).map(Profile::policy), field(into));
             }
             Type::Backoff(field) => self.table(&BACKOFF, at, raw, field(into)),
+            Type::Amount(field) => self.limit(key, at, amount(raw), |it| it.to_string(), field(into)),
             Type::Count(field) => self.limit(key, at, count(raw), |it| it.to_string(), field(into)),
             Type::TurnRecovery(field) => self.set(at, choice(raw, &TURN_RECOVERIES), field(into)),
             Type::ServerKind(field) => self.set(at, choice(raw, &SERVER_KINDS).map(Some), field(into)),
@@ -512,11 +513,19 @@ fn with_unit<V>(value: &DeValue<'_>, right: &str, parse: fn(&str) -> Result<V, S
 }
 
 fn count(value: &DeValue<'_>) -> Result<usize, String> {
+    whole(value, 1)
+}
+
+fn amount(value: &DeValue<'_>) -> Result<usize, String> {
+    whole(value, 0)
+}
+
+fn whole(value: &DeValue<'_>, least: u16) -> Result<usize, String> {
     let number = value.as_integer().and_then(|it| u16::from_str_radix(it.as_str(), it.radix()).ok());
     number
-        .filter(|&it| it > 0)
+        .filter(|&it| it >= least)
         .map(usize::from)
-        .ok_or_else(|| format!("is {}; write a whole number from 1 to {}", a(value), u16::MAX))
+        .ok_or_else(|| format!("is {}; write a whole number from {least} to {}", a(value), u16::MAX))
 }
 
 fn flag(value: &DeValue<'_>) -> Result<bool, String> {

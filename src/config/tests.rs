@@ -51,6 +51,7 @@ env = { A = "1", B = "" }
 cwd = "~/work"
 kind = "copilot"
 max_processes = 0x3
+warm_spares = 2
 idle_timeout = "0s"
 startup_timeout = "1500ms"
 max_message = "1MiB"
@@ -103,6 +104,7 @@ level = "trace"
             cwd: Some("~/work".into()),
             kind: Some(ServerKind::Copilot),
             max_processes: 3,
+            warm_spares: 2,
             idle_timeout: Duration::ZERO,
             startup_timeout: Duration::from_millis(1500),
             max_message: 1 << 20,
@@ -175,7 +177,7 @@ lvel = "info"
             config.toml:2: tools: there is no such key here; it belongs under [agent.NAME]
             config.toml:4: server.copilot.comand: there is no such key; did you mean "command"?
             config.toml:5: server.copilot.max-processes: there is no such key; did you mean "max_processes"?
-            config.toml:6: server.copilot.xyzzy: there is no such key; there are: command, args, env, cwd, kind, max_processes, idle_timeout, startup_timeout, max_message, turn_recovery, exact_restore, profile, restart, required, max_restarts, restart_window, immediate_first, backoff, stall_timeout, probe_timeout, hang_timeout, write_stall, shutdown_grace, memory_limit
+            config.toml:6: server.copilot.xyzzy: there is no such key; there are: command, args, env, cwd, kind, max_processes, warm_spares, idle_timeout, startup_timeout, max_message, turn_recovery, exact_restore, profile, restart, required, max_restarts, restart_window, immediate_first, backoff, stall_timeout, probe_timeout, hang_timeout, write_stall, shutdown_grace, memory_limit
             config.toml:7: agents: there is no such key; did you mean "agent"?
             config.toml:9: routes: there is no such key; did you mean "route"?
             config.toml:12: log.lvel: there is no such key; did you mean "level"?"#]],
@@ -201,6 +203,7 @@ args = ["a", 2, ["b"]]
 env = ["A=1"]
 kind = 1
 max_processes = "3"
+warm_spares = -1
 idle_timeout = "5 minutes"
 max_message = 1.5
 required = "yes"
@@ -236,23 +239,24 @@ file = "~"
             config.toml:14: server.a.env: is a list; write a table of texts, such as { NAME = "value" }
             config.toml:15: server.a.kind: is the integer 1; write one of "copilot", "generic"
             config.toml:16: server.a.max_processes: is a text; write a whole number from 1 to 65535
-            config.toml:17: server.a.idle_timeout: "5 minutes" is not understood: write a whole number and its unit, ms, s, m or h, such as "5m"
-            config.toml:18: server.a.max_message: is the number 1.5; write a size with its unit, such as "256MiB"
-            config.toml:19: server.a.required: is a text; write true or false
-            config.toml:20: server.a.restart: is the boolean true; write one of "never", "on-failure", "always"
-            config.toml:21: server.a.profile: is "lax"; write one of "resilient", "strict", "best-effort"
-            config.toml:22: server.a.backoff.first: there is no such key; there are: initial, max, multiplier, jitter
-            config.toml:22: server.a.backoff.initial: is the integer 1; write a duration with its unit, such as "5m"
-            config.toml:22: server.a.backoff.jitter: is a text; write a number from 0 to 1
-            config.toml:22: server.a.backoff.multiplier: is the number 0.5; write a number from 1 to 10
-            config.toml:23: server.a.memory_limit: "1B" is not understood: write from "1MiB" to "1024GiB"
-            config.toml:24: server.a.hang_timeout: "never" is not understood: write a whole number and its unit, ms, s, m or h, such as "5m"
-            config.toml:26: server.b.backoff: is the integer 1; write the table [server.NAME.backoff]
-            config.toml:27: server."": the NAME in [server.NAME] must not be empty or hold control characters
-            config.toml:29: agent.explore.tools: is a text; write a list of texts, such as ["read_file"]
-            config.toml:30: agent.explore.disallowed_tools[0]: must not be empty
-            config.toml:30: agent.explore.disallowed_tools[1]: is a date; write a text in quotes
-            config.toml:32: log.level: is "verbose"; write one of "error", "warn", "info", "debug", "trace""#]],
+            config.toml:17: server.a.warm_spares: is the integer -1; write a whole number from 0 to 65535
+            config.toml:18: server.a.idle_timeout: "5 minutes" is not understood: write a whole number and its unit, ms, s, m or h, such as "5m"
+            config.toml:19: server.a.max_message: is the number 1.5; write a size with its unit, such as "256MiB"
+            config.toml:20: server.a.required: is a text; write true or false
+            config.toml:21: server.a.restart: is the boolean true; write one of "never", "on-failure", "always"
+            config.toml:22: server.a.profile: is "lax"; write one of "resilient", "strict", "best-effort"
+            config.toml:23: server.a.backoff.first: there is no such key; there are: initial, max, multiplier, jitter
+            config.toml:23: server.a.backoff.initial: is the integer 1; write a duration with its unit, such as "5m"
+            config.toml:23: server.a.backoff.jitter: is a text; write a number from 0 to 1
+            config.toml:23: server.a.backoff.multiplier: is the number 0.5; write a number from 1 to 10
+            config.toml:24: server.a.memory_limit: "1B" is not understood: write from "1MiB" to "1024GiB"
+            config.toml:25: server.a.hang_timeout: "never" is not understood: write a whole number and its unit, ms, s, m or h, such as "5m"
+            config.toml:27: server.b.backoff: is the integer 1; write the table [server.NAME.backoff]
+            config.toml:28: server."": the NAME in [server.NAME] must not be empty or hold control characters
+            config.toml:30: agent.explore.tools: is a text; write a list of texts, such as ["read_file"]
+            config.toml:31: agent.explore.disallowed_tools[0]: must not be empty
+            config.toml:31: agent.explore.disallowed_tools[1]: is a date; write a text in quotes
+            config.toml:33: log.level: is "verbose"; write one of "error", "warn", "info", "debug", "trace""#]],
     );
 }
 
@@ -455,8 +459,10 @@ fn a_folder_takes_the_place_of_sections_of_the_same_name() {
 fn only_limits_can_be_made_smaller() {
     fn check<T>(section: &keys::Section<T>) {
         for key in section.keys.iter().filter(|key| key.workspace == keys::Workspace::Smaller) {
-            let is_limit =
-                matches!(key.ty, keys::Type::Duration(_) | keys::Type::Size(_) | keys::Type::Count(_));
+            let is_limit = matches!(
+                key.ty,
+                keys::Type::Duration(_) | keys::Type::Size(_) | keys::Type::Count(_) | keys::Type::Amount(_)
+            );
             assert!(is_limit, "{} {}", section.header, key.name);
         }
     }

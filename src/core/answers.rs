@@ -9,7 +9,6 @@ use crate::{
     core::{
         event::{Effect, Effects, Peer, ProcessId},
         requests::{Owner, Pending, Purpose, SentId},
-        route::source,
         session::{CHECK_STATUS, mcp_servers, section_without_foreign_mcp},
         toolset::ToolSet,
     },
@@ -39,11 +38,8 @@ impl Proxy {
             };
             out.push(Effect::Send(Peer::Client(*client), answer));
         }
-        if process.generation.0 > 1
-            && let Some(source) = pending.frame.method().and_then(source)
-            && let Some(backend) = self.backends.get_mut(&process.backend)
-        {
-            backend.sources.insert(source);
+        if process.generation.0 > 1 && matches!(pending.owner, Owner::Client(..)) {
+            self.note_answered_by_successor(process, &pending.frame, frame);
         }
         match pending.purpose {
             Purpose::Plain | Purpose::ToolCall { .. } | Purpose::Configuration { .. } | Purpose::Offer(_) => {

@@ -17,7 +17,10 @@ use crate::{
         health::Health,
         lifecycle::{Handshake, Lifecycle, State},
         mcp::McpServers,
+        reconcile::Reconcile,
         restore::Restores,
+        results::Results,
+        spares::Kit,
         toolset::ToolSet,
     },
     rpc::Frame,
@@ -33,6 +36,8 @@ pub(crate) struct Backend {
     /// As people read it: `pyright`, `partition "list_dir,read_file" of copilot`.
     pub(crate) name: String,
     pub(crate) set: ToolSet,
+    /// It serves nobody yet: it is kept ready, with these capabilities, for whoever comes to need a process.
+    pub(crate) spare: Option<Kit>,
     pub(crate) life: Lifecycle,
     gate: VecDeque<Frame>,
     /// Of the process that runs.
@@ -43,6 +48,8 @@ pub(crate) struct Backend {
     pub(crate) restores: Restores,
     /// Requests whose answers this process has given items in, for a process that has taken the place of another.
     pub(crate) sources: BTreeSet<&'static str>,
+    pub(crate) results: Results,
+    pub(crate) reconcile: Reconcile,
     /// How often in a row the process offered tools outside its set.
     pub(crate) corrections: u8,
     /// Since when nothing has needed it.
@@ -64,6 +71,7 @@ impl Backend {
             id,
             name,
             set,
+            spare: None,
             life: Lifecycle::new(now),
             gate: VecDeque::new(),
             pid: None,
@@ -71,6 +79,8 @@ impl Backend {
             mcp: McpServers::default(),
             restores: Restores::default(),
             sources: BTreeSet::new(),
+            results: Results::default(),
+            reconcile: Reconcile::default(),
             corrections: 0,
             idle_since: None,
             refused: 0,
@@ -97,6 +107,8 @@ impl Backend {
         self.mcp = McpServers::default();
         self.restores = Restores::default();
         self.sources.clear();
+        self.results = Results::default();
+        self.reconcile = Reconcile::default();
         self.corrections = 0;
         self.health = Health::new(now);
         self.fault = None;
@@ -161,7 +173,8 @@ impl Backend {
             State::Ready | State::Degraded => {
                 let idle = self.idle_since.map(|since| (since + idle_timeout, "idle"));
                 let mcp = self.mcp.deadline().map(|at| (at, "an MCP server is not up"));
-                idle.into_iter().chain(mcp).chain(self.health.deadline()).min_by_key(|(at, _)| *at)
+                let other = self.health.deadline().into_iter().chain(self.reconcile.deadline());
+                idle.into_iter().chain(mcp).chain(other).min_by_key(|(at, _)| *at)
             }
             State::Waiting
             | State::Spawning(_)
@@ -217,6 +230,11 @@ impl Backends {
         }
     }
 
+    /// Something else has changed that may call for a process.
+    pub(crate) fn note_change(&mut self) {
+        self.have_changed = true;
+    }
+
     /// Whether one of them may have changed since the last [`Backends::settle`].
     pub(crate) fn have_changed(&self) -> bool {
         self.have_changed
@@ -240,7 +258,10 @@ impl Backends {
     /// An event has been dealt with: what it changed may begin to wait, or be waited for no longer.
     pub(crate) fn settle(&mut self, now: Instant, idle_timeout: Duration) {
         if std::mem::take(&mut self.have_changed) {
-            self.all.values_mut().filter(|it| it.is_ready()).for_each(|it| it.mcp.note(now));
+            for it in self.all.values_mut().filter(|it| it.is_ready()) {
+                it.mcp.note(now);
+                it.reconcile.note(now);
+            }
             self.deadline = self.next_deadline(idle_timeout);
         }
     }

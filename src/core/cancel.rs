@@ -42,6 +42,7 @@ impl Proxy {
                 self.on_never_sent(&pending, sent, out);
             }
             To::Process(process) => {
+                self.requests.mark(sent, |it| it.cancelled = true);
                 if let Some(frame) = frame {
                     let params = Patch::of(frame.params().unwrap_or(b"{}"))
                         .set("id", RawId::from(sent).as_bytes())

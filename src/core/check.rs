@@ -103,7 +103,10 @@ impl Proxy {
         if !backend.gate_is_empty() && !backend.accepts() {
             return Err(format!("{name}: something waits for a process that will not be"));
         }
-        if backend.id != PRIMARY && backend.accepts() && backend.idle_since.is_some() == self.is_busy(backend)
+        if backend.id != PRIMARY
+            && backend.spare.is_none()
+            && backend.accepts()
+            && backend.idle_since.is_some() == self.is_busy(backend)
         {
             return Err(format!("{name}: in use and counted as idle, or the reverse"));
         }

@@ -320,7 +320,9 @@ impl Proxy {
         let required = self.server.as_ref().is_some_and(|it| it.settings.policy.required);
         // The answer to `initialize` has said it.
         let is_said = required && !self.session.is_open;
-        let Some(backend) = self.backends.get_mut(&id).filter(|it| !it.failure_told && !is_said) else {
+        let Some(backend) =
+            self.backends.get_mut(&id).filter(|it| it.spare.is_none() && !it.failure_told && !is_said)
+        else {
             return;
         };
         backend.failure_told = true;

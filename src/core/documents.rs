@@ -1,7 +1,7 @@
 //! The editor's open documents, kept so that a fresh process can be told their current text.
 //!
 //! Nothing is parsed while nobody asks: a document is its `didOpen` and the `didChange`s since, as they came.
-//! They are folded into a text when a process needs it, or when the changes outweigh the text.
+//! They are folded into a text when a process needs it, or when the changes come to weigh as much.
 
 use std::{collections::BTreeMap, ops::Range};
 
@@ -11,8 +11,8 @@ use tracing::warn;
 
 use crate::rpc::{Patch, path};
 
-/// Changes are kept unfolded up to the size of the text, and at least up to this many bytes.
-const UNFOLDED_BYTES: usize = 64 * 1024;
+/// Changes are kept unfolded up to half the size of the text, and at least up to this many bytes.
+const UNFOLDED_BYTES: usize = 4 * 1024;
 
 /// And not more of them than this: each may take time in proportion to the text.
 const UNFOLDED: usize = 256;
@@ -39,8 +39,10 @@ impl Encoding {
 
 #[derive(Debug)]
 struct Document {
-    /// Parameters of `didOpen`, text and version as of the last fold.
+    /// Parameters of `didOpen`, version as of the last fold.
     open: Bytes,
+    /// The text as of the last fold; none yet, and it is where it came, in `open`.
+    text: Option<String>,
     /// Parameters of each `didChange` since.
     changes: Vec<Bytes>,
     change_bytes: usize,
@@ -61,7 +63,8 @@ impl Documents {
 
     pub(crate) fn opened(&mut self, params: &Bytes) {
         if let Some(uri) = uri(params, "textDocument") {
-            let document = Document { open: params.clone(), changes: Vec::new(), change_bytes: 0 };
+            let document =
+                Document { open: params.clone(), text: None, changes: Vec::new(), change_bytes: 0 };
             self.texts.insert(uri, document);
         }
     }
@@ -73,7 +76,8 @@ impl Documents {
         };
         document.changes.push(params.clone());
         document.change_bytes += params.len();
-        let is_much = document.change_bytes > UNFOLDED_BYTES.max(document.open.len());
+        let length = document.text.as_ref().map_or(document.open.len(), String::len);
+        let is_much = document.change_bytes > UNFOLDED_BYTES.max(length / 2);
         if is_much || document.changes.len() >= UNFOLDED {
             document.fold(encoding);
         }
@@ -108,7 +112,7 @@ impl Documents {
         let encoding = self.encoding;
         let texts = self.texts.values_mut().map(|document| {
             document.fold(encoding);
-            ("textDocument/didOpen", document.open.clone())
+            ("textDocument/didOpen", document.params())
         });
         let mut out: Vec<_> = texts.collect();
         out.extend(self.notebooks.values().flatten().cloned());
@@ -121,14 +125,17 @@ pub(crate) fn uri(params: &[u8], key: &str) -> Option<String> {
     serde_json::from_slice(&params[path(params, &[key, "uri"])?]).ok()
 }
 
+/// Where a text is, in the parameters of `didOpen`.
+const TEXT: [&str; 2] = ["textDocument", "text"];
+const VERSION: [&str; 2] = ["textDocument", "version"];
+
 impl Document {
     fn fold(&mut self, encoding: Encoding) {
         if self.changes.is_empty() {
             return;
         }
-        let text = path(&self.open, &["textDocument", "text"]);
-        let text = text.and_then(|range| serde_json::from_slice(&self.open[range]).ok()).unwrap_or_default();
-        let mut text = Edited { text, encoding, known: Line::FIRST };
+        let text = self.take_text();
+        let mut text = Edited::new(text, encoding);
         let mut version = None;
         for params in self.changes.drain(..) {
             match serde_json::from_slice::<DidChange>(&params) {
@@ -137,18 +144,38 @@ impl Document {
                     warn!(%error, "a didChange that cannot be read is left out of the tracked text");
                 }
             }
-            if let Some(range) = path(&params, &["textDocument", "version"]) {
+            if let Some(range) = path(&params, &VERSION) {
                 version = Some(params.slice(range));
             }
         }
         self.change_bytes = 0;
-        let text = serde_json::to_vec(&text.text).expect("a string is always representable");
-        let mut patch = Patch::of(&self.open);
-        patch.set_path(&["textDocument", "text"], &text);
         if let Some(version) = version {
-            patch.set_path(&["textDocument", "version"], &version);
+            self.open = Bytes::from(Patch::of(&self.open).set_path(&VERSION, &version).finish());
         }
-        self.open = Bytes::from(patch.finish());
+        let mut text = text.text;
+        if text.capacity() - text.len() > text.len() / 8 {
+            text.shrink_to_fit();
+        }
+        self.text = Some(text);
+    }
+
+    /// Takes the text out, so that whatever is done to the rest does not read it again.
+    fn take_text(&mut self) -> String {
+        if let Some(text) = self.text.take() {
+            return text;
+        }
+        let Some(range) = path(&self.open, &TEXT) else { return String::new() };
+        let text = serde_json::from_slice(&self.open[range.clone()]).unwrap_or_default();
+        let rest = [&self.open[..range.start], br#""""#, &self.open[range.end..]].concat();
+        self.open = Bytes::from(rest);
+        text
+    }
+
+    /// Parameters of the `didOpen` that opens it as it is now.
+    fn params(&self) -> Bytes {
+        let Some(text) = &self.text else { return self.open.clone() };
+        let text = serde_json::to_vec(text).expect("a string is always representable");
+        Bytes::from(Patch::of(&self.open).set_path(&TEXT, &text).finish())
     }
 }
 
@@ -176,76 +203,58 @@ struct Position {
     character: u32,
 }
 
-/// A text that changes are made to, mostly near one another.
+/// A text that changes are made to.
 struct Edited {
     text: String,
     encoding: Encoding,
-    /// Where lines are counted from, if it is not behind the one that is looked for.
-    known: Line,
-}
-
-/// Where a line starts.
-#[derive(Clone, Copy)]
-struct Line {
-    number: u32,
-    start: usize,
-}
-
-impl Line {
-    const FIRST: Line = Line { number: 0, start: 0 };
+    /// Where each line starts. A line ends with `\n`, `\r\n` or a lone `\r`.
+    lines: Vec<usize>,
 }
 
 impl Edited {
+    fn new(text: String, encoding: Encoding) -> Edited {
+        let mut lines = vec![0];
+        lines.extend(line_starts(&text, 0..text.len()));
+        Edited { text, encoding, lines }
+    }
+
     fn apply(&mut self, change: Change) {
         match change.range {
-            None => {
-                self.text = change.text;
-                self.known = Line::FIRST;
-            }
+            None => *self = Edited::new(change.text, self.encoding),
             Some(span) => {
-                let range = self.byte_range(&span);
-                self.text.replace_range(range, &change.text);
+                let (one, other) = (self.offset(&span.start), self.offset(&span.end));
+                self.replace(one.min(other)..other.max(one), &change.text);
             }
         }
     }
 
-    fn byte_range(&mut self, span: &Span) -> Range<usize> {
-        let (first, last) = if span.start.line <= span.end.line {
-            (&span.start, &span.end)
-        } else {
-            (&span.end, &span.start)
-        };
-        let from = if first.line < self.known.number { Line::FIRST } else { self.known };
-        let line = self.line(from, first.line);
-        let (one, other) =
-            (self.offset(line, first), self.offset(line.and_then(|it| self.line(it, last.line)), last));
-        let (start, end) = (one.min(other), other.max(one));
-        // What is changed right behind a `\r` may make a `\r\n` of it, or be its end.
-        let is_sure = |it: &Line| it.start < start || !self.text[..start].ends_with('\r');
-        self.known = line.filter(is_sure).unwrap_or(Line::FIRST);
-        start..end
-    }
-
-    /// The line with this number, counted from one that is not behind it. A line ends with `\n`, `\r\n` or a lone
-    /// `\r`.
-    fn line(&self, from: Line, number: u32) -> Option<Line> {
-        let bytes = self.text.as_bytes();
-        let mut start = from.start;
-        for _ in from.number..number {
-            let end = start + memchr::memchr2(b'\n', b'\r', &bytes[start..])?;
-            let crlf = bytes[end] == b'\r' && bytes.get(end + 1) == Some(&b'\n');
-            start = end + if crlf { 2 } else { 1 };
+    fn replace(&mut self, range: Range<usize>, with: &str) {
+        self.text.replace_range(range.clone(), with);
+        let end = range.start + with.len();
+        // A line that starts where the change does may do so no more: what is put behind a `\r` may be a `\n`.
+        let line = self.lines.partition_point(|it| *it < range.start).saturating_sub(1);
+        let behind = self.lines.partition_point(|it| *it <= range.end);
+        let scanned = self.lines[line]..end;
+        for it in &mut self.lines[behind..] {
+            *it = *it - range.end + end;
         }
-        Some(Line { number, start })
+        self.lines.splice(line + 1..behind, line_starts(&self.text, scanned));
     }
 
     /// The byte at a position; past the end of a line is the end of the line, past the last line the end of the text.
-    fn offset(&self, line: Option<Line>, position: &Position) -> usize {
-        let Some(Line { start, .. }) = line else { return self.text.len() };
-        let line = &self.text[start..];
-        let line = &line[..line.find(['\n', '\r']).unwrap_or(line.len())];
-        let mut left = position.character as usize;
-        for (at, c) in line.char_indices() {
+    fn offset(&self, position: &Position) -> usize {
+        /// What is looked at whole, in bytes.
+        const ASCII: usize = 64;
+        let Some(start) = self.lines.get(position.line as usize) else { return self.text.len() };
+        let line = &self.text[*start..];
+        let line = &line[..memchr::memchr2(b'\n', b'\r', line.as_bytes()).unwrap_or(line.len())];
+        let (mut at, mut left) = (0, position.character as usize);
+        loop {
+            let is_ascii = |it: &[u8]| it.is_ascii();
+            while left >= ASCII && line.as_bytes().get(at..at + ASCII).is_some_and(is_ascii) {
+                (at, left) = (at + ASCII, left - ASCII);
+            }
+            let Some(c) = line[at..].chars().next() else { return start + at };
             let width = match self.encoding {
                 Encoding::Utf8 => c.len_utf8(),
                 Encoding::Utf16 => c.len_utf16(),
@@ -254,10 +263,17 @@ impl Edited {
             if left < width {
                 return start + at;
             }
-            left -= width;
+            (at, left) = (at + c.len_utf8(), left - width);
         }
-        start + line.len()
     }
+}
+
+/// Where lines start because of a line end in this part of a text, up to its end.
+fn line_starts(text: &str, part: Range<usize>) -> impl Iterator<Item = usize> {
+    let bytes = text.as_bytes();
+    let ends = memchr::memchr2_iter(b'\n', b'\r', &bytes[part.clone()]).map(move |it| part.start + it);
+    // The `\n` of a `\r\n` is what ends the line. If that is behind the part, its line is not new.
+    ends.filter(|end| !(bytes[*end] == b'\r' && bytes.get(end + 1) == Some(&b'\n'))).map(|end| end + 1)
 }
 
 #[cfg(test)]
@@ -309,6 +325,19 @@ mod tests {
             "a\r\nB\rc\nD"
         );
         assert_eq!(edited(Encoding::Utf16, "a\r\nb", &[(0, 1, 1, 0, "")]), "ab");
+    }
+
+    #[test]
+    fn long_lines_are_counted_as_short_ones() {
+        let long = "x".repeat(200);
+        let text = format!("{long}😀{long}é\nz");
+        for (encoding, width) in [(Encoding::Utf8, 4), (Encoding::Utf16, 2), (Encoding::Utf32, 1)] {
+            let at = 200 + width + 200;
+            let expected = format!("{long}😀{long}!\nz");
+            assert_eq!(edited(encoding, &text, &[(0, at, 0, at + 2, "!")]), expected);
+            let expected = format!("{long}!{long}é\nz");
+            assert_eq!(edited(encoding, &text, &[(0, 200, 0, 200 + width, "!")]), expected);
+        }
     }
 
     #[test]

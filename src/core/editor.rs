@@ -11,7 +11,7 @@ use crate::{
         event::{BackendId, ClientId, Effect, Effects, Peer},
         lifecycle::State,
         requests::{Owner, Purpose, SentId, To},
-        route::{Keep, Route, Tools, route, source_of},
+        route::{Keep, Route, Tools, route},
         session::{CHECK_STATUS, for_set, pushed_mcp_servers},
     },
     rpc::{Frame, Kind, RawId, member},
@@ -50,11 +50,6 @@ impl Proxy {
             }
             Route::Default => {
                 let backend = self.by_conversation(frame);
-                if self.is_of_another_process(backend, method) {
-                    // What it holds for the server means nothing, or something else, to this process.
-                    let item = frame.params().unwrap_or(b"null");
-                    return tell_editor(Frame::response(id, item), out);
-                }
                 self.send_to_backend(backend, owner, Purpose::Plain, frame, out);
             }
             Route::Turns => {
@@ -99,6 +94,7 @@ impl Proxy {
             }
             Some("initialized") => {
                 self.session.initialized = true;
+                self.backends.note_change();
                 // The restored session says it.
                 if !self.backend(PRIMARY).is_some_and(Backend::has_session) {
                     return;
@@ -125,15 +121,6 @@ impl Proxy {
             let keep = self.session.transcripts(&ToolSet::all(), Some(folder));
             self.notify_backend(PRIMARY, &keep, out);
         }
-    }
-
-    /// Whether a request completes an item that the process cannot have made: another one was there before it, and it
-    /// has answered nothing that could hold the item.
-    fn is_of_another_process(&self, backend: BackendId, method: &str) -> bool {
-        let Some(backend) = self.backend(backend).filter(|it| it.life.generation().0 > 1) else {
-            return false;
-        };
-        source_of(method).is_some_and(|it| !backend.sources.contains(it))
     }
 
     /// The partition of the conversation that the parameters name, else the primary.

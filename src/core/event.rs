@@ -207,6 +207,13 @@ pub enum Effect {
     WatchEditor(u32),
     /// Start a process; answered by [`Event::Spawned`] or [`Event::SpawnFailed`].
     Spawn(ProcessId, Arc<Launch>),
+    /// From now on this process, which runs, is that one: all that is sent to it, and all that it says.
+    Adopt {
+        /// What it was.
+        spare: ProcessId,
+        /// What it is.
+        process: ProcessId,
+    },
     /// Write the history of a conversation where only this user can read it; answered by [`Event::TranscriptWritten`].
     WriteTranscript {
         /// For which process.
@@ -231,7 +238,8 @@ pub enum Effect {
     /// Find out how much memory these processes hold; answered by [`Event::Measured`].
     Measure(Vec<ProcessId>),
     /// Answer this request with what processes of the backend have written to stderr: `{"lines": […]}`. To one who
-    /// follows, each further line is told in a `lspool/log` notification, `{"backend": …, "line": …}`.
+    /// follows, each further line is told in a `lspool/log` notification, `{"id": …, "line": …}`, with the id of the
+    /// request.
     Logs {
         /// Whose stderr.
         backend: BackendId,

@@ -307,18 +307,18 @@ impl Lifecycle {
 /// The deaths of one backend within the window. It is a rate: a server that answers its handshake and dies again
 /// spends it too.
 #[derive(Clone, Debug, Default)]
-struct Budget {
+pub(crate) struct Budget {
     deaths: VecDeque<Instant>,
 }
 
 impl Budget {
-    fn allows_another(&self, now: Instant, policy: &Policy) -> bool {
+    pub(crate) fn allows_another(&self, now: Instant, policy: &Policy) -> bool {
         let recent = |at: &&Instant| now.duration_since(**at) <= policy.restart_window;
         self.deaths.iter().filter(recent).count() < policy.max_restarts
     }
 
     /// A process died unasked at `now`: how long to wait before the next one, `None` if there shall be none.
-    fn spend(&mut self, now: Instant, policy: &Policy, chance: u64) -> Option<Duration> {
+    pub(crate) fn spend(&mut self, now: Instant, policy: &Policy, chance: u64) -> Option<Duration> {
         while self.deaths.front().is_some_and(|at| now.duration_since(*at) > policy.restart_window) {
             self.deaths.pop_front();
         }

@@ -21,7 +21,7 @@ impl Proxy {
         if set.is_all() {
             return Ok(PRIMARY);
         }
-        let known = self.backends.values().find(|it| it.set == *set);
+        let known = self.backends.values().find(|it| it.spare.is_none() && it.set == *set);
         // One that has failed says why, when it is asked.
         if let Some(known) = known.filter(|it| it.life.state() != State::Stopped) {
             return Ok(known.id);
@@ -52,7 +52,8 @@ impl Proxy {
         if in_use < most {
             return Ok(());
         }
-        let Some(idle) = self.longest_idle() else {
+        let spare = self.backends.values().find(|it| it.spare.is_some() && it.accepts()).map(|it| it.id);
+        let Some(idle) = spare.or_else(|| self.longest_idle()) else {
             let message = format!(
                 "no room for another process: all {most} processes of {name} are in use; let a turn come to its end, \
                  or raise max_processes in [server.{name}]"
@@ -117,7 +118,7 @@ impl Proxy {
         changed.extend(owing);
         changed.remove(&PRIMARY);
         for id in changed {
-            let Some(backend) = self.backends.get(&id) else { continue };
+            let Some(backend) = self.backends.get(&id).filter(|it| it.spare.is_none()) else { continue };
             let idle_since = if self.is_busy(backend) { None } else { backend.idle_since.or(Some(now)) };
             if let Some(backend) = self.backends.get_mut(&id) {
                 backend.idle_since = idle_since;

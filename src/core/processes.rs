@@ -14,6 +14,7 @@ use crate::{
         requests::{Owner, Pending, Purpose, SentId, To},
         route::{Keep, Route, route},
         session::pushed_mcp_servers,
+        spares::Kit,
     },
     rpc::{Frame, Kind, Patch, RawId, path},
 };
@@ -23,6 +24,9 @@ const COPILOT_NAME: &[u8] = br#""GitHub Copilot Language Server""#;
 
 impl Proxy {
     pub(super) fn spawn(&mut self, id: BackendId, now: Instant, out: &mut Effects) {
+        if let Some(spare) = self.spare_for(id) {
+            return self.adopt_spare(id, spare, now, out);
+        }
         let Some(server) = &self.server else { return };
         let Some(backend) = self.backends.get_mut(&id) else { return };
         let is_first = id == PRIMARY && backend.life.generation().0 == 0;
@@ -59,7 +63,8 @@ impl Proxy {
         match at.and_then(|at| backend.gate().remove(at)) {
             Some(frame) => self.deliver(process, frame, out),
             None => {
-                let params = initialize_for(&self.session.initialize, &backend.set);
+                let kit = backend.spare.unwrap_or_else(|| Kit::of(&backend.set, &self.session.initialize));
+                let params = initialize_for(&self.session.initialize, kit);
                 self.ask_backend(id, Purpose::Initialize, "initialize", &params, out);
             }
         }
@@ -91,6 +96,7 @@ impl Proxy {
         }
         if handshake == Handshake::Own {
             self.restore(process, &set, out);
+            self.begin_reconciling(process, result, out);
         }
         self.flush(process.backend, out);
     }
@@ -124,10 +130,10 @@ impl Proxy {
                 }
             }
         }
-        if !self.is_copilot() {
-            return;
+        let is_spare = self.backend(id).is_some_and(|it| it.spare.is_some());
+        if self.is_copilot() && !is_spare {
+            self.project_all(id, out);
         }
-        self.project_all(id, out);
     }
 
     fn on_initialize_refused(&mut self, now: Instant, id: BackendId, why: &str, out: &mut Effects) {
@@ -196,8 +202,13 @@ impl Proxy {
         let chance = self.chance();
         let Some(backend) = self.backends.get_mut(&id) else { return };
         let before = backend.life.state();
-        if !goes_on && !matches!(before, State::Failed) {
+        let is_lost_spare = backend.spare.is_some() && backend.accepts();
+        if (!goes_on || is_lost_spare) && !matches!(before, State::Failed) {
             backend.life.stop(now);
+        }
+        if is_lost_spare {
+            warn!(backend = backend.name, what, "gone");
+            self.spare_deaths.spend(now, &policy, chance);
         }
         let comes_back = match before {
             State::Restarting { .. } | State::Waiting => goes_on,
@@ -234,6 +245,7 @@ impl Proxy {
         self.end_progress(id, &format!("{name} {what}"), out);
         self.withdraw_questions(process, out);
         let gone = self.lose_conversations(id, next == Next::Follows);
+        self.revive_requests(process, next == Next::Follows, cause, what, out);
         let lost = |sent: &SentId, it: &Pending| match it.to {
             To::Process(asked) => asked == process,
             To::Gate(asked) => asked == id && (next != Next::Follows || gone.contains(sent)),
@@ -260,9 +272,7 @@ impl Proxy {
             Next::Follows => self.absorb(id),
             Next::None | Next::Failed => {
                 backend.gate().clear();
-                if let Some(params) = self.registrations.abandoned(process) {
-                    self.ask_editor("client/unregisterCapability", &params, out);
-                }
+                self.forget_shown(id, out);
             }
         }
         if let Some(why) = failed {
@@ -282,7 +292,7 @@ impl Proxy {
         if is_starting {
             let asked = |it: &Pending| it.to == To::Process(process) && matches!(it.owner, Owner::Client(..));
             for sent in self.requests.filter(asked).into_iter().rev() {
-                if let Some(frame) = self.ask_next(sent, id)
+                if let Some(frame) = self.ask_next(sent)
                     && let Some(backend) = self.backends.get_mut(&id)
                 {
                     backend.gate().push_front(frame);
@@ -323,8 +333,12 @@ impl Proxy {
     fn withdraw_questions(&mut self, process: ProcessId, out: &mut Effects) {
         let asked = |it: &Pending| matches!(&it.owner, Owner::Backend(by, _) if *by == process);
         for sent in self.requests.filter(asked) {
-            self.requests.take(sent);
-            cancel_at_editor(sent, out);
+            let taken = self.requests.take(sent);
+            // What the editor was told to register it shall have: what the next process repeats is not news to it.
+            let method = taken.as_ref().and_then(|it| it.frame.method());
+            if !matches!(method, Some("client/registerCapability" | "client/unregisterCapability")) {
+                cancel_at_editor(sent, out);
+            }
         }
     }
 
@@ -385,9 +399,7 @@ impl Proxy {
             let Some(pending) = self.requests.take(sent) else { continue };
             self.fail_request(&pending.owner, &pending.purpose, failure, out);
         }
-        if let Some(params) = self.registrations.abandoned(process) {
-            self.ask_editor("client/unregisterCapability", &params, out);
-        }
+        self.forget_shown(id, out);
     }
 
     /// Starts a backend, or lets another process take the place of the one there is.
@@ -471,6 +483,7 @@ impl Proxy {
     }
 
     pub(super) fn on_backend_deadlines(&mut self, now: Instant, out: &mut Effects) {
+        self.on_reconcile_deadlines(now, out);
         let idle = self.idle_timeout();
         let due = |it: &&Backend| it.deadline(idle).is_some_and(|(at, _)| at <= now);
         let due: Vec<BackendId> = self.backends.values().filter(due).map(|it| it.id).collect();
@@ -543,17 +556,18 @@ pub(super) fn cancel_at_editor(sent: SentId, out: &mut Effects) {
     tell_editor(Frame::notification("$/cancelRequest", Some(params.as_bytes())), out);
 }
 
-/// Parameters of `initialize` for a process with this set. Three of the server's own tools come with a capability
-/// of the client, and come back at every refresh of the token however often they are taken away: a process whose
-/// set lacks such a tool is not told of the capability.
-fn initialize_for(params: &[u8], set: &ToolSet) -> Vec<u8> {
-    const BRINGS: [(&str, &str); 3] = [
-        ("subAgent", "run_subagent"),
-        ("manageTodoListTool", "manage_todo_list"),
-        ("watchedFiles", "semantic_search"),
-    ];
+/// Three of the server's own tools come with a capability of the client, and come back at every refresh of the token
+/// however often they are taken away: a process whose set lacks such a tool is not told of the capability.
+pub(super) const BRINGS: [(&str, &str); 3] = [
+    ("subAgent", "run_subagent"),
+    ("manageTodoListTool", "manage_todo_list"),
+    ("watchedFiles", "semantic_search"),
+];
+
+/// Parameters of `initialize` for a process that is told of these capabilities, of those that bring tools.
+fn initialize_for(params: &[u8], kit: Kit) -> Vec<u8> {
     let mut patch = Patch::of(params);
-    for (capability, _) in BRINGS.iter().filter(|(_, tool)| !set.contains(tool)) {
+    for (capability, _) in BRINGS.iter().filter(|(_, tool)| !kit.contains(tool)) {
         patch.remove_path(&["initializationOptions", "copilotCapabilities", capability]);
         patch.remove_path(&["capabilities", "copilot", capability]);
     }
@@ -578,7 +592,7 @@ mod tests {
         let params = br#"{"initializationOptions":{"copilotCapabilities":{"subAgent":true,"watchedFiles":true,"token":true}},"capabilities":{"copilot":{"watchedFiles":true}}}"#;
         let set = ToolSet::new(Some(&["run_subagent"]), &[]);
         let expected = r#"{"initializationOptions":{"copilotCapabilities":{"subAgent":true,"token":true}},"capabilities":{"copilot":{}}}"#;
-        assert_eq!(String::from_utf8_lossy(&initialize_for(params, &set)), expected);
-        assert_eq!(initialize_for(params, &ToolSet::all()), params);
+        assert_eq!(String::from_utf8_lossy(&initialize_for(params, Kit::of(&set, params))), expected);
+        assert_eq!(initialize_for(params, Kit::of(&ToolSet::all(), params)), params);
     }
 }

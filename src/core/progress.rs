@@ -118,6 +118,15 @@ impl Tokens {
         ours.map(|ours| Patch::of(params).set("token", ours.as_bytes()).finish())
     }
 
+    /// The tokens of one backend are another one's from now on.
+    pub(crate) fn rename(&mut self, old: BackendId, new: BackendId) {
+        self.chosen.values_mut().filter(|it| it.backend == old).for_each(|it| it.backend = new);
+        self.open.iter_mut().filter(|it| it.backend == old).for_each(|it| it.backend = new);
+        let renamed = std::mem::take(&mut self.renamed);
+        let name = |(owner, theirs): (BackendId, RawId)| (if owner == old { new } else { owner }, theirs);
+        self.renamed = renamed.into_iter().map(|(key, ours)| (name(key), ours)).collect();
+    }
+
     /// A process is gone: its tokens are forgotten, but for those of conversations that go on. Gives the parameters
     /// of an `end` for each that was open.
     pub(crate) fn abandoned(

@@ -137,7 +137,7 @@ impl Proxy {
     ) -> Option<Frame> {
         let Some(conversation) = self.conversations.get(id).filter(|it| it.active == Some(sent)) else {
             // Destroyed or replaced before it was asked: the server says so.
-            return if restarts { self.ask_next(sent, process.backend) } else { None };
+            return if restarts { self.ask_next(sent) } else { None };
         };
         let has_begun = conversation.flight.turn.is_some();
         if conversation.flight.over != Over::No {
@@ -150,7 +150,7 @@ impl Proxy {
         if !restarts || (has_begun && self.turn_recovery() == TurnRecovery::Fail) {
             return None;
         }
-        let frame = self.ask_next(sent, process.backend)?;
+        let frame = self.ask_next(sent)?;
         if !has_begun {
             return Some(frame);
         }
@@ -167,15 +167,14 @@ impl Proxy {
         self.server.as_ref().map_or(TurnRecovery::default(), |it| it.settings.turn_recovery)
     }
 
-    /// The turn under a number that the process that is gone has not heard.
-    pub(super) fn ask_next(&mut self, sent: SentId, id: BackendId) -> Option<Frame> {
-        let Pending { owner, purpose, frame, .. } = self.requests.take(sent)?;
-        let conversation = match &purpose {
-            Purpose::Turn { conversation, .. } => self.conversations.get_mut(conversation),
-            _ => None,
-        };
-        let (again, frame) = self.requests.sent(To::Gate(id), owner, purpose, &frame);
-        if let Some(conversation) = conversation.filter(|it| it.active == Some(sent)) {
+    /// The request under a number that the process that is gone has not heard.
+    pub(super) fn ask_next(&mut self, sent: SentId) -> Option<Frame> {
+        let frame = self.requests.again(sent)?;
+        let again = frame.id().and_then(|it| it.as_u64())?;
+        if let Some(Purpose::Turn { conversation, .. }) = self.requests.get(again).map(|it| &it.purpose)
+            && let Some(conversation) =
+                self.conversations.get_mut(conversation).filter(|it| it.active == Some(sent))
+        {
             conversation.active = Some(again);
         }
         Some(frame)

@@ -20,6 +20,14 @@ struct Held {
     holders: Vec<(ProcessId, RawId)>,
 }
 
+/// What the editor is asked because of a `client/registerCapability`.
+#[derive(Debug, Default)]
+pub(crate) struct Asked {
+    /// What a process that is gone has registered under the same id, and otherwise: taken back first.
+    pub(crate) unregister: Option<Vec<u8>>,
+    pub(crate) register: Option<Bytes>,
+}
+
 /// What the editor has been told.
 #[derive(Debug, Default)]
 pub(crate) struct Registrations {
@@ -29,17 +37,23 @@ pub(crate) struct Registrations {
 
 impl Registrations {
     /// `client/registerCapability` of a process: what of it the editor is asked, if anything.
-    pub(crate) fn register(&mut self, process: ProcessId, params: &Bytes) -> Option<Bytes> {
-        let list = params.slice(member(params, "registrations")?);
-        let mut asked = Vec::new();
+    pub(crate) fn register(&mut self, process: ProcessId, params: &Bytes) -> Asked {
+        let Some(range) = member(params, "registrations") else { return Asked::default() };
+        let list = params.slice(range);
+        let (mut asked, mut replaced) = (Vec::new(), Vec::new());
         for range in elements(&list) {
             let one = list.slice(range);
             match parse(&one) {
-                Some((id, method, options)) => asked.extend(self.add(process, &one, id, method, options)),
+                Some((id, method, options)) => {
+                    asked.extend(self.add(process, &one, id, method, options, &mut replaced));
+                }
                 None => asked.push(one),
             }
         }
-        (!asked.is_empty()).then(|| with_list(params, "registrations", &asked))
+        Asked {
+            unregister: unregistrations(&replaced),
+            register: (!asked.is_empty()).then(|| with_list(params, "registrations", &asked)),
+        }
     }
 
     fn add(
@@ -49,6 +63,7 @@ impl Registrations {
         id: RawId,
         method: Bytes,
         options: Value,
+        replaced: &mut Vec<Held>,
     ) -> Option<Bytes> {
         let foreign = |it: &Held| it.holders.iter().all(|(holder, _)| *holder != process);
         let same = |it: &&mut Held| it.method == method && it.options == options && foreign(it);
@@ -57,6 +72,8 @@ impl Registrations {
             held.holders.push((process, id));
             return None;
         }
+        let was = |(holder, theirs): &(ProcessId, RawId)| is_older(*holder, process) && *theirs == id;
+        replaced.extend(self.let_go(|it| was(it)));
         let holder = (process, id.clone());
         let taken = self.held.iter().any(|it| it.id == id && !it.holders.contains(&holder));
         let ours = if taken {
@@ -102,6 +119,16 @@ impl Registrations {
         Some(Bytes::from(Patch::of(one).set("id", gone.id.as_bytes()).finish()))
     }
 
+    /// A process is called otherwise from now on.
+    pub(crate) fn rename(&mut self, old: ProcessId, new: ProcessId) {
+        for it in &mut self.held {
+            let Some(at) = it.holders.iter().position(|(holder, _)| *holder == old) else { continue };
+            let (_, theirs) = it.holders.remove(at);
+            it.holders.retain(|(holder, _)| holder.backend != new.backend);
+            it.holders.push((new, theirs));
+        }
+    }
+
     /// Whether the editor knows each id once, and somebody holds each.
     pub(crate) fn check(&self, exists: impl Fn(BackendId) -> bool) -> Result<(), String> {
         let held = |it: &Held| !it.holders.is_empty() && it.holders.iter().all(|(by, _)| exists(by.backend));
@@ -112,17 +139,45 @@ impl Registrations {
     }
 
     /// A process is gone for good: parameters of the `client/unregisterCapability` that the editor is asked.
-    pub(crate) fn abandoned(&mut self, process: ProcessId) -> Option<Vec<u8>> {
-        let mut gone = Vec::new();
-        self.held.retain_mut(|it| {
-            it.holders.retain(|(holder, _)| holder.backend != process.backend);
-            if it.holders.is_empty() {
-                gone.push(format!(r#"{{"id":{},"method":{}}}"#, it.id, String::from_utf8_lossy(&it.method)));
-            }
-            !it.holders.is_empty()
-        });
-        (!gone.is_empty()).then(|| format!(r#"{{"unregisterations":[{}]}}"#, gone.join(",")).into_bytes())
+    pub(crate) fn abandoned(&mut self, backend: BackendId) -> Option<Vec<u8>> {
+        unregistrations(&self.let_go(|(holder, _)| holder.backend == backend))
     }
+
+    /// What older processes have registered and this one has not repeated: likewise.
+    pub(crate) fn stale(&mut self, process: ProcessId) -> Option<Vec<u8>> {
+        unregistrations(&self.let_go(|(holder, _)| is_older(*holder, process)))
+    }
+
+    /// Whether anything is held by an older process than this one.
+    pub(crate) fn has_stale(&self, process: ProcessId) -> bool {
+        self.held.iter().flat_map(|it| &it.holders).any(|(holder, _)| is_older(*holder, process))
+    }
+
+    /// Whether a process of this backend has registered this method.
+    pub(crate) fn has(&self, backend: BackendId, method: &str) -> bool {
+        let is_it = |it: &Held| RawId::text(method).as_bytes() == &it.method[..];
+        let held = self.held.iter().filter(|it| is_it(it));
+        held.flat_map(|it| &it.holders).any(|(holder, _)| holder.backend == backend)
+    }
+
+    /// Such holders are gone. Gives what nobody holds any more.
+    fn let_go(&mut self, gone: impl Fn(&(ProcessId, RawId)) -> bool) -> Vec<Held> {
+        for it in &mut self.held {
+            it.holders.retain(|it| !gone(it));
+        }
+        self.held.extract_if(.., |it| it.holders.is_empty()).collect()
+    }
+}
+
+fn is_older(holder: ProcessId, process: ProcessId) -> bool {
+    holder.backend == process.backend && holder.generation < process.generation
+}
+
+/// Parameters of the `client/unregisterCapability` for these, if there are any.
+fn unregistrations(gone: &[Held]) -> Option<Vec<u8>> {
+    let one = |it: &Held| format!(r#"{{"id":{},"method":{}}}"#, it.id, String::from_utf8_lossy(&it.method));
+    let all: Vec<String> = gone.iter().map(one).collect();
+    (!all.is_empty()).then(|| format!(r#"{{"unregisterations":[{}]}}"#, all.join(",")).into_bytes())
 }
 
 fn parse(one: &Bytes) -> Option<(RawId, Bytes, Value)> {
@@ -154,7 +209,7 @@ mod tests {
 
     fn register(it: &mut Registrations, by: ProcessId, id: &str, method: &str) -> Option<String> {
         let params = format!(r#"{{"registrations":[{{"id":"{id}","method":"{method}"}}]}}"#);
-        it.register(by, &Bytes::from(params)).map(|it| String::from_utf8_lossy(&it).into_owned())
+        it.register(by, &Bytes::from(params)).register.map(|it| String::from_utf8_lossy(&it).into_owned())
     }
 
     fn unregister(it: &mut Registrations, by: ProcessId, id: &str) -> Option<String> {
@@ -179,7 +234,7 @@ mod tests {
         register(&mut it, process(0, 1), "r", "m");
         let other = register(&mut it, process(1, 1), "r", "n");
         assert_eq!(other.as_deref(), Some(r#"{"registrations":[{"id":"lspool-1","method":"n"}]}"#));
-        let gone = it.abandoned(process(1, 1)).unwrap();
+        let gone = it.abandoned(BackendId(1)).unwrap();
         assert_eq!(
             String::from_utf8_lossy(&gone),
             r#"{"unregisterations":[{"id":"lspool-1","method":"n"}]}"#

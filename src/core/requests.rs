@@ -10,9 +10,10 @@ use crate::{
     core::{
         catalogue::ToolChange,
         event::{BackendId, ClientId, Peer, ProcessId},
+        route::is_read,
         tally::Tally,
     },
-    rpc::{Frame, RawId},
+    rpc::{Frame, RawId, member},
 };
 
 /// The number under which lspool sent a request.
@@ -65,7 +66,22 @@ pub(crate) struct Pending {
     pub(crate) purpose: Purpose,
     /// The request as it was sent.
     pub(crate) frame: Frame,
+    pub(crate) marks: Marks,
 }
+
+/// What has happened to a request on its way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Marks {
+    /// The client does not want it any more. Its process has been told, and will answer.
+    pub(crate) cancelled: bool,
+    /// The number under which it was first sent, to a process that has died.
+    pub(crate) first: Option<SentId>,
+    /// A part of the answer, or a report of the work, has been passed on.
+    pub(crate) streamed: bool,
+}
+
+/// The keys of parameters under which a client names a token.
+const TOKENS: [&str; 2] = ["partialResultToken", "workDoneToken"];
 
 /// Who is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,6 +111,8 @@ pub(crate) struct Requests {
     /// A client may have several requests under one id, if it does not number them.
     by_client: BTreeSet<(ClientId, RawId, SentId)>,
     by_process: BTreeMap<(ProcessId, RawId), SentId>,
+    /// Requests that only read, by the tokens in them.
+    by_token: BTreeMap<RawId, SentId>,
     /// By backend: the requests of clients.
     owed: Tally,
 }
@@ -108,13 +126,42 @@ impl Requests {
             Owner::Client(client, wire) => {
                 self.by_client.insert((*client, wire.clone(), id));
                 to.backend().into_iter().for_each(|it| self.owed.add(it));
+                self.by_token.extend(tokens_of_read(frame).map(|token| (token, id)));
             }
             Owner::Backend(process, wire) => drop(self.by_process.insert((*process, wire.clone()), id)),
             Owner::Proxy => {}
         }
         let frame = frame.with_id(RawId::from(id));
-        self.pending.insert(id, Pending { to, owner, purpose, frame: frame.clone() });
+        self.pending
+            .insert(id, Pending { to, owner, purpose, frame: frame.clone(), marks: Marks::default() });
         (id, frame)
+    }
+
+    /// A request whose process is gone is asked again, of the next one: under another number, so that nothing the first
+    /// one said is taken for the answer.
+    pub(crate) fn again(&mut self, id: SentId) -> Option<Frame> {
+        let Pending { to, owner, purpose, frame, marks } = self.take(id)?;
+        let (again, frame) = self.sent(to.backend().map_or(to, To::Gate), owner, purpose, &frame);
+        self.mark(again, |it| *it = Marks { first: marks.first.or(Some(id)), ..marks });
+        Some(frame)
+    }
+
+    /// Notes what has happened to a request.
+    pub(crate) fn mark(&mut self, id: SentId, mark: impl Fn(&mut Marks)) {
+        if let Some(pending) = self.pending.get_mut(&id) {
+            mark(&mut pending.marks);
+        }
+    }
+
+    /// Progress under a token is passed on. It may be that of a request.
+    pub(crate) fn streamed(&mut self, params: &[u8]) {
+        if self.by_token.is_empty() {
+            return;
+        }
+        let token = member(params, "token").and_then(|range| RawId::from_raw(&params[range]));
+        if let Some(id) = token.and_then(|it| self.by_token.get(&it).copied()) {
+            self.mark(id, |it| it.streamed = true);
+        }
     }
 
     /// Takes the request that this answer belongs to, if that peer owes one.
@@ -135,6 +182,14 @@ impl Requests {
             Owner::Client(client, wire) => {
                 self.by_client.remove(&(*client, wire.clone(), id));
                 pending.to.backend().into_iter().for_each(|it| self.owed.remove(it));
+                if !self.by_token.is_empty() {
+                    for token in tokens_of_read(&pending.frame) {
+                        // A client may give one token to two requests.
+                        if self.by_token.get(&token) == Some(&id) {
+                            self.by_token.remove(&token);
+                        }
+                    }
+                }
             }
             Owner::Backend(process, wire) => {
                 let key = (*process, wire.clone());
@@ -240,4 +295,11 @@ impl Requests {
     pub(crate) fn len(&self) -> usize {
         self.pending.len()
     }
+}
+
+/// The tokens that a client names in a request that only reads.
+fn tokens_of_read(frame: &Frame) -> impl Iterator<Item = RawId> {
+    let params = frame.params().filter(|_| frame.method().is_some_and(is_read));
+    let token = |params: &[u8], key| RawId::from_raw(&params[member(params, key)?]);
+    params.into_iter().flat_map(move |it| TOKENS.into_iter().filter_map(move |key| token(it, key)))
 }

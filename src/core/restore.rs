@@ -72,6 +72,7 @@ impl Restores {
 impl Proxy {
     /// Hands a message to a process. A turn of a conversation that it does not know is preceded by its history.
     pub(super) fn deliver(&mut self, process: ProcessId, frame: Frame, out: &mut Effects) {
+        let Some(frame) = self.for_successor(process, frame, out) else { return };
         let sent = frame.id().and_then(|it| it.as_u64());
         let pending = sent.filter(|_| frame.method().is_some()).and_then(|it| self.requests.get(it));
         if let (Some(sent), Some(Pending { purpose, .. })) = (sent, pending) {

@@ -140,6 +140,62 @@ pub(crate) fn source(method: &str) -> Option<&'static str> {
     RESOLVES.iter().find(|(_, source)| *source == method).map(|(_, source)| *source)
 }
 
+/// Requests that change nothing and whose answer nobody acts on unasked: a process that died with one may have done
+/// anything, and the next one is asked the same. Not among them: what edits the text (formatting, rename, and what is
+/// done before a save), commands, and questions about an item that the dead process made.
+const READS: &[&str] = &[
+    "checkFileStatus",
+    "checkQuota",
+    "checkStatus",
+    "conversation/agents",
+    "conversation/modes",
+    "conversation/preconditions",
+    "conversation/templates",
+    "copilot/models",
+    "getCompletions",
+    "getCompletionsCycling",
+    "getVersion",
+    "mcp/getTools",
+    "textDocument/codeAction",
+    "textDocument/codeLens",
+    "textDocument/colorPresentation",
+    "textDocument/completion",
+    "textDocument/copilotInlineEdit",
+    "textDocument/copilotPanelCompletion",
+    "textDocument/declaration",
+    "textDocument/definition",
+    "textDocument/diagnostic",
+    "textDocument/documentColor",
+    "textDocument/documentHighlight",
+    "textDocument/documentLink",
+    "textDocument/documentSymbol",
+    "textDocument/foldingRange",
+    "textDocument/hover",
+    "textDocument/implementation",
+    "textDocument/inlayHint",
+    "textDocument/inlineCompletion",
+    "textDocument/inlineValue",
+    "textDocument/linkedEditingRange",
+    "textDocument/moniker",
+    "textDocument/prepareCallHierarchy",
+    "textDocument/prepareRename",
+    "textDocument/prepareTypeHierarchy",
+    "textDocument/references",
+    "textDocument/selectionRange",
+    "textDocument/semanticTokens/full",
+    "textDocument/semanticTokens/full/delta",
+    "textDocument/semanticTokens/range",
+    "textDocument/signatureHelp",
+    "textDocument/typeDefinition",
+    "workspace/diagnostic",
+    "workspace/symbol",
+];
+
+/// Whether a request may be asked twice.
+pub(crate) fn is_read(method: &str) -> bool {
+    READS.binary_search(&method).is_ok()
+}
+
 /// Notifications in which every process of a Copilot server speaks about itself. The editor hears the primary's.
 const OWN_AFFAIRS: &[&str] = &[
     "backgroundAgent/sessionUpdate",
@@ -177,7 +233,7 @@ mod tests {
     #[test]
     fn tables_are_sorted_for_the_binary_search() {
         assert!(SESSION.is_sorted_by_key(|it| it.0) && COPILOT.is_sorted_by_key(|it| it.0));
-        assert!(OWN_AFFAIRS.is_sorted());
+        assert!(OWN_AFFAIRS.is_sorted() && READS.is_sorted());
     }
 
     #[test]

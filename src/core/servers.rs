@@ -53,7 +53,7 @@ impl Proxy {
             "conversation/invokeClientTool" => self.on_tool_call(process, frame, false, out),
             "conversation/invokeClientToolConfirmation" => self.on_tool_call(process, frame, true, out),
             "client/registerCapability" => {
-                let told = self.registrations.register(process, &frame.body().slice_ref(params));
+                let told = self.register(process, &frame.body().slice_ref(params), out);
                 self.pass_or_answer(process, frame, told.as_deref(), out);
             }
             "client/unregisterCapability" => {
@@ -120,6 +120,9 @@ impl Proxy {
                 if method == "copilot/mcpTools" {
                     self.on_mcp_tools(process, frame.params().unwrap_or(b"{}"), out);
                 }
+                if method == "textDocument/publishDiagnostics" {
+                    self.diagnostics.published(process, frame.params().unwrap_or(b"{}"));
+                }
                 if self.is_heard(process, method, &frame) {
                     tell_editor(frame, out);
                 }
@@ -129,6 +132,7 @@ impl Proxy {
 
     fn on_backend_progress(&mut self, process: ProcessId, frame: Frame, out: &mut Effects) {
         let params = frame.params().unwrap_or(b"{}");
+        self.requests.streamed(params);
         let heard = match self.is_copilot() {
             true => self.on_chat_progress(process, params, out),
             false => Some(Cow::Borrowed(params)),

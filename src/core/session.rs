@@ -170,6 +170,16 @@ impl Session {
         Some(version.map_or(name.clone(), |version| format!("{name} {version}")))
     }
 
+    /// The MCP servers that the settings name.
+    pub(crate) fn mcp_servers(&self) -> Vec<String> {
+        let pushed = self.settings().and_then(|settings| {
+            let section = path(&settings, &["settings", "github.copilot"])
+                .or_else(|| path(&settings, &["settings", "github", "copilot"]))?;
+            mcp_servers(&settings[section])
+        });
+        pushed.or_else(|| mcp_servers(self.pulled.as_ref()?)).unwrap_or_default()
+    }
+
     /// Whether processes are signed in by the editor.
     pub(crate) fn has_auth(&self) -> bool {
         self.auth.is_some()

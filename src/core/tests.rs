@@ -8,5 +8,7 @@ mod partitions;
 mod passing;
 mod recovering;
 mod restoring;
+mod reviving;
+mod spares;
 mod stage;
 mod supervision;

@@ -49,7 +49,7 @@ impl Proxy {
             let partitions: Vec<BackendId> = self
                 .backends
                 .values()
-                .filter(|it| it.id != PRIMARY && it.is_ready())
+                .filter(|it| it.id != PRIMARY && it.spare.is_none() && it.is_ready())
                 .map(|it| it.id)
                 .collect();
             for id in partitions {

@@ -25,6 +25,11 @@ impl ToolSet {
         ToolSet { allowed: None, denied: BTreeSet::new() }
     }
 
+    /// No tool.
+    pub(crate) fn none() -> ToolSet {
+        ToolSet { allowed: Some(BTreeSet::new()), denied: BTreeSet::new() }
+    }
+
     /// A declared list (`None` = every tool, empty = none) without the names in `denied`.
     pub(crate) fn new<S: AsRef<str>>(tools: Option<&[S]>, denied: &[S]) -> ToolSet {
         let clean = |names: &[S]| -> BTreeSet<String> {

@@ -16,7 +16,7 @@ mod search;
 mod tests;
 
 pub use env::Env;
-pub use files::{UserConfig, read_user, user_file};
+pub use files::{UserConfig, read_user, user_file, workspace_files};
 pub use path::{Skipped, Workspace};
 pub use prepare::{CliServer, Missing, Target, Targets, prepare, target, targets};
 pub use search::{Found, NotFound, search};

@@ -24,20 +24,27 @@ use tokio::{
 };
 
 use super::{
+    control::{Clients, Connection, Listener},
     editor::Editor,
+    logs::Log,
+    memory,
     outbox::{Outbox, Pushed},
     private,
-    process::{Process, Surroundings, World},
+    process::{Process, Surroundings, Waiting, World},
     reader::{self, End},
     settings::Settings,
     stdio::{Input, Output},
+    watch::Watch,
 };
 use crate::{
     config::{ServerConfig, ServerKind},
     core::{
         Proxy,
-        event::{ClientId, Effect, Effects, Event, Launch, Peer, Prepared, ProcessId, SpawnFailure},
+        event::{
+            BackendId, ClientId, Effect, Effects, Event, Launch, Peer, Prepared, ProcessId, SpawnFailure,
+        },
     },
+    rpc::{Frame, RawId},
 };
 
 /// Exit status after a panic in the core: `EX_SOFTWARE`.
@@ -72,17 +79,36 @@ impl Core for Proxy {
     }
 }
 
-/// Reads the workspace files of some folders, chooses and finds the server.
-pub type Prepare = Arc<dyn Fn(Vec<PathBuf>) -> Result<Prepared, String> + Send + Sync>;
+/// How the server is found.
+pub trait Search: Send + Sync {
+    /// The files that say which it is for these workspace folders, whether they are there or not.
+    fn files(&self, folders: &[PathBuf]) -> Vec<PathBuf>;
+    /// Reads them, chooses and finds the server.
+    fn prepare(&self, folders: &[PathBuf]) -> Result<Prepared, String>;
+}
+
+/// Nobody asks for a server.
+impl Search for () {
+    fn files(&self, _folders: &[PathBuf]) -> Vec<PathBuf> {
+        Vec::new()
+    }
+
+    fn prepare(&self, _folders: &[PathBuf]) -> Result<Prepared, String> {
+        Err("there is none to be found".to_owned())
+    }
+}
 
 /// The shell at work.
 pub struct Driver<C, W> {
     core: C,
     world: W,
-    prepare: Prepare,
+    search: Arc<dyn Search>,
     settings: Settings,
     editor: Outbox,
+    clients: Clients,
     processes: BTreeMap<ProcessId, Process>,
+    /// Processes that were adopted, by what their tasks still call them.
+    adopted: BTreeMap<ProcessId, ProcessId>,
     /// Those for which files were written.
     has_transcripts: BTreeSet<ProcessId>,
     files: private::Files,
@@ -92,6 +118,13 @@ pub struct Driver<C, W> {
     own: VecDeque<Event>,
     events: mpsc::Sender<Event>,
     incoming: mpsc::Receiver<Event>,
+    from_clients: mpsc::Receiver<Event>,
+    /// What each backend has written to stderr.
+    logs: BTreeMap<BackendId, Log>,
+    /// Begins with the first preparation.
+    watch: Option<Watch>,
+    /// While memory is measured: of which processes it is to be measured next.
+    measuring: Option<Vec<ProcessId>>,
     effects: Effects,
     exit: Option<i32>,
     /// Whether the editor lets too much wait.
@@ -101,29 +134,37 @@ pub struct Driver<C, W> {
 /// What the loop waits for.
 enum Next {
     Event(Event),
+    Connection(Connection),
     Timeout(&'static str),
     Signal(i32),
 }
 
 impl<C: Core, W: World> Driver<C, W> {
     /// A driver that has not started yet.
-    pub fn new(core: C, world: W, prepare: Prepare, settings: Settings) -> Driver<C, W> {
+    pub fn new(core: C, world: W, search: Arc<dyn Search>, settings: Settings) -> Driver<C, W> {
         let (events, incoming) = mpsc::channel(AHEAD);
+        let (clients, from_clients) = Clients::new(settings.control.clone());
         let editor = Outbox::new(settings.limits);
         Driver {
             paused: editor.over_high_water(),
             core,
             world,
-            prepare,
+            search,
             editor,
+            clients,
             settings,
             processes: BTreeMap::new(),
+            adopted: BTreeMap::new(),
             has_transcripts: BTreeSet::new(),
             files: private::Files::default(),
             name: "server".into(),
             own: VecDeque::new(),
             events,
             incoming,
+            from_clients,
+            logs: BTreeMap::new(),
+            watch: None,
+            measuring: None,
             effects: Effects::new(),
             exit: None,
         }
@@ -139,6 +180,8 @@ impl<C: Core, W: World> Driver<C, W> {
     async fn drive(mut self, input: Input, output: Output, mut signals: mpsc::Receiver<i32>) -> i32 {
         spawn_local(read_editor(input, self.settings.max_message, self.events.clone()));
         spawn_local(write_editor(output, self.editor.clone(), self.events.clone()));
+        let (joining, mut joined) = mpsc::channel(1);
+        spawn_local(accept(self.world.listen(), joining));
         let mut quit = None;
         let code = loop {
             if let Some(code) = self.exit {
@@ -146,10 +189,11 @@ impl<C: Core, W: World> Driver<C, W> {
             }
             let next = match self.own.pop_front() {
                 Some(event) => Next::Event(event),
-                None => self.next(&mut signals).await,
+                None => self.next(&mut signals, &mut joined).await,
             };
             match next {
                 Next::Event(event) => self.on_event(event),
+                Next::Connection(connection) => self.clients.join(connection),
                 Next::Timeout(why) => self.on_timeout(why),
                 Next::Signal(signal) if quit.is_none() => {
                     quit = Some(signal);
@@ -164,7 +208,11 @@ impl<C: Core, W: World> Driver<C, W> {
         self.finish(code, &mut signals).await
     }
 
-    async fn next(&mut self, signals: &mut mpsc::Receiver<i32>) -> Next {
+    async fn next(
+        &mut self,
+        signals: &mut mpsc::Receiver<i32>,
+        joined: &mut mpsc::Receiver<Connection>,
+    ) -> Next {
         let timeout = self.core.poll_timeout();
         let timer = async {
             match timeout {
@@ -175,20 +223,37 @@ impl<C: Core, W: World> Driver<C, W> {
                 None => std::future::pending().await,
             }
         };
+        // Taken by chance, so that none of them holds up the others, however much it has to say.
+        let (incoming, from_clients) = (&mut self.incoming, &mut self.from_clients);
+        let other = async {
+            tokio::select! {
+                Some(event) = incoming.recv() => Next::Event(event),
+                Some(event) = from_clients.recv() => Next::Event(event),
+                Some(connection) = joined.recv() => Next::Connection(connection),
+            }
+        };
         tokio::select! {
             biased;
             Some(signal) = signals.recv() => Next::Signal(signal),
             why = timer => Next::Timeout(why),
             Ok(()) = self.paused.changed() => Next::Event(Event::EditorReads(!*self.paused.borrow_and_update())),
-            Some(event) = self.incoming.recv() => Next::Event(event),
+            next = other => next,
         }
     }
 
-    fn on_event(&mut self, mut event: Event) {
+    fn on_event(&mut self, event: Event) {
+        let event = self.renamed(event);
+        let Some(mut event) = self.of_client(event) else { return };
         match &mut event {
             Event::Exited { process, .. } => {
                 self.processes.remove(process);
+                self.adopted.retain(|_, it| it != process);
                 self.remove_transcripts(*process);
+            }
+            Event::Measured(_) => {
+                if let Some(next) = self.measuring.take().filter(|it| !it.is_empty()) {
+                    self.measure(next);
+                }
             }
             Event::Prepared(Ok(prepared)) => {
                 self.name = prepared.name.as_str().into();
@@ -202,6 +267,77 @@ impl<C: Core, W: World> Driver<C, W> {
             other => tracing::trace!(event = kind(other)),
         }
         self.step(kind(&event), |core, now, out| core.handle(now, event, out));
+    }
+
+    /// The event, with the name that the core has given to a process that was adopted.
+    fn renamed(&self, mut event: Event) -> Event {
+        if self.adopted.is_empty() {
+            return event;
+        }
+        let name = |id: &mut ProcessId| {
+            if let Some(adopted) = self.adopted.get(id) {
+                *id = *adopted;
+            }
+        };
+        match &mut event {
+            Event::Received(Peer::Backend(id), _)
+            | Event::Malformed { peer: Peer::Backend(id), .. }
+            | Event::Closed { peer: Peer::Backend(id), .. }
+            | Event::Stalled(Peer::Backend(id)) => name(id),
+            Event::Spawned { process, .. }
+            | Event::SpawnFailed(process, _)
+            | Event::Exited { process, .. }
+            | Event::TranscriptWritten { process, .. } => name(process),
+            Event::Measured(measured) => measured.iter_mut().for_each(|(id, _)| name(id)),
+            Event::Received(Peer::Client(_), _)
+            | Event::Malformed { peer: Peer::Client(_), .. }
+            | Event::Closed { peer: Peer::Client(_), .. }
+            | Event::Stalled(Peer::Client(_))
+            | Event::Unwritable(_)
+            | Event::Prepared(_)
+            | Event::FilesChanged
+            | Event::EditorReads(_)
+            | Event::EditorGone
+            | Event::Quit(_) => {}
+        }
+        event
+    }
+
+    /// A process that was spawned under one name is spoken of by another.
+    fn adopt(&mut self, spare: ProcessId, process: ProcessId) {
+        let Some(adopted) = self.processes.remove(&spare) else {
+            return tracing::error!(?spare, "there is no such process to adopt");
+        };
+        self.processes.insert(process, adopted);
+        self.adopted.insert(spare, process);
+        if let Some(log) = self.logs.remove(&spare.backend) {
+            log.continue_in(self.logs.entry(process.backend).or_default());
+        }
+    }
+
+    /// What an event of a control client comes to: one that does not read has left, and one that has left says nothing.
+    fn of_client(&mut self, event: Event) -> Option<Event> {
+        let event = match event {
+            Event::Stalled(peer @ Peer::Client(client)) if client != ClientId::EDITOR => {
+                Event::Closed { peer, error: Some("too much waits for it".to_owned()) }
+            }
+            other => other,
+        };
+        let is_there = match &event {
+            Event::Received(Peer::Client(client), _)
+            | Event::Malformed { peer: Peer::Client(client), .. }
+                if *client != ClientId::EDITOR =>
+            {
+                self.clients.outbox(*client).is_some()
+            }
+            Event::Closed { peer: Peer::Client(client), error } if *client != ClientId::EDITOR => {
+                tracing::debug!(?client, ?error, "a control client has left");
+                self.logs.values().for_each(|log| log.unfollow(*client));
+                self.clients.leave(*client)
+            }
+            _ => true,
+        };
+        is_there.then_some(event)
     }
 
     fn on_timeout(&mut self, why: &'static str) {
@@ -230,22 +366,11 @@ impl<C: Core, W: World> Driver<C, W> {
 
     fn carry_out(&mut self, effect: Effect) {
         match effect {
-            Effect::Send(peer, frame) => {
-                let outbox = match peer {
-                    EDITOR => Some(&self.editor),
-                    Peer::Backend(id) => self.processes.get(&id).map(|process| &process.outbox),
-                    Peer::Client(_) => None,
-                };
-                tracing::trace!(?peer, ?frame, "send");
-                match outbox.map(|outbox| outbox.push(frame)) {
-                    Some(Pushed::Stalled) => self.own.push_back(Event::Stalled(peer)),
-                    Some(Pushed::Taken | Pushed::Discarded) => {}
-                    None => tracing::debug!(?peer, "nobody there to send to"),
-                }
-            }
+            Effect::Send(peer, frame) => self.send(peer, frame),
             Effect::Prepare { folders } => self.prepare(folders),
             Effect::WatchEditor(pid) => self.watch_editor(pid),
             Effect::Spawn(id, launch) => self.spawn(id, &launch),
+            Effect::Adopt { spare, process } => self.adopt(spare, process),
             Effect::CloseInput(id) => {
                 if let Some(process) = self.processes.get(&id) {
                     process.outbox.close();
@@ -262,22 +387,69 @@ impl<C: Core, W: World> Driver<C, W> {
             Effect::RemoveTranscript { kept, conversation } => {
                 self.files.after(move || private::remove(&kept.join(conversation)));
             }
-            Effect::Measure(_) | Effect::Logs { .. } => {}
+            Effect::Measure(processes) => self.measure(processes),
+            Effect::Logs { backend, client, id, follow } => self.answer_logs(backend, client, id, follow),
             Effect::RemoveTranscripts(process) => self.remove_transcripts(process),
             Effect::Exit(code) => self.exit = Some(code),
         }
     }
 
-    fn prepare(&self, folders: Vec<PathBuf>) {
-        let (prepare, events) = (self.prepare.clone(), self.events.clone());
-        let reading = spawn_blocking(move || prepare(folders));
+    fn send(&mut self, peer: Peer, frame: Frame) {
+        tracing::trace!(?peer, ?frame, "send");
+        match self.outbox(peer).map(|outbox| outbox.push(frame)) {
+            Some(Pushed::Stalled) => self.own.push_back(Event::Stalled(peer)),
+            Some(Pushed::Taken | Pushed::Discarded) => {}
+            None => tracing::debug!(?peer, "nobody there to send to"),
+        }
+    }
+
+    fn outbox(&self, peer: Peer) -> Option<&Outbox> {
+        match peer {
+            EDITOR => Some(&self.editor),
+            Peer::Client(client) => self.clients.outbox(client),
+            Peer::Backend(id) => self.processes.get(&id).map(|process| &process.outbox),
+        }
+    }
+
+    fn prepare(&mut self, folders: Vec<PathBuf>) {
+        let (search, events) = (self.search.clone(), self.events.clone());
+        let files = search.files(&folders);
+        let start = || Watch::start(self.settings.debounce, self.events.clone());
+        // Before they are read, so that no change falls in between.
+        let looking = (!files.is_empty()).then(|| self.watch.get_or_insert_with(start).look(files));
         spawn_local(async move {
-            let prepared = match reading.await {
+            if let Some(looking) = looking {
+                looking.await;
+            }
+            let prepared = match spawn_blocking(move || search.prepare(&folders)).await {
                 Ok(prepared) => prepared.map(Box::new),
                 Err(error) => Err(format!("internal error while looking for the server: {error}")),
             };
             events.send(Event::Prepared(prepared)).await.ok();
         });
+    }
+
+    /// One at a time, however often it is asked for: the next answer is for all who ask meanwhile.
+    fn measure(&mut self, processes: Vec<ProcessId>) {
+        if self.measuring.is_some() {
+            self.measuring = Some(processes);
+            return;
+        }
+        self.measuring = Some(Vec::new());
+        let pid = |id: ProcessId| Some((id, self.processes.get(&id)?.pid));
+        let pids: Vec<_> = processes.into_iter().filter_map(pid).collect();
+        let events = self.events.clone();
+        spawn_local(async move {
+            let measured = spawn_blocking(move || memory::resident(&pids)).await.unwrap_or_default();
+            events.send(Event::Measured(measured)).await.ok();
+        });
+    }
+
+    fn answer_logs(&mut self, backend: BackendId, client: ClientId, id: RawId, follow: bool) {
+        let peer = Peer::Client(client);
+        let Some(outbox) = self.outbox(peer).cloned() else { return };
+        let answer = self.logs.entry(backend).or_default().answer(client, id, &outbox, follow);
+        self.send(peer, answer);
     }
 
     fn write_transcript(
@@ -372,6 +544,7 @@ impl<C: Core, W: World> Driver<C, W> {
             events: &self.events,
             paused: self.editor.over_high_water(),
             name: self.name.clone(),
+            stderr: self.logs.entry(id.backend).or_default(),
         };
         self.processes.insert(id, Process::run(id, spawned, &around));
         self.own.push_back(Event::Spawned { process: id, pid });
@@ -412,7 +585,7 @@ impl<C: Core, W: World> Driver<C, W> {
                     break;
                 }
                 Some(event) = self.incoming.recv() => {
-                    if let Event::Exited { process, .. } = event {
+                    if let Event::Exited { process, .. } = self.renamed(event) {
                         self.processes.remove(&process);
                     }
                 }
@@ -429,6 +602,12 @@ impl<C: Core, W: World> Driver<C, W> {
         }
         code
     }
+}
+
+/// Passes on who connects.
+async fn accept(listening: Waiting<'static, Option<Box<dyn Listener>>>, joining: mpsc::Sender<Connection>) {
+    let Some(mut listener) = listening.await else { return };
+    while joining.send(listener.accept().await).await.is_ok() {}
 }
 
 async fn read_editor(mut input: Input, max_len: usize, events: mpsc::Sender<Event>) {

@@ -1,6 +1,6 @@
 //! The guard: a tiny process beside lspool that ends the servers when lspool cannot.
 //!
-//! Owns both ends of one pipe. lspool tells which process groups and private folders exist; the guard only
+//! Owns both ends of one pipe. lspool tells which process groups, private folders and sockets exist; the guard only
 //! listens. When the pipe ends without a word, lspool has died: the guard ends what is left and exits. After an
 //! orderly end only what has left its group can be left. It does nothing while lspool lives, and it never starts
 //! anything.
@@ -12,7 +12,7 @@
 //!   inherited.
 //!
 //! Protocol, a line each: `+PGID` and `-PGID` at spawn and before reaping; `d PATH` and `D PATH` when a private
-//! folder begins and ceases to exist; `quit` at an orderly end.
+//! folder or socket begins and ceases to exist; `quit` at an orderly end.
 
 use std::{
     collections::BTreeSet,
@@ -114,19 +114,19 @@ impl Guard {
     }
 
     /// Notes a private folder, to be removed with all it holds.
-    pub fn add_folder(&mut self, folder: &Path) {
+    pub fn add_path(&mut self, folder: &Path) {
         if folder.as_os_str().as_bytes().contains(&b'\n') || !folder.is_absolute() {
             tracing::warn!(?folder, "a folder of this name is not cleaned up after a crash of lspool");
             return;
         }
         self.folders.insert(folder.to_path_buf());
-        self.tell(&folder_line(b"d ", folder));
+        self.tell(&path_line(b"d ", folder));
     }
 
     /// Forgets a private folder that is no more.
-    pub fn remove_folder(&mut self, folder: &Path) {
+    pub fn remove_path(&mut self, folder: &Path) {
         if self.folders.remove(folder) {
-            self.tell(&folder_line(b"D ", folder));
+            self.tell(&path_line(b"D ", folder));
         }
     }
 
@@ -144,7 +144,7 @@ impl Guard {
                     all.extend_from_slice(format!("+{group}\n").as_bytes());
                 }
                 for folder in &self.folders {
-                    all.extend_from_slice(&folder_line(b"d ", folder));
+                    all.extend_from_slice(&path_line(b"d ", folder));
                 }
                 if let Some((_, pipe)) = &mut self.running
                     && let Err(error) = pipe.write_all(&all)
@@ -227,7 +227,7 @@ impl Leaving {
     }
 }
 
-fn folder_line(verb: &[u8], folder: &Path) -> Vec<u8> {
+fn path_line(verb: &[u8], folder: &Path) -> Vec<u8> {
     [verb, folder.as_os_str().as_bytes(), b"\n"].concat()
 }
 
@@ -313,7 +313,7 @@ fn end(charge: &Charge, mark: &OsStr) {
     wait_with(Signal::KILL, LAST_WAIT, &mut groups, &mut strays);
     for folder in &charge.folders {
         // It may be gone already; there is nobody to tell.
-        fs::remove_dir_all(folder).ok();
+        fs::remove_dir_all(folder).or_else(|_| fs::remove_file(folder)).ok();
     }
 }
 

@@ -23,6 +23,7 @@ use tokio::{
     time::sleep,
 };
 
+use super::logs;
 use crate::{
     core::event::{Event, Peer},
     rpc::{Frame, Kind, RawId, members},
@@ -100,7 +101,7 @@ impl Expendable {
             return None;
         }
         match frame.method()? {
-            "window/logMessage" => Some(Expendable::LogMessage),
+            "window/logMessage" | logs::LINE => Some(Expendable::LogMessage),
             "$/progress" => report(frame.params()?),
             _ => None,
         }

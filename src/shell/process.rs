@@ -9,7 +9,6 @@
 
 use std::{
     cell::RefCell,
-    collections::VecDeque,
     convert::Infallible,
     future::{Future, pending},
     path::PathBuf,
@@ -26,15 +25,14 @@ use tokio::{
 };
 
 use super::{
+    control::Listener,
+    logs::{Log, Scribe},
     outbox::{Outbox, StallClock},
     reader::{self, End, Gate},
     settings::Settings,
     stdio::{Input, Output},
 };
-use crate::{
-    core::event::{Event, Exit, Launch, Peer, ProcessId, SpawnFailure},
-    redact::redact,
-};
+use crate::core::event::{Event, Exit, Launch, Peer, ProcessId, SpawnFailure};
 
 /// A future of this thread.
 pub type Waiting<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
@@ -46,6 +44,11 @@ pub trait World {
 
     /// A folder that only this user can enter, and that is gone when lspool is. The same one each time.
     fn private_folder(&mut self) -> Result<PathBuf, String>;
+
+    /// Where control clients connect, if anywhere. Nothing else waits for it.
+    fn listen(&mut self) -> Waiting<'static, Option<Box<dyn Listener>>> {
+        Box::pin(async { None })
+    }
 
     /// Called once, when all processes are gone. If some do not end, it is dropped without.
     fn close(&mut self) -> Waiting<'_, ()>;
@@ -98,6 +101,7 @@ enum Ending {
 /// What the driver holds of a process.
 #[derive(Debug)]
 pub(super) struct Process {
+    pub(super) pid: u32,
     pub(super) outbox: Outbox,
     ending: watch::Sender<Ending>,
 }
@@ -114,6 +118,8 @@ pub(super) struct Surroundings<'a> {
     pub(super) paused: watch::Receiver<bool>,
     /// For the log.
     pub(super) name: Rc<str>,
+    /// Where its stderr goes.
+    pub(super) stderr: &'a Log,
 }
 
 impl Process {
@@ -123,7 +129,9 @@ impl Process {
         let outbox = Outbox::new(around.settings.limits);
         let ending = watch::Sender::new(Ending::No);
         let peer = Peer::Backend(id);
-        let tail = Rc::new(RefCell::new(Tail::default()));
+        let pid = child.pid();
+        let scribe = Rc::new(RefCell::new(Scribe::new(around.stderr.clone(), id.generation)));
+        scribe.borrow().note(format_args!("process {pid} started"));
         let dead = watch::Sender::new(false);
 
         let clock = StallClock {
@@ -142,14 +150,13 @@ impl Process {
         });
         let reader = spawn_local({
             let gate = Gate { paused: around.paused.clone(), dead: dead.subscribe() };
-            let (events, name, tail) = (around.events.clone(), around.name.clone(), tail.clone());
+            let (events, name, scribe) = (around.events.clone(), around.name.clone(), scribe.clone());
             let (streams, max_len) = (streams.clone(), around.max_message);
             async move {
                 let junk = |text: &str| {
                     let excerpt = reader::excerpt(text);
                     tracing::warn!(server = %name, text = %excerpt, "not a message, but on the server's stdout");
-                    tail.borrow_mut().push(text.as_bytes());
-                    tail.borrow_mut().push(b"\n");
+                    text.lines().for_each(|line| scribe.borrow().line(line.as_bytes()));
                 };
                 let ended = match reader::read(&mut stdout, max_len, peer, Some(gate), &events, junk).await {
                     End::Eof(error) => Stream::Ended(error),
@@ -163,7 +170,7 @@ impl Process {
                 streams.send_modify(|it| it.stdout = ended);
             }
         });
-        let mutterings = spawn_local(drain(stderr, tail.clone()));
+        let mutterings = spawn_local(drain(stderr, scribe.clone()));
 
         let watcher = Watcher {
             id,
@@ -176,11 +183,11 @@ impl Process {
             writer,
             reader,
             mutterings,
-            tail,
+            scribe,
             dead,
         };
         spawn_local(watcher.watch());
-        Process { outbox, ending }
+        Process { pid, outbox, ending }
     }
 
     /// Ends it: what is queued is written, stdin closed, then signals follow.
@@ -276,7 +283,7 @@ struct Watcher {
     writer: JoinHandle<()>,
     reader: JoinHandle<()>,
     mutterings: JoinHandle<()>,
-    tail: Rc<RefCell<Tail>>,
+    scribe: Rc<RefCell<Scribe>>,
     dead: watch::Sender<bool>,
 }
 
@@ -301,7 +308,8 @@ impl Watcher {
         for task in [&self.reader, &self.mutterings, &self.writer] {
             task.abort();
         }
-        let stderr = redact(&self.tail.borrow().last_lines()).into_owned();
+        let stderr = self.scribe.borrow_mut().finish();
+        self.scribe.borrow().note(format_args!("process {} ended: {exit}", self.child.pid()));
         // If nobody listens, lspool is at its end.
         self.events.send(Event::Exited { process: self.id, exit, stderr }).await.ok();
     }
@@ -354,41 +362,12 @@ async fn discard(stream: &mut Input) {
     while !matches!(stream.read(&mut buffer).await, Ok(0) | Err(_)) {}
 }
 
-async fn drain(mut stream: Input, tail: Rc<RefCell<Tail>>) {
+async fn drain(mut stream: Input, scribe: Rc<RefCell<Scribe>>) {
     let mut buffer = vec![0; 8 * 1024];
     loop {
         match stream.read(&mut buffer).await {
             Ok(0) | Err(_) => return,
-            Ok(n) => tail.borrow_mut().push(&buffer[..n]),
+            Ok(n) => scribe.borrow_mut().push(&buffer[..n]),
         }
-    }
-}
-
-/// The last bytes of a stream.
-#[derive(Debug, Default)]
-struct Tail(VecDeque<u8>);
-
-impl Tail {
-    const KEPT: usize = 64 * 1024;
-    const SHOWN: usize = 4 * 1024;
-
-    fn push(&mut self, bytes: &[u8]) {
-        let bytes = &bytes[bytes.len().saturating_sub(Tail::KEPT)..];
-        let excess = (self.0.len() + bytes.len()).saturating_sub(Tail::KEPT);
-        self.0.drain(..excess);
-        self.0.extend(bytes);
-    }
-
-    /// What a person should read: whole lines, as far as they fit.
-    fn last_lines(&self) -> String {
-        let start = self.0.len().saturating_sub(Tail::SHOWN);
-        let mut shown: Vec<u8> = self.0.range(start..).copied().collect();
-        if start > 0
-            && self.0[start - 1] != b'\n'
-            && let Some(end_of_cut_line) = shown.iter().position(|&byte| byte == b'\n')
-        {
-            shown.drain(..=end_of_cut_line);
-        }
-        String::from_utf8_lossy(&shown).trim_end().to_owned()
     }
 }

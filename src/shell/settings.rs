@@ -18,6 +18,34 @@ pub struct Settings {
     pub farewell: Duration,
     /// How long our end may take at most.
     pub last_call: Duration,
+    /// What control clients may cost.
+    pub control: ControlLimits,
+    /// How long the configuration files must be quiet before they are looked at again.
+    pub debounce: Duration,
+}
+
+/// What control clients may cost.
+#[derive(Clone, Debug)]
+pub struct ControlLimits {
+    /// So many at once.
+    pub clients: usize,
+    /// The longest message that is read from one.
+    pub max_message: usize,
+    /// Of the outbox of each.
+    pub outbox: Limits,
+    /// How long one may take no byte although some wait for it.
+    pub stall: Duration,
+}
+
+impl Default for ControlLimits {
+    fn default() -> ControlLimits {
+        ControlLimits {
+            clients: 32,
+            max_message: 1 << 20,
+            outbox: Limits { high_water: 256 << 10, low_water: 64 << 10, hard_cap: 4 << 20 },
+            stall: Duration::from_secs(10),
+        }
+    }
 }
 
 impl Default for Settings {
@@ -28,6 +56,8 @@ impl Default for Settings {
             end_times: EndTimes::default(),
             farewell: Duration::from_secs(1),
             last_call: Duration::from_millis(2900),
+            control: ControlLimits::default(),
+            debounce: Duration::from_millis(100),
         }
     }
 }

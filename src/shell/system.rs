@@ -22,6 +22,7 @@ use tokio::{
 };
 
 use super::{
+    control::{Listener, Place},
     guard::{Guard, MARK},
     private,
     process::{Child, Request, Spawned, Waiting, World},
@@ -36,12 +37,20 @@ const GUARD_DELAY: Duration = Duration::from_millis(2);
 pub struct System {
     guard: Rc<RefCell<Guard>>,
     private: Option<PathBuf>,
+    control: Option<Place>,
+    socket: Rc<RefCell<Option<PathBuf>>>,
 }
 
 impl System {
     /// Nothing is started yet.
     pub fn new(guard: Guard) -> System {
-        System { guard: Rc::new(RefCell::new(guard)), private: None }
+        System { guard: Rc::new(RefCell::new(guard)), private: None, control: None, socket: Rc::default() }
+    }
+
+    /// Control clients may connect there.
+    #[must_use]
+    pub fn with_control(self, place: Place) -> System {
+        System { control: Some(place), ..self }
     }
 
     fn start_guard_soon(&self) {
@@ -100,15 +109,38 @@ impl World for System {
         let name = format!("lspool-{}", self.guard.borrow().mark().value().to_string_lossy());
         let folder =
             private::folder(&name).map_err(|error| format!("cannot make a private folder: {error}"))?;
-        self.guard.borrow_mut().add_folder(&folder);
+        self.guard.borrow_mut().add_path(&folder);
         self.private = Some(folder.clone());
         Ok(folder)
     }
 
+    fn listen(&mut self) -> Waiting<'static, Option<Box<dyn Listener>>> {
+        let Some(place) = self.control.take() else { return Box::pin(async { None }) };
+        let (guard, socket) = (self.guard.clone(), self.socket.clone());
+        Box::pin(async move {
+            match place.open().await {
+                Ok((listener, path)) => {
+                    guard.borrow_mut().add_path(&path);
+                    socket.replace(Some(path));
+                    Some(Box::new(listener) as _)
+                }
+                Err(problem) => {
+                    tracing::warn!(problem, "no control socket: `lspool status` does not see this lspool");
+                    None
+                }
+            }
+        })
+    }
+
     fn close(&mut self) -> Waiting<'_, ()> {
+        if let Some(socket) = self.socket.take() {
+            // Who swept may have been faster.
+            std::fs::remove_file(&socket).ok();
+            self.guard.borrow_mut().remove_path(&socket);
+        }
         if let Some(folder) = self.private.take() {
             match std::fs::remove_dir_all(&folder) {
-                Ok(()) => self.guard.borrow_mut().remove_folder(&folder),
+                Ok(()) => self.guard.borrow_mut().remove_path(&folder),
                 Err(error) => tracing::warn!(%error, folder = %folder.display(), "cannot be removed"),
             }
         }

@@ -2,12 +2,14 @@
 //!
 //! Time only passes when nobody can go on, so a deadlock is a timeout that fires at once.
 
+mod control;
 mod ending;
 mod flow;
 
 use std::{
     cell::{Cell, RefCell},
     future::Future,
+    path::PathBuf,
     rc::Rc,
     sync::Arc,
     time::{Duration, Instant},
@@ -23,6 +25,7 @@ use tokio::{
 use tokio_util::codec::Decoder as _;
 
 use super::{
+    control::{Connection, Listener},
     driver::{Core, Driver},
     process::{Child, Request, Spawned, Waiting, World},
     settings::Settings,
@@ -113,7 +116,8 @@ impl Log {
 
 fn short(peer: Peer) -> String {
     match peer {
-        Peer::Client(_) => "editor".to_owned(),
+        EDITOR => "editor".to_owned(),
+        Peer::Client(client) => format!("client {}", client.0),
         Peer::Backend(id) => format!("server {}", id.backend.0),
     }
 }
@@ -177,6 +181,21 @@ struct Fakes<F> {
     pipe: usize,
     server: F,
     log: Log,
+    connections: Option<mpsc::Receiver<Connection>>,
+}
+
+/// Who connects is sent by the test.
+struct Fakesocket(mpsc::Receiver<Connection>);
+
+impl Listener for Fakesocket {
+    fn accept(&mut self) -> Waiting<'_, Connection> {
+        Box::pin(async {
+            match self.0.recv().await {
+                Some(connection) => connection,
+                None => std::future::pending().await,
+            }
+        })
+    }
 }
 
 /// What a fake server has to work with.
@@ -205,7 +224,12 @@ where
     F: FnMut(Streams) -> S,
     S: Future<Output = Exit> + 'static,
 {
-    fn private_folder(&mut self) -> Result<std::path::PathBuf, String> {
+    fn listen(&mut self) -> Waiting<'static, Option<Box<dyn Listener>>> {
+        let connections = self.connections.take();
+        Box::pin(async { connections.map(|it| Box::new(Fakesocket(it)) as _) })
+    }
+
+    fn private_folder(&mut self) -> Result<PathBuf, String> {
         Err("there is none in memory".to_owned())
     }
 
@@ -276,17 +300,22 @@ struct Stage {
     log: Log,
     signals: mpsc::Sender<i32>,
     listening: Option<mpsc::Receiver<i32>>,
+    connect: mpsc::Sender<Connection>,
+    connections: Option<mpsc::Receiver<Connection>>,
 }
 
 impl Stage {
     fn new() -> Stage {
         let (signals, listening) = mpsc::channel(8);
+        let (connect, connections) = mpsc::channel(64);
         Stage {
             settings: Settings::default(),
             pipe: 4096,
             log: Log::default(),
             signals,
             listening: Some(listening),
+            connect,
+            connections: Some(connections),
         }
     }
 
@@ -303,9 +332,9 @@ impl Stage {
     {
         let (mouth, stdin) = duplex(self.pipe);
         let (stdout, ear) = duplex(self.pipe);
-        let world = Fakes { pipe: self.pipe, server, log: self.log.clone() };
-        let prepare = Arc::new(|_| Err("not asked for".to_owned()));
-        let driver = Driver::new(core, world, prepare, self.settings.clone());
+        let connections = self.connections.take();
+        let world = Fakes { pipe: self.pipe, server, log: self.log.clone(), connections };
+        let driver = Driver::new(core, world, Arc::new(()), self.settings.clone());
         let editor = editor(Talk::new(ear, mouth));
         let signals = self.listening.take().unwrap();
         let both = async { tokio::join!(driver.run(Box::new(stdin), Box::new(stdout), signals), editor) };

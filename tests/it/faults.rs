@@ -6,7 +6,10 @@ mod correlation;
 mod ending;
 mod flow;
 mod framing;
+mod orphans;
+mod reviving;
 mod starting;
+mod stopped;
 
 use std::{process::Command, time::Duration};
 

@@ -3,6 +3,7 @@
 mod cancel;
 mod catalogue;
 mod clients;
+mod control;
 mod conversations;
 mod crash;
 mod emacs;
@@ -15,6 +16,7 @@ mod one_voice;
 mod partitions;
 mod processes;
 mod real_server;
+mod revive;
 mod same_answers;
 mod sign_in;
 mod support;

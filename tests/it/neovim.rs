@@ -25,8 +25,8 @@ greet(os.getcwd() + undefined_name)
 #[test]
 fn hover_definition_diagnostics_and_completion() {
     let sandbox = Sandbox::new();
-    let without = neovim(&sandbox, &[]);
-    let with = neovim(&sandbox, &[env!("CARGO_BIN_EXE_lspool"), "--"]);
+    let without = neovim(&sandbox, "neovim.lua", &[]);
+    let with = neovim(&sandbox, "neovim.lua", &[env!("CARGO_BIN_EXE_lspool"), "--"]);
 
     assert_eq!(with["failed"], Value::Null, "{with:#}");
     let diagnostics = with["diagnostics"].as_array().expect("a list");
@@ -42,6 +42,26 @@ fn hover_definition_diagnostics_and_completion() {
     assert_eq!(with, without);
 }
 
+#[test]
+fn status_and_restart_from_within() {
+    let sandbox = Sandbox::new();
+    let results = neovim(&sandbox, "neovim_control.lua", &[env!("CARGO_BIN_EXE_lspool"), "--"]);
+    let commands = results["commands"].as_array().expect("a list");
+    for command in ["lspool.status", "lspool.restart", "lspool.reload"] {
+        assert!(commands.contains(&json!(command)), "{command}: {results:#}");
+    }
+    let (before, after) = (&results["before"]["backends"][0], &results["after"]["backends"][0]);
+    assert_eq!((&before["name"], &before["state"]), (&json!("pyright-langserver"), &json!("ready")));
+    assert_eq!(after["state"], "ready");
+    assert_ne!(before["pid"], after["pid"], "{results:#}");
+    assert_eq!(results["restart"]["state"], "ready", "{results:#}");
+    assert_eq!(results["unknown"]["failed"]["code"], -32602, "{results:#}");
+    // The new process knows what is in the buffer and not on the disk.
+    let hover = results["hover"]["contents"]["value"].as_str().unwrap_or_default();
+    assert!(hover.contains("def greet(name: str) -> str"), "{results:#}");
+    assert!(results["changes"].as_u64() > Some(0), "{results:#}");
+}
+
 /// The command of the server as the scripts read it.
 pub(super) fn command_of(before: &[&str]) -> String {
     let pyright = real::pyright();
@@ -50,11 +70,11 @@ pub(super) fn command_of(before: &[&str]) -> String {
 }
 
 /// Runs a session from start to `:quitall!`, after which no process may be left.
-fn neovim(sandbox: &Sandbox, before: &[&str]) -> Value {
+fn neovim(sandbox: &Sandbox, script: &str, before: &[&str]) -> Value {
     sandbox.write("greeting.py", TEXT);
     sandbox.write("pyproject.toml", "");
     let mut command = sandbox.command(real::nvim());
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/editors/neovim.lua");
+    let script = format!("{}/tests/editors/{script}", env!("CARGO_MANIFEST_DIR"));
     command.args(["--clean", "--headless", "-c", &format!("luafile {script}")]);
     command.env("LSPOOL_COMMAND", command_of(before)).stdin(Stdio::null());
     let mark = Mark::of(&mut command);

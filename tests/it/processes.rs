@@ -94,12 +94,7 @@ fn play(first: Vec<Effect>, at_message: Vec<Effect>, is_last: fn(&Event) -> bool
     let (notes, mut noted) = mpsc::unbounded_channel();
     let script = Script { first: first.into(), at_message, is_last };
     let guard = Guard::new(env!("CARGO_BIN_EXE_lspool").into(), Mark::new(std::process::id(), 0));
-    let driver = Driver::new(
-        Noting { script, notes },
-        System::new(guard),
-        Arc::new(|_| Err("not asked for".to_owned())),
-        Settings::default(),
-    );
+    let driver = Driver::new(Noting { script, notes }, System::new(guard), Arc::new(()), Settings::default());
     let (_signals, listening) = mpsc::channel(1);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let code = runtime.block_on(async {

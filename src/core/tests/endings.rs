@@ -85,7 +85,7 @@ fn the_error_says_why_a_server_was_ended_and_whether_it_comes_back() {
     for generation in 1..=6 {
         let server = process(0, generation);
         it.take(EDITOR);
-        it.editor(json!({"id": generation, "method": "textDocument/hover"}));
+        it.editor(json!({"id": generation, "method": "workspace/executeCommand"}));
         it.event(Event::Closed { peer: Peer::Backend(server), error: Some("it says nonsense".to_owned()) });
         it.exited(server, Exit::Code(0));
         let error = it.take(EDITOR)[0]["error"].take();

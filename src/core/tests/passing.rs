@@ -134,7 +134,7 @@ fn a_crash_answers_what_was_owed_and_the_next_process_gets_the_session() {
     let mut it = generic();
     let text = json!({"uri": "u", "languageId": "x", "version": 1, "text": "one"});
     it.editor(json!({"method": "textDocument/didOpen", "params": {"textDocument": text}}));
-    it.editor(json!({"id": 1, "method": "textDocument/hover"}));
+    it.editor(json!({"id": 1, "method": "workspace/executeCommand"}));
     it.server(
         process(0, 1),
         json!({"id": 7, "method": "window/workDoneProgress/create", "params": {"token": "p"}}),

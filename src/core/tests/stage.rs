@@ -29,6 +29,8 @@ pub(super) struct Stage {
     pub(super) terminated: Vec<ProcessId>,
     pub(super) transcripts: Vec<(ProcessId, String, String)>,
     pub(super) exit: Option<i32>,
+    /// Processes that were spares, and what they are.
+    pub(super) adopted: Vec<(ProcessId, ProcessId)>,
     /// What the shell was asked the memory of, and has not told.
     pub(super) to_measure: Vec<Vec<ProcessId>>,
     /// Whose stderr was asked for.
@@ -62,6 +64,7 @@ impl Stage {
             terminated: Vec::new(),
             transcripts: Vec::new(),
             exit: None,
+            adopted: Vec::new(),
             to_measure: Vec::new(),
             logs: Vec::new(),
             unreadable: None,
@@ -147,6 +150,7 @@ impl Stage {
                     }
                     self.event(Event::Spawned { process, pid: 1000 + process.backend.0 });
                 }
+                Effect::Adopt { spare, process } => self.adopted.push((spare, process)),
                 Effect::WriteTranscript { process, conversation, content, .. } => {
                     let content = String::from_utf8(content.to_vec()).unwrap();
                     self.transcripts.push((process, conversation, content));

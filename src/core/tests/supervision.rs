@@ -168,9 +168,9 @@ fn silence_is_asked_about_before_it_is_judged() {
     for kind in [ServerKind::Copilot, ServerKind::Generic] {
         let mut it = Stage::new(kind);
         it.initialize();
-        it.editor(json!({"id": 1, "method": "textDocument/hover"}));
+        it.editor(json!({"id": 1, "method": "textDocument/rename"}));
         it.pass(seconds(59));
-        assert_eq!(it.told(SERVER), ["textDocument/hover"]);
+        assert_eq!(it.told(SERVER), ["textDocument/rename"]);
         it.pass(seconds(1));
         let ping = it.take(Peer::Backend(SERVER));
         assert_eq!(ping[0]["method"], "$/lspool/ping");

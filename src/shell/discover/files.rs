@@ -55,6 +55,11 @@ pub fn read_user(named: Option<&Path>, env: &Env) -> Result<UserConfig, String> 
     }
 }
 
+/// Where the files of these workspace folders are looked for.
+pub fn workspace_files(folders: &[PathBuf]) -> impl Iterator<Item = PathBuf> {
+    folders.iter().map(|folder| folder.join(WORKSPACE_FILE))
+}
+
 /// Merges what the files in the workspace folders say into the configuration.
 pub(super) fn merge_workspace(config: &mut Config, workspace: &Workspace) -> Result<Vec<Shadowed>, String> {
     let mut shadowed = Vec::new();

@@ -134,16 +134,20 @@ fn kill(session: &Copilot, random: &mut Random, kills: u64) {
     for (name, _) in conversations() {
         session.wait_notification("$/progress", |it| it["value"]["conversationId"] == name);
     }
-    let (mut n, mut heard) = (0, 0);
+    let heard = || {
+        let all = session.notifications("$/progress");
+        conversations().map(|(name, _)| all.iter().filter(|it| it["value"]["conversationId"] == name).count())
+    };
+    let (mut n, mut before) = (0, [0; 3]);
     while n < kills {
-        // Mostly when something has come of the last restart, so that there is an end to it.
-        let now = session.notifications("$/progress").len();
-        if now <= heard && random.below(200) > 0 {
-            sleep(Duration::from_millis(10));
+        // Mostly when every conversation has got on since, so that there is an end to it.
+        let now = heard();
+        if (0..3).any(|at| now[at] <= before[at]) && random.below(300) > 0 {
+            sleep(Duration::from_millis(20));
             continue;
         }
         sleep(Duration::from_millis(random.below(1200)));
-        heard = session.notifications("$/progress").len();
+        before = heard();
         let living = servers(session);
         let one = usize::try_from(random.below(8)).expect("a small number");
         match living.get(one) {

@@ -293,10 +293,10 @@ fn a_process_id_that_is_not_there_or_null_is_not_watched() {
 #[test]
 fn a_server_that_closes_its_stdout_is_replaced() {
     let (pair, server) = Pair::started();
-    let hover = pair.editor.request("textDocument/hover", json!({}));
-    server.expect("textDocument/hover");
+    let command = pair.editor.request("workspace/executeCommand", json!({}));
+    server.expect("workspace/executeCommand");
     server.close_stdout();
-    assert_eq!(pair.editor.wait(&hover).unwrap_err().data["lspool"]["retry"], true);
+    assert_eq!(pair.editor.wait(&command).unwrap_err().data["lspool"]["retry"], true);
     server.wait_gone();
     let next = pair.host.accept();
     next.on("initialize", |_| Ok(json!({"capabilities": {}})));
@@ -307,12 +307,12 @@ fn a_server_that_closes_its_stdout_is_replaced() {
 #[test]
 fn a_server_that_dies_in_the_middle_of_a_message_has_sent_none() {
     let (pair, server) = Pair::started();
-    let hover = pair.editor.request("textDocument/hover", json!({}));
-    let asked = server.expect("textDocument/hover");
+    let command = pair.editor.request("workspace/executeCommand", json!({}));
+    let asked = server.expect("workspace/executeCommand");
     let answer = super::frame(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": "all of it"}));
     server.write(&answer[..answer.len() - 4]);
     server.exit(0);
-    assert_eq!(pair.editor.wait(&hover).unwrap_err().data["lspool"]["cause"], "crashed");
+    assert_eq!(pair.editor.wait(&command).unwrap_err().data["lspool"]["cause"], "crashed");
     let next = pair.host.accept();
     next.on("initialize", |_| Ok(json!({"capabilities": {}})));
     pair.check_alive(&next);

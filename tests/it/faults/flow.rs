@@ -128,12 +128,12 @@ fn a_partition_that_stops_reading_stops_no_other() {
 fn a_server_that_never_reads_is_ended_before_memory_is() {
     let (pair, server) = Pair::started();
     server.set_reading(false);
-    let hover = pair.editor.request("textDocument/hover", json!({}));
+    let command = pair.editor.request("workspace/executeCommand", json!({}));
     let fill = "f".repeat(1 << 20);
     for _ in 0..80 {
         pair.editor.notify("fake/told", json!(fill));
     }
-    let error = pair.editor.wait(&hover).unwrap_err();
+    let error = pair.editor.wait(&command).unwrap_err();
     assert_eq!(error.data["lspool"]["retry"], true, "{error}");
     server.wait_gone();
     let next = pair.host.accept();

@@ -152,10 +152,10 @@ fn a_header_block_without_a_length_from_the_editor_is_skipped() {
 fn a_huge_length_ends_the_server_at_once_and_costs_no_memory() {
     for length in ["99999999999", "268435457", "99999999999999999999999999"] {
         let (pair, server) = Pair::started();
-        let hover = pair.editor.request("textDocument/hover", json!({}));
-        server.expect("textDocument/hover");
+        let command = pair.editor.request("workspace/executeCommand", json!({}));
+        server.expect("workspace/executeCommand");
         server.write(format!("Content-Length: {length}\r\n\r\n{{"));
-        let error = pair.editor.wait(&hover).unwrap_err();
+        let error = pair.editor.wait(&command).unwrap_err();
         assert_eq!(error.data["lspool"]["retry"], true, "{error}");
         // The next one serves.
         let next = pair.host.accept();
@@ -197,10 +197,10 @@ fn a_huge_length_from_the_editor_is_told_and_ends_lspool() {
 #[test]
 fn junk_without_end_is_not_read_for_ever() {
     let (pair, server) = Pair::started();
-    let hover = pair.editor.request("textDocument/hover", json!({}));
-    server.expect("textDocument/hover");
+    let command = pair.editor.request("workspace/executeCommand", json!({}));
+    server.expect("workspace/executeCommand");
     server.write(vec![b'x'; 100_000]);
-    let error = pair.editor.wait(&hover).unwrap_err();
+    let error = pair.editor.wait(&command).unwrap_err();
     assert_eq!(error.data["lspool"]["cause"], "transport", "{error}");
     let next = pair.host.accept();
     let asked = next.expect("initialize");
@@ -239,10 +239,10 @@ fn a_body_whose_id_is_lost_ends_a_server_that_owes_answers_and_no_other() {
     server.notify("fake/after", json!({}));
     pair.editor.wait_notification("fake/after", |_| true);
     pair.check_alive(&server);
-    let hover = pair.editor.request("textDocument/hover", json!({}));
-    server.expect("textDocument/hover");
+    let command = pair.editor.request("workspace/executeCommand", json!({}));
+    server.expect("workspace/executeCommand");
     server.write(framed(b"not JSON at all"));
-    let error = pair.editor.wait(&hover).unwrap_err();
+    let error = pair.editor.wait(&command).unwrap_err();
     assert_eq!(error.data["lspool"]["retry"], true, "{error}");
     let next = pair.host.accept();
     let asked = next.expect("initialize");
@@ -283,10 +283,10 @@ fn the_cap_of_a_servers_messages_is_a_setting() {
     let config = format!("[server.lspool-puppet]\ncommand = {PUPPET:?}\nmax_message = \"1 MiB\"\n");
     let pair = Pair::with(&config, &[]);
     let server = pair.handshake();
-    let hover = pair.editor.request("textDocument/hover", json!({}));
-    let asked = server.expect("textDocument/hover");
+    let command = pair.editor.request("workspace/executeCommand", json!({}));
+    let asked = server.expect("workspace/executeCommand");
     server.answer(&asked, json!("x".repeat(1_100_000)));
-    let error = pair.editor.wait(&hover).unwrap_err();
+    let error = pair.editor.wait(&command).unwrap_err();
     assert_eq!(error.data["lspool"]["cause"], "transport", "{error}");
 }
 

@@ -564,8 +564,7 @@ impl World {
             }
         }
         for (id, (method, _)) in &self.editor.registered {
-            let restarted = self.servers.keys().any(|it| it.generation.0 > 1);
-            let mut held = self.servers.values().filter(|it| it.life == Life::Running || restarted);
+            let mut held = self.servers.values().filter(|it| it.life == Life::Running);
             assert!(
                 held.any(|it| it.registered.values().any(|it| it == method)),
                 "nobody holds {id}, {method}"

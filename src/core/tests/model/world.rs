@@ -19,6 +19,7 @@ use crate::{
     core::{
         Identity, Proxy,
         event::{Effect, Event, Exit, Launch, Peer, Prepared, ProcessId, SpawnFailure},
+        route::is_read,
         tests::stage::EDITOR,
     },
     rpc::{Frame, Kind},
@@ -255,6 +256,7 @@ impl World {
                 }
                 Effect::Prepare { .. } => self.preparing = true,
                 Effect::Spawn(process, _) => self.spawn(process),
+                Effect::Adopt { .. } => panic!("nothing is kept ready"),
                 Effect::Terminate(process) => {
                     self.trace.push(format!("terminate {process:?}"));
                     let server = self.servers.get_mut(&process).expect("terminated before it was spawned");
@@ -336,9 +338,11 @@ impl World {
         assert!(restored || !said.heard.contains(&to), "{to:?} hears {message} twice");
         said.heard.push(to);
         let everyone = is_session(said.method()) || said.method() == "initialize";
-        // A turn that a process has not begun is asked of the next one.
-        let again = self.script.copilot
-            && matches!(said.method(), "conversation/create" | "conversation/turn")
+        // A turn that a process has not begun is asked of the next one, and what only reads, once.
+        let reads = is_read(said.method()) && said.heard.len() <= 2;
+        let turns =
+            self.script.copilot && matches!(said.method(), "conversation/create" | "conversation/turn");
+        let again = (reads || turns)
             && said.heard.is_sorted()
             && said.heard.iter().all(
                 |it| matches!((it, to), (Peer::Backend(it), Peer::Backend(to)) if it.backend == to.backend),

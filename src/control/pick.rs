@@ -1,0 +1,158 @@
+//! Who is running, and which backend of whom is meant.
+
+use std::{io, path::PathBuf, time::Duration};
+
+use serde_json::{Value, json};
+use tokio::{task::JoinSet, time::timeout};
+
+use super::{
+    Failure,
+    client::Client,
+    report::{Backend, Status, plain},
+};
+use crate::shell::control::{Instance, check, instances};
+
+/// How long one may take to say how it is.
+pub(super) const PATIENCE: Duration = Duration::from_secs(2);
+
+/// One that is running.
+#[derive(Debug)]
+pub(super) struct Seen {
+    pub(super) instance: Instance,
+    /// What it says, or why it says nothing.
+    pub(super) answer: Result<Answer, String>,
+}
+
+/// What one that is running says of itself.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) client: Client,
+    pub(super) raw: Value,
+    pub(super) status: Status,
+}
+
+/// What there is.
+#[derive(Debug)]
+pub(super) struct Found {
+    /// The older ones first.
+    pub(super) seen: Vec<Seen>,
+    /// Folders that are not to be trusted, and why.
+    pub(super) refused: Vec<String>,
+}
+
+/// All sockets there are, the older ones first, and what folders are not to be trusted.
+pub(super) fn sockets(folders: &[PathBuf], pid: Option<u32>) -> (Vec<Instance>, Vec<String>) {
+    let (mut all, mut refused) = (Vec::new(), Vec::new());
+    for folder in folders.iter().filter(|it| it.symlink_metadata().is_ok()) {
+        match check(folder) {
+            Ok(()) => all.extend(instances(folder)),
+            Err(problem) => refused.push(problem),
+        }
+    }
+    all.retain(|it| pid.is_none_or(|pid| it.pid == pid));
+    all.sort();
+    (all, refused)
+}
+
+/// Asks all, at the same time, how they are.
+pub(super) async fn look(folders: &[PathBuf], pid: Option<u32>) -> Found {
+    let (all, refused) = sockets(folders, pid);
+    let mut asking = JoinSet::new();
+    for instance in all {
+        asking.spawn(ask(instance));
+    }
+    let mut seen: Vec<_> = asking.join_all().await.into_iter().flatten().collect();
+    seen.sort_by(|a, b| a.instance.cmp(&b.instance));
+    Found { seen, refused }
+}
+
+/// `None` if nobody is there.
+pub(super) async fn ask(instance: Instance) -> Option<Seen> {
+    let asking = async {
+        let mut client = Client::connect(&instance.socket).await?;
+        let raw = client.request("lspool/status", &json!({})).await.map_err(io::Error::other)?;
+        let status = Status::read(&raw).map_err(io::Error::other)?;
+        Ok(Answer { client, raw, status })
+    };
+    let answer = match timeout(PATIENCE, asking).await {
+        Err(_) => Err("it does not answer".to_owned()),
+        Ok(Ok(answer)) => Ok(answer),
+        // One that was killed, or has ended while we looked.
+        Ok(Err(error)) if is_nobody(&error) => return None,
+        Ok(Err(error)) => Err(error.to_string()),
+    };
+    Some(Seen { instance, answer })
+}
+
+fn is_nobody(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound)
+}
+
+/// How well a name fits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Fit {
+    Begins,
+    Is,
+}
+
+/// Whether a backend may be called so: by its whole name, or by its tools alone as they stand in it; or by how one of
+/// these begins.
+fn fit(backend: &Backend, wanted: &str) -> Option<Fit> {
+    let names = [Some(backend.name.as_str()), backend.tools_in_name()];
+    let fits = names.into_iter().flatten().filter_map(|name| match name {
+        _ if name == wanted => Some(Fit::Is),
+        _ if !wanted.is_empty() && name.starts_with(wanted) => Some(Fit::Begins),
+        _ => None,
+    });
+    fits.max()
+}
+
+/// The one backend that is meant: who has it, and its whole name.
+pub(super) fn backend(seen: Vec<Seen>, wanted: &str) -> Result<(Client, String), Failure> {
+    let mut silent = Vec::new();
+    let mut fitting: Vec<(Fit, usize, String)> = Vec::new();
+    for (n, it) in seen.iter().enumerate() {
+        match &it.answer {
+            Ok(answer) => fitting.extend(
+                answer.status.backends.iter().filter_map(|it| Some((fit(it, wanted)?, n, it.name.clone()))),
+            ),
+            Err(problem) => silent.push(format!("lspool {}: {problem}", it.instance.pid)),
+        }
+    }
+    let best = fitting.iter().map(|it| it.0).max();
+    fitting.retain(|it| Some(it.0) == best);
+    match fitting.as_slice() {
+        [(_, n, name)] => {
+            let (n, name) = (*n, name.clone());
+            let answer = seen.into_iter().nth(n).and_then(|it| it.answer.ok());
+            let answer = answer.ok_or_else(|| Failure::Failed("it does not answer".to_owned()))?;
+            Ok((answer.client, name))
+        }
+        [] if silent.len() == seen.len() => Err(Failure::Failed(silent.join("\n"))),
+        [] => {
+            let known =
+                seen.iter().filter_map(|it| it.answer.as_ref().ok()).flat_map(|it| &it.status.backends);
+            let known = known.map(|it| format!("  {}", plain(&it.name)));
+            let head = format!("nothing is called {wanted:?}; there is");
+            Err(Failure::Usage(lines([head].into_iter().chain(known).chain(silent))))
+        }
+        [(_, first, _), rest @ ..] if rest.iter().all(|(_, n, _)| n == first) => {
+            let names = fitting.iter().map(|(_, _, name)| format!("  {}", plain(name)));
+            Err(Failure::Usage(lines([format!("{wanted:?} may be any of")].into_iter().chain(names))))
+        }
+        several => {
+            let choice = |(_, n, name): &(Fit, usize, String)| {
+                let it = &seen[*n];
+                let workspace = it.answer.as_ref().ok().and_then(|it| it.status.workspace.as_deref());
+                let workspace = plain(workspace.unwrap_or("no workspace"));
+                format!("  --pid {}  {workspace}  {}", it.instance.pid, plain(name))
+            };
+            let head = format!("several have a {wanted:?}; say which one is meant");
+            Err(Failure::Usage(lines([head].into_iter().chain(several.iter().map(choice)))))
+        }
+    }
+}
+
+fn lines(all: impl Iterator<Item = String>) -> String {
+    all.collect::<Vec<_>>().join("\n")
+}

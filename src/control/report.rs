@@ -1,0 +1,249 @@
+//! What they say of themselves, for people and for programs.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{
+    pick::Seen,
+    screen::{Screen, Tone},
+};
+
+/// The answer to `lspool/status`, as far as it is shown. A later lspool may say more.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Status {
+    pub(super) workspace: Option<String>,
+    editor: Option<String>,
+    #[serde(default)]
+    config: Configuration,
+    pub(super) backends: Vec<Backend>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+struct Configuration {
+    error: Option<String>,
+}
+
+/// One backend of it.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Backend {
+    pub(super) name: String,
+    toolset: Option<Vec<String>>,
+    state: String,
+    since: Option<u64>,
+    pid: Option<u32>,
+    rss_bytes: Option<u64>,
+    #[serde(default)]
+    restarts: u64,
+    #[serde(default)]
+    conversations: u64,
+    #[serde(default)]
+    in_flight: u64,
+    #[serde(default)]
+    refused: u64,
+    last_error: Option<String>,
+}
+
+impl Status {
+    pub(super) fn read(answer: &Value) -> Result<Status, String> {
+        Status::deserialize(answer).map_err(|error| format!("its answer cannot be understood: {error}"))
+    }
+}
+
+impl Backend {
+    /// What stands between the quotes of `partition "TOOLS" of SERVER`.
+    pub(super) fn tools_in_name(&self) -> Option<&str> {
+        let (_, rest) = self.name.split_once('"')?;
+        let (tools, _) = rest.rsplit_once('"')?;
+        Some(if tools.is_empty() { "none" } else { tools })
+    }
+
+    /// The server that it is, or of which it is a part.
+    fn server(&self) -> &str {
+        self.name.rsplit_once("\" of ").map_or(&self.name, |(_, server)| server)
+    }
+
+    fn tools(&self) -> String {
+        match (self.tools_in_name(), &self.toolset) {
+            (Some(tools), _) => tools.to_owned(),
+            (None, None) => "all".to_owned(),
+            (None, Some(tools)) => tools.join(","),
+        }
+    }
+
+    fn tone(&self) -> Tone {
+        match self.state.as_str() {
+            "ready" => Tone::Good,
+            "failed" => Tone::Bad,
+            "stopped" => Tone::Faint,
+            _ => Tone::Passing,
+        }
+    }
+}
+
+/// One document of all.
+pub(super) fn json(seen: &[Seen]) -> Value {
+    let instance = |it: &Seen| match &it.answer {
+        Ok(answer) => answer.raw.clone(),
+        Err(error) => json!({"pid": it.instance.pid, "error": error}),
+    };
+    json!({"instances": seen.iter().map(instance).collect::<Vec<_>>()})
+}
+
+/// A table of each.
+pub(super) fn text(seen: &[Seen], now: u64, screen: Screen) -> String {
+    let mut lines = Vec::new();
+    for it in seen {
+        if !lines.is_empty() {
+            lines.push(String::new());
+        }
+        let (pid, status) = (it.instance.pid, it.answer.as_ref().map(|it| &it.status));
+        instance(pid, status.map_err(String::as_str), now, screen, &mut lines);
+    }
+    lines.iter().fold(String::new(), |all, line| all + line + "\n")
+}
+
+/// Right of a number, left of a word.
+const HEAD: [(&str, bool); 10] = [
+    ("SERVER", false),
+    ("TOOLS", false),
+    ("STATE", false),
+    ("SINCE", true),
+    ("PID", true),
+    ("MEMORY", true),
+    ("RESTARTS", true),
+    ("CHATS", true),
+    ("REQUESTS", true),
+    ("REFUSED", true),
+];
+const TOOLS: usize = 1;
+const STATE: usize = 2;
+/// Between two columns.
+const GAP: &str = "  ";
+/// The tools are not shortened further.
+const FEWEST: usize = 12;
+/// Columns are not left out further.
+const FEWEST_COLUMNS: usize = 5;
+
+pub(super) fn instance(
+    pid: u32,
+    status: Result<&Status, &str>,
+    now: u64,
+    screen: Screen,
+    lines: &mut Vec<String>,
+) {
+    let width = screen.size.map_or(usize::MAX, |(columns, _)| columns);
+    let status = match status {
+        Ok(status) => status,
+        Err(problem) => {
+            let problem = screen.paint(&plain(problem), Tone::Bad);
+            lines.push(format!("{}{GAP}{problem}", screen.paint(&format!("lspool {pid}"), Tone::Strong)));
+            return;
+        }
+    };
+    let head = format!("lspool {pid}");
+    let about =
+        [status.workspace.as_deref().unwrap_or("no workspace"), status.editor.as_deref().unwrap_or("")];
+    let about = about.iter().filter(|it| !it.is_empty()).map(|it| plain(it)).collect::<Vec<_>>().join(GAP);
+    let about = shorten(&about, width.saturating_sub(head.len() + GAP.len()));
+    lines.push(format!("{}{GAP}{about}", screen.paint(&head, Tone::Strong)));
+    if let Some(error) = &status.config.error {
+        note("configuration", error, width, screen, lines);
+    }
+
+    let rows: Vec<[String; 10]> = status.backends.iter().map(|it| cells(it, now)).collect();
+    let mut widths = HEAD.map(|(head, _)| head.chars().count());
+    for row in &rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    if status.backends.iter().all(|it| it.tools() == "all") {
+        widths[TOOLS] = 0;
+    }
+    let is_shown = |n: &usize| *n != TOOLS || widths[TOOLS] > 0;
+    let mut shown: Vec<usize> = (0..HEAD.len()).filter(is_shown).collect();
+    let excess = |shown: &[usize], widths: &[usize]| {
+        shown.iter().map(|n| widths[*n] + GAP.len()).sum::<usize>().saturating_sub(width)
+    };
+    let spare = widths[TOOLS] - FEWEST.min(widths[TOOLS]);
+    // The last say the least.
+    while excess(&shown, &widths) > spare && shown.len() > FEWEST_COLUMNS {
+        shown.pop();
+    }
+    widths[TOOLS] -= spare.min(excess(&shown, &widths));
+    let line = |row: &[String; 10], tone: &dyn Fn(usize) -> Tone| {
+        let mut line = String::new();
+        for &n in &shown {
+            let cell = shorten(&row[n], widths[n]);
+            let pad = " ".repeat(widths[n].saturating_sub(cell.chars().count()));
+            let cell = screen.paint(&cell, tone(n));
+            let (before, after) = if HEAD[n].1 { (pad, String::new()) } else { (String::new(), pad) };
+            line = line + GAP + &before + &cell + &after;
+        }
+        line.trim_end().to_owned()
+    };
+    if rows.is_empty() {
+        lines.push(format!("{GAP}{}", screen.paint("no server yet", Tone::Faint)));
+        return;
+    }
+    lines.push(line(&HEAD.map(|(head, _)| head.to_owned()), &|_| Tone::Faint));
+    for (backend, row) in status.backends.iter().zip(&rows) {
+        lines.push(line(row, &|n| if n == STATE { backend.tone() } else { Tone::Plain }));
+        if let Some(error) = &backend.last_error {
+            note("last error", error, width, screen, lines);
+        }
+    }
+}
+
+/// Something to say that may be long.
+fn note(what: &str, text: &str, width: usize, screen: Screen, lines: &mut Vec<String>) {
+    let tone = if what == "configuration" { Tone::Bad } else { Tone::Faint };
+    for (n, part) in plain(text).trim_end().lines().enumerate() {
+        let part = if n == 0 { format!("    {what}: {part}") } else { format!("      {part}") };
+        lines.push(screen.paint(&shorten(&part, width), tone));
+    }
+}
+
+fn cells(it: &Backend, now: u64) -> [String; 10] {
+    let number = |it: u64| it.to_string();
+    let none = || "-".to_owned();
+    [
+        plain(it.server()),
+        plain(&it.tools()),
+        plain(&it.state),
+        it.since.map_or_else(none, |since| span(now.saturating_sub(since))),
+        it.pid.map_or_else(none, |pid| pid.to_string()),
+        it.rss_bytes.map_or_else(none, memory),
+        number(it.restarts),
+        number(it.conversations),
+        number(it.in_flight),
+        number(it.refused),
+    ]
+}
+
+/// Milliseconds, to a unit that says something.
+pub(super) fn span(millis: u64) -> String {
+    let seconds = millis / 1000;
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min", seconds / 60),
+        3600..172_800 => format!("{} h", seconds / 3600),
+        _ => format!("{} d", seconds / 86_400),
+    }
+}
+
+pub(super) fn memory(bytes: u64) -> String {
+    format!("{} MiB", bytes.div_ceil(1 << 20))
+}
+
+fn shorten(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
+}
+
+/// What somebody else says, without what would move the cursor of a terminal.
+pub(super) fn plain(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() && c != '\n' && c != '\t' { '\u{fffd}' } else { c }).collect()
+}

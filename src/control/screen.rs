@@ -1,0 +1,60 @@
+//! What is written to: how wide it is, and whether it knows colors.
+
+use std::io::IsTerminal as _;
+use std::{env, io};
+
+/// What stdout is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Screen {
+    /// Columns and rows of a terminal.
+    pub size: Option<(usize, usize)>,
+    /// Whether it shows colors.
+    pub is_colored: bool,
+}
+
+impl Screen {
+    /// Stdout, as it is now.
+    pub fn stdout() -> Screen {
+        if !io::stdout().is_terminal() {
+            return Screen::default();
+        }
+        let size = rustix::termios::tcgetwinsize(io::stdout()).ok();
+        let size = size.map(|it| (usize::from(it.ws_col), usize::from(it.ws_row)));
+        // Some terminals do not know.
+        let size = size.filter(|(columns, rows)| *columns > 0 && *rows > 0).unwrap_or((80, 24));
+        let is_set = |name: &str| env::var_os(name).is_some_and(|it| !it.is_empty());
+        let is_dumb = env::var_os("TERM").is_some_and(|it| it == "dumb");
+        Screen { size: Some(size), is_colored: !is_set("NO_COLOR") && !is_dumb }
+    }
+
+    /// The same, with the size that it has now.
+    pub(super) fn again(self) -> Screen {
+        if self.size.is_some() { Screen::stdout() } else { self }
+    }
+}
+
+/// What a text is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tone {
+    Plain,
+    Strong,
+    Faint,
+    Good,
+    Passing,
+    Bad,
+}
+
+impl Screen {
+    /// The text in the color of its tone.
+    pub(super) fn paint(self, text: &str, tone: Tone) -> String {
+        let code = match tone {
+            Tone::Plain => return text.to_owned(),
+            Tone::Strong => "1",
+            Tone::Faint => "2",
+            Tone::Good => "32",
+            Tone::Passing => "33",
+            Tone::Bad => "31",
+        };
+        if self.is_colored { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+}

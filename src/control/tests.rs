@@ -1,0 +1,177 @@
+//! What is shown, and who is meant. How they are found and asked is tested with the program (`tests/it/control.rs`).
+
+use expect_test::{Expect, expect};
+use serde_json::{Value, json};
+
+use super::{
+    report::{Status, instance, memory, span},
+    screen::Screen,
+};
+
+const NOW: u64 = 10_000_000_000;
+
+fn backend(name: &str, more: &Value) -> Value {
+    let mut it = json!({
+        "name": name, "toolset": null, "state": "ready", "since": NOW - 180_000, "pid": 4712,
+        "rss_bytes": 377_000_000, "restarts": 0, "conversations": 2, "in_flight": 1, "refused": 0,
+        "last_error": null,
+    });
+    let more = more.as_object().into_iter().flatten();
+    it.as_object_mut().unwrap().extend(more.map(|(key, value)| (key.clone(), value.clone())));
+    it
+}
+
+fn status(backends: &[Value]) -> Value {
+    json!({
+        "pid": 4711, "version": "0.1.0", "workspace": "/home/me/project", "editor": "Neovim 0.11.2", "started": 1,
+        "config": {"error": null}, "backends": backends,
+    })
+}
+
+fn many() -> Value {
+    let tools = ["grep_search", "list_dir", "read_file", "semantic_search"];
+    let tools_in_name = "partition \"grep_search,list_dir,read_file,semantic_search\" of copilot";
+    status(&[
+        backend("copilot", &json!({})),
+        backend(
+            tools_in_name,
+            &json!({
+                "toolset": tools, "state": "restarting", "pid": null, "rss_bytes": null, "restarts": 3, "refused": 12,
+                "last_error": "crashed: signal 9\nthe last line\x1b[2J",
+            }),
+        ),
+        backend(
+            "partition \"\" of copilot",
+            &json!({"toolset": [], "state": "failed", "since": NOW - 7_300_000}),
+        ),
+    ])
+}
+
+fn shows(status: &Value, screen: Screen, expected: &Expect) {
+    let status = Status::read(status).unwrap();
+    let mut lines = Vec::new();
+    instance(4711, Ok(&status), NOW, screen, &mut lines);
+    if let Some((width, _)) = screen.size.filter(|_| !screen.is_colored) {
+        let longest = lines.iter().map(|it| it.chars().count()).max().unwrap_or_default();
+        assert!(longest <= width, "{longest} columns of {width}");
+    }
+    expected.assert_eq(&(lines.join("\n") + "\n").replace('\x1b', "␛"));
+}
+
+#[test]
+fn a_table_of_all_there_is() {
+    shows(
+        &many(),
+        Screen::default(),
+        &expect![[r#"
+            lspool 4711  /home/me/project  Neovim 0.11.2
+              SERVER   TOOLS                                           STATE       SINCE   PID   MEMORY  RESTARTS  CHATS  REQUESTS  REFUSED
+              copilot  all                                             ready       3 min  4712  360 MiB         0      2         1        0
+              copilot  grep_search,list_dir,read_file,semantic_search  restarting  3 min     -        -         3      2         1       12
+                last error: crashed: signal 9
+                  the last line�[2J
+              copilot  none                                            failed        2 h  4712  360 MiB         0      2         1        0
+        "#]],
+    );
+}
+
+#[test]
+fn a_narrow_terminal_gets_fewer_tools() {
+    shows(
+        &many(),
+        Screen { size: Some((100, 24)), is_colored: false },
+        &expect![[r#"
+            lspool 4711  /home/me/project  Neovim 0.11.2
+              SERVER   TOOLS                STATE       SINCE   PID   MEMORY  RESTARTS  CHATS  REQUESTS  REFUSED
+              copilot  all                  ready       3 min  4712  360 MiB         0      2         1        0
+              copilot  grep_search,list_d…  restarting  3 min     -        -         3      2         1       12
+                last error: crashed: signal 9
+                  the last line�[2J
+              copilot  none                 failed        2 h  4712  360 MiB         0      2         1        0
+        "#]],
+    );
+}
+
+#[test]
+fn a_narrower_one_gets_fewer_columns() {
+    shows(
+        &many(),
+        Screen { size: Some((72, 24)), is_colored: false },
+        &expect![[r#"
+        lspool 4711  /home/me/project  Neovim 0.11.2
+          SERVER   TOOLS              STATE       SINCE   PID   MEMORY  RESTARTS
+          copilot  all                ready       3 min  4712  360 MiB         0
+          copilot  grep_search,list…  restarting  3 min     -        -         3
+            last error: crashed: signal 9
+              the last line�[2J
+          copilot  none               failed        2 h  4712  360 MiB         0
+    "#]],
+    );
+}
+
+#[test]
+fn colors() {
+    shows(
+        &many(),
+        Screen { size: Some((120, 24)), is_colored: true },
+        &expect![[r#"
+            ␛[1mlspool 4711␛[0m  /home/me/project  Neovim 0.11.2
+              ␛[2mSERVER␛[0m   ␛[2mTOOLS␛[0m                                    ␛[2mSTATE␛[0m       ␛[2mSINCE␛[0m   ␛[2mPID␛[0m   ␛[2mMEMORY␛[0m  ␛[2mRESTARTS␛[0m  ␛[2mCHATS␛[0m  ␛[2mREQUESTS␛[0m  ␛[2mREFUSED␛[0m
+              copilot  all                                      ␛[32mready␛[0m       3 min  4712  360 MiB         0      2         1        0
+              copilot  grep_search,list_dir,read_file,semanti…  ␛[33mrestarting␛[0m  3 min     -        -         3      2         1       12
+            ␛[2m    last error: crashed: signal 9␛[0m
+            ␛[2m      the last line�[2J␛[0m
+              copilot  none                                     ␛[31mfailed␛[0m        2 h  4712  360 MiB         0      2         1        0
+        "#]],
+    );
+}
+
+#[test]
+fn a_server_without_tools() {
+    let mut it = status(&[backend("pyright", &json!({"pid": null, "state": "starting", "rss_bytes": null}))]);
+    it["config"]["error"] = "line 3: unknown key `comand`; did you mean `command`?".into();
+    it["workspace"] = Value::Null;
+    it["editor"] = Value::Null;
+    shows(
+        &it,
+        Screen::default(),
+        &expect![[r#"
+        lspool 4711  no workspace
+            configuration: line 3: unknown key `comand`; did you mean `command`?
+          SERVER   STATE     SINCE  PID  MEMORY  RESTARTS  CHATS  REQUESTS  REFUSED
+          pyright  starting  3 min    -       -         0      2         1        0
+    "#]],
+    );
+    shows(
+        &status(&[]),
+        Screen::default(),
+        &expect![[r#"
+        lspool 4711  /home/me/project  Neovim 0.11.2
+          no server yet
+    "#]],
+    );
+}
+
+#[test]
+fn what_a_later_lspool_says_is_understood() {
+    let mut it = status(&[json!({"name": "x", "state": "pensive", "news": 1})]);
+    it["news"] = json!({"of": "tomorrow"});
+    it.as_object_mut().unwrap().remove("config");
+    shows(
+        &it,
+        Screen::default(),
+        &expect![[r#"
+        lspool 4711  /home/me/project  Neovim 0.11.2
+          SERVER  STATE    SINCE  PID  MEMORY  RESTARTS  CHATS  REQUESTS  REFUSED
+          x       pensive      -    -       -         0      0         0        0
+    "#]],
+    );
+    assert!(Status::read(&json!({"backends": 7})).is_err());
+}
+
+#[test]
+fn units() {
+    let spans = [0, 59_999, 60_000, 3_599_999, 3_600_000, 172_799_999, 172_800_000].map(span);
+    assert_eq!(spans, ["0 s", "59 s", "1 min", "59 min", "1 h", "47 h", "2 d"]);
+    assert_eq!([0, 1, 1 << 20, (1 << 30) + 1].map(memory), ["0 MiB", "1 MiB", "1 MiB", "1025 MiB"]);
+}

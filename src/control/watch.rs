@@ -1,0 +1,202 @@
+//! `lspool status --watch`.
+//!
+//! One task for each that is running: it asks when it is told of a change, and now and then for the memory. On a terminal all is
+//! drawn again; elsewhere each change is another block, or another line of JSON; memory and requests alone are no change.
+
+use std::{collections::BTreeMap, fmt::Write as _, io::Write, path::PathBuf, time::Duration};
+
+use serde_json::{Value, json};
+use tokio::{
+    sync::mpsc,
+    task::JoinHandle,
+    time::{MissedTickBehavior, interval, sleep, timeout},
+};
+
+use super::{
+    Failure,
+    client::{Client, Error},
+    interrupted, nobody, now,
+    pick::{PATIENCE, sockets},
+    report::{self, Status},
+    screen::Screen,
+};
+use crate::shell::control::Instance;
+
+/// How often is asked for the memory, and looked for others.
+const EVERY: Duration = Duration::from_secs(2);
+
+/// What one says, or why it says nothing.
+type Said = Result<Value, String>;
+
+/// One that is watched.
+struct Watched {
+    /// Nothing yet, at first.
+    said: Option<Said>,
+    task: JoinHandle<()>,
+}
+
+pub(super) async fn run(
+    folders: &[PathBuf],
+    pid: Option<u32>,
+    is_json: bool,
+    out: &mut dyn Write,
+    screen: Screen,
+) -> Result<(), Failure> {
+    let (tell, mut told) = mpsc::channel(16);
+    let mut all: BTreeMap<Instance, Watched> = BTreeMap::new();
+    let mut shown = None;
+    let mut ticks = interval(EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let is_drawn = screen.size.is_some() && !is_json;
+    loop {
+        tokio::select! {
+            _ = ticks.tick() => {
+                let (found, refused) = sockets(folders, pid);
+                if found.is_empty() && shown.is_none() {
+                    return Err(nobody(pid, &refused));
+                }
+                for it in found {
+                    let task = |it: &Instance| tokio::spawn(follow(it.clone(), tell.clone()));
+                    all.entry(it).or_insert_with_key(|it| Watched { said: None, task: task(it) });
+                }
+            }
+            Some((instance, said)) = told.recv() => match said {
+                Some(said) => {
+                    all.entry(instance).and_modify(|it| it.said = Some(said));
+                }
+                None => {
+                    all.remove(&instance).inspect(|it| it.task.abort());
+                    if all.is_empty() && shown.is_none() {
+                        return Err(nobody(pid, &[]));
+                    }
+                }
+            },
+            () = interrupted() => return Ok(()),
+        }
+        // The first picture is of all.
+        if shown.is_none() && all.values().any(|it| it.said.is_none()) {
+            continue;
+        }
+        let what = essence(&all);
+        if is_drawn {
+            draw(&text(&all, screen.again()), screen.again(), shown.is_none(), out)?;
+        } else if shown.as_ref() != Some(&what) {
+            if is_json {
+                writeln!(out, "{}", document(&all))?;
+            } else {
+                let gap = if shown.is_some() { "\n" } else { "" };
+                write!(out, "{gap}{}", text(&all, screen))?;
+            }
+            out.flush()?;
+        }
+        shown = Some(what);
+    }
+}
+
+/// Watches one until it is gone.
+async fn follow(instance: Instance, tell: mpsc::Sender<(Instance, Option<Said>)>) {
+    loop {
+        let said = match attend(&instance, &tell).await {
+            Ok(never) => match never {},
+            Err(Attention::Gone) => None,
+            Err(Attention::Silent(why)) => Some(Err(why)),
+        };
+        let is_gone = said.is_none();
+        if tell.send((instance.clone(), said)).await.is_err() || is_gone {
+            return;
+        }
+        sleep(EVERY).await;
+    }
+}
+
+/// Why it is no longer heard.
+enum Attention {
+    Gone,
+    Silent(String),
+}
+
+impl From<Error> for Attention {
+    fn from(error: Error) -> Attention {
+        match error {
+            Error::Gone(_) => Attention::Gone,
+            Error::Invalid(why) | Error::Refused(why) => Attention::Silent(why),
+        }
+    }
+}
+
+/// Tells how it is, for as long as it is heard.
+async fn attend(
+    instance: &Instance,
+    tell: &mpsc::Sender<(Instance, Option<Said>)>,
+) -> Result<std::convert::Infallible, Attention> {
+    let silent = |_| Attention::Silent("it does not answer".to_owned());
+    let mut client = timeout(PATIENCE, Client::connect(&instance.socket))
+        .await
+        .map_err(silent)?
+        .map_err(|_| Attention::Gone)?;
+    let mut said = timeout(PATIENCE, client.request("lspool/watch", &json!({}))).await.map_err(silent)??;
+    loop {
+        if tell.send((instance.clone(), Some(Ok(said)))).await.is_err() {
+            return Err(Attention::Gone);
+        }
+        // What has changed is told without what changes all the time.
+        while let Ok(told) = timeout(EVERY, client.told()).await {
+            if told?.0 == "lspool/didChangeStatus" {
+                break;
+            }
+        }
+        let nothing = json!({});
+        let asking = client.request("lspool/status", &nothing);
+        said = timeout(PATIENCE, asking).await.map_err(silent)??;
+    }
+}
+
+fn document(all: &BTreeMap<Instance, Watched>) -> Value {
+    let one = |(instance, it): (&Instance, &Watched)| match &it.said {
+        Some(Ok(said)) => Some(said.clone()),
+        Some(Err(error)) => Some(json!({"pid": instance.pid, "error": error})),
+        None => None,
+    };
+    json!({"instances": all.iter().filter_map(one).collect::<Vec<_>>()})
+}
+
+/// What makes a difference.
+fn essence(all: &BTreeMap<Instance, Watched>) -> Value {
+    let mut document = document(all);
+    let instances = document["instances"].as_array_mut().into_iter().flatten();
+    for backend in instances.filter_map(|it| it.get_mut("backends")?.as_array_mut()).flatten() {
+        for passing in ["rss_bytes", "in_flight"] {
+            backend.as_object_mut().and_then(|it| it.remove(passing));
+        }
+    }
+    document
+}
+
+fn text(all: &BTreeMap<Instance, Watched>, screen: Screen) -> String {
+    let mut lines = Vec::new();
+    for (instance, it) in all {
+        let Some(said) = &it.said else { continue };
+        if !lines.is_empty() {
+            lines.push(String::new());
+        }
+        let status = said.as_ref().map_err(Clone::clone).and_then(Status::read);
+        report::instance(instance.pid, status.as_ref().map_err(String::as_str), now(), screen, &mut lines);
+    }
+    if lines.is_empty() {
+        lines.push("no lspool is running".to_owned());
+    }
+    lines.iter().fold(String::new(), |all, line| all + line + "\n")
+}
+
+/// Over what is there, without flicker.
+fn draw(text: &str, screen: Screen, is_first: bool, out: &mut dyn Write) -> Result<(), Failure> {
+    let rows = screen.size.map_or(usize::MAX, |(_, rows)| rows.saturating_sub(1));
+    let mut picture = String::from(if is_first { "\x1b[2J\x1b[H" } else { "\x1b[H" });
+    for line in text.lines().take(rows) {
+        // To a text, nothing fails.
+        writeln!(picture, "{line}\x1b[K").ok();
+    }
+    picture.push_str("\x1b[J");
+    out.write_all(picture.as_bytes())?;
+    Ok(out.flush()?)
+}

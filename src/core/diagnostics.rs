@@ -1,0 +1,101 @@
+//! Where servers have published diagnostics, so that those of a process that is gone do not stay on the screen.
+//!
+//! Of the diagnostics themselves nothing is kept or read but whether there are any.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+
+use crate::{
+    core::event::{BackendId, Generation, ProcessId},
+    rpc::{Patch, elements, member},
+};
+
+/// By backend and URI (as the server writes it): the process that published last. Only lists that are not empty.
+#[derive(Debug, Default)]
+pub(crate) struct Diagnostics(BTreeMap<BackendId, BTreeMap<Bytes, Generation>>);
+
+impl Diagnostics {
+    /// A process says `textDocument/publishDiagnostics`.
+    pub(crate) fn published(&mut self, process: ProcessId, params: &[u8]) {
+        let (Some(uri), Some(list)) = (member(params, "uri"), member(params, "diagnostics")) else { return };
+        let (uri, is_empty) = (&params[uri], elements(&params[list]).next().is_none());
+        if is_empty {
+            if let Some(all) = self.0.get_mut(&process.backend) {
+                all.remove(uri);
+            }
+            return;
+        }
+        let all = self.0.entry(process.backend).or_default();
+        match all.get_mut(uri) {
+            Some(by) => *by = process.generation,
+            // Copied: a slice would keep the message.
+            None => drop(all.insert(Bytes::copy_from_slice(uri), process.generation)),
+        }
+    }
+
+    /// Whether the editor shows what an older process than this one has published.
+    pub(crate) fn has_stale(&self, process: ProcessId) -> bool {
+        let all = self.0.get(&process.backend);
+        all.is_some_and(|it| it.values().any(|by| *by < process.generation))
+    }
+
+    /// What older processes have published and this one has not repeated: parameters of the publications that clear it.
+    pub(crate) fn stale(&mut self, process: ProcessId) -> Vec<Vec<u8>> {
+        let Some(all) = self.0.get_mut(&process.backend) else { return Vec::new() };
+        let stale: Vec<Bytes> =
+            all.extract_if(.., |_, by| *by < process.generation).map(|(uri, _)| uri).collect();
+        self.cleared(&stale)
+    }
+
+    /// A backend has no process any more: likewise.
+    pub(crate) fn abandoned(&mut self, backend: BackendId) -> Vec<Vec<u8>> {
+        let all = self.0.remove(&backend).unwrap_or_default();
+        self.cleared(&all.into_keys().collect::<Vec<_>>())
+    }
+
+    /// The editor has one list by URI: what another process has published last is not cleared.
+    fn cleared(&self, uris: &[Bytes]) -> Vec<Vec<u8>> {
+        let is_free = |uri: &&Bytes| self.0.values().all(|it| !it.contains_key(*uri));
+        let clear = |uri: &Bytes| Patch::of(br#"{"diagnostics":[]}"#).set("uri", uri).finish();
+        uris.iter().filter(is_free).map(clear).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn process(backend: u32, generation: u32) -> ProcessId {
+        ProcessId { backend: BackendId(backend), generation: Generation(generation) }
+    }
+
+    fn texts(all: Vec<Vec<u8>>) -> Vec<String> {
+        all.into_iter().map(|it| String::from_utf8(it).unwrap()).collect()
+    }
+
+    #[test]
+    fn what_the_next_process_does_not_say_again_is_cleared() {
+        let mut it = Diagnostics::default();
+        for uri in ["a", "b", "c", "d"] {
+            let params = format!(r#"{{"uri":"{uri}","version":1,"diagnostics":[{{"message":"x"}}]}}"#);
+            it.published(process(0, 1), params.as_bytes());
+        }
+        it.published(process(0, 1), br#"{"uri":"d","diagnostics":[ ]}"#);
+        assert!(it.has_stale(process(0, 2)) && !it.has_stale(process(0, 1)) && !it.has_stale(process(1, 2)));
+        it.published(process(0, 2), br#"{"uri":"a","diagnostics":[{}]}"#);
+        it.published(process(0, 2), br#"{"uri":"b","diagnostics":[]}"#);
+        assert_eq!(texts(it.stale(process(0, 2))), [r#"{"uri":"c","diagnostics":[]}"#]);
+        assert_eq!(texts(it.abandoned(BackendId(0))), [r#"{"uri":"a","diagnostics":[]}"#]);
+        assert!(it.0.is_empty());
+    }
+
+    #[test]
+    fn what_another_server_says_of_a_file_stays() {
+        let mut it = Diagnostics::default();
+        it.published(process(0, 1), br#"{"uri":"a","diagnostics":[{}]}"#);
+        it.published(process(1, 1), br#"{"uri":"a","diagnostics":[{}]}"#);
+        assert_eq!(texts(it.abandoned(BackendId(1))), [] as [String; 0]);
+        assert_eq!(it.abandoned(BackendId(0)).len(), 1);
+    }
+}

@@ -1,0 +1,103 @@
+//! Result ids: names by which an editor refers to an earlier answer, so that it is told only what has changed since.
+//!
+//! A process knows the ids that it gave itself. Servers that count give the same ones again: the difference to an
+//! answer of a process that is gone would be taken of another answer. So a process that took the place of another
+//! hears no id until it has answered that question about that document itself.
+
+use std::collections::BTreeSet;
+
+use crate::{
+    core::documents::uri,
+    rpc::{Frame, Patch, elements, member},
+};
+
+/// What a process that took the place of another has answered itself.
+#[derive(Debug, Default)]
+pub(crate) struct Results(pub(crate) BTreeSet<Key>);
+
+/// Kind of question, and document.
+type Key = (Kind, Option<String>);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    Diagnostic,
+    WorkspaceDiagnostic,
+    SemanticTokens,
+}
+
+/// The id of the answer to come stands for what the editor has now.
+const DIAGNOSTIC: &str = "textDocument/diagnostic";
+const WORKSPACE_DIAGNOSTIC: &str = "workspace/diagnostic";
+const FULL: &str = "textDocument/semanticTokens/full";
+const DELTA: &str = "textDocument/semanticTokens/full/delta";
+
+impl Results {
+    /// What is answered with the answer to this request, if that has a result id.
+    pub(crate) fn key(request: &Frame) -> Option<Key> {
+        let of = |kind| request.params().map(|it| (kind, uri(it, "textDocument")));
+        match request.method()? {
+            DIAGNOSTIC => of(Kind::Diagnostic),
+            WORKSPACE_DIAGNOSTIC => Some((Kind::WorkspaceDiagnostic, None)),
+            FULL | DELTA => of(Kind::SemanticTokens),
+            _ => None,
+        }
+    }
+
+    /// The request as such a process is asked it, if it must not be asked as it is.
+    pub(crate) fn without_foreign_ids(&self, request: &Frame) -> Option<Frame> {
+        let key = Results::key(request)?;
+        let (params, id) = (request.params()?, request.id()?);
+        if self.0.contains(&key) {
+            return None;
+        }
+        match key.0 {
+            Kind::Diagnostic => {
+                member(params, "previousResultId")?;
+                Some(request.with_params(&Patch::of(params).remove("previousResultId").finish()))
+            }
+            // Which documents the editor has diagnostics of is still said.
+            Kind::WorkspaceDiagnostic => {
+                let list = &params[member(params, "previousResultIds")?];
+                let unknown = |it| Patch::of(&list[it]).set("value", b"\"\"").finish();
+                let all: Vec<Vec<u8>> = elements(list).map(unknown).collect();
+                let list = [b"[".as_slice(), &all.join(b",".as_slice()), b"]"].concat();
+                Some(request.with_params(&Patch::of(params).set("previousResultIds", &list).finish()))
+            }
+            // To be told all is one of the answers to a question for the difference.
+            Kind::SemanticTokens if request.method() == Some(DELTA) => {
+                let params = Patch::of(params).remove("previousResultId").finish();
+                Some(Frame::request(id, FULL, Some(&params)))
+            }
+            Kind::SemanticTokens => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rpc::RawId;
+
+    fn asked(results: &Results, method: &str, params: &str) -> Option<String> {
+        let frame = Frame::request(RawId::from(7), method, Some(params.as_bytes()));
+        results.without_foreign_ids(&frame).map(|it| String::from_utf8(it.to_bytes().to_vec()).unwrap())
+    }
+
+    #[test]
+    fn ids_of_another_process_are_not_told_until_it_has_given_its_own() {
+        let mut it = Results::default();
+        let delta = r#"{"textDocument":{"uri":"u"},"previousResultId":"1"}"#;
+        let told = asked(&it, DELTA, delta).unwrap();
+        assert!(told.contains(FULL) && !told.contains("delta") && !told.contains("previous"), "{told}");
+        assert_eq!(asked(&it, FULL, r#"{"textDocument":{"uri":"u"}}"#), None);
+        let told = asked(&it, DIAGNOSTIC, delta).unwrap();
+        assert!(told.contains(r#""uri":"u""#) && !told.contains("previous"), "{told}");
+        let told =
+            asked(&it, WORKSPACE_DIAGNOSTIC, r#"{"previousResultIds":[{"uri":"u","value":"9"}]}"#).unwrap();
+        assert!(told.contains(r#"[{"uri":"u","value":""}]"#), "{told}");
+        it.0.extend(Results::key(&Frame::request(RawId::from(8), DELTA, Some(delta.as_bytes()))));
+        assert_eq!(asked(&it, DELTA, delta), None);
+        let other = delta.replace("\"u\"", "\"v\"");
+        assert!(asked(&it, DELTA, &other).is_some() && asked(&it, DIAGNOSTIC, delta).is_some());
+    }
+}

@@ -1,0 +1,249 @@
+//! A server that dies and comes back: what it was asked, and what the editor shows of it.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::stage::{EDITOR, Stage, name, process};
+use crate::{
+    config::ServerKind,
+    core::event::{Exit, Peer, ProcessId},
+};
+
+fn generic() -> Stage {
+    let mut it = Stage::new(ServerKind::Generic);
+    it.initialize();
+    it
+}
+
+/// The process of this generation dies; gives what the editor was told because of it.
+fn crash(it: &mut Stage, generation: u32) -> Vec<Value> {
+    it.take(EDITOR);
+    it.exited(process(0, generation), Exit::Signal(9));
+    it.take(EDITOR)
+}
+
+/// The process answers `initialize`; gives what it is told then.
+fn ready(it: &mut Stage, generation: u32, capabilities: &Value) -> Vec<Value> {
+    it.pass(Duration::from_secs(2));
+    let next = process(0, generation);
+    let asked = it.take(Peer::Backend(next));
+    assert_eq!(asked[0]["method"], "initialize");
+    it.server(next, json!({"id": asked[0]["id"], "result": {"capabilities": capabilities}}));
+    it.take(Peer::Backend(next))
+}
+
+fn ask(it: &mut Stage, id: u32, method: &str) {
+    it.editor(json!({"id": id, "method": method, "params": {"n": id}}));
+}
+
+fn publish(it: &mut Stage, by: ProcessId, uri: &str, diagnostics: &Value) {
+    let params = json!({"uri": uri, "diagnostics": diagnostics});
+    it.server(by, json!({"method": "textDocument/publishDiagnostics", "params": params}));
+}
+
+fn register(it: &mut Stage, by: ProcessId, id: &str, method: &str, options: &Value) {
+    let one = json!({"id": id, "method": method, "registerOptions": options});
+    let params = json!({"registrations": [one]});
+    it.server(by, json!({"id": id, "method": "client/registerCapability", "params": params}));
+}
+
+#[test]
+fn what_only_reads_is_asked_again_once_and_in_order() {
+    let mut it = generic();
+    ask(&mut it, 1, "textDocument/hover");
+    ask(&mut it, 2, "workspace/executeCommand");
+    ask(&mut it, 3, "textDocument/definition");
+    let first = it.take(Peer::Backend(process(0, 1)));
+    let told = crash(&mut it, 1);
+    assert_eq!(told.len(), 1);
+    assert_eq!(told[0]["id"], 2);
+    assert_eq!(
+        told[0]["error"]["data"]["lspool"],
+        json!({"partition": "copilot", "cause": "crashed", "retry": true})
+    );
+    ask(&mut it, 4, "textDocument/hover");
+    let asked = ready(&mut it, 2, &json!({}));
+    let of = |all: &[Value]| all.iter().map(|it| it["params"]["n"].clone()).collect::<Vec<_>>();
+    assert_eq!(of(&asked[1..]), [1, 3, 4]);
+    assert!(asked.iter().all(|it| first.iter().all(|was| was["id"] != it["id"] || it["id"].is_null())));
+    // What the first process would have said is nobody's answer any more.
+    it.server(process(0, 2), json!({"id": first[0]["id"], "result": "late"}));
+    assert_eq!(it.take(EDITOR), [] as [Value; 0]);
+    it.server(process(0, 2), json!({"id": asked[1]["id"], "result": "found"}));
+    assert_eq!(it.take(EDITOR), [json!({"jsonrpc": "2.0", "id": 1, "result": "found"})]);
+    // Who has seen two processes die is not put before a third; who has seen one is.
+    let told = crash(&mut it, 2);
+    assert_eq!(told.len(), 1);
+    assert_eq!(told[0]["id"], 3);
+    assert_eq!(told[0]["error"]["data"]["lspool"]["retry"], false);
+    assert_eq!(of(&ready(&mut it, 3, &json!({}))[1..]), [4]);
+}
+
+#[test]
+fn what_the_editor_has_cancelled_is_asked_of_nobody() {
+    let mut it = generic();
+    ask(&mut it, 1, "textDocument/hover");
+    ask(&mut it, 2, "textDocument/hover");
+    it.editor(json!({"method": "$/cancelRequest", "params": {"id": 1}}));
+    let told = crash(&mut it, 1);
+    assert_eq!((&told[0]["id"], &told[0]["error"]["code"]), (&json!(1), &json!(-32800)));
+    assert_eq!(told.len(), 1);
+    it.editor(json!({"method": "$/cancelRequest", "params": {"id": 2}}));
+    assert_eq!(it.take(EDITOR)[0]["error"]["code"], -32800);
+    assert_eq!(ready(&mut it, 2, &json!({})).iter().map(name).collect::<Vec<_>>(), ["initialized"]);
+}
+
+#[test]
+fn an_answer_of_which_a_part_has_been_seen_is_not_begun_anew() {
+    let mut it = generic();
+    for (id, token) in [(1, json!({"partialResultToken": "a"})), (2, json!({"workDoneToken": 7}))] {
+        it.editor(json!({"id": id, "method": "textDocument/references", "params": token}));
+    }
+    let untouched = json!({"partialResultToken": "b", "workDoneToken": "7"});
+    it.editor(json!({"id": 3, "method": "textDocument/references", "params": untouched}));
+    let server = process(0, 1);
+    it.server(server, json!({"method": "$/progress", "params": {"token": "a", "value": []}}));
+    let begin = json!({"kind": "begin", "title": "x"});
+    it.server(server, json!({"method": "$/progress", "params": {"token": 7, "value": begin}}));
+    let told = crash(&mut it, 1);
+    let failed: Vec<&Value> = told.iter().filter(|it| it["error"].is_object()).map(|it| &it["id"]).collect();
+    assert_eq!(failed, [1, 2]);
+    let asked = ready(&mut it, 2, &json!({}));
+    assert_eq!(asked[1]["params"], untouched);
+    assert_eq!(asked.len(), 2);
+}
+
+#[test]
+fn an_item_of_the_dead_is_given_back_as_it_was_also_if_it_was_asked_about_meanwhile() {
+    let mut it = generic();
+    crash(&mut it, 1);
+    let item = json!({"label": "x", "data": 7});
+    it.editor(json!({"id": 1, "method": "completionItem/resolve", "params": item}));
+    assert_eq!(ready(&mut it, 2, &json!({})).iter().map(name).collect::<Vec<_>>(), ["initialized"]);
+    assert_eq!(it.take(EDITOR), [json!({"jsonrpc": "2.0", "id": 1, "result": item})]);
+}
+
+#[test]
+fn a_request_ends_with_the_budget() {
+    let mut it = generic();
+    for generation in 1..=5 {
+        crash(&mut it, generation);
+        it.pass(Duration::from_secs(10));
+    }
+    ready(&mut it, 6, &json!({}));
+    ask(&mut it, 1, "textDocument/hover");
+    let told = crash(&mut it, 6);
+    assert_eq!(told.iter().filter(|it| it["id"] == 1).count(), 1, "{told:?}");
+    it.pass(Duration::from_secs(100));
+    assert_eq!(it.take(EDITOR), [] as [Value; 0]);
+}
+
+#[test]
+fn registrations_that_are_not_repeated_are_taken_back() {
+    let mut it = generic();
+    for (id, method) in [("a", "m/same"), ("b", "m/changed"), ("c", "m/gone")] {
+        register(&mut it, process(0, 1), id, method, &json!({"x": 1}));
+    }
+    assert_eq!(crash(&mut it, 1), [] as [Value; 0]);
+    ready(&mut it, 2, &json!({}));
+    register(&mut it, process(0, 2), "other", "m/same", &json!({"x": 1}));
+    assert_eq!(it.take(EDITOR), [] as [Value; 0]);
+    assert_eq!(it.told(process(0, 2)), ["answer"]);
+    register(&mut it, process(0, 2), "b", "m/changed", &json!({"x": 2}));
+    register(&mut it, process(0, 2), "d", "m/new", &json!({"x": 1}));
+    let told = it.take(EDITOR);
+    assert_eq!(
+        told.iter().map(name).collect::<Vec<_>>(),
+        ["client/unregisterCapability", "client/registerCapability", "client/registerCapability"]
+    );
+    assert_eq!(told[0]["params"], json!({"unregisterations": [{"id": "b", "method": "m/changed"}]}));
+    assert_eq!(told[1]["params"]["registrations"][0]["registerOptions"], json!({"x": 2}));
+    assert_eq!(told[2]["params"]["registrations"][0]["id"], "d");
+    it.pass(Duration::from_millis(4999));
+    assert_eq!(it.take(EDITOR), [] as [Value; 0]);
+    it.pass(Duration::from_millis(1));
+    let told = it.take(EDITOR);
+    assert_eq!(told.len(), 1);
+    assert_eq!(told[0]["params"], json!({"unregisterations": [{"id": "c", "method": "m/gone"}]}));
+    // What the editor knows as `a` is the server's `other`.
+    let gone = json!({"unregisterations": [{"id": "other", "method": "m/same"}]});
+    it.server(process(0, 2), json!({"id": 9, "method": "client/unregisterCapability", "params": gone}));
+    assert_eq!(it.take(EDITOR)[0]["params"]["unregisterations"][0]["id"], "a");
+}
+
+#[test]
+fn diagnostics_of_the_dead_are_cleared_unless_they_are_repeated() {
+    let mut it = generic();
+    let two = json!([{"message": "one"}, {"message": "two"}]);
+    for uri in ["a", "b", "c"] {
+        publish(&mut it, process(0, 1), uri, &two);
+    }
+    publish(&mut it, process(0, 1), "c", &json!([]));
+    assert_eq!(crash(&mut it, 1), [] as [Value; 0]);
+    ready(&mut it, 2, &json!({}));
+    publish(&mut it, process(0, 2), "a", &two);
+    assert_eq!(it.take(EDITOR).len(), 1);
+    // A second death begins the time anew.
+    it.pass(Duration::from_secs(4));
+    crash(&mut it, 2);
+    ready(&mut it, 3, &json!({}));
+    publish(&mut it, process(0, 3), "a", &two);
+    it.take(EDITOR);
+    it.pass(Duration::from_millis(4999));
+    assert_eq!(it.take(EDITOR), [] as [Value; 0]);
+    it.pass(Duration::from_millis(1));
+    let cleared = |uri: &str| json!({"jsonrpc": "2.0", "method": "textDocument/publishDiagnostics", "params": {"uri": uri, "diagnostics": []}});
+    assert_eq!(it.take(EDITOR), [cleared("b")]);
+    it.pass(Duration::from_secs(100));
+    assert_eq!(it.take(EDITOR), [] as [Value; 0]);
+}
+
+#[test]
+fn diagnostics_of_a_server_that_does_not_come_back_are_cleared_at_once() {
+    let mut it = generic();
+    for generation in 1..=5 {
+        crash(&mut it, generation);
+        it.pass(Duration::from_secs(10));
+    }
+    ready(&mut it, 6, &json!({}));
+    publish(&mut it, process(0, 6), "a", &json!([{}]));
+    let told = crash(&mut it, 6);
+    let cleared = |it: &&Value| it["params"] == json!({"uri": "a", "diagnostics": []});
+    assert_eq!(told.iter().filter(cleared).count(), 1, "{told:?}");
+}
+
+#[test]
+fn what_the_editor_pulls_it_is_asked_to_pull_anew() {
+    let refresh = json!({"refreshSupport": true});
+    let workspace = json!({"diagnostics": refresh, "semanticTokens": refresh, "codeLens": {"refreshSupport": false}, "inlayHint": refresh});
+    let mut it = Stage::new(ServerKind::Generic);
+    it.editor(json!({"id": 0, "method": "initialize", "params": {"capabilities": {"workspace": workspace}}}));
+    let first = process(0, 1);
+    let asked = it.take(Peer::Backend(first));
+    let provides = json!({"diagnosticProvider": {"interFileDependencies": false}, "codeLensProvider": {}});
+    it.server(first, json!({"id": asked[0]["id"], "result": {"capabilities": provides}}));
+    it.editor(json!({"method": "initialized", "params": {}}));
+    register(&mut it, first, "s", "textDocument/semanticTokens", &json!({}));
+    assert_eq!(
+        it.take(EDITOR).iter().map(name).collect::<Vec<_>>(),
+        ["answer", "client/registerCapability"],
+        "nothing is asked at the first start"
+    );
+    crash(&mut it, 1);
+    ready(&mut it, 2, &provides);
+    let told: Vec<String> = it.take(EDITOR).iter().map(name).collect();
+    assert_eq!(told, ["workspace/diagnostic/refresh", "workspace/semanticTokens/refresh"]);
+    // Result ids of the dead mean nothing to the next one, until it has given its own.
+    let pull = json!({"textDocument": {"uri": "u"}, "previousResultId": "1"});
+    let (delta, full) = ("textDocument/semanticTokens/full/delta", "textDocument/semanticTokens/full");
+    it.editor(json!({"id": 5, "method": delta, "params": pull}));
+    let told = it.take(Peer::Backend(process(0, 2)));
+    assert_eq!(
+        (&told[0]["method"], &told[0]["params"]),
+        (&json!(full), &json!({"textDocument": {"uri": "u"}}))
+    );
+    it.server(process(0, 2), json!({"id": told[0]["id"], "result": {"resultId": "1", "data": []}}));
+    it.editor(json!({"id": 6, "method": delta, "params": pull}));
+    assert_eq!(it.take(Peer::Backend(process(0, 2)))[0]["params"], pull);
+}

@@ -1,0 +1,125 @@
+//! Processes kept ready, and who takes them.
+
+use serde_json::{Value, json};
+
+use super::stage::{EDITOR, Stage, name, process};
+use crate::{
+    config::ServerKind,
+    core::event::{Exit, Peer, ProcessId},
+};
+
+/// A session with one spare, which is ready.
+fn with_a_spare(capabilities: &Value) -> Stage {
+    let mut it = Stage::new(ServerKind::Copilot);
+    it.server.warm_spares = 1;
+    let options = json!({"copilotCapabilities": capabilities});
+    it.editor(json!({"id": 0, "method": "initialize", "params": {"initializationOptions": options}}));
+    it.open(process(0, 1));
+    assert_eq!(it.spawned, [process(0, 1)], "not before the editor is ready");
+    it.editor(json!({"method": "initialized", "params": {}}));
+    it.take(EDITOR);
+    it.take(Peer::Backend(process(0, 1)));
+    let spare = *it.spawned.last().unwrap();
+    assert_eq!(spare, process(1, 1));
+    it.open(spare);
+    assert_eq!(it.told(spare), ["initialized"], "the session, and no tools");
+    it
+}
+
+fn told(it: &mut Stage, process: ProcessId) -> Vec<String> {
+    it.start(process, &["list_dir"]).iter().map(name).collect()
+}
+
+#[test]
+fn a_new_partition_takes_the_spare_and_another_one_is_made() {
+    let mut it = with_a_spare(&json!({}));
+    it.create(1, &json!({"conversationId": "c", "lspool": {"tools": ["a"]}}));
+    let partition = process(2, 1);
+    assert_eq!(it.adopted, [(process(1, 1), partition)]);
+    assert_eq!(
+        told(&mut it, partition),
+        ["conversation/registerTools", "conversation/unregisterTools", "conversation/create"],
+        "no handshake; it is kept to its tools before it gets a turn"
+    );
+    assert_eq!(it.spawned.last(), Some(&process(3, 1)), "the next spare");
+    it.create(2, &json!({"conversationId": "d", "lspool": {"tools": ["a"]}}));
+    assert_eq!(it.told(partition), ["conversation/create"], "no second one for the same set");
+}
+
+#[test]
+fn a_restart_takes_the_spare() {
+    let mut it = with_a_spare(&json!({}));
+    it.exited(process(0, 1), Exit::Signal(9));
+    assert_eq!(it.adopted, [(process(1, 1), process(0, 2))]);
+    it.start(process(0, 2), &[]);
+    it.editor(json!({"id": 1, "method": "textDocument/hover"}));
+    assert_eq!(it.told(process(0, 2)), ["textDocument/hover"]);
+    it.exited(process(0, 2), Exit::Signal(9));
+    assert_eq!(it.adopted.len(), 1, "the next one is not ready yet");
+}
+
+#[test]
+fn what_concerns_everyone_reaches_it_and_what_it_says_of_itself_is_not_heard() {
+    let mut it = with_a_spare(&json!({}));
+    let spare = process(1, 1);
+    it.editor(json!({"method": "textDocument/didOpen", "params": {"textDocument": {"uri": "u", "version": 1, "text": "x"}}}));
+    it.editor(json!({"id": 1, "method": "conversation/registerTools", "params": {"tools": [{"name": "a"}]}}));
+    let asked = it.take(Peer::Backend(process(0, 1)));
+    it.server(process(0, 1), json!({"id": asked.last().unwrap()["id"], "result": []}));
+    assert_eq!(it.told(spare), ["textDocument/didOpen"]);
+    it.take(EDITOR);
+    it.server(spare, json!({"method": "didChangeStatus", "params": {"kind": "Normal"}}));
+    assert!(it.take(EDITOR).is_empty());
+}
+
+#[test]
+fn one_that_is_asked_something_is_not_taken() {
+    let mut it = with_a_spare(&json!({}));
+    it.server(process(1, 1), json!({"id": 1, "method": "window/showMessageRequest", "params": {}}));
+    it.create(1, &json!({"conversationId": "c", "lspool": {"tools": ["a"]}}));
+    assert!(it.adopted.is_empty());
+    assert_eq!(it.spawned.last(), Some(&process(2, 1)));
+}
+
+#[test]
+fn there_is_one_for_each_kind_of_process_in_use() {
+    let mut it = with_a_spare(&json!({"subAgent": true}));
+    // The spare is of the primary's kind: a set without the tool starts a process.
+    it.create(1, &json!({"conversationId": "c", "lspool": {"tools": ["a"]}}));
+    assert!(it.adopted.is_empty());
+    it.start(process(2, 1), &[]);
+    let other = process(3, 1);
+    assert_eq!(it.spawned.last(), Some(&other), "one of that kind, too");
+    let asked = it.take(Peer::Backend(other));
+    assert_eq!(asked[0]["params"]["initializationOptions"], json!({"copilotCapabilities": {}}));
+    it.server(other, json!({"id": asked[0]["id"], "result": {}}));
+    it.create(2, &json!({"conversationId": "d", "lspool": {"tools": ["b"]}}));
+    assert_eq!(it.adopted, [(other, process(4, 1))]);
+}
+
+#[test]
+fn spares_make_room_and_are_given_up_if_they_die_and_die() {
+    let mut it = Stage::new(ServerKind::Copilot);
+    it.server.warm_spares = 3;
+    it.server.max_processes = 2;
+    it.initialize();
+    assert_eq!(it.spawned, [process(0, 1), process(1, 1)], "as far as there is room");
+    // Not ready: it makes room.
+    it.create(1, &json!({"conversationId": "c", "lspool": {"tools": ["a"]}}));
+    assert_eq!(it.terminated, [process(1, 1)]);
+    it.exited(process(1, 1), Exit::Code(0));
+    assert_eq!(it.spawned.last(), Some(&process(2, 1)));
+
+    let mut it = Stage::new(ServerKind::Copilot);
+    it.server.warm_spares = 1;
+    it.initialize();
+    while let Some(spare) = it.spawned.last().copied().filter(|it| it.backend.0 > 0) {
+        let n = it.spawned.len();
+        it.exited(spare, Exit::Signal(9));
+        if it.spawned.len() == n {
+            break;
+        }
+    }
+    assert!(it.spawned.len() < 10, "{:?}", it.spawned);
+    assert!(it.take(EDITOR).is_empty(), "nobody is told");
+}

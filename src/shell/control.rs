@@ -1,0 +1,118 @@
+//! Those who ask from outside: `lspool status` and whoever else of this user connects to the socket.
+//!
+//! Owns the connections and what each may cost: they are few, their messages short, and who does not read is left.
+//! **Nobody waits for them**: their events come to the driver through a queue of their own, of which it takes as many
+//! as of the others at most, and none of them holds a server back.
+
+mod place;
+mod socket;
+
+use std::collections::BTreeMap;
+
+use tokio::{
+    sync::{mpsc, watch},
+    task::{AbortHandle, spawn_local},
+};
+
+pub use place::{Instance, check, folders, instances};
+pub use socket::{Place, Socket};
+
+use super::{
+    outbox::{Outbox, StallClock},
+    process::Waiting,
+    reader::{self, End, Gate},
+    settings::ControlLimits,
+    stdio::{Input, Output},
+};
+use crate::core::event::{ClientId, Event, Peer};
+
+/// Events of control clients that may wait for the driver.
+const AHEAD: usize = 8;
+
+/// Both directions of a connection.
+pub type Connection = (Input, Output);
+
+/// Where connections come from: a socket, or a test.
+pub trait Listener {
+    /// The next one.
+    fn accept(&mut self) -> Waiting<'_, Connection>;
+}
+
+/// All who are connected.
+pub(super) struct Clients {
+    limits: ControlLimits,
+    all: BTreeMap<ClientId, Client>,
+    last: ClientId,
+    events: mpsc::Sender<Event>,
+}
+
+struct Client {
+    outbox: Outbox,
+    reader: AbortHandle,
+}
+
+impl Clients {
+    /// Nobody yet, and where their events will come.
+    pub(super) fn new(limits: ControlLimits) -> (Clients, mpsc::Receiver<Event>) {
+        let (events, incoming) = mpsc::channel(AHEAD);
+        (Clients { limits, all: BTreeMap::new(), last: ClientId::EDITOR, events }, incoming)
+    }
+
+    /// Takes one in, or hangs up if there are too many.
+    pub(super) fn join(&mut self, (input, output): Connection) {
+        let Some(number) = self.last.0.checked_add(1).filter(|_| self.all.len() < self.limits.clients) else {
+            tracing::warn!(n = self.all.len(), "too many control connections; another one is closed");
+            return;
+        };
+        self.last = ClientId(number);
+        let peer = Peer::Client(self.last);
+        let outbox = Outbox::new(self.limits.outbox);
+        let reader =
+            spawn_local(read(input, peer, outbox.clone(), self.limits.max_message, self.events.clone()));
+        spawn_local(write(output, peer, outbox.clone(), self.limits.clone(), self.events.clone()));
+        self.all.insert(self.last, Client { outbox, reader: reader.abort_handle() });
+        tracing::debug!(?peer, "a control client has connected");
+    }
+
+    pub(super) fn outbox(&self, client: ClientId) -> Option<&Outbox> {
+        self.all.get(&client).map(|it| &it.outbox)
+    }
+
+    /// Hears no more of one, who still gets what waits. Says whether it was there.
+    pub(super) fn leave(&mut self, client: ClientId) -> bool {
+        let Some(client) = self.all.remove(&client) else { return false };
+        client.reader.abort();
+        client.outbox.close();
+        true
+    }
+}
+
+async fn read(mut input: Input, peer: Peer, outbox: Outbox, max_len: usize, events: mpsc::Sender<Event>) {
+    // Who does not read the answers may not ask either.
+    let dead = watch::Sender::new(false);
+    let gate = Gate { paused: outbox.over_high_water(), dead: dead.subscribe() };
+    let junk = |text: &str| tracing::debug!(?peer, text = %reader::excerpt(text), "not a message");
+    let error = match reader::read(&mut input, max_len, peer, Some(gate), &events, junk).await {
+        End::Eof(error) => error,
+        End::Broken(error) => Some(error),
+    };
+    events.send(Event::Closed { peer, error }).await.ok();
+}
+
+async fn write(
+    output: Output,
+    peer: Peer,
+    outbox: Outbox,
+    limits: ControlLimits,
+    events: mpsc::Sender<Event>,
+) {
+    let (stall, mut stalled) = mpsc::channel(1);
+    let never = watch::Sender::new(false);
+    let clock = StallClock { after: limits.stall, stopped: never.subscribe(), events: stall, peer };
+    let error = tokio::select! {
+        biased;
+        written = outbox.write_to(output, Some(clock)) => written.err().map(|error| error.to_string()),
+        Some(_) = stalled.recv() => Some("it does not read".to_owned()),
+    };
+    events.send(Event::Closed { peer, error }).await.ok();
+}

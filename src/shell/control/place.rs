@@ -1,0 +1,230 @@
+//! Where the control sockets of one user lie, and which of them are to be trusted.
+//!
+//! A folder of sockets is `lspool` in `$XDG_RUNTIME_DIR`, or else `lspool-<uid>` in the folder for temporary files.
+//! **It is ours, is no link, and nobody else may enter it; any other is refused**, by who listens and by who connects.
+//! A socket is called `<pid>-<start>.sock`.
+
+use std::{
+    fs, io,
+    os::unix::fs::{DirBuilderExt as _, MetadataExt as _},
+    path::{Path, PathBuf},
+};
+
+use rustix::process::{Pid, geteuid, test_kill_process};
+
+use crate::shell::discover::Env;
+
+/// What the system takes as the path of a socket, on the most frugal one, with the zero at its end.
+const LONGEST_PATH: usize = if cfg!(target_os = "linux") { 108 } else { 104 };
+
+/// Room for `/<pid>-<start>.sock` and a zero.
+const LONGEST_NAME: usize = "/4294967295-18446744073709551615.sock\0".len();
+
+const SUFFIX: &str = ".sock";
+
+/// An lspool that has left a socket.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Instance {
+    /// When it started, in milliseconds since 1970.
+    pub started: u64,
+    /// Its process id.
+    pub pid: u32,
+    /// Where it listens, if it is still there.
+    pub socket: PathBuf,
+}
+
+/// The folders where sockets of this user may lie, the preferred one first.
+pub fn folders(env: &Env) -> Vec<PathBuf> {
+    let runtime = env.folder("XDG_RUNTIME_DIR").map(|it| it.join("lspool"));
+    let temporary = env.folder("TMPDIR").unwrap_or_else(|| "/tmp".into());
+    let temporary = temporary.join(format!("lspool-{}", geteuid().as_raw()));
+    runtime.into_iter().chain([temporary]).filter(|it| fits(it)).collect()
+}
+
+fn fits(folder: &Path) -> bool {
+    folder.as_os_str().len() + LONGEST_NAME <= LONGEST_PATH
+}
+
+/// The name of a socket.
+pub(super) fn name(pid: u32, started: u64) -> String {
+    format!("{pid}-{started}{SUFFIX}")
+}
+
+/// Makes the first of the folders that can be made. Fails if that is there already and is not ours alone.
+pub(super) fn make(folders: &[PathBuf]) -> Result<&Path, String> {
+    let mut problems = Vec::new();
+    for folder in folders {
+        match fs::DirBuilder::new().mode(0o700).create(folder) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => {
+                problems.push(format!("{} cannot be made: {error}", folder.display()));
+                continue;
+            }
+        }
+        return check(folder).map(|()| folder.as_path());
+    }
+    if problems.is_empty() {
+        problems.push("no folder has a path that is short enough for a socket".to_owned());
+    }
+    Err(problems.join("; "))
+}
+
+/// Whether a folder is a folder, ours, and closed to others; says what it is if not.
+pub fn check(folder: &Path) -> Result<(), String> {
+    let is = |what: &str| Err(format!("{} {what}", folder.display()));
+    let meta = match fs::symlink_metadata(folder) {
+        Ok(meta) => meta,
+        Err(error) => return is(&format!("cannot be looked at: {error}")),
+    };
+    if !meta.is_dir() {
+        return is("is no folder");
+    }
+    if meta.uid() != geteuid().as_raw() {
+        return is(&format!("belongs to user {}", meta.uid()));
+    }
+    match meta.mode() & 0o777 {
+        0o700 => Ok(()),
+        mode => is(&format!("has mode {mode:03o}, which should be 700")),
+    }
+}
+
+/// What sockets there are in a folder that is ours; the older instances first.
+pub fn instances(folder: &Path) -> Vec<Instance> {
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    let instance = |entry: io::Result<fs::DirEntry>| {
+        let entry = entry.ok()?;
+        let name = entry.file_name();
+        let (pid, started) = name.to_str()?.strip_suffix(SUFFIX)?.split_once('-')?;
+        let (pid, started) = (pid.parse().ok()?, started.parse().ok()?);
+        Some(Instance { started, pid, socket: entry.path() })
+    };
+    let mut all: Vec<_> = entries.filter_map(instance).collect();
+    all.sort();
+    all
+}
+
+/// Removes the sockets at which nobody listens. A process that is not there may be there for another container that
+/// shares the folder, and a number may have been given away again, so what tells is the socket; but one that is new may
+/// belong to an lspool that is about to listen.
+pub(super) fn sweep(folder: &Path, now: u64) {
+    for it in instances(folder) {
+        let is_new = now.saturating_sub(it.started) < 10_000;
+        if is_refused(&it.socket) && !(is_new && exists(it.pid)) {
+            tracing::debug!(socket = %it.socket.display(), "left by a dead lspool; removed");
+            // Another one may sweep as well.
+            fs::remove_file(&it.socket).ok();
+        }
+    }
+}
+
+/// A process of somebody else may not be signalled, but it is there.
+fn exists(pid: u32) -> bool {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    pid.is_some_and(|pid| !matches!(test_kill_process(pid), Err(rustix::io::Errno::SRCH)))
+}
+
+/// Never waits: connecting to a local socket whose queue is full does, so it is not asked of one that listens.
+fn is_refused(socket: &Path) -> bool {
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let Ok(fd) = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None) else { return false };
+    let Ok(address) = SocketAddrUnix::new(socket) else { return false };
+    matches!(connect(fd, &address), Err(rustix::io::Errno::CONNREFUSED))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    use super::*;
+
+    fn env(runtime: &str, temporary: &str) -> Env {
+        let vars = [("XDG_RUNTIME_DIR", runtime), ("TMPDIR", temporary)];
+        let vars = vars.into_iter().filter(|(_, value)| !value.is_empty());
+        Env { vars: vars.map(|(name, value)| (name.into(), value.into())).collect(), ..Env::default() }
+    }
+
+    fn mode(path: &Path, mode: u32) {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn the_preferred_folder_is_in_the_runtime_folder() {
+        let own = PathBuf::from(format!("lspool-{}", geteuid().as_raw()));
+        let in_tmp = |folder: &str| Path::new(folder).join(&own);
+        assert_eq!(folders(&env("/run/user/7", "")), [PathBuf::from("/run/user/7/lspool"), in_tmp("/tmp")]);
+        assert_eq!(folders(&env("relative", "/t")), [in_tmp("/t")]);
+        assert_eq!(folders(&env("", "relative")), [in_tmp("/tmp")]);
+        // The path of a socket in there would be too long.
+        assert_eq!(folders(&env(&format!("/{}", "x".repeat(100)), "")), [in_tmp("/tmp")]);
+    }
+
+    #[test]
+    fn names_fit_into_the_address_of_a_socket() {
+        let root = tempfile::tempdir().unwrap();
+        let missing = LONGEST_PATH - LONGEST_NAME - root.path().as_os_str().len() - 1;
+        let folder = root.path().join("f".repeat(missing));
+        assert!(fits(&folder) && !fits(&folder.with_file_name("f".repeat(missing + 1))));
+        fs::create_dir(&folder).unwrap();
+        std::os::unix::net::UnixListener::bind(folder.join(name(u32::MAX, u64::MAX))).unwrap();
+    }
+
+    #[test]
+    fn only_a_folder_that_is_ours_alone_will_do() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("lspool");
+        let all = [root.path().join("missing/lspool"), folder.clone()];
+        assert_eq!(make(&all), Ok(&*folder));
+        assert_eq!(fs::metadata(&folder).unwrap().permissions().mode() & 0o777, 0o700);
+        assert_eq!(make(&all), Ok(&*folder));
+        for wrong in [0o750, 0o701, 0o722, 0o777, 0o600] {
+            mode(&folder, wrong);
+            let problem = make(&all).unwrap_err();
+            assert!(problem.contains("has mode"), "{problem}");
+        }
+        fs::remove_dir(&folder).unwrap();
+        let other = root.path().join("other");
+        fs::DirBuilder::new().mode(0o700).create(&other).unwrap();
+        symlink(&other, &folder).unwrap();
+        assert!(make(&all).unwrap_err().ends_with("is no folder"));
+        fs::remove_file(&folder).unwrap();
+        symlink("/nowhere", &folder).unwrap();
+        assert!(make(&all).unwrap_err().ends_with("is no folder"));
+        fs::remove_file(&folder).unwrap();
+        fs::write(&folder, "").unwrap();
+        assert!(make(&all).unwrap_err().ends_with("is no folder"));
+        assert!(make(&[]).is_err());
+        if geteuid().is_root() {
+            std::os::unix::fs::chown(&other, Some(12345), None).unwrap();
+            assert!(check(&other).unwrap_err().ends_with("belongs to user 12345"));
+        }
+    }
+
+    #[test]
+    fn leftovers_are_swept_and_nothing_else() {
+        use std::os::unix::net::UnixListener;
+        let root = tempfile::tempdir().unwrap();
+        let at = |pid: u32, started: u64| root.path().join(name(pid, started));
+        let own = std::process::id();
+        let gone = {
+            let mut child = std::process::Command::new("true").spawn().unwrap();
+            child.wait().unwrap();
+            child.id()
+        };
+        drop(UnixListener::bind(at(gone, 1)).unwrap());
+        drop(UnixListener::bind(at(gone, 96_000)).unwrap());
+        let _of_another_container = UnixListener::bind(at(gone, 4)).unwrap();
+        drop(UnixListener::bind(at(own, 2)).unwrap());
+        // It may be about to listen.
+        drop(UnixListener::bind(at(own, 95_000)).unwrap());
+        let _lives = UnixListener::bind(at(own, 3)).unwrap();
+        for name in ["notes.txt", "1-2", "x-3.sock", "4.sock", "-1-2.sock"] {
+            fs::write(root.path().join(name), "").unwrap();
+        }
+        sweep(root.path(), 100_000);
+        let left: Vec<_> = instances(root.path()).into_iter().map(|it| (it.pid, it.started)).collect();
+        assert_eq!(left, [(own, 3), (gone, 4), (own, 95_000)]);
+        assert!(root.path().join("notes.txt").exists() && root.path().join("-1-2.sock").exists());
+    }
+}

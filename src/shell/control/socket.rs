@@ -1,0 +1,80 @@
+//! The socket of this lspool.
+//!
+//! It is there as long as lspool is: whoever holds the [`Socket`] removes it, and the guard does if lspool cannot.
+
+use std::{
+    fs, io,
+    os::unix::{fs::PermissionsExt as _, net},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use rustix::process::geteuid;
+use tokio::{net::UnixListener, task::spawn_blocking, time::sleep};
+
+use super::{Connection, Listener, place};
+use crate::shell::process::Waiting;
+
+/// Where to listen, and as whom.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// Of these folders the first that can be used.
+    pub folders: Vec<PathBuf>,
+    /// Our process id.
+    pub pid: u32,
+    /// When we started, in milliseconds since 1970.
+    pub started: u64,
+}
+
+/// A socket that is listened at.
+#[derive(Debug)]
+pub struct Socket(UnixListener);
+
+impl Place {
+    /// Begins to listen; says where. Must be called within the runtime.
+    pub(in crate::shell) async fn open(self) -> Result<(Socket, PathBuf), String> {
+        let opening = spawn_blocking(move || self.bind());
+        let (socket, path) = opening.await.map_err(|error| error.to_string())??;
+        let socket = UnixListener::from_std(socket).map_err(|error| error.to_string())?;
+        Ok((Socket(socket), path))
+    }
+
+    fn bind(&self) -> Result<(net::UnixListener, PathBuf), String> {
+        let folder = place::make(&self.folders)?;
+        place::sweep(folder, self.started);
+        let path = folder.join(place::name(self.pid, self.started));
+        let socket = listen(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        Ok((socket, path))
+    }
+}
+
+fn listen(path: &Path) -> io::Result<net::UnixListener> {
+    let socket = net::UnixListener::bind(path)?;
+    // The folder lets nobody in; this is for who changes that.
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
+    socket.set_nonblocking(true)?;
+    Ok(socket)
+}
+
+impl Listener for Socket {
+    fn accept(&mut self) -> Waiting<'_, Connection> {
+        Box::pin(async {
+            loop {
+                match self.0.accept().await {
+                    Ok((stream, _)) if stream.peer_cred().is_ok_and(|it| it.uid() == geteuid().as_raw()) => {
+                        let (input, output) = stream.into_split();
+                        return (Box::new(input) as _, Box::new(output) as _);
+                    }
+                    Ok((stream, _)) => {
+                        tracing::warn!(peer = ?stream.peer_cred().ok(), "a control connection of somebody else");
+                    }
+                    // Such as too many open files, which does not go away by trying again at once.
+                    Err(error) => {
+                        tracing::debug!(%error, "a control connection cannot be accepted");
+                        sleep(Duration::from_millis(100)).await;
+                    }
+                }
+            }
+        })
+    }
+}

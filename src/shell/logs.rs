@@ -1,0 +1,264 @@
+//! What the processes of a backend write to stderr, kept for whoever asks after the process is gone.
+//!
+//! Owns the lines, which hold no secrets any more, and who is told of the next one. A line of lspool's own says where
+//! a process began and how it ended.
+
+use std::{cell::RefCell, collections::VecDeque, fmt, rc::Rc};
+
+use serde_json::json;
+
+use super::outbox::Outbox;
+use crate::{
+    core::event::{ClientId, Generation},
+    redact::redact,
+    rpc::{Frame, RawId},
+};
+
+/// The notification of one more line.
+pub(super) const LINE: &str = "lspool/log";
+
+/// How much of all is kept.
+const KEPT: usize = 64 * 1024;
+/// How much of a line is kept.
+const LONGEST: usize = 4 * 1024;
+/// How much is shown of what a process said last.
+const SHOWN: usize = 4 * 1024;
+
+/// The lines of one backend, shared by the processes that write and the one who reads.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Log(Rc<RefCell<Lines>>);
+
+#[derive(Debug, Default)]
+struct Lines {
+    kept: VecDeque<Line>,
+    n_bytes: usize,
+    followers: Vec<Follower>,
+    /// What is still written goes there.
+    moved: Option<Log>,
+}
+
+#[derive(Debug)]
+struct Line {
+    /// Who wrote it; `None` for what lspool says of the processes.
+    by: Option<Generation>,
+    text: String,
+}
+
+#[derive(Debug)]
+struct Follower {
+    client: ClientId,
+    id: RawId,
+    outbox: Outbox,
+}
+
+impl Log {
+    /// Answers a request for the lines; who follows is told of each further one, under the id of its last request.
+    pub(super) fn answer(&self, client: ClientId, id: RawId, outbox: &Outbox, follow: bool) -> Frame {
+        let mut it = self.0.borrow_mut();
+        let lines: Vec<&str> = it.kept.iter().map(|line| line.text.as_str()).collect();
+        let result = json!({"lines": lines}).to_string();
+        if follow {
+            it.followers.retain(|it| it.client != client);
+            it.followers.push(Follower { client, id: id.clone(), outbox: outbox.clone() });
+        }
+        Frame::response(id, result.as_bytes())
+    }
+
+    /// This client is told no more.
+    pub(super) fn unfollow(&self, client: ClientId) {
+        self.0.borrow_mut().followers.retain(|it| it.client != client);
+    }
+
+    /// Notes something about the processes.
+    pub(super) fn note(&self, what: impl fmt::Display) {
+        self.add(None, format!("[lspool] {what}"));
+    }
+
+    /// The process whose lines these are is another backend's: its lines follow those of that backend's processes.
+    pub(super) fn continue_in(&self, other: &Log) {
+        let kept = {
+            let mut it = self.0.borrow_mut();
+            it.moved = Some(other.clone());
+            std::mem::take(&mut it.kept)
+        };
+        for line in &mut other.0.borrow_mut().kept {
+            line.by = None;
+        }
+        for line in kept {
+            other.add(line.by, line.text);
+        }
+    }
+
+    fn add(&self, by: Option<Generation>, text: String) {
+        let moved = self.0.borrow().moved.clone();
+        if let Some(moved) = moved {
+            return moved.add(by, text);
+        }
+        let mut it = self.0.borrow_mut();
+        for follower in &it.followers {
+            let id = String::from_utf8_lossy(follower.id.as_bytes());
+            let params = format!("{{\"id\":{id},\"line\":{}}}", json!(text));
+            // A line may be lost to who reads slowly, and to who reads nothing all the more.
+            let _pushed = follower.outbox.push(Frame::notification(LINE, Some(params.as_bytes())));
+        }
+        it.n_bytes += text.len() + 1;
+        it.kept.push_back(Line { by, text });
+        while it.n_bytes > KEPT
+            && let Some(line) = it.kept.pop_front()
+        {
+            it.n_bytes -= line.text.len() + 1;
+        }
+    }
+}
+
+/// Writes down what one process says.
+#[derive(Debug)]
+pub(super) struct Scribe {
+    log: Log,
+    process: Generation,
+    /// The beginning of a line that has no end yet, as far as it is kept.
+    begun: Vec<u8>,
+}
+
+impl Scribe {
+    /// For a process that has just been started.
+    pub(super) fn new(log: Log, process: Generation) -> Scribe {
+        Scribe { log, process, begun: Vec::new() }
+    }
+
+    /// More bytes of its stderr.
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        for part in bytes.split_inclusive(|&byte| byte == b'\n') {
+            let (text, is_whole) = part.strip_suffix(b"\n").map_or((part, false), |text| (text, true));
+            // What is too long loses its end and not its beginning: a secret is known by how it begins.
+            let room = (LONGEST + 1).saturating_sub(self.begun.len()).min(text.len());
+            self.begun.extend_from_slice(&text[..room]);
+            if is_whole {
+                let line = std::mem::take(&mut self.begun);
+                self.line(&line);
+            }
+        }
+    }
+
+    /// A whole line, from wherever.
+    pub(super) fn line(&self, line: &[u8]) {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        let mut text = String::from_utf8_lossy(&line[..line.len().min(LONGEST)]).into_owned();
+        text = redact(&text).into_owned();
+        if line.len() > LONGEST {
+            text.push('…');
+        }
+        self.log.add(Some(self.process), text);
+    }
+
+    /// What lspool has to say about the process.
+    pub(super) fn note(&self, what: impl fmt::Display) {
+        self.log.note(what);
+    }
+
+    /// Nothing more will come. What a person should read of it: the last lines, as far as they fit.
+    pub(super) fn finish(&mut self) -> String {
+        if !self.begun.is_empty() {
+            let line = std::mem::take(&mut self.begun);
+            self.line(&line);
+        }
+        let log = self.log.0.borrow();
+        let mut n_bytes = 0;
+        let own = log.kept.iter().rev().filter(|line| line.by == Some(self.process));
+        let fitting = own.map(|line| line.text.as_str()).take_while(|text| {
+            n_bytes += text.len() + 1;
+            n_bytes <= SHOWN || n_bytes == text.len() + 1
+        });
+        let mut lines: Vec<&str> = fitting.collect();
+        lines.reverse();
+        lines.join("\n").trim_end().to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shell::outbox::Limits;
+
+    fn scribe(log: &Log, process: u32) -> Scribe {
+        Scribe::new(log.clone(), Generation(process))
+    }
+
+    fn lines(log: &Log) -> Vec<String> {
+        log.0.borrow().kept.iter().map(|line| line.text.clone()).collect()
+    }
+
+    #[test]
+    fn lines_do_not_depend_on_how_they_are_cut() {
+        let text = b"one\r\ntwo with GH_TOKEN=ghu_abc123\n\nlast";
+        for step in 1..=text.len() {
+            let log = Log::default();
+            let mut scribe = scribe(&log, 1);
+            text.chunks(step).for_each(|bytes| scribe.push(bytes));
+            let tail = scribe.finish();
+            assert_eq!(lines(&log), ["one", "two with GH_TOKEN=<secret>", "", "last"], "{step}");
+            assert_eq!(tail, "one\ntwo with GH_TOKEN=<secret>\n\nlast");
+        }
+    }
+
+    #[test]
+    fn a_secret_at_the_cut_of_a_long_line_is_gone() {
+        for before in LONGEST - 60..LONGEST + 2 {
+            let log = Log::default();
+            let mut scribe = scribe(&log, 1);
+            scribe.push("x ".repeat(before / 2).as_bytes());
+            scribe.push(format!("token gho_{}\n", "s3cr3t".repeat(20)).as_bytes());
+            scribe.push(b"next\n");
+            let kept = lines(&log);
+            assert!(!kept[0].contains("s3cr"), "{}", kept[0]);
+            assert!(kept[0].len() <= LONGEST + 20);
+            assert_eq!(kept[1], "next");
+        }
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded_and_outlives_the_process() {
+        let log = Log::default();
+        let mut first = scribe(&log, 1);
+        first.push(b"of the first\n");
+        assert_eq!(first.finish(), "of the first");
+        log.note("process 2 started");
+        let mut second = scribe(&log, 2);
+        second.push(b"of the second\n");
+        assert_eq!(second.finish(), "of the second");
+        assert_eq!(lines(&log), ["of the first", "[lspool] process 2 started", "of the second"]);
+        for _ in 0..1000 {
+            second.push(&[b'y'; 1000]);
+            second.push(b"\n");
+        }
+        let kept: usize = lines(&log).iter().map(|it| it.len() + 1).sum();
+        assert!((KEPT - 1001..=KEPT).contains(&kept), "{kept}");
+        assert_eq!(log.0.borrow().n_bytes, kept);
+        assert!(second.finish().len() <= SHOWN);
+    }
+
+    #[test]
+    fn a_line_that_fills_all_is_shown() {
+        let log = Log::default();
+        let mut scribe = scribe(&log, 1);
+        scribe.push(b"before\n");
+        scribe.push("z".repeat(100_000).as_bytes());
+        assert_eq!(scribe.finish(), format!("{}…", "z".repeat(LONGEST)));
+    }
+
+    #[test]
+    fn who_follows_is_told_until_it_leaves() {
+        let (log, outbox) = (Log::default(), Outbox::new(Limits::default()));
+        let mut scribe = scribe(&log, 1);
+        scribe.push(b"before\n");
+        let answer = log.answer(ClientId(3), RawId::text("a"), &outbox, true);
+        assert_eq!(answer.result(), Some(&br#"{"lines":["before"]}"#[..]));
+        scribe.push(b"after\n");
+        let told = Frame::notification(LINE, Some(br#"{"id":"a","line":"after"}"#));
+        let len = outbox.n_bytes();
+        assert_eq!(len, told.wire_len() + "Content-Length: 00\r\n\r\n".len());
+        log.unfollow(ClientId(3));
+        scribe.push(b"later\n");
+        assert_eq!(outbox.n_bytes(), len);
+    }
+}

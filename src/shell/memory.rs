@@ -1,0 +1,126 @@
+//! How much memory a process and all that it started hold.
+//!
+//! A server may be a small script that starts the real one, so what counts is its group and its descendants. Resident
+//! bytes are added up: what two processes share counts twice.
+
+use crate::core::event::ProcessId;
+
+/// The resident bytes of those that are still there. Nothing where the system does not say.
+#[cfg(target_os = "linux")]
+pub(super) fn resident(roots: &[(ProcessId, u32)]) -> Vec<(ProcessId, u64)> {
+    let page = rustix::param::page_size() as u64;
+    let all = linux::processes();
+    let measure = |(id, pid): &(ProcessId, u32)| Some((*id, linux::pages_of(*pid, &all)? * page));
+    roots.iter().filter_map(measure).collect()
+}
+
+/// The resident bytes of those that are still there. Nothing where the system does not say.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn resident(_roots: &[(ProcessId, u32)]) -> Vec<(ProcessId, u64)> {
+    Vec::new()
+}
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use std::{collections::BTreeSet, fs};
+
+    pub(super) struct Process {
+        pid: u32,
+        parent: u32,
+        group: u32,
+        pages: u64,
+    }
+
+    pub(super) fn processes() -> Vec<Process> {
+        let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+        let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+        // One that is gone by now is not there.
+        pids.filter_map(|pid: u32| parse(pid, &fs::read_to_string(format!("/proc/{pid}/stat")).ok()?))
+            .collect()
+    }
+
+    /// `pid (name) state parent group …`, and the resident pages as the 24th; a name may hold anything.
+    fn parse(pid: u32, stat: &str) -> Option<Process> {
+        let (_, rest) = stat.rsplit_once(')')?;
+        let mut words = rest.split_ascii_whitespace().skip(1);
+        let parent = words.next()?.parse().ok()?;
+        let group = words.next()?.parse().ok()?;
+        let pages = words.nth(18)?.parse().ok()?;
+        Some(Process { pid, parent, group, pages })
+    }
+
+    /// Pages of a process, its group and all their descendants; `None` if there is nobody.
+    pub(super) fn pages_of(root: u32, all: &[Process]) -> Option<u64> {
+        let is_root = |it: &&Process| it.pid == root || it.group == root;
+        let mut found: BTreeSet<u32> = all.iter().filter(is_root).map(|it| it.pid).collect();
+        loop {
+            let n = found.len();
+            let children = all.iter().filter(|it| found.contains(&it.parent)).map(|it| it.pid);
+            found.extend(children.collect::<Vec<_>>());
+            if found.len() == n {
+                break;
+            }
+        }
+        let pages = all.iter().filter(|it| found.contains(&it.pid)).map(|it| it.pages).sum();
+        (!found.is_empty()).then_some(pages)
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        fn process(pid: u32, parent: u32, group: u32) -> Process {
+            Process { pid, parent, group, pages: 1 << pid }
+        }
+
+        #[test]
+        fn groups_and_descendants_count_and_nothing_else() {
+            // 3 left the group, 4 is its child; 5 is of the group, but its parent is gone.
+            let all =
+                [process(4, 3, 3), process(3, 2, 3), process(2, 1, 2), process(5, 1, 2), process(6, 1, 6)];
+            assert_eq!(pages_of(2, &all), Some(0b11_1100));
+            assert_eq!(pages_of(3, &all), Some(0b01_1000));
+            assert_eq!(pages_of(7, &all), None);
+        }
+
+        #[test]
+        fn a_name_may_hold_anything() {
+            let stat =
+                "7 (a) b (c) S 3 5 5 0 -1 4194304 1 0 0 0 1 0 0 0 20 0 1 0 100 9000 42 18446744073709551615";
+            let it = parse(7, stat).unwrap();
+            assert_eq!((it.parent, it.group, it.pages), (3, 5, 42));
+            assert!(parse(7, "7 (a) Z").is_none());
+        }
+    }
+}
+
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::*;
+    use crate::core::event::{BackendId, Generation};
+
+    #[test]
+    fn what_a_script_starts_is_measured_with_it() {
+        use std::io::BufRead as _;
+        let id = ProcessId { backend: BackendId(0), generation: Generation(1) };
+        // The child of the script leaves its group.
+        let held = "x=$(head -c 30000000 /dev/zero | tr '\\0' y); echo; read line; echo $x >/dev/null";
+        let mut child = Command::new("sh")
+            .args(["-c", "exec 3<&0; setsid sh -c \"$1\" <&3 & wait", "sh", held])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        std::io::BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let measured = resident(&[(id, child.id())]);
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        assert_eq!(measured.len(), 1);
+        assert!((30_000_000..200_000_000).contains(&measured[0].1), "{measured:?}");
+        assert!(resident(&[(id, child.id())]).is_empty());
+    }
+}

@@ -1,0 +1,285 @@
+//! Control clients: what they cost, and that nobody waits for them.
+
+use super::*;
+use crate::shell::outbox::Limits;
+
+/// Someone who connects.
+async fn connect(connect: &mpsc::Sender<Connection>, pipe: usize) -> Talk {
+    let (mouth, input) = duplex(pipe);
+    let (output, ear) = duplex(pipe);
+    connect.send((Box::new(input), Box::new(output))).await.unwrap();
+    Talk::new(ear, mouth)
+}
+
+/// What a core does that answers whoever asks, and notes everything else.
+fn answering(log: &Log) -> impl FnMut(Event) -> Vec<Effect> + use<> {
+    let log = log.clone();
+    move |event| {
+        log.note(&event);
+        match event {
+            Event::Received(peer @ Peer::Client(client), frame) => match (frame.method(), client) {
+                (Some("start"), _) => vec![Effect::Spawn(FIRST, launch())],
+                (Some("logs"), _) => {
+                    let id = frame.id().unwrap();
+                    vec![Effect::Logs { backend: BackendId(0), client, id, follow: true }]
+                }
+                (Some("to server"), _) => vec![Effect::Send(Peer::Backend(FIRST), frame)],
+                (Some("measure"), _) => vec![Effect::Measure(vec![FIRST, process(7)])],
+                _ => vec![Effect::Send(peer, answer(id(&frame), 100))],
+            },
+            Event::Received(Peer::Backend(_), _) => vec![],
+            Event::Closed { peer: EDITOR, .. } => vec![Effect::Exit(0)],
+            _ => vec![],
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_client_gets_its_own_answers_and_numbers_are_not_used_again() {
+    let mut stage = Stage::new();
+    let (log, to) = (stage.log.clone(), stage.connect.clone());
+    let editor = async move |mut editor: Talk| {
+        for n in 1..=3 {
+            let mut one = connect(&to, 4096).await;
+            let mut other = connect(&to, 4096).await;
+            one.say(&request(n, 10)).await;
+            other.say(&request(n + 10, 10)).await;
+            assert_eq!(id(&other.hear().await.unwrap()), n + 10);
+            assert_eq!(id(&one.hear().await.unwrap()), n);
+            editor.say(&request(5, 10)).await;
+            assert_eq!(id(&editor.hear().await.unwrap()), 5);
+        }
+        let mut last = connect(&to, 4096).await;
+        last.output.write_all(b"Content-Length: 5\r\n\r\n{]}[{").await.unwrap();
+        last.output.write_all(b"Content-Length: 9999999\r\n\r\n").await.unwrap();
+        assert!(last.hear().await.is_none());
+    };
+    let (code, ()) = stage.play(Script(answering(&log)), editor, deaf).await;
+    assert_eq!(code, 0);
+    let mut lines = log.lines();
+    lines.sort();
+    let closed: Vec<_> = (1..=6).map(|n| format!("closed client {n} None")).collect();
+    assert_eq!(lines[..6], closed);
+    assert!(lines[6].starts_with("closed client 7 Some(\"a message of 9999999 bytes"), "{lines:?}");
+    assert_eq!(lines[7..], ["closed editor None", "closed the world", "malformed client 7 None"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn there_are_few_of_them() {
+    let mut stage = Stage::new();
+    let (log, to) = (stage.log.clone(), stage.connect.clone());
+    let editor = async move |editor: Talk| {
+        let mut all = Vec::new();
+        for _ in 0..32 {
+            all.push(connect(&to, 4096).await);
+        }
+        for _ in 0..1000 {
+            let mut refused = connect(&to, 4096).await;
+            assert!(refused.hear().await.is_none());
+        }
+        for it in &mut all {
+            it.say(&request(1, 10)).await;
+            assert_eq!(id(&it.hear().await.unwrap()), 1);
+        }
+        drop(all.pop());
+        // Hung up on until the other's place is free.
+        loop {
+            let mut next = connect(&to, 4096).await;
+            next.output.write_all(&wire(&request(2, 10))).await.ok();
+            if next.hear().await.is_some() {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        drop(editor);
+    };
+    let (code, ()) = stage.play(Script(answering(&log)), editor, deaf).await;
+    assert_eq!(code, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_does_not_read_is_left_and_asks_for_no_more_than_it_reads() {
+    let mut stage = Stage::new();
+    stage.settings.control.outbox = Limits { high_water: 2000, low_water: 1000, hard_cap: 10_000 };
+    let (log, to) = (stage.log.clone(), stage.connect.clone());
+    let editor = async move |mut editor: Talk| {
+        let start = tokio::time::Instant::now();
+        let mut flood = connect(&to, 4096).await;
+        let mut n = 0;
+        // Until nobody listens.
+        while flood.output.write_all(&wire(&request(n, 10))).await.is_ok() {
+            n += 1;
+        }
+        assert_eq!(start.elapsed().as_secs(), 10);
+        // What is in the pipes, and so much as is over high water.
+        assert!(n < 400, "{n}");
+        editor.say(&request(5, 10)).await;
+        assert_eq!(id(&editor.hear().await.unwrap()), 5);
+    };
+    let (code, ()) = stage.play(Script(answering(&log)), editor, deaf).await;
+    assert_eq!(code, 0);
+    assert!(
+        log.lines().contains(&"closed client 1 Some(\"it does not read\")".to_owned()),
+        "{:?}",
+        log.lines()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_is_told_too_much_is_left() {
+    let mut stage = Stage::new();
+    stage.settings.control.outbox = Limits { high_water: 2000, low_water: 1000, hard_cap: 10_000 };
+    let (log, to) = (stage.log.clone(), stage.connect.clone());
+    let noted = log.clone();
+    let core = move |event: Event| {
+        noted.note(&event);
+        match event {
+            Event::Received(peer, frame) if peer != EDITOR && frame.method() == Some("watch") => {
+                (0..200).map(|n| Effect::Send(peer, request(n, 100))).collect()
+            }
+            Event::Received(EDITOR, frame) => vec![Effect::Send(EDITOR, answer(id(&frame), 10))],
+            Event::Closed { peer: EDITOR, .. } => vec![Effect::Exit(0)],
+            _ => vec![],
+        }
+    };
+    let editor = async move |mut editor: Talk| {
+        let mut client = connect(&to, 512).await;
+        client.say(&note("watch")).await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        client.output.write_all(b"x").await.unwrap_err();
+        editor.say(&request(5, 10)).await;
+        assert_eq!(id(&editor.hear().await.unwrap()), 5);
+    };
+    let (code, ()) = stage.play(Script(core), editor, deaf).await;
+    assert_eq!(code, 0);
+    let told: Vec<_> = log.lines().into_iter().filter(|it| it.contains("client 1")).collect();
+    assert_eq!(told, ["closed client 1 Some(\"too much waits for it\")"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_flood_does_not_hold_up_the_editor() {
+    let mut stage = Stage::new();
+    let (log, to) = (stage.log.clone(), stage.connect.clone());
+    let served = Rc::new(Cell::new(0_u64));
+    let mut core = answering(&log);
+    let counted = {
+        let served = served.clone();
+        move |event: Event| {
+            if let Event::Received(Peer::Client(ClientId(1..)), _) = &event {
+                served.set(served.get() + 1);
+            }
+            core(event)
+        }
+    };
+    let flood = async move |mut editor: Talk| {
+        for _ in 0..32 {
+            let Talk { mut input, mut output, .. } = connect(&to, 1 << 16).await;
+            spawn_local(async move { while output.write_all(&wire(&request(1, 10))).await.is_ok() {} });
+            spawn_local(async move {
+                let mut buffer = [0; 4096];
+                while input.read(&mut buffer).await.is_ok_and(|n| n > 0) {}
+            });
+        }
+        while served.get() < 1000 {
+            tokio::task::yield_now().await;
+        }
+        let before = served.get();
+        for n in 0..100 {
+            editor.say(&request(n, 10)).await;
+            assert_eq!(id(&editor.hear().await.unwrap()), n);
+        }
+        served.get() - before
+    };
+    let editor = async move |editor| tokio::task::LocalSet::new().run_until(flood(editor)).await;
+    let (code, between) = stage.play(Script(counted), editor, deaf).await;
+    assert_eq!(code, 0);
+    // Each message of the editor waits for a few turns of the driver, in each of which few of theirs are taken.
+    assert!(between < 100 * 64, "{between}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_hangs_up_still_gets_its_answer() {
+    let mut stage = Stage::new();
+    let (log, to) = (stage.log.clone(), stage.connect.clone());
+    let editor = async move |editor: Talk| {
+        let Talk { input, mut output, .. } = connect(&to, 4096).await;
+        output.write_all(&wire(&request(1, 10))).await.unwrap();
+        drop(output);
+        let (unheard, _) = duplex(1);
+        let mut it = Talk::new(input, unheard);
+        assert_eq!(id(&it.hear().await.unwrap()), 1);
+        assert!(it.hear().await.is_none());
+        drop(editor);
+    };
+    let (code, ()) = stage.play(Script(answering(&log)), editor, deaf).await;
+    assert_eq!(code, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn logs_outlive_the_process_and_are_followed() {
+    let mut stage = Stage::new();
+    let (log, to) = (stage.log.clone(), stage.connect.clone());
+    let server = async |mut it: Streams| {
+        it.stderr.write_all(b"one\nGH_TOKEN=ghu_abc12345\n").await.unwrap();
+        while it.talk.hear().await.is_some() {
+            it.stderr.write_all(b"more\n").await.unwrap();
+            if it.talk.hear().await.is_some() {
+                it.stderr.write_all(b"last words").await.unwrap();
+                return Exit::Code(3);
+            }
+        }
+        Exit::Code(0)
+    };
+    let noted = log.clone();
+    let editor = async move |mut editor: Talk| {
+        let texts = |frame: &Frame| -> serde_json::Value {
+            serde_json::from_slice(frame.result().or(frame.params()).unwrap()).unwrap()
+        };
+        editor.say(&note("start")).await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let mut client = connect(&to, 4096).await;
+        let logs = |id: u64| Frame::request(RawId::from(id), "logs", None);
+        client.say(&logs(4)).await;
+        let lines = ["[lspool] process 1 started", "one", "GH_TOKEN=<secret>"];
+        assert_eq!(texts(&client.hear().await.unwrap()), serde_json::json!({"lines": lines}));
+        client.say(&note("to server")).await;
+        let told = client.hear().await.unwrap();
+        assert_eq!(told.method(), Some("lspool/log"));
+        assert_eq!(texts(&told), serde_json::json!({"id": 4, "line": "more"}));
+        client.say(&note("to server")).await;
+        assert_eq!(texts(&client.hear().await.unwrap())["line"], "last words");
+        assert_eq!(texts(&client.hear().await.unwrap())["line"], "[lspool] process 1 ended: exit code 3");
+        // The editor may ask as well, and later.
+        editor.say(&logs(9)).await;
+        let all = texts(&editor.hear().await.unwrap());
+        assert_eq!(all["lines"].as_array().unwrap().len(), 6);
+    };
+    let (code, ()) = stage.play(Script(answering(&log)), editor, server).await;
+    assert_eq!(code, 0);
+    assert!(
+        noted.lines().iter().any(|it| it.starts_with("exited: exit code 3, \"one\\n")),
+        "{:?}",
+        noted.lines()
+    );
+}
+
+#[tokio::test]
+async fn only_processes_that_run_are_measured() {
+    let mut stage = Stage::new();
+    let log = stage.log.clone();
+    let noted = log.clone();
+    let editor = async move |mut editor: Talk| {
+        editor.say(&note("start")).await;
+        editor.say(&note("measure")).await;
+        editor.say(&request(1, 1)).await;
+        editor.hear().await.unwrap();
+        while !noted.lines().iter().any(|it| it.starts_with("Measured")) {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    let core = Script(answering(&log));
+    stage.play(core, editor, deaf).await;
+    // Process 1, which the fake has the number of, is there wherever `/proc` is.
+    let measured = log.lines().into_iter().find(|it| it.starts_with("Measured")).unwrap();
+    assert_eq!(measured.matches("ProcessId").count(), usize::from(cfg!(target_os = "linux")), "{measured}");
+}

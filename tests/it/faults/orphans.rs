@@ -1,0 +1,131 @@
+//! What a server has started goes with it, at each restart: of one server there is one process, and one of each of
+//! its helpers.
+
+use std::{
+    collections::BTreeSet,
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+use rustix::process::Signal;
+use serde_json::json;
+
+use super::Pair;
+use crate::support::{
+    copilot::{Copilot, Options},
+    editor::PATIENCE,
+    processes::Process,
+    puppet::Puppet,
+    real::{self, Sandbox},
+    stub::{Script, Stub},
+};
+
+/// Says in the file `left` if a process lives whose id a file in this folder names, before it starts anything.
+const LOOKS_BACK: &str = r#"
+for file in helper.*; do
+    test -e "$file" || continue
+    state=$(sed -n 's/^State:[[:space:]]*\(.\).*/\1/p' /proc/$(cat $file)/status 2>/dev/null)
+    case "$state" in ''|Z|X) ;; *) echo "$file lives ($state)" >> left ;; esac
+done
+"#;
+
+/// A shell in front of a puppet, and three restarts; `dies` says which of them is ended, and how.
+fn restarts(script: &str, dies: impl Fn(&Pair, &Puppet)) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let script = format!("cd {}; {LOOKS_BACK}\n{script}", folder.path().display());
+    let pair = Pair::stubborn(&script);
+    let mut server = pair.handshake();
+    for _ in 0..3 {
+        pair.check_alive(&server);
+        dies(&pair, &server);
+        let next = pair.host.accept();
+        assert!(!server.is_alive(), "its predecessor lives");
+        next.on("initialize", |_| Ok(json!({"capabilities": {}})));
+        server = next;
+    }
+    pair.check_alive(&server);
+    let left = std::fs::read_to_string(folder.path().join("left")).unwrap_or_default();
+    assert_eq!(left, "", "lived when the next process was started");
+    // The last ones may be about to start.
+    let (start, expected) = (Instant::now(), script.matches("sleep 4711").count());
+    loop {
+        let mut helpers = pair.editor.mark().processes();
+        helpers.retain(|it| it.command == "sleep 4711");
+        if helpers.len() == expected {
+            break;
+        }
+        assert!(helpers.len() < expected && start.elapsed() < PATIENCE, "{helpers:?}");
+        sleep(Duration::from_millis(5));
+    }
+    let mark = pair.editor.mark().clone();
+    pair.editor.forgive_unanswered();
+    pair.editor.kill(Signal::TERM);
+    pair.editor.wait_exit();
+    mark.wait_gone(Duration::from_secs(5));
+}
+
+/// The shell that lspool has started.
+fn wrapper(pair: &Pair) -> Process {
+    let lspool = pair.editor.pid();
+    let all = pair.editor.mark().processes();
+    let is_it = |it: &Process| it.parent == lspool && it.command.contains("sh -c trap");
+    all.into_iter().find(is_it).expect("there is a shell")
+}
+
+/// The puppet is a child of the shell, and has helpers that have helpers.
+const FAMILY: &str = r#"
+sh -c 'sleep 4711 & echo $! > helper.$$; sleep 4711 & echo $! > helper.$!; wait' &
+$PUPPET <&3 &
+echo $! > helper.puppet.$$
+wait
+"#;
+
+#[test]
+fn a_wrapper_that_is_killed_takes_its_server_and_their_helpers_along() {
+    restarts(&format!("exec 3<&0; {FAMILY}"), |pair, _| wrapper(pair).kill(Signal::KILL));
+}
+
+#[test]
+fn a_server_that_ignores_sigterm_and_says_nonsense_is_gone_when_the_next_one_starts() {
+    restarts(&format!("exec 3<&0; {FAMILY}"), |_, server| {
+        server.write(format!("Content-Length: {}\r\n\r\n", u64::MAX));
+    });
+}
+
+#[test]
+fn helpers_of_a_server_that_exits_are_gone_when_the_next_one_starts() {
+    let script = "sleep 4711 & echo $! > helper.$$; exec $PUPPET";
+    restarts(script, |_, server| server.exit(1));
+}
+
+#[test]
+fn of_a_copilot_server_behind_its_wrapper_there_is_never_more_than_one() {
+    let stub = Stub::start(Script::default());
+    let sandbox = Sandbox::new();
+    let mut command = sandbox.signed_in_command(env!("CARGO_BIN_EXE_lspool"), &stub);
+    command.args(["--", "node"]).arg(real::copilot_wrapper()).arg("--stdio");
+    let session = Copilot::start(command, Options::in_workspace(sandbox.workspace()));
+    session.ok("checkStatus", json!({}));
+    let mut seen = BTreeSet::new();
+    for n in 1..=3 {
+        let lspool = session.pid();
+        let all = session.mark().processes();
+        let wrapper = all.iter().find(|it| it.parent == lspool && it.command.contains("language-server.js"));
+        wrapper.expect("there is a wrapper").kill(Signal::KILL);
+        let status = session.request("checkStatus", json!({}));
+        let start = Instant::now();
+        loop {
+            let servers = session.mark().processes_running("/copilot-language-server --stdio");
+            assert!(servers.len() <= 1, "{servers:#?}");
+            seen.extend(servers.iter().map(|it| it.pid));
+            if session.answer_to(&status).is_some() && seen.len() > n {
+                break;
+            }
+            assert!(start.elapsed() < PATIENCE, "it does not come back");
+            sleep(Duration::from_millis(5));
+        }
+        session.wait(&status).expect("it only reads");
+    }
+    assert!(session.shutdown().success());
+    session.mark().wait_gone(Duration::from_secs(5));
+}

@@ -168,7 +168,7 @@ fn scene() -> Scene {
 
 #[test]
 fn whenever_it_dies() {
-    let kills = number("LSPOOL_KILLS").unwrap_or(15);
+    let kills = number("LSPOOL_KILLS").unwrap_or(10);
     let seed = number("LSPOOL_SEED").unwrap_or(1);
     println!("LSPOOL_KILLS={kills} LSPOOL_SEED={seed}");
     let disturbed = scene();

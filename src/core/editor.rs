@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use tracing::{debug, warn};
 
-use super::{Cause, Failure, PRIMARY, Proxy, tell_editor};
+use super::{Cause, Failure, PRIMARY, Proxy, ToolSet, tell_editor};
 use crate::{
     core::{
         backend::Backend,
@@ -117,6 +117,10 @@ impl Proxy {
                 self.notify_backend(backend, frame, out);
             }
         }
+        if let (Some("initialized"), Some(folder)) = (frame.method(), &self.session.kept_transcripts) {
+            let keep = self.session.transcripts(&ToolSet::all(), Some(folder));
+            self.notify_backend(PRIMARY, &keep, out);
+        }
     }
 
     /// The partition of the conversation that the parameters name, else the primary.
@@ -136,6 +140,7 @@ impl Proxy {
     /// What belongs to every process goes to all that are running and is remembered for those to come.
     fn tell_everyone(&mut self, keep: Keep, owner: Option<Owner>, frame: &Frame, out: &mut Effects) {
         self.session.keep(keep, frame);
+        let frame = &self.session.keeping(frame).into_owned();
         let partitions = self.partitions_with_session();
         match owner {
             Some(owner) => drop(self.send_to_backend(PRIMARY, owner, Purpose::Plain, frame, out)),

@@ -105,6 +105,8 @@ pub struct Proxy {
     is_paused: bool,
     /// Of processes that were kept ready.
     spare_deaths: lifecycle::Budget,
+    /// When spares may be started.
+    next_spare: Option<Instant>,
     /// When memory is to be looked at.
     next_measure: Option<Instant>,
     session: Session,
@@ -151,6 +153,7 @@ impl Proxy {
             born: None,
             is_paused: false,
             spare_deaths: lifecycle::Budget::default(),
+            next_spare: None,
             next_measure: None,
             session: Session::default(),
             catalogue: Catalogue::default(),
@@ -231,6 +234,7 @@ impl Proxy {
         }
         self.on_backend_deadlines(now, out);
         self.look_at_memory(now, out);
+        self.on_spare_deadline(now);
         self.settle(now, out);
     }
 
@@ -241,7 +245,8 @@ impl Proxy {
         }
         let draining = self.draining.as_ref().map(Draining::deadline);
         let measure = self.next_measure.map(|at| (at, "memory is to be looked at"));
-        let all = [self.backends.deadline(), draining, self.phase.deadline(), measure];
+        let spare = self.next_spare.map(|at| (at, "spares may be started"));
+        let all = [self.backends.deadline(), draining, self.phase.deadline(), measure, spare];
         all.into_iter().flatten().min_by_key(|(at, _)| *at)
     }
 

@@ -136,7 +136,7 @@ impl Backend {
     pub(crate) fn is_open(&self, undecided: bool) -> bool {
         match self.life.state() {
             State::Ready | State::Degraded => {
-                self.projecting == 0 && (self.set.is_all() || (!undecided && self.mcp.is_ready()))
+                self.set.is_all() || (self.projecting == 0 && !undecided && self.mcp.is_ready())
             }
             State::Initializing { handshake, .. } => handshake == Handshake::Editor,
             State::Waiting

@@ -3,8 +3,11 @@
 //!
 //! A spare is a backend of its own until it is taken: the shell is then told that its process is another one's. Only
 //! a quiet one is taken, of which nothing is owed in either direction.
+//!
+//! Starting one is what keeps a machine busiest, and nobody waits for it: it comes after whatever else has just
+//! started, the process that took the last spare included.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tracing::{debug, info};
 
@@ -18,6 +21,9 @@ use crate::{
     },
     rpc::path,
 };
+
+/// How long a process that serves has been ready before a spare is started. Its first answer is waited for.
+const CALM: Duration = Duration::from_secs(1);
 
 /// Which of the capabilities that bring tools of their own a process is told of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -52,6 +58,9 @@ impl Proxy {
         if !is_ready || !self.is_copilot() {
             return;
         }
+        if !self.is_calm(now) {
+            return;
+        }
         let serving = self.backends.values().filter(|it| it.spare.is_none() && it.accepts());
         let mut kits: Vec<Kit> = serving.map(|it| Kit::of(&it.set, &self.session.initialize)).collect();
         kits.sort_unstable();
@@ -62,6 +71,27 @@ impl Proxy {
             if have < wanted && in_use < most && self.may_start_spares(now) {
                 self.start_spare(kit, now, out);
             }
+        }
+    }
+
+    /// Whether what serves has had its time to itself. Else `next_spare` is when it will have, if that is known.
+    fn is_calm(&mut self, now: Instant) -> bool {
+        let (mut starts, mut calm) = (false, now);
+        for it in self.backends.values().filter(|it| it.spare.is_none()) {
+            match it.life.state() {
+                State::Waiting | State::Spawning(_) | State::Initializing { .. } => starts = true,
+                State::Ready | State::Degraded => calm = calm.max(it.life.since() + CALM),
+                State::Stopped | State::Restarting { .. } | State::Failed => {}
+            }
+        }
+        self.next_spare = Some(calm).filter(|at| *at > now && !starts);
+        calm == now && !starts
+    }
+
+    /// The machine may have come to rest.
+    pub(super) fn on_spare_deadline(&mut self, now: Instant) {
+        if self.next_spare.take_if(|at| *at <= now).is_some() {
+            self.backends.note_change();
         }
     }
 

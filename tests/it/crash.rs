@@ -5,7 +5,6 @@ mod chaos;
 mod exact;
 mod idle;
 mod odd;
-mod speed;
 
 use std::{thread::sleep, time::Duration};
 

@@ -1,5 +1,7 @@
 //! Processes kept ready, and who takes them.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use super::stage::{EDITOR, Stage, name, process};
@@ -7,6 +9,9 @@ use crate::{
     config::ServerKind,
     core::event::{Exit, Peer, ProcessId},
 };
+
+/// For what serves to have had its time.
+const CALM: Duration = Duration::from_secs(1);
 
 /// A session with one spare, which is ready.
 fn with_a_spare(capabilities: &Value) -> Stage {
@@ -19,6 +24,8 @@ fn with_a_spare(capabilities: &Value) -> Stage {
     it.editor(json!({"method": "initialized", "params": {}}));
     it.take(EDITOR);
     it.take(Peer::Backend(process(0, 1)));
+    assert_eq!(it.spawned.len(), 1, "the editor's first answers come first");
+    it.pass(CALM);
     let spare = *it.spawned.last().unwrap();
     assert_eq!(spare, process(1, 1));
     it.open(spare);
@@ -41,6 +48,8 @@ fn a_new_partition_takes_the_spare_and_another_one_is_made() {
         ["conversation/registerTools", "conversation/unregisterTools", "conversation/create"],
         "no handshake; it is kept to its tools before it gets a turn"
     );
+    assert_eq!(it.spawned.last(), Some(&process(1, 1)), "its first answer comes first");
+    it.pass(CALM);
     assert_eq!(it.spawned.last(), Some(&process(3, 1)), "the next spare");
     it.create(2, &json!({"conversationId": "d", "lspool": {"tools": ["a"]}}));
     assert_eq!(it.told(partition), ["conversation/create"], "no second one for the same set");
@@ -51,9 +60,9 @@ fn a_restart_takes_the_spare() {
     let mut it = with_a_spare(&json!({}));
     it.exited(process(0, 1), Exit::Signal(9));
     assert_eq!(it.adopted, [(process(1, 1), process(0, 2))]);
-    it.start(process(0, 2), &[]);
     it.editor(json!({"id": 1, "method": "textDocument/hover"}));
-    assert_eq!(it.told(process(0, 2)), ["textDocument/hover"]);
+    let expected = ["conversation/registerTools", "textDocument/hover"];
+    assert_eq!(it.told(process(0, 2)), expected, "what a process with all tools offers is no question");
     it.exited(process(0, 2), Exit::Signal(9));
     assert_eq!(it.adopted.len(), 1, "the next one is not ready yet");
 }
@@ -87,7 +96,10 @@ fn there_is_one_for_each_kind_of_process_in_use() {
     // The spare is of the primary's kind: a set without the tool starts a process.
     it.create(1, &json!({"conversationId": "c", "lspool": {"tools": ["a"]}}));
     assert!(it.adopted.is_empty());
+    it.pass(CALM);
+    assert_eq!(it.spawned.last(), Some(&process(2, 1)), "what somebody waits for comes first");
     it.start(process(2, 1), &[]);
+    it.pass(CALM);
     let other = process(3, 1);
     assert_eq!(it.spawned.last(), Some(&other), "one of that kind, too");
     let asked = it.take(Peer::Backend(other));
@@ -103,6 +115,7 @@ fn spares_make_room_and_are_given_up_if_they_die_and_die() {
     it.server.warm_spares = 3;
     it.server.max_processes = 2;
     it.initialize();
+    it.pass(CALM);
     assert_eq!(it.spawned, [process(0, 1), process(1, 1)], "as far as there is room");
     // Not ready: it makes room.
     it.create(1, &json!({"conversationId": "c", "lspool": {"tools": ["a"]}}));
@@ -113,6 +126,7 @@ fn spares_make_room_and_are_given_up_if_they_die_and_die() {
     let mut it = Stage::new(ServerKind::Copilot);
     it.server.warm_spares = 1;
     it.initialize();
+    it.pass(CALM);
     while let Some(spare) = it.spawned.last().copied().filter(|it| it.backend.0 > 0) {
         let n = it.spawned.len();
         it.exited(spare, Exit::Signal(9));

@@ -124,6 +124,8 @@ struct Server {
     settings: ServerConfig,
     launch: Arc<Launch>,
     config: Arc<Config>,
+    /// `max_processes` was made smaller, and there are more.
+    shrinks: bool,
 }
 
 /// The partition that serves what belongs to the process; for a generic server the only backend.

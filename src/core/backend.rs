@@ -152,6 +152,14 @@ impl Backend {
         !matches!(self.life.state(), State::Stopped | State::Failed)
     }
 
+    /// Whether there is a process that nobody has told to end.
+    pub(crate) fn is_heard(&self) -> bool {
+        match self.life.state() {
+            State::Spawning(_) | State::Initializing { .. } | State::Ready | State::Degraded => true,
+            State::Waiting | State::Stopped | State::Restarting { .. } | State::Failed => false,
+        }
+    }
+
     pub(crate) fn gate(&mut self) -> &mut VecDeque<Frame> {
         &mut self.gate
     }

@@ -382,7 +382,7 @@ impl Proxy {
 
     /// Nothing is expected of a process any more: whoever waits for it is answered, whatever it waits for is
     /// withdrawn.
-    fn let_go(&mut self, id: BackendId, failure: &Failure, out: &mut Effects) {
+    pub(super) fn let_go(&mut self, id: BackendId, failure: &Failure, out: &mut Effects) {
         let Some(backend) = self.backends.get_mut(&id) else { return };
         let process = backend.process();
         backend.gate().clear();
@@ -413,6 +413,10 @@ impl Proxy {
     /// Another process takes the place of the one there is.
     pub(super) fn replace(&mut self, id: BackendId, now: Instant, out: &mut Effects) {
         let Some(backend) = self.backends.get_mut(&id) else { return };
+        // Another one is kept ready then.
+        if backend.spare.is_some() {
+            return self.stop(id, now, out);
+        }
         let (process, ready) = (backend.process(), backend.is_ready());
         backend.failure_told = false;
         let todo = backend.life.restart(now);
@@ -453,7 +457,7 @@ impl Proxy {
         reason: &str,
         out: &mut Effects,
     ) {
-        if !self.is_current(process) || !self.backends[&process.backend].accepts() {
+        if !self.is_current(process) || !self.backends[&process.backend].is_heard() {
             return;
         }
         let name = self.backends[&process.backend].name.clone();

@@ -35,7 +35,7 @@ impl Proxy {
         if !self.is_current(process) {
             return trace!(?frame, "dropped: from an older process");
         }
-        let ends = self.backend(process.backend).is_none_or(|it| !it.accepts());
+        let ends = self.backend(process.backend).is_none_or(|it| !it.is_heard());
         if ends && frame.kind() != Kind::Response {
             return trace!(?frame, "dropped: from a process that is being ended");
         }

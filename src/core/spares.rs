@@ -4,7 +4,7 @@
 //! A spare is a backend of its own until it is taken: the shell is then told that its process is another one's. Only
 //! a quiet one is taken, of which nothing is owed in either direction.
 
-use std::time::Instant;
+use std::{collections::BTreeMap, time::Instant};
 
 use tracing::{debug, info};
 
@@ -49,6 +49,7 @@ impl Proxy {
             return;
         }
         self.forget_dead_spares();
+        self.stop_surplus(wanted, now, out);
         if !is_ready || !self.is_copilot() {
             return;
         }
@@ -81,6 +82,21 @@ impl Proxy {
         spare.life.start(now);
         self.backends.insert(id, spare);
         self.start_waiting(now, out);
+    }
+
+    /// Fewer may be wanted than before.
+    fn stop_surplus(&mut self, wanted: usize, now: Instant, out: &mut Effects) {
+        let mut have: BTreeMap<Kit, usize> = BTreeMap::new();
+        let mut surplus = Vec::new();
+        for it in self.backends.values().filter(|it| it.accepts()) {
+            let Some(kit) = it.spare else { continue };
+            let n = have.entry(kit).or_default();
+            *n += 1;
+            surplus.extend((*n > wanted).then_some(it.id));
+        }
+        for id in surplus {
+            self.stop(id, now, out);
+        }
     }
 
     fn forget_dead_spares(&mut self) {

@@ -1,6 +1,6 @@
 //! The fake editor: what it says, and what it may hear.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
@@ -46,10 +46,27 @@ pub(super) struct EditorModel {
     /// The editor's names for the tokens of servers.
     pub(super) tokens: BTreeMap<(BackendId, String), Value>,
     pub(super) work: Vec<Work>,
+    /// Who has published diagnostics, by URI.
+    diagnostics: BTreeMap<String, BTreeSet<ProcessId>>,
     version: i64,
     has_shut_down: bool,
     /// It has closed its stream.
     gone: bool,
+}
+
+impl EditorModel {
+    /// A process is called otherwise.
+    pub(super) fn rename(&mut self, old: ProcessId, new: ProcessId) {
+        let name = |it: ProcessId| if it == old { new } else { it };
+        self.registered.values_mut().for_each(|(_, by)| *by = name(*by));
+        self.work.iter_mut().for_each(|it| it.process = name(it.process));
+        for publishers in self.diagnostics.values_mut() {
+            *publishers = std::mem::take(publishers).into_iter().map(name).collect();
+        }
+        let backend = |it: BackendId| if it == old.backend { new.backend } else { it };
+        let tokens = std::mem::take(&mut self.tokens);
+        self.tokens = tokens.into_iter().map(|((by, theirs), ours)| ((backend(by), theirs), ours)).collect();
+    }
 }
 
 impl World {
@@ -75,6 +92,13 @@ impl World {
             }
             Editor::Initialized => drop(self.call(EDITOR, None, "initialized", "")),
             Editor::Request { id, method, of } => self.editor_asks(id, method, of),
+            Editor::Control { id, method, of } => {
+                let (method, members) = self.control_members(method, of);
+                if method == "lspool/watch" {
+                    self.note_editor_watches();
+                }
+                self.ask(id, method, &members);
+            }
             Editor::Notify { method } => {
                 let methods = [
                     "$/setTrace",
@@ -298,7 +322,9 @@ impl World {
             .filter_map(|it| Some((it, self.servers[&it].request_of(first)?.id.clone())))
             .collect();
         self.call(EDITOR, None, "$/cancelRequest", &format!(r#""id":{id},"#));
-        let own = ["initialize", "shutdown"].contains(&method.as_str());
+        // What lspool itself is asked is not taken back.
+        let own = ["initialize", "shutdown", "workspace/executeCommand"].contains(&method.as_str())
+            || method.starts_with("lspool/");
         if !matches!(self.core.phase, Phase::Open) || self.is_over() || own {
             return;
         }
@@ -402,6 +428,17 @@ impl World {
         }
     }
 
+    /// By the shell.
+    pub(super) fn editor_is_answered(&mut self, id: &str) {
+        let open = self.editor.open.get_mut(id).unwrap_or_else(|| panic!("nobody waits for {id}"));
+        let said = &self.said;
+        let at = open.iter().position(|n| said[n].method() == "lspool/logs");
+        open.remove(at.expect("logs were asked for"));
+        if open.is_empty() {
+            self.editor.open.remove(id);
+        }
+    }
+
     fn editor_hears_request(&mut self, message: &Value) {
         let id = id(message);
         let n = number(message);
@@ -482,8 +519,30 @@ impl World {
             ("window/logMessage" | "didChangeStatus" | "copilot/mcpTools", Some(Peer::Backend(by))) => {
                 assert!(by.backend == crate::core::PRIMARY || !self.script.copilot, "a partition is heard");
             }
+            ("textDocument/publishDiagnostics", by) => self.editor_hears_diagnostics(by, params),
+            ("lspool/didChangeStatus", None) => self.editor_hears_status(),
             (_, Some(_)) | ("window/showMessage", None) => {}
             (method, None) => panic!("lspool tells the editor {method}"),
+        }
+    }
+
+    fn editor_hears_diagnostics(&mut self, by: Option<Peer>, params: &Value) {
+        let uri = params["uri"].as_str().expect("a URI").to_owned();
+        let is_empty = params["diagnostics"] == json!([]);
+        let publishers = self.editor.diagnostics.entry(uri).or_default();
+        match by {
+            Some(Peer::Backend(by)) if is_empty => drop(publishers.remove(&by)),
+            Some(Peer::Backend(by)) => drop(publishers.insert(by)),
+            Some(Peer::Client(_)) => panic!("the editor hears itself: {params}"),
+            None => {
+                let serves = |it: &ProcessId| {
+                    let lives = self.servers[it].life == Life::Running && !self.servers[it].is_to_end();
+                    lives && self.core.backends[&it.backend].accepts()
+                };
+                let living = publishers.iter().find(|it| serves(it));
+                assert!(is_empty && living.is_none(), "{params}, though {living:?} has said otherwise");
+                publishers.clear();
+            }
         }
     }
 
@@ -528,6 +587,12 @@ impl World {
         assert_eq!(open.collect::<Vec<_>>(), Vec::<&Value>::new(), "never answered");
         for work in self.editor.work.iter().filter(|it| it.open) {
             assert_eq!(self.servers[&work.process].life, Life::Running, "{} never ends", work.token);
+        }
+        let lives = |it: &ProcessId| self.servers[it].life == Life::Running;
+        for (uri, publishers) in &self.editor.diagnostics {
+            // An editor that is quitting takes them down itself.
+            let shows = !publishers.is_empty() && !self.editor.has_shut_down;
+            assert!(!shows || publishers.iter().any(lives), "{uri} shows what nobody says");
         }
     }
 

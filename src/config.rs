@@ -128,6 +128,10 @@ pub struct ServerConfig {
     pub probe_timeout: Duration,
     /// How long it may be degraded before it is ended. Absent: a minute for a Copilot server, for ever for others.
     pub hang_timeout: Option<Duration>,
+    /// What becomes of a turn whose process dies.
+    pub turn_recovery: TurnRecovery,
+    /// Whether a process keeps what it has told the model, so that the next one can say the same.
+    pub exact_restore: bool,
 }
 
 /// When a process that died is started again, and what it means if it cannot be.
@@ -206,6 +210,16 @@ impl Profile {
     }
 }
 
+/// What becomes of a turn whose process dies after it has begun.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TurnRecovery {
+    /// The next process goes on with it.
+    #[default]
+    Continue,
+    /// It ends with an error.
+    Fail,
+}
+
 impl Default for ServerConfig {
     fn default() -> Self {
         ServerConfig {
@@ -226,6 +240,8 @@ impl Default for ServerConfig {
             stall_timeout: Duration::from_mins(1),
             probe_timeout: Duration::from_secs(10),
             hang_timeout: None,
+            turn_recovery: TurnRecovery::default(),
+            exact_restore: false,
         }
     }
 }

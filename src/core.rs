@@ -29,6 +29,7 @@ mod partitions;
 mod processes;
 mod progress;
 mod reconcile;
+mod recovery;
 mod registrations;
 mod requests;
 mod restore;
@@ -52,6 +53,7 @@ use std::{
 use bytes::Bytes;
 use tracing::{debug, info, warn};
 
+pub use self::recovery::CONTINUE;
 use self::{
     backend::{Backend, Backends},
     catalogue::Catalogue,
@@ -112,6 +114,7 @@ pub struct Proxy {
     registrations: Registrations,
     diagnostics: Diagnostics,
     n_conversations: u64,
+    n_turns: u64,
     /// What the servers last said to the user.
     said: VecDeque<(BackendId, Bytes)>,
 }
@@ -158,6 +161,7 @@ impl Proxy {
             registrations: Registrations::default(),
             diagnostics: Diagnostics::default(),
             n_conversations: 0,
+            n_turns: 0,
             said: VecDeque::new(),
         }
     }

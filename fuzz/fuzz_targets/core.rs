@@ -268,6 +268,7 @@ impl World {
             server: self.server.clone(),
             launch: Arc::new(launch),
             warnings: vec!["odd".to_owned()],
+            transcripts: None,
         }))));
     }
 
@@ -318,6 +319,7 @@ impl World {
                     assert!(others.iter().all(|it| it.backend != process.backend), "two of one backend");
                     assert!(self.processes.insert(process, Life::Spawning).is_none(), "spawned twice");
                 }
+                Effect::Terminate(process) | Effect::RemoveTranscript { .. } => {}
                 Effect::Terminate(process) | Effect::CloseInput(process) => {
                     assert!(self.processes[&process] != Life::Gone, "ends what is gone");
                 }

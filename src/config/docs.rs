@@ -6,7 +6,7 @@ use super::{
     Config,
     keys::{
         AGENT, BACKOFF, FOLDER, Key, LOG, LOG_LEVELS, PROFILES, RESTARTS, ROOT, ROUTE, SERVER, SERVER_KINDS,
-        Section, Type, Workspace,
+        Section, TURN_RECOVERIES, Type, Workspace,
     },
     units::{show_duration, show_size},
 };
@@ -140,6 +140,7 @@ fn ty<T>(key: &Key<T>) -> String {
         Type::Count(_) => "whole number from 1",
         Type::Amount(_) => "whole number",
         Type::ServerKind(_) => return words(&SERVER_KINDS),
+        Type::TurnRecovery(_) => return words(&TURN_RECOVERIES),
         Type::LogLevel(_) => return words(&LOG_LEVELS),
         Type::ServerName(_) => "name of a server",
         Type::AgentName(_) => "name of an agent",
@@ -163,6 +164,10 @@ fn default<T>(key: &Key<T>, fresh: &mut T) -> Option<String> {
         Type::Restart(field) => {
             let restart = *field(fresh);
             RESTARTS.iter().find(|(_, it)| *it == restart).map(|(word, _)| format!("{word:?}"))
+        }
+        Type::TurnRecovery(field) => {
+            let recovery = *field(fresh);
+            TURN_RECOVERIES.iter().find(|(_, it)| *it == recovery).map(|(word, _)| format!("{word:?}"))
         }
         Type::LogLevel(field) => {
             let level = *field(fresh);
@@ -227,6 +232,7 @@ fn value<T>(ty: &Type<T>) -> Value {
         Type::Amount(_) => json!({ "type": "integer", "minimum": 0, "maximum": u16::MAX }),
         Type::Count(_) => json!({ "type": "integer", "minimum": 1, "maximum": u16::MAX }),
         Type::ServerKind(_) => words(&SERVER_KINDS),
+        Type::TurnRecovery(_) => words(&TURN_RECOVERIES),
         Type::LogLevel(_) => words(&LOG_LEVELS),
         Type::Servers(_) => named(object(&SERVER)),
         Type::Agents(_) => named(object(&AGENT)),

@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use super::{
     AgentConfig, AgentSource, Backoff, Config, FolderConfig, LogConfig, LogLevel, Policy, Profile, Restart,
-    RouteConfig, ServerConfig, ServerKind,
+    RouteConfig, ServerConfig, ServerKind, TurnRecovery,
 };
 
 /// A table of the file, and the type that it is read into.
@@ -85,6 +85,7 @@ pub(super) enum Type<T: 'static> {
     /// A number from 0 on.
     Amount(Field<T, usize>),
     ServerKind(Field<T, Option<ServerKind>>),
+    TurnRecovery(Field<T, TurnRecovery>),
     LogLevel(Field<T, LogLevel>),
     /// The name of a server that is configured.
     ServerName(Field<T, Option<String>>),
@@ -101,6 +102,9 @@ pub(super) enum Type<T: 'static> {
 pub(super) const SERVER_KINDS: [(&str, ServerKind); 2] =
     [("copilot", ServerKind::Copilot), ("generic", ServerKind::Generic)];
 
+/// Words for what becomes of a turn whose process dies.
+pub(super) const TURN_RECOVERIES: [(&str, TurnRecovery); 2] =
+    [("continue", TurnRecovery::Continue), ("fail", TurnRecovery::Fail)];
 /// Words for what a death means.
 pub(super) const RESTARTS: [(&str, Restart); 3] =
     [("never", Restart::Never), ("on-failure", Restart::OnFailure), ("always", Restart::Always)];
@@ -254,6 +258,25 @@ pub(super) static SERVER: Section<ServerConfig> = Section {
             workspace: Workspace::No,
             absent: "",
             doc: "The longest message that is accepted from it.",
+        },
+        Key {
+            name: "turn_recovery",
+            ty: Type::TurnRecovery(|it| &mut it.turn_recovery),
+            workspace: Workspace::No,
+            absent: "",
+            doc: "What becomes of a turn of a conversation when its Copilot server dies in the middle of it. \
+                  `\"continue\"`: the next process goes on with it, and no tool of the editor or of an MCP server \
+                  runs twice. `\"fail\"`: it ends with an error.",
+        },
+        Key {
+            name: "exact_restore",
+            ty: Type::Flag(|it| &mut it.exact_restore),
+            workspace: Workspace::No,
+            absent: "",
+            doc: "Whether a Copilot server keeps what it tells the model, on a memory file system where there is \
+                  one, so that after its death the next one tells the model the same, byte for byte: attachments \
+                  and context are then not lost, and the model's prompt cache is used. Without it, the questions \
+                  come back without what the server had put around them.",
         },
         Key {
             name: "profile",

@@ -13,7 +13,7 @@ use super::{
     AgentConfig, AgentSource, Config, Profile, ServerConfig, Shadowed,
     keys::{
         AGENT, BACKOFF, FOLDER, Key, LOG, LOG_LEVELS, PROFILES, RESTARTS, ROOT, ROUTE, SERVER, SERVER_KINDS,
-        Section, Type, Workspace,
+        Section, TURN_RECOVERIES, Type, Workspace,
     },
     problem::{Author, Problem, Problems},
     suggest::nearest,
@@ -160,6 +160,7 @@ impl<'a> Reader<'a> {
             Type::Backoff(field) => self.table(&BACKOFF, at, raw, field(into)),
             Type::Amount(field) => self.limit(key, at, amount(raw), |it| it.to_string(), field(into)),
             Type::Count(field) => self.limit(key, at, count(raw), |it| it.to_string(), field(into)),
+            Type::TurnRecovery(field) => self.set(at, choice(raw, &TURN_RECOVERIES), field(into)),
             Type::ServerKind(field) => self.set(at, choice(raw, &SERVER_KINDS).map(Some), field(into)),
             Type::LogLevel(field) => self.set(at, choice(raw, &LOG_LEVELS), field(into)),
             Type::ServerName(field) => {

@@ -30,9 +30,10 @@ impl Proxy {
         if self.is_asked_again(process, &pending, frame, out) {
             return;
         }
+        self.end_before(&pending, frame, out);
         if let Owner::Client(client, wire) = &pending.owner {
             let answer = match pending.purpose {
-                Purpose::Initialize => self.with_commands(frame).with_id(wire.clone()),
+                Purpose::Initialize => Self::with_commands(frame).with_id(wire.clone()),
                 _ => frame.with_id(wire.clone()),
             };
             out.push(Effect::Send(Peer::Client(*client), answer));
@@ -107,25 +108,34 @@ impl Proxy {
 
     pub(super) fn on_editor_answer(&mut self, now: Instant, frame: &Frame, out: &mut Effects) {
         let found = frame.id().and_then(|id| self.requests.answered(&id, super::EDITOR));
-        let Some((_, pending)) = found else {
+        let Some((sent, pending)) = found else {
             return debug!(?frame, "dropped: an answer of the editor that nobody waits for");
         };
         if let Purpose::Offer(backend) = pending.purpose {
             return self.on_offer_answered(now, backend, frame, out);
         }
-        let Owner::Backend(process, wire) = pending.owner else { return };
+        let Owner::Backend(process, wire) = pending.owner else {
+            return self.on_late_answer(sent, pending, Some(frame), out);
+        };
         if !self.is_current(process) {
             return warn!(?frame, "dropped: the process that asked is gone");
         }
-        if let Purpose::ToolCall { conversation: Some(id), confirmation: false } = &pending.purpose {
-            self.on_tool_answered(id, &pending.frame, frame);
+        match &pending.purpose {
+            Purpose::ToolCall { conversation: Some(id), confirmation: false } => {
+                self.on_tool_answered(id, &pending.frame, Some(frame));
+            }
+            Purpose::ToolCall { conversation: Some(id), confirmation: true } => {
+                self.on_confirmed(id, &pending.frame, frame);
+            }
+            _ => {}
         }
         self.release_token(process, &pending.frame);
         let answer = match &pending.purpose {
             Purpose::Configuration { sections } => {
                 self.session.pulled(sections, frame.result().unwrap_or(b"[]"));
                 let set = self.backend(process.backend).map_or_else(ToolSet::all, |it| it.set.clone());
-                let answer = configuration(frame, sections, &set).unwrap_or_else(|| frame.clone());
+                let keeping = |it| self.session.keeping_section(it);
+                let answer = configuration(frame, sections, &set, keeping).unwrap_or_else(|| frame.clone());
                 if let Some(servers) = answered_mcp_servers(&answer, sections) {
                     self.await_mcp(process.backend, servers);
                 }
@@ -146,7 +156,12 @@ fn answered_mcp_servers(answer: &Frame, sections: &[Option<String>]) -> Option<V
 
 /// The answer to `workspace/configuration`: one value per section, without the MCP servers that the set has no use
 /// for. `None`: it is right as it is.
-fn configuration(frame: &Frame, sections: &[Option<String>], set: &ToolSet) -> Option<Frame> {
+fn configuration(
+    frame: &Frame,
+    sections: &[Option<String>],
+    set: &ToolSet,
+    keeping: impl Fn(Vec<u8>) -> Vec<u8>,
+) -> Option<Frame> {
     let answer = frame.result().unwrap_or(b"[]");
     let given: Vec<&[u8]> = elements(answer).map(|range| &answer[range]).collect();
     let mut changed = given.len() != sections.len();
@@ -154,11 +169,11 @@ fn configuration(frame: &Frame, sections: &[Option<String>], set: &ToolSet) -> O
     for (n, section) in sections.iter().enumerate() {
         let value = given.get(n).copied().unwrap_or(b"null");
         let kept = match section.as_deref() {
-            Some("github.copilot") => section_without_foreign_mcp(value, set),
+            Some("github.copilot") => keeping(section_without_foreign_mcp(value, set)),
             Some("github") => match member(value, "copilot") {
                 Some(range) => {
                     let mut kept = value.to_vec();
-                    kept.splice(range.clone(), section_without_foreign_mcp(&value[range], set));
+                    kept.splice(range.clone(), keeping(section_without_foreign_mcp(&value[range], set)));
                     kept
                 }
                 None => value.to_vec(),
@@ -185,7 +200,7 @@ mod tests {
         let sections: Vec<_> = sections.iter().map(|it| Some((*it).to_owned())).collect();
         let frame = Frame::response(RawId::from(1), result.as_bytes());
         let set = ToolSet::new::<&str>(Some(&[]), &[]);
-        let fixed = configuration(&frame, &sections, &set)?;
+        let fixed = configuration(&frame, &sections, &set, |it| it)?;
         Some(String::from_utf8_lossy(fixed.result()?).into_owned())
     }
 

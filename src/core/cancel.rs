@@ -4,7 +4,7 @@ use super::{Cause, Failure, Proxy, processes::cancel_at_editor, tell_editor};
 use crate::{
     core::{
         editor::field,
-        event::{ClientId, Effect, Effects, Peer, ProcessId},
+        event::{BackendId, ClientId, Effect, Effects, Peer, ProcessId},
         requests::{Owner, Pending, Purpose, SentId, To},
     },
     rpc::{Frame, Patch, RawId},
@@ -25,12 +25,13 @@ impl Proxy {
             // A process that is never asked to initialize serves nobody.
             To::Gate(_) if matches!(pending.purpose, Purpose::Initialize) => {}
             To::Gate(backend) => {
-                if let Some(backend) = self.backends.get_mut(&backend) {
-                    backend.gate().retain(|it| it.id() != Some(RawId::from(sent)));
-                }
-                if let Purpose::Turn { conversation, .. } = &pending.purpose {
-                    self.forget_restore(backend, conversation, sent);
-                    self.conversations.take_waiting(conversation, &RawId::from(sent));
+                let conversation = match &pending.purpose {
+                    Purpose::Turn { conversation, .. } => Some(conversation),
+                    _ => None,
+                };
+                self.take_gated(backend, sent, conversation);
+                if conversation.is_some_and(|it| self.cancel_kept(sent, it, out)) {
+                    return;
                 }
                 self.requests.take(sent);
                 self.fail(
@@ -51,6 +52,17 @@ impl Proxy {
                 self.settle_tool_calls(&pending, process, out);
             }
             To::Client(_) => {}
+        }
+    }
+
+    /// Takes a request out of wherever it waits for its process.
+    pub(super) fn take_gated(&mut self, backend: BackendId, sent: SentId, conversation: Option<&RawId>) {
+        if let Some(backend) = self.backends.get_mut(&backend) {
+            backend.gate().retain(|it| it.id() != Some(RawId::from(sent)));
+        }
+        if let Some(conversation) = conversation {
+            self.forget_restore(backend, conversation, sent);
+            self.conversations.take_waiting(conversation, &RawId::from(sent));
         }
     }
 

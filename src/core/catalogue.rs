@@ -131,6 +131,11 @@ pub(crate) struct Catalogue {
 }
 
 impl Catalogue {
+    /// Whether a tool is one that the client has registered.
+    pub(crate) fn is_clients(&self, name: &str) -> bool {
+        self.tools.contains_key(name)
+    }
+
     /// The primary has accepted this change.
     pub(crate) fn apply(&mut self, change: &ToolChange) {
         match change {

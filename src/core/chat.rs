@@ -1,7 +1,7 @@
 //! Conversations with a Copilot server: which partition a create goes to, one turn at a time, and no tool call
 //! from outside a partition's set.
 
-use std::time::Instant;
+use std::{borrow::Cow, time::Instant};
 
 use tracing::{info, warn};
 
@@ -11,7 +11,8 @@ use crate::{
     core::{
         editor::field,
         event::{BackendId, ClientId, Effect, Effects, Peer, ProcessId},
-        history::History,
+        history::{Answer, History},
+        recovery::{Over, Part},
         requests::{Owner, Purpose, SentId, To},
         restore::question,
     },
@@ -49,21 +50,23 @@ impl Proxy {
                 return self.fail(&owner, &Failure::new(Cause::InvalidParams, message), out);
             }
         }
+        let id = field(frame, "conversationId").unwrap_or_else(|| self.invent_id());
+        // The server makes a folder of this name.
+        let leaves = |it: &str| it.contains('/') || it == "..";
+        if self.session.kept_transcripts.is_some() && id.as_text().is_some_and(|it| leaves(&it)) {
+            let message = "conversationId: with exact_restore it must be the name of a folder";
+            return self.fail(&owner, &Failure::new(Cause::InvalidParams, message), out);
+        }
         let backend = match self.partition(&set, now, out) {
             Ok(backend) => backend,
             Err(failure) => return self.fail(&owner, &failure, out),
         };
-        let id = field(frame, "conversationId").unwrap_or_else(|| self.invent_id());
-        let mut frame = without_lspool(frame);
-        if field(&frame, "conversationId").is_none() {
-            let params =
-                Patch::of(frame.params().unwrap_or(b"{}")).set("conversationId", id.as_bytes()).finish();
-            frame = frame.with_params(&params);
-        }
+        let frame = self.with_ids(&without_lspool(frame), &id);
         let token = field(&frame, "workDoneToken");
         let purpose = Purpose::Turn { conversation: id.clone(), token, create: true };
         let Some((sent, frame)) = self.accept(backend, owner, purpose, &frame, out) else { return };
         info!(conversation = %id, partition = %set, "bound");
+        self.end_kept(&id, out);
         let replaced = self.conversations.bind(id.clone(), backend, set, None);
         if let Some(conversation) = self.conversations.get_mut(&id) {
             conversation.active = Some(sent);
@@ -92,6 +95,43 @@ impl Proxy {
             let frame = Frame::request(RawId::from(0), "conversation/destroy", Some(&params));
             self.send_to_backend(old, Owner::Proxy, Purpose::Plain, &frame, out);
         }
+    }
+
+    /// The request with an id for the conversation and the turn, if it has none: a turn that is to go on in another
+    /// process must be known by name.
+    fn with_ids(&mut self, frame: &Frame, id: &RawId) -> Frame {
+        let params = frame.params().unwrap_or(b"{}");
+        let mut patch = Patch::of(params);
+        if field(frame, "conversationId").is_none() {
+            patch.set("conversationId", id.as_bytes());
+        }
+        let has_turn = |it: &[u8]| member(it, "turnId").is_some_and(|range| &it[range] != b"null");
+        match (frame.method(), member(params, "turns")) {
+            (Some("conversation/create"), Some(turns)) => {
+                let at = elements(&params[turns.clone()]).last();
+                let last = at.map(|it| turns.start + it.start..turns.start + it.end);
+                if let Some(last) =
+                    last.filter(|it| params[it.start] == b'{' && !has_turn(&params[it.clone()]))
+                {
+                    let turn = Patch::of(&params[last.clone()])
+                        .set("turnId", self.invent_turn().as_bytes())
+                        .finish();
+                    let before = &params[turns.start..last.start];
+                    patch.set("turns", &[before, &turn, &params[last.end..turns.end]].concat());
+                }
+            }
+            (Some("conversation/turn"), _) if !has_turn(params) => {
+                patch.set("turnId", self.invent_turn().as_bytes());
+            }
+            _ => {}
+        }
+        frame.with_params(&patch.finish())
+    }
+
+    fn invent_turn(&mut self) -> RawId {
+        self.n_turns += 1;
+        let it = &self.identity;
+        RawId::text(&format!("lspool-{}-{}-turn-{}", it.pid, it.started, self.n_turns))
     }
 
     fn invent_id(&mut self) -> RawId {
@@ -130,9 +170,10 @@ impl Proxy {
             Ok(backend) => backend,
             Err(failure) => return self.fail(&owner, &failure, out),
         };
+        let frame = self.with_ids(frame, &id);
         let purpose =
-            Purpose::Turn { conversation: id.clone(), token: field(frame, "workDoneToken"), create: false };
-        let Some((sent, frame)) = self.accept(backend, owner, purpose, frame, out) else { return };
+            Purpose::Turn { conversation: id.clone(), token: field(&frame, "workDoneToken"), create: false };
+        let Some((sent, frame)) = self.accept(backend, owner, purpose, &frame, out) else { return };
         self.conversations.move_to(&id, backend);
         let Some(conversation) = self.conversations.get_mut(&id) else { return };
         if conversation.active.is_some() {
@@ -151,12 +192,21 @@ impl Proxy {
     }
 
     /// The editor has answered a tool call: its result counts even if no process lives to report it.
-    pub(super) fn on_tool_answered(&mut self, id: &RawId, call: &Frame, answer: &Frame) {
+    pub(super) fn on_tool_answered(&mut self, id: &RawId, call: &Frame, answer: Option<&Frame>) {
         let params = call.params().unwrap_or(b"{}");
-        let Some(result) = answer.result().and_then(|it| Some(&it[elements(it).next()?])) else { return };
+        let result = answer.and_then(Frame::result);
+        let answer = match (result, answer.and_then(Frame::error_value)) {
+            (Some(result), _) => match elements(result).next() {
+                Some(first) => Answer::Result(&result[first]),
+                None => Answer::Result(b"{}"),
+            },
+            (None, Some(error)) => Answer::Error(error),
+            (None, None) => Answer::Error(br#"{"message":"the answer could not be read"}"#),
+        };
+        let file = text(params, &["input", "filePath"]);
         let turn = field(call, "turnId").and_then(|it| self.conversations.get_mut(id)?.history.turn(&it));
         if let (Some(turn), Some(call)) = (turn, text(params, &["toolCallId"])) {
-            turn.answered(&call, result);
+            turn.answered(&call, answer, file.as_deref());
         }
     }
 
@@ -175,6 +225,7 @@ impl Proxy {
                 if let Some(turn) = member(result, "turnId").and_then(|it| RawId::from_raw(&result[it])) {
                     self.conversations.learn_turn(turn, process.backend);
                 }
+                self.conversations.learn_answer(result);
                 self.end_turn(id, sent, out);
             }
             None => {
@@ -186,21 +237,21 @@ impl Proxy {
 
     /// Lets the next turn of the conversation go.
     pub(super) fn end_turn(&mut self, id: &RawId, sent: SentId, out: &mut Effects) {
-        let Some(conversation) = self.conversations.get_mut(id).filter(|it| it.active == Some(sent)) else {
+        if self.conversations.get(id).is_none_or(|it| it.active != Some(sent)) {
             return;
-        };
-        conversation.cancelled = false;
-        conversation.called.clear();
-        let next = conversation.waiting.pop_front();
-        conversation.active = next.as_ref().and_then(Frame::id).and_then(|it| it.as_u64());
-        let backend = conversation.backend;
-        if let Some(next) = next {
+        }
+        self.withdraw_kept(id, out);
+        if let Some((backend, next)) = self.conversations.advance(id) {
             self.release(backend, next, out);
         }
     }
 
     /// The server says itself what becomes of turns that waited.
     fn unbind(&mut self, id: &RawId, out: &mut Effects) {
+        self.withdraw_kept(id, out);
+        for of in self.conversations.family(id) {
+            self.forget_transcript(&of, out);
+        }
         for (backend, frame) in self.conversations.unbind(id) {
             self.release(backend, frame, out);
         }
@@ -210,7 +261,9 @@ impl Proxy {
     /// none keeps its partition busy.
     pub(super) fn on_turn_failed(&mut self, id: &RawId, sent: SentId, create: bool, out: &mut Effects) {
         match self.conversations.get(id) {
-            Some(it) if create && it.active == Some(sent) => self.unbind(id, out),
+            Some(it) if create && it.active == Some(sent) && it.flight.turn.is_none() => {
+                self.unbind(id, out);
+            }
             Some(_) | None => self.end_turn(id, sent, out),
         }
     }
@@ -221,6 +274,9 @@ impl Proxy {
         let text = id.as_ref().and_then(RawId::as_text).map(std::borrow::Cow::into_owned);
         let found = id.as_ref().filter(|_| text.is_some()).and_then(|it| self.conversations.get(it));
         let backend = found.map(|it| it.backend);
+        if let (Some(_), Some(id)) = (backend, &id) {
+            self.end_kept(id, out);
+        }
         self.send_to_backend(self.served(backend.unwrap_or(PRIMARY)), owner, Purpose::Plain, frame, out);
         match (backend, &id) {
             (Some(_), Some(id)) => self.unbind(id, out),
@@ -233,48 +289,103 @@ impl Proxy {
     }
 
     /// Progress of a Copilot server: where turns and the conversations of sub-agents are first seen, and what was
-    /// said. Whether the editor hears of it.
-    pub(super) fn on_chat_progress(&mut self, process: ProcessId, params: &[u8], out: &mut Effects) -> bool {
-        let Some(value) = member(params, "value").map(|range| &params[range]) else { return true };
+    /// said. Gives the parameters that the editor gets, if it gets any.
+    pub(super) fn on_chat_progress<'a>(
+        &mut self,
+        process: ProcessId,
+        params: &'a [u8],
+        out: &mut Effects,
+    ) -> Option<Cow<'a, [u8]>> {
+        let said = Cow::Borrowed(params);
+        let Some(value) = member(params, "value").map(|range| &params[range]) else { return Some(said) };
         if self.is_stray(process.backend, value) {
-            return false;
+            return None;
         }
         let id = |key| member(value, key).and_then(|it| RawId::from_raw(&value[it]));
-        let kind = member(value, "kind").map(|range| &value[range]);
-        if !matches!(kind, Some(b"\"begin\"" | b"\"report\"")) {
-            return true;
-        }
-        let (Some(conversation), Some(turn)) = (id("conversationId"), id("turnId")) else { return true };
-        if kind == Some(b"\"report\"") {
-            self.on_reported(process, &conversation, &turn, value);
-            return true;
-        }
+        let (Some(conversation), Some(turn)) = (id("conversationId"), id("turnId")) else {
+            return Some(said);
+        };
         let token = member(params, "token").and_then(|it| RawId::from_raw(&params[it]));
-        match id("parentTurnId") {
-            Some(_) => self.on_sub_agent(process, conversation, token.as_ref()),
-            None if !self.on_begun(process, &conversation, token.as_ref(), out) => return false,
-            None => self.on_question(&conversation, &turn),
+        match member(value, "kind").map(|range| &value[range]) {
+            Some(b"\"begin\"") => {
+                let is_news = match id("parentTurnId") {
+                    Some(caller) => {
+                        self.on_sub_agent(process, &conversation, &turn, caller, token.as_ref());
+                        true
+                    }
+                    None => {
+                        self.on_begun(process, &conversation, token.as_ref(), out)
+                            && self.on_question(&conversation, &turn, token.as_ref())
+                    }
+                };
+                self.conversations.learn_turn(turn, process.backend);
+                is_news.then_some(said)
+            }
+            Some(b"\"report\"") => {
+                let part = self.part(&conversation, &turn);
+                let said = part.and_then(|it| it.report(params)).map_or(said, Cow::Owned);
+                let value = member(&said, "value").map_or(value, |range| &said[range]);
+                self.on_reported(process, &conversation, &turn, value);
+                Some(said)
+            }
+            Some(b"\"end\"") => {
+                self.is_over(&conversation, &turn, Over::Ended);
+                Some(said)
+            }
+            Some(_) | None => Some(said),
         }
-        self.conversations.learn_turn(turn, process.backend);
-        true
     }
 
-    fn on_sub_agent(&mut self, process: ProcessId, id: RawId, token: Option<&RawId>) {
+    /// How ids of this turn are told to the editor, if another process has begun it.
+    fn part(&self, id: &RawId, turn: &RawId) -> Option<&Part> {
+        let flight = &self.conversations.get(id)?.flight;
+        flight.part.as_ref().filter(|_| flight.turn.as_ref() == Some(turn))
+    }
+
+    fn is_over(&mut self, id: &RawId, turn: &RawId, over: Over) {
+        if let Some(it) = self.conversations.get_mut(id).filter(|it| it.flight.turn.as_ref() == Some(turn)) {
+            it.flight.over = it.flight.over.max(over);
+        }
+    }
+
+    fn on_sub_agent(
+        &mut self,
+        process: ProcessId,
+        id: &RawId,
+        turn: &RawId,
+        caller: RawId,
+        token: Option<&RawId>,
+    ) {
         let set = self.backend(process.backend).map(|it| it.set.clone());
-        if let (Some(set), None) = (set, self.conversations.get(&id)) {
-            let caller = self.caller(process.backend, token);
-            self.conversations.bind(id, process.backend, set, caller);
+        let (Some(set), None) = (set, self.conversations.get(id)) else { return };
+        let parent = self.caller(process.backend, token);
+        let lives_in_another = parent.is_some();
+        self.conversations.bind(id.clone(), process.backend, set, parent);
+        if let Some(conversation) = self.conversations.get_mut(id).filter(|_| lives_in_another) {
+            conversation.caller = Some(caller);
+            conversation.flight.turn = Some(turn.clone());
+            conversation.history.begin(turn.clone(), b"\"\"");
         }
     }
 
-    /// A turn begins: its question is part of the history.
-    fn on_question(&mut self, id: &RawId, turn: &RawId) {
-        let Some(conversation) = self.conversations.get_mut(id) else { return };
-        conversation.begun = conversation.active;
-        let asked = conversation.active.and_then(|it| self.requests.get(it));
-        if let Some(question) = asked.and_then(|it| question(&it.frame)) {
+    /// A turn begins: its question is part of the history. Whether the editor has not heard of it before.
+    fn on_question(&mut self, id: &RawId, turn: &RawId, token: Option<&RawId>) -> bool {
+        let Some(conversation) = self.conversations.get_mut(id) else { return true };
+        let Some(asked) = conversation.active.and_then(|it| self.requests.get(it)) else { return true };
+        if !matches!(&asked.purpose, Purpose::Turn { token: of, .. } if of.as_ref() == token) {
+            return true;
+        }
+        if let Some(question) = question(&asked.frame) {
             conversation.history.begin(turn.clone(), question);
         }
+        let flight = &mut conversation.flight;
+        if flight.turn.is_some() && flight.part.is_some() {
+            return false;
+        }
+        // A server may begin it again that has ended it.
+        flight.over = Over::No;
+        flight.turn = Some(turn.clone());
+        true
     }
 
     fn on_reported(&mut self, process: ProcessId, id: &RawId, turn: &RawId, value: &[u8]) {
@@ -284,6 +395,9 @@ impl Proxy {
         }
         if let Some(turn) = self.conversations.get_mut(id).and_then(|it| it.history.turn(turn)) {
             turn.report(value);
+        }
+        if member(value, "tokenUsage").is_some() {
+            self.is_over(id, turn, Over::Counted);
         }
     }
 
@@ -330,6 +444,10 @@ impl Proxy {
         if cancelled {
             return out.push(Effect::Send(Peer::Backend(process), Self::cancelled_call(wire, confirmation)));
         }
+        let turn = field(frame, "turnId");
+        let part = conversation.as_ref().and_then(|it| self.part(it, turn.as_ref()?));
+        let renumbered = part.map(|it| it.asked(frame));
+        let frame = renumbered.as_ref().unwrap_or(frame);
         let params = frame.params().unwrap_or(b"{}");
         let called = conversation
             .as_ref()
@@ -341,10 +459,36 @@ impl Proxy {
         if let Err(name) = judged {
             return self.refuse(process, wire, &name, confirmation, out);
         }
+        if let Some(id) = &conversation {
+            if confirmation && self.is_confirmed(process, &wire, id, frame, out) {
+                return;
+            }
+            if let Some(turn) = turn {
+                self.note_unreported(id, &turn, confirmation, params);
+            }
+        }
         let purpose = Purpose::ToolCall { conversation, confirmation };
         let to = To::Client(ClientId::EDITOR);
         let (_, frame) = self.requests.sent(to, Owner::Backend(process, wire), purpose, frame);
         out.push(Effect::Send(super::EDITOR, frame));
+    }
+
+    /// A turn without a token reports nothing: what the client is asked is all that is known of it.
+    fn note_unreported(&mut self, id: &RawId, turn: &RawId, confirmation: bool, params: &[u8]) {
+        let silent = |it: SentId| match self.requests.get(it).map(|it| &it.purpose) {
+            Some(Purpose::Turn { token, .. }) => token.is_none(),
+            _ => false,
+        };
+        if !self.conversations.get(id).and_then(|it| it.active).is_some_and(silent) {
+            return;
+        }
+        self.on_question(id, turn, None);
+        if !confirmation
+            && let Some((round, call)) = unreported(params)
+            && let Some(turn) = self.conversations.get_mut(id).and_then(|it| it.history.turn(turn))
+        {
+            turn.called(round, &call);
+        }
     }
 
     fn is_cancelled(&self, id: &RawId) -> bool {
@@ -372,6 +516,16 @@ impl Proxy {
         let answer = Frame::response(wire, result.to_string().as_bytes());
         out.push(Effect::Send(Peer::Backend(process), answer));
     }
+}
+
+/// A call that no report tells of, as a report, and its round.
+fn unreported(params: &[u8]) -> Option<(u64, Vec<u8>)> {
+    let round = serde_json::from_slice(&params[member(params, "roundId")?]).ok()?;
+    let mut call = Patch::of(br#"{"toolType":"client","status":"running"}"#);
+    for (key, name) in [("input", "input"), ("name", "name"), ("toolCallId", "id")] {
+        call.set(name, &params[member(params, key)?]);
+    }
+    Some((round, call.finish()))
 }
 
 /// The create as the server gets it: what is meant for lspool stays here.

@@ -29,7 +29,8 @@ impl Proxy {
         self.check_requests()?;
         self.check_backends()?;
         self.check_conversations()?;
-        self.tokens.check(|id| self.backend(id).is_some_and(|it| it.life.is_alive()))?;
+        let is_alive = |id| self.backend(id).is_some_and(|it| it.life.is_alive());
+        self.tokens.check(is_alive, |id| self.goes_on(id))?;
         self.registrations.check(|id| self.backends.contains_key(&id))
     }
 
@@ -42,6 +43,11 @@ impl Proxy {
             for sent in frames.iter().filter_map(request) {
                 held.entry(sent).or_default().push(backend);
             }
+        }
+        for (id, frame) in
+            self.conversations.iter().filter_map(|(_, it)| Some((it.backend, it.flight.resting.as_ref()?)))
+        {
+            held.entry(request(frame).unwrap_or_default()).or_default().push(id);
         }
         for (id, sent) in
             self.backends.values().flat_map(|it| it.restores.to_come().map(|sent| (it.id, sent)))
@@ -110,6 +116,7 @@ impl Proxy {
 
     fn check_conversations(&self) -> Checked {
         for (id, conversation) in self.conversations.iter() {
+            self.check_flight(id, conversation)?;
             if !self.backends.contains_key(&conversation.backend) {
                 return Err(format!("conversation {id} is with a backend that is gone"));
             }

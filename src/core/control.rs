@@ -152,10 +152,10 @@ impl Proxy {
         self.control(now, owner.clone(), method, &params, out)
     }
 
-    /// The answer to `initialize` with lspool's own commands, for an editor that runs any.
-    pub(super) fn with_commands(&self, answer: &Frame) -> Frame {
-        let runs = path(&self.session.initialize, &["capabilities", "workspace", "executeCommand"]).is_some();
-        let Some(result) = answer.result().filter(|_| runs) else { return answer.clone() };
+    /// The answer to `initialize` with lspool's own commands: some editors run only what is offered there, also among
+    /// those that do not say that they run commands.
+    pub(super) fn with_commands(answer: &Frame) -> Frame {
+        let Some(result) = answer.result() else { return answer.clone() };
         let keys = ["capabilities", "executeCommandProvider", "commands"];
         let known = path(result, &keys).map_or(&b"[]"[..], |range| &result[range]);
         let own: Vec<String> = COMMANDS.iter().map(|(name, _)| json!(name).to_string()).collect();

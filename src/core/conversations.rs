@@ -8,15 +8,19 @@ use crate::{
     core::{
         event::{BackendId, ProcessId},
         history::History,
+        recovery::Flight,
         requests::SentId,
         tally::Tally,
         toolset::ToolSet,
     },
-    rpc::{Frame, RawId},
+    rpc::{Frame, RawId, path},
 };
 
 /// Turns whose partition is remembered, for ratings and the like.
 const TURNS_REMEMBERED: usize = 10_000;
+
+/// Models of which an answer is remembered.
+const MODELS_REMEMBERED: usize = 100;
 
 /// One conversation that a partition serves.
 #[derive(Debug)]
@@ -29,8 +33,8 @@ pub(crate) struct Conversation {
     pub(crate) history: History,
     /// The request of the running turn.
     pub(crate) active: Option<SentId>,
-    /// The running turn, once the process has begun it.
-    pub(crate) begun: Option<SentId>,
+    /// How far the running turn has come.
+    pub(crate) flight: Flight,
     /// Turns that wait for it.
     pub(crate) waiting: VecDeque<Frame>,
     /// The running turn was cancelled: tools are not called for it any more.
@@ -39,6 +43,8 @@ pub(crate) struct Conversation {
     counted: bool,
     /// A sub-agent's conversation lives in the one that called it.
     pub(crate) parent: Option<RawId>,
+    /// The turn that called the sub-agent.
+    pub(crate) caller: Option<RawId>,
     /// Those of the sub-agents that it called.
     children: Vec<RawId>,
     /// The tools that the model called in the running turn, by call id. Kept for restricted partitions only.
@@ -51,6 +57,8 @@ pub(crate) struct Conversations {
     bound: BTreeMap<RawId, Conversation>,
     /// By backend: those that count.
     served: Tally,
+    /// What turns were answered, by model: apart from its ids, an answer says only what the model is.
+    answers: BTreeMap<Vec<u8>, Vec<u8>>,
     turns: BTreeMap<RawId, BackendId>,
     turns_by_age: VecDeque<RawId>,
 }
@@ -74,11 +82,12 @@ impl Conversations {
             known_by: None,
             history: History::default(),
             active: None,
-            begun: None,
+            flight: Flight::default(),
             waiting: VecDeque::new(),
             cancelled: false,
             counted: true,
             parent,
+            caller: None,
             children: replaced.as_ref().map_or_else(Vec::new, |it| it.children.clone()),
             called: BTreeMap::new(),
         };
@@ -115,11 +124,34 @@ impl Conversations {
         gone.into_iter().flat_map(waiting).collect()
     }
 
+    /// Forgets the sub-agents that this conversation called.
+    pub(crate) fn forget_sub_agents(&mut self, id: &RawId) {
+        for child in self.family(id).iter().skip(1) {
+            self.take(child);
+        }
+    }
+
+    /// Remembers how a turn was answered.
+    pub(crate) fn learn_answer(&mut self, result: &[u8]) {
+        let Some(model) = path(result, &["modelInfo", "id"]).map(|it| result[it].to_vec()) else { return };
+        if self.answers.len() < MODELS_REMEMBERED || self.answers.contains_key(&model) {
+            self.answers.insert(model, result.to_vec());
+        }
+    }
+
+    /// How turns with this model are answered.
+    pub(crate) fn answer_of(&self, model: &[u8]) -> Option<&Vec<u8>> {
+        self.answers.get(model)
+    }
+
     /// The process of a partition is gone. What was said stays, for the next process; what was not begun, and the
-    /// conversations of sub-agents, are forgotten. Those for which `stays` holds have yet to reach a process. Gives
-    /// the turns that waited in the others.
+    /// conversations of sub-agents, are forgotten. The turns of those for which `stays` holds have yet to reach a
+    /// process; what their sub-agents have done is still to be told. Gives the turns that waited in the others.
     pub(crate) fn lose(&mut self, backend: BackendId, stays: impl Fn(&Conversation) -> bool) -> Vec<Frame> {
         self.turns.retain(|_, it| *it != backend);
+        let of_backend = self.bound.iter().filter(|(_, it)| it.backend == backend);
+        let staying: BTreeSet<RawId> =
+            of_backend.filter(|(_, it)| stays(it)).map(|(id, _)| id.clone()).collect();
         let mut waited = Vec::new();
         let served = &mut self.served;
         self.bound.retain(|_, it| {
@@ -127,13 +159,14 @@ impl Conversations {
                 return true;
             }
             it.known_by = None;
-            if stays(it) {
+            it.called.clear();
+            if stays(it) || it.parent.as_ref().is_some_and(|it| staying.contains(it)) {
                 return true;
             }
             waited.extend(it.waiting.drain(..));
             it.active = None;
+            it.flight = Flight::default();
             it.cancelled = false;
-            it.called.clear();
             // It counts again with its next turn.
             if std::mem::take(&mut it.counted) {
                 served.remove(backend);
@@ -186,6 +219,26 @@ impl Conversations {
         let waiting = &mut self.bound.get_mut(id)?.waiting;
         let at = waiting.iter().position(|it| it.id().as_ref() == Some(turn))?;
         waiting.remove(at)
+    }
+
+    /// The conversation that is answered in the end: that of a sub-agent lives in the one that called it.
+    pub(crate) fn top(&self, id: &RawId) -> RawId {
+        let mut top = id;
+        while let Some(parent) = self.bound.get(top).and_then(|it| it.parent.as_ref()) {
+            top = parent;
+        }
+        top.clone()
+    }
+
+    /// Lets the next turn go; gives it if one waited.
+    pub(crate) fn advance(&mut self, id: &RawId) -> Option<(BackendId, Frame)> {
+        let conversation = self.bound.get_mut(id)?;
+        conversation.cancelled = false;
+        conversation.called.clear();
+        conversation.flight = Flight::default();
+        let next = conversation.waiting.pop_front();
+        conversation.active = next.as_ref().and_then(Frame::id).and_then(|it| it.as_u64());
+        Some((conversation.backend, next?))
     }
 
     /// The conversations of the sub-agents that this conversation called, and itself.

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use tracing::{debug, warn};
 
-use super::{Cause, Failure, PRIMARY, Proxy, tell_editor};
+use super::{Cause, Failure, PRIMARY, Proxy, ToolSet, tell_editor};
 use crate::{
     core::{
         backend::Backend,
@@ -119,6 +119,10 @@ impl Proxy {
                 self.notify_backend(backend, frame, out);
             }
         }
+        if let (Some("initialized"), Some(folder)) = (frame.method(), &self.session.kept_transcripts) {
+            let keep = self.session.transcripts(&ToolSet::all(), Some(folder));
+            self.notify_backend(PRIMARY, &keep, out);
+        }
     }
 
     /// The partition of the conversation that the parameters name, else the primary.
@@ -138,6 +142,7 @@ impl Proxy {
     /// What belongs to every process goes to all that are running and is remembered for those to come.
     fn tell_everyone(&mut self, keep: Keep, owner: Option<Owner>, frame: &Frame, out: &mut Effects) {
         self.session.keep(keep, frame);
+        let frame = &self.session.keeping(frame).into_owned();
         let partitions = self.partitions_with_session();
         match owner {
             Some(owner) => drop(self.send_to_backend(PRIMARY, owner, Purpose::Plain, frame, out)),
@@ -217,7 +222,7 @@ impl Proxy {
             // The editor goes on without the server; a message tells its user.
             (Owner::Client(client, id), Purpose::Initialize) if !required => {
                 let answer = Frame::response(id.clone(), br#"{"capabilities":{}}"#);
-                out.push(Effect::Send(Peer::Client(*client), self.with_commands(&answer)));
+                out.push(Effect::Send(Peer::Client(*client), Self::with_commands(&answer)));
             }
             _ => self.fail(owner, failure, out),
         }

@@ -104,6 +104,8 @@ pub struct Prepared {
     pub launch: Arc<Launch>,
     /// What the user should know, such as agents of a workspace file that were kept out.
     pub warnings: Vec<String>,
+    /// Where the server keeps what it tells the model, if it shall: a folder of the shell's.
+    pub transcripts: Option<PathBuf>,
 }
 
 // The values of variables may be secrets.
@@ -220,6 +222,16 @@ pub enum Effect {
         conversation: String,
         /// Prompts, answers and results of tools.
         content: Bytes,
+        /// The folder in which servers keep what they tell the model ([`Prepared::transcripts`]). What was kept there
+        /// stays behind the content. `None`: a folder of the process's own.
+        kept: Option<PathBuf>,
+    },
+    /// Remove what is kept of a conversation in the folder in which servers keep what they tell the model.
+    RemoveTranscript {
+        /// The folder.
+        kept: PathBuf,
+        /// A plain file name.
+        conversation: String,
     },
     /// Remove what was written for this process.
     RemoveTranscripts(ProcessId),

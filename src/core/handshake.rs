@@ -142,6 +142,7 @@ impl Proxy {
             config: prepared.config,
             shrinks: false,
         });
+        self.session.kept_transcripts = prepared.transcripts;
         let mut primary = Backend::new(PRIMARY, prepared.name, ToolSet::all(), now);
         primary.life.start(now);
         self.backends.insert(PRIMARY, primary);
@@ -332,11 +333,13 @@ impl Proxy {
         match id {
             Some((id, true)) => out.push(Effect::Send(Peer::Client(client), failure.answer(id))),
             Some((id, false)) => {
-                if let Some((_, pending)) = self.requests.answered(&id, Peer::Client(client)) {
+                if let Some((sent, pending)) = self.requests.answered(&id, Peer::Client(client)) {
                     let failure = Failure { cause: Cause::BadAnswer, ..failure };
                     self.fail(&pending.owner, &failure, out);
-                    if let Owner::Backend(process, _) = pending.owner {
-                        self.release_token(process, &pending.frame);
+                    match pending.owner {
+                        Owner::Backend(process, _) => self.release_token(process, &pending.frame),
+                        Owner::Proxy => self.on_late_answer(sent, pending, None, out),
+                        Owner::Client(..) => {}
                     }
                 }
             }

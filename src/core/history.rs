@@ -1,16 +1,24 @@
 //! What was said in a conversation: kept so that a process that does not know it can be told.
 //!
 //! A turn is a question and the rounds of its answer: text, and tool calls with their results. While it runs,
-//! reports are kept as they came; they are read when somebody needs to know.
+//! reports are kept as they came; they are read when somebody needs to know. A turn that several processes have
+//! answered one after the other is one turn here: round and call ids are those that the editor knows.
 //!
 //! [`History::transcript`] writes the file that a Copilot server reads when a conversation is created with
 //! `restoreToTurnId`: the one way in that keeps tool calls in the model's history.
 
+mod transcript;
+
+use std::collections::BTreeSet;
+
 use bytes::Bytes;
 use serde::Deserialize;
-use serde_json::{Value, json, value::RawValue};
+use serde_json::{Value, value::RawValue};
 
-use crate::rpc::{RawId, elements, member, path};
+use crate::{
+    core::toolset::is_edit_tool,
+    rpc::{RawId, elements, member, path},
+};
 
 /// Reports of a running turn are read when they have come to this many bytes.
 const UNREAD_BYTES: usize = 64 * 1024;
@@ -41,6 +49,8 @@ struct Round {
     id: u64,
     text: String,
     thinking: Option<Thinking>,
+    /// The reasoning is over: its process is gone.
+    is_cut: bool,
     calls: Vec<Call>,
 }
 
@@ -53,23 +63,55 @@ struct Thinking {
 
 /// A tool call of the model.
 #[derive(Clone, Debug)]
-struct Call {
-    id: String,
-    name: String,
-    status: Status,
+pub(crate) struct Call {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) tool: Tool,
+    pub(crate) status: Status,
     input: Box<RawValue>,
-    result: String,
+    pub(crate) result: String,
+    /// As last reported, as long as the editor takes it for running.
+    pub(crate) open: Option<Box<RawValue>>,
+    /// Files that the client has edited for it.
+    edited: Vec<String>,
+}
+
+/// Who runs a tool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Tool {
+    Client,
+    Shared,
+    Mcp,
+    #[default]
+    #[serde(other)]
+    Unknown,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Status {
+pub(crate) enum Status {
     Running,
     Completed,
     Error,
     Cancelled,
+    /// Its process is gone, and nothing came of it.
+    #[serde(skip)]
+    Dropped,
     #[serde(other)]
     Unknown,
+}
+
+impl Status {
+    /// As a report has it.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Status::Completed => "completed",
+            Status::Error => "error",
+            Status::Cancelled | Status::Dropped => "cancelled",
+            Status::Running | Status::Unknown => "running",
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -88,7 +130,7 @@ struct RoundReport {
     #[serde(default)]
     reply: String,
     #[serde(default)]
-    tool_calls: Vec<CallReport>,
+    tool_calls: Vec<Box<RawValue>>,
 }
 
 #[derive(Deserialize)]
@@ -96,6 +138,8 @@ struct RoundReport {
 struct CallReport {
     id: String,
     name: String,
+    #[serde(default)]
+    tool_type: Tool,
     status: Status,
     input: Option<Box<RawValue>>,
     result: Option<Vec<Part>>,
@@ -143,7 +187,7 @@ impl History {
         self.turns.iter_mut().rev().find(|it| it.id == *id)
     }
 
-    /// `conversation/turnDelete`.
+    /// `conversation/turnDelete`, or a turn that is asked again from its start.
     pub(crate) fn delete(&mut self, id: &RawId) {
         self.turns.retain(|it| it.id != *id);
     }
@@ -158,52 +202,6 @@ impl History {
     /// The id of the last turn, as the file has it.
     pub(crate) fn last(&self) -> Option<String> {
         self.turns.last().map(Turn::text_id)
-    }
-
-    /// The lines of `partition-1.jsonl` that hold the turns.
-    pub(crate) fn transcript(&mut self, conversation: &str) -> Vec<u8> {
-        let mut out = Transcript::default();
-        out.line("partition.created", &json!({"conversationId": conversation, "partitionId": 1}));
-        let model = path(&self.create, &["modelInfo", "id"]).map(|range| self.create.slice(range));
-        for turn in &mut self.turns {
-            let id = turn.text_id();
-            let content: Value = serde_json::from_slice(&turn.request).unwrap_or(Value::Null);
-            out.line("user.message", &json!({"content": content, "turnId": id}));
-            let messages = turn.messages(model.as_deref());
-            if !messages.is_empty() {
-                let content = Value::Array(messages).to_string();
-                out.line("assistant.message", &json!({"content": content, "messageId": id}));
-            }
-            out.line("assistant.turn_end", &json!({"turnId": id, "status": "success"}));
-        }
-        out.text
-    }
-
-    /// The turns as `turns` of a create, for a conversation whose id is no file name: text only.
-    pub(crate) fn plain_turns(&mut self) -> Vec<Value> {
-        let plain = |turn: &mut Turn| {
-            turn.read();
-            let request: Value = serde_json::from_slice(&turn.request).unwrap_or(Value::Null);
-            let text: String = turn.rounds.iter().map(|it| it.text.as_str()).collect();
-            json!({"request": request, "response": text, "turnId": turn.text_id()})
-        };
-        self.turns.iter_mut().map(plain).collect()
-    }
-}
-
-#[derive(Default)]
-struct Transcript {
-    text: Vec<u8>,
-    lines: u32,
-}
-
-impl Transcript {
-    fn line(&mut self, kind: &str, data: &Value) {
-        self.lines += 1;
-        let id = format!("00000000-0000-4000-8000-{:012}", self.lines);
-        let line = json!({"type": kind, "data": data, "id": id, "timestamp": "2026-01-01T00:00:00.000Z", "parentId": null});
-        self.text.extend_from_slice(line.to_string().as_bytes());
-        self.text.push(b'\n');
     }
 }
 
@@ -231,22 +229,54 @@ impl Turn {
         }
     }
 
-    /// Takes in the client's answer to a call whose completion has not been reported.
-    pub(crate) fn answered(&mut self, call: &str, result: &[u8]) {
-        self.read();
-        let Some(call) = self.rounds.iter_mut().flat_map(|it| &mut it.calls).find(|it| it.id == call) else {
-            return;
-        };
-        let status = match path_text(result, &["status"]).as_deref() {
-            Some("error") => Status::Error,
-            Some("cancelled") => Status::Cancelled,
-            Some(_) | None => Status::Completed,
-        };
-        let parts: Vec<Part> = member(result, "content")
-            .and_then(|range| serde_json::from_slice(&result[range]).ok())
-            .unwrap_or_default();
+    /// Takes in the client's answer to a call whose completion has not been reported. `file`: the one
+    /// that it was asked to edit.
+    pub(crate) fn answered(&mut self, call: &str, answer: Answer<'_>, file: Option<&str>) {
+        let Some(call) = self.call(call) else { return };
+        let (status, text) = answer.read();
         call.status = status;
-        call.result = joined(parts);
+        call.result = match file {
+            Some(file) if status == Status::Completed && call.is_edit() => {
+                call.edited.push(file.to_owned());
+                call.edit_result(&text)
+            }
+            Some(_) | None => text,
+        };
+    }
+
+    /// The call of this id.
+    pub(crate) fn call(&mut self, id: &str) -> Option<&mut Call> {
+        self.read();
+        self.rounds.iter_mut().flat_map(|it| &mut it.calls).find(|it| it.id == id)
+    }
+
+    /// All its calls, each with the round it belongs to.
+    pub(crate) fn calls(&mut self) -> impl Iterator<Item = (u64, &mut Call)> {
+        self.read();
+        self.rounds.iter_mut().flat_map(|round| round.calls.iter_mut().map(|call| (round.id, call)))
+    }
+
+    /// Notes a call that no report has told of yet.
+    pub(crate) fn called(&mut self, round: u64, report: &[u8]) {
+        self.read();
+        if let Ok(report) = serde_json::from_slice(report) {
+            self.round(round).call(report);
+        }
+    }
+
+    /// The ids of all its calls.
+    pub(crate) fn call_ids(&mut self) -> BTreeSet<String> {
+        self.calls().map(|(_, it)| it.id.clone()).collect()
+    }
+
+    /// Its process is gone, and another one goes on with it. Gives what is to be added to the round ids of that one:
+    /// a text that was cut off goes on in its own round.
+    pub(crate) fn cut(&mut self) -> u64 {
+        self.read();
+        let Some(last) = self.rounds.iter_mut().max_by_key(|it| it.id) else { return 0 };
+        last.thinking = last.thinking.take().filter(|it| it.id.is_some());
+        last.is_cut = true;
+        if last.calls.is_empty() { last.id.saturating_sub(1) } else { last.id }
     }
 
     /// Brings what has come up to date.
@@ -267,13 +297,15 @@ impl Turn {
         for round in report.edit_agent_rounds {
             let kept = self.round(round.round_id);
             kept.text.push_str(&round.reply);
-            for call in round.tool_calls {
-                kept.call(call);
-            }
+            round.tool_calls.into_iter().for_each(|it| kept.call(it));
         }
         if let Some(thinking) = report.thinking {
             let last = self.rounds.last().map_or(1, |it| it.id);
-            let kept = self.round(thinking_round.unwrap_or(last)).thinking.get_or_insert_default();
+            let round = self.round(thinking_round.unwrap_or(last));
+            if std::mem::take(&mut round.is_cut) {
+                round.thinking = None;
+            }
+            let kept = round.thinking.get_or_insert_default();
             kept.text.push_str(&thinking.text);
             kept.id = thinking.id.or(kept.id.take());
         }
@@ -286,50 +318,19 @@ impl Turn {
         });
         &mut self.rounds[at]
     }
-
-    /// The messages between the question and the next one, as the model saw them.
-    fn messages(&mut self, model: Option<&[u8]>) -> Vec<Value> {
-        self.read();
-        let mut out: Vec<Value> = Vec::new();
-        let mut plain_before = false;
-        for round in &self.rounds {
-            let calls: Vec<&Call> = round.calls.iter().filter(|it| it.has_result()).collect();
-            if round.text.is_empty() && calls.is_empty() {
-                continue;
-            }
-            let is_plain = calls.is_empty() && round.thinking.is_none();
-            // A cut-off text and its continuation are one message.
-            if let (true, true, Some(Value::String(text))) =
-                (plain_before, is_plain, out.last_mut().and_then(|it| it.get_mut("content")))
-            {
-                text.push_str(&round.text);
-                continue;
-            }
-            plain_before = is_plain;
-            let mut message = json!({"role": "assistant", "content": round.text});
-            if !calls.is_empty() {
-                message["tool_calls"] = calls.iter().map(|it| it.asked()).collect();
-            }
-            if let (Some(thinking), Some(model)) = (&round.thinking, model)
-                && let Some(id) = &thinking.id
-            {
-                message["thinking"] = json!({"id": id, "text": thinking.text});
-                message["modelId"] = serde_json::from_slice(model).unwrap_or(Value::Null);
-            }
-            out.push(message);
-            out.extend(calls.iter().map(|it| it.answered()));
-        }
-        out
-    }
 }
 
 impl Round {
-    fn call(&mut self, report: CallReport) {
+    fn call(&mut self, raw: Box<RawValue>) {
+        let Ok(report) = serde_json::from_str::<CallReport>(raw.get()) else { return };
         let result = report.result.map(joined);
         let error = report.error.map(|it| it.as_str().map_or_else(|| it.to_string(), str::to_owned));
+        let result = result.or(error);
+        let open = (report.status == Status::Running).then_some(raw);
         if let Some(known) = self.calls.iter_mut().find(|it| it.id == report.id) {
             known.status = report.status;
-            if let Some(result) = result.or(error) {
+            known.open = open;
+            if let Some(result) = result {
                 known.result = result;
             }
             return;
@@ -338,34 +339,129 @@ impl Round {
         self.calls.push(Call {
             id: report.id,
             name: report.name,
+            tool: report.tool_type,
             status: report.status,
             input: report.input.unwrap_or_else(empty),
-            result: result.or(error).unwrap_or_default(),
+            result: result.unwrap_or_default(),
+            open,
+            edited: Vec::new(),
         });
     }
 }
 
 impl Call {
-    fn has_result(&self) -> bool {
+    pub(crate) fn has_result(&self) -> bool {
         match self.status {
             Status::Completed | Status::Error | Status::Cancelled => true,
-            Status::Running | Status::Unknown => false,
+            Status::Running | Status::Dropped | Status::Unknown => false,
         }
     }
 
-    fn asked(&self) -> Value {
-        let clean = |c: char| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' };
-        let name: String = self.name.chars().map(clean).take(64).collect();
-        json!({"id": self.id, "type": "function", "function": {"name": name, "arguments": self.input.get()}})
+    /// Whether the server does the work of an editing tool, and asks the client for the file.
+    fn is_edit(&self) -> bool {
+        self.tool == Tool::Shared && is_edit_tool(&self.name)
     }
 
-    fn answered(&self) -> Value {
-        let prefix = match self.status {
-            Status::Error => "Tool call failed with error: ",
-            Status::Cancelled => "Tool call is cancelled with result: ",
-            Status::Completed | Status::Running | Status::Unknown => "",
+    /// What the server says to the model of an edit that the client has made, as far as that is known.
+    fn edit_result(&self, file: &str) -> String {
+        let last = self.edited.last().map_or("", String::as_str);
+        let language = language(last);
+        match self.name.as_str() {
+            "apply_patch" => format!("Edited files:\n  - {}", self.edited.join("\n  - ")),
+            "replace_string_in_file" => format!("The following files were successfully edited:\n{last}"),
+            "create_file" => format!(
+                "<file_created path=\"{last}\">\nThis is the new file that was created. You can reference this file \
+                 in future operations.\n```{language}\n{file}\n```\n</file_created>"
+            ),
+            _ => format!(
+                "<file_after_edit path=\"{last}\">\nThis is the new state of the file after the edit. Base future \
+                 edits off of this file, no need to read it again, unless a terminal command may have changed \
+                 it.\n```{language}\n{file}\n```\n</file_after_edit>"
+            ),
+        }
+    }
+}
+
+/// The language of a file, as the server names it for the model.
+fn language(file: &str) -> &str {
+    const LANGUAGES: &[(&str, &str)] = &[
+        ("bash", "shellscript"),
+        ("bat", "bat"),
+        ("c", "c"),
+        ("cc", "cpp"),
+        ("clj", "clojure"),
+        ("cpp", "cpp"),
+        ("cs", "csharp"),
+        ("css", "css"),
+        ("cxx", "cpp"),
+        ("dart", "dart"),
+        ("ex", "elixir"),
+        ("exs", "elixir"),
+        ("fs", "fsharp"),
+        ("go", "go"),
+        ("groovy", "groovy"),
+        ("h", "cpp"),
+        ("hpp", "cpp"),
+        ("hs", "haskell"),
+        ("html", "html"),
+        ("java", "java"),
+        ("jl", "julia"),
+        ("js", "javascript"),
+        ("json", "json"),
+        ("jsx", "javascriptreact"),
+        ("kt", "kotlin"),
+        ("less", "less"),
+        ("lua", "lua"),
+        ("m", "objective-c"),
+        ("md", "markdown"),
+        ("php", "php"),
+        ("pl", "perl"),
+        ("ps1", "powershell"),
+        ("py", "python"),
+        ("r", "r"),
+        ("rb", "ruby"),
+        ("rs", "rust"),
+        ("sass", "sass"),
+        ("scala", "scala"),
+        ("scss", "scss"),
+        ("sh", "shellscript"),
+        ("sql", "sql"),
+        ("swift", "swift"),
+        ("tex", "latex"),
+        ("toml", "toml"),
+        ("ts", "typescript"),
+        ("tsx", "typescriptreact"),
+        ("vue", "vue"),
+        ("xml", "xml"),
+        ("yaml", "yaml"),
+        ("yml", "yaml"),
+    ];
+    let extension = file.rsplit_once('.').map_or("", |(_, it)| it);
+    LANGUAGES.iter().find(|(it, _)| *it == extension).map_or("UNKNOWN", |(_, language)| language)
+}
+
+/// What the client has answered to a call: a result, or an error.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Answer<'a> {
+    Result(&'a [u8]),
+    Error(&'a [u8]),
+}
+
+impl Answer<'_> {
+    fn read(self) -> (Status, String) {
+        let result = match self {
+            Answer::Result(result) => result,
+            Answer::Error(error) => {
+                return (Status::Error, path_text(error, &["message"]).unwrap_or_default());
+            }
         };
-        json!({"role": "tool", "content": format!("{prefix}{}", self.result), "tool_call_id": self.id})
+        let status = match path_text(result, &["status"]).as_deref() {
+            Some("error") => Status::Error,
+            Some("cancelled") => Status::Cancelled,
+            Some(_) | None => Status::Completed,
+        };
+        let parts = member(result, "content").and_then(|range| serde_json::from_slice(&result[range]).ok());
+        (status, joined(parts.unwrap_or_default()))
     }
 }
 
@@ -385,6 +481,7 @@ fn path_text(value: &[u8], keys: &[&str]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
+    use serde_json::json;
 
     use super::*;
 
@@ -430,7 +527,8 @@ mod tests {
     #[test]
     fn the_editors_late_answer_counts_as_the_result() {
         let mut it = turn(&[call(1, "a", "running", None), call(1, "b", "running", None)]);
-        it.answered("a", br#"{"content":[{"value":"late"},{"value":"r"}],"status":"error"}"#);
+        let late = br#"{"content":[{"value":"late"},{"value":"r"}],"status":"error"}"#;
+        it.answered("a", Answer::Result(late), None);
         let messages = it.messages(None);
         assert_eq!(messages.len(), 2);
         assert_eq!(messages[1]["content"], "Tool call failed with error: later");

@@ -107,6 +107,8 @@ pub(crate) struct Lifecycle {
     /// Whether a process of it exists.
     alive: bool,
     has_been_ready: bool,
+    /// The last process died unasked, and none has taken its place.
+    died: bool,
     budget: Budget,
     n_restarts: u64,
 }
@@ -119,6 +121,7 @@ impl Lifecycle {
             generation: Generation(0),
             alive: false,
             has_been_ready: false,
+            died: false,
             budget: Budget::default(),
             n_restarts: 0,
         }
@@ -186,7 +189,9 @@ impl Lifecycle {
     /// A process is being spawned.
     pub(crate) fn spawn(&mut self, now: Instant, handshake: Handshake) {
         debug_assert!(self.is_due(now), "{self:?}");
-        self.n_restarts += u64::from(matches!(self.state, State::Restarting { .. }));
+        let takes_a_place = matches!(self.state, State::Restarting { .. }) || self.died;
+        self.n_restarts += u64::from(takes_a_place);
+        self.died = false;
         self.generation = Generation(self.generation.0 + 1);
         self.alive = true;
         self.enter(now, State::Spawning(handshake));
@@ -281,6 +286,7 @@ impl Lifecycle {
     }
 
     fn died(&mut self, now: Instant, policy: &Policy, wanted: bool, chance: u64) -> Death {
+        self.died = true;
         // What is wrong with a server that has never been ready is no accident.
         let is_hopeless = !self.has_been_ready && self.n_restarts > 0;
         let wait = match policy.restart {

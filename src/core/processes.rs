@@ -217,7 +217,8 @@ impl Proxy {
             }
             State::Stopped | State::Failed => false,
         };
-        let waits = comes_back && self.regate(process);
+        let goes_on = self.keep_turns(process, comes_back, out);
+        let waits = comes_back && (self.regate(process) || goes_on);
         let is_wanted = waits || comes_back && id == PRIMARY;
         let Some(backend) = self.backends.get_mut(&id) else { return };
         let Some(death) = backend.life.exited(now, process.generation, &policy, is_wanted, chance) else {
@@ -282,18 +283,16 @@ impl Proxy {
         self.on_shutdown_progress(out);
     }
 
-    /// What a process that is gone has not answered, and another one may be asked: whatever it was asked before it was
-    /// ready, and turns that it had not begun. Gives whether there is, or was, anything that waits.
+    /// What a process that is gone was asked before it was ready is asked of the next one. Gives whether there is, or
+    /// was, anything that waits.
     fn regate(&mut self, process: ProcessId) -> bool {
         let id = process.backend;
         let Some(backend) = self.backend(id) else { return false };
         let is_starting = matches!(backend.life.state(), State::Spawning(_) | State::Initializing { .. });
-        let turns = !is_starting && self.regate_turns(process);
         if is_starting {
             let asked = |it: &Pending| it.to == To::Process(process) && matches!(it.owner, Owner::Client(..));
             for sent in self.requests.filter(asked).into_iter().rev() {
-                let Some(frame) = self.requests.get(sent).map(|it| it.frame.clone()) else { continue };
-                if let Some(frame) = self.ask_next(sent, &frame, id)
+                if let Some(frame) = self.ask_next(sent)
                     && let Some(backend) = self.backends.get_mut(&id)
                 {
                     backend.gate().push_front(frame);
@@ -301,7 +300,7 @@ impl Proxy {
             }
         }
         let waits = |it: &Frame| it.kind() == Kind::Request;
-        turns || self.backend(id).is_some_and(|it| it.gated().iter().any(waits))
+        self.backend(id).is_some_and(|it| it.gated().iter().any(waits))
     }
 
     /// The restored session says what these notifications said.
@@ -324,7 +323,8 @@ impl Proxy {
 
     /// Every progress token of a process that is gone comes to its end, so that no spinner turns for ever.
     fn end_progress(&mut self, id: BackendId, message: &str, out: &mut Effects) {
-        for params in self.tokens.abandoned(id, message) {
+        let kept = self.kept_by(id);
+        for params in self.tokens.abandoned(id, message, |it| kept.contains(it)) {
             tell_editor(Frame::notification("$/progress", Some(&params)), out);
         }
     }
@@ -386,6 +386,7 @@ impl Proxy {
         let Some(backend) = self.backends.get_mut(&id) else { return };
         let process = backend.process();
         backend.gate().clear();
+        self.drop_turns(id, out);
         self.end_progress(id, &failure.message, out);
         self.withdraw_questions(process, out);
         self.conversations.lose(id, |_| false);

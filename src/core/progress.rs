@@ -127,17 +127,46 @@ impl Tokens {
         self.renamed = renamed.into_iter().map(|(key, ours)| (name(key), ours)).collect();
     }
 
-    /// A process is gone: its tokens are forgotten. Gives the parameters of an `end` for each that was open.
-    pub(crate) fn abandoned(&mut self, backend: BackendId, message: &str) -> Vec<Vec<u8>> {
+    /// A process is gone: its tokens are forgotten, but for those of conversations that go on. Gives the parameters
+    /// of an `end` for each that was open.
+    pub(crate) fn abandoned(
+        &mut self,
+        backend: BackendId,
+        message: &str,
+        goes_on: impl Fn(&RawId) -> bool,
+    ) -> Vec<Vec<u8>> {
         self.chosen.retain(|_, it| it.backend != backend);
         self.renamed.retain(|(owner, _), _| *owner != backend);
-        let (gone, kept) = std::mem::take(&mut self.open).into_iter().partition(|it| it.backend == backend);
+        let is_gone = |it: &Open| it.backend == backend && !it.conversation.as_ref().is_some_and(&goes_on);
+        let (gone, kept) = std::mem::take(&mut self.open).into_iter().partition(is_gone);
         self.open = kept;
-        Vec::into_iter(gone).map(|it: Open| it.end(message)).collect()
+        let error = serde_json::json!({"message": message}).to_string();
+        let why = |it: &Open| match it.conversation {
+            Some(_) => ("error", error.clone()),
+            None => ("message", serde_json::json!(message).to_string()),
+        };
+        Vec::into_iter(gone).map(|it: Open| it.end(Some(why(&it)))).collect()
     }
 
-    /// Whether both directions of a changed name agree, and no token belongs to a process that is gone.
-    pub(crate) fn check(&self, alive: impl Fn(BackendId) -> bool) -> Result<(), String> {
+    /// The turn of a conversation ends here. Gives the parameters of the `end` if one is due: `why` is a member of it.
+    pub(crate) fn ended(
+        &mut self,
+        backend: BackendId,
+        conversation: &RawId,
+        why: Option<(&str, String)>,
+    ) -> Option<Vec<u8>> {
+        let of = |it: &Open| it.backend == backend && it.conversation.as_ref() == Some(conversation);
+        let at = self.open.iter().position(of)?;
+        Some(self.open.remove(at).end(why))
+    }
+
+    /// Whether both directions of a changed name agree, and no token belongs to a process that is gone, unless the
+    /// next one goes on with its conversation.
+    pub(crate) fn check(
+        &self,
+        alive: impl Fn(BackendId) -> bool,
+        goes_on: impl Fn(&RawId) -> bool,
+    ) -> Result<(), String> {
         for ((backend, theirs), ours) in &self.renamed {
             let chosen = self.chosen.get(ours);
             if chosen.is_none_or(|it| it.backend != *backend || it.theirs != *theirs) {
@@ -149,7 +178,8 @@ impl Tokens {
                 return Err(format!("{ours} is called {theirs} by {backend:?}, which does not know"));
             }
         }
-        let owners = self.chosen.values().map(|it| it.backend).chain(self.open.iter().map(|it| it.backend));
+        let open = self.open.iter().filter(|it| !it.conversation.as_ref().is_some_and(&goes_on));
+        let owners = self.chosen.values().map(|it| it.backend).chain(open.map(|it| it.backend));
         match owners.into_iter().find(|it| !alive(*it)) {
             Some(gone) => Err(format!("a token of {gone:?} is left, which has no process")),
             None => Ok(()),
@@ -163,21 +193,18 @@ impl Tokens {
 }
 
 impl Open {
-    fn end(&self, message: &str) -> Vec<u8> {
-        let message = serde_json::json!(message).to_string();
-        let mut value = br#"{"kind":"end"}"#.to_vec();
-        match (&self.conversation, &self.turn) {
-            (Some(conversation), turn) => {
-                let error = format!(r#"{{"message":{message}}}"#);
-                value = Patch::of(&value).set("error", error.as_bytes()).finish();
-                if let Some(turn) = turn {
-                    value = Patch::of(&value).set("turnId", turn.as_bytes()).finish();
-                }
-                value = Patch::of(&value).set("conversationId", conversation.as_bytes()).finish();
-            }
-            (None, _) => value = Patch::of(&value).set("message", message.as_bytes()).finish(),
+    /// Parameters of its `end`, with this member.
+    fn end(&self, why: Option<(&str, String)>) -> Vec<u8> {
+        let mut value = Patch::of(br#"{"kind":"end"}"#);
+        if let Some((key, raw)) = why {
+            value.set(key, raw.as_bytes());
         }
-        Patch::of(b"{}").set("value", &value).set("token", self.token.as_bytes()).finish()
+        for (key, id) in [("turnId", &self.turn), ("conversationId", &self.conversation)] {
+            if let (Some(id), Some(_)) = (id, &self.conversation) {
+                value.set(key, id.as_bytes());
+            }
+        }
+        Patch::of(b"{}").set("value", &value.finish()).set("token", self.token.as_bytes()).finish()
     }
 }
 
@@ -203,7 +230,7 @@ mod tests {
         assert_eq!(tokens.passed(A, &progress("1", r#"{"kind":"report"}"#)), None);
         let passed = tokens.passed(B, &progress("1", r#"{"kind":"begin"}"#));
         assert_eq!(passed, Some(progress("\"lspool-1\"", r#"{"kind":"begin"}"#)));
-        let ends = tokens.abandoned(B, "gone");
+        let ends = tokens.abandoned(B, "gone", |_| false);
         assert_eq!(ends, [progress("\"lspool-1\"", r#"{"message":"gone","kind":"end"}"#)]);
         assert_eq!(tokens.owner(&RawId::from(1)), Some((A, RawId::from(1))));
     }
@@ -232,7 +259,7 @@ mod tests {
         for _ in 0..2 {
             tokens.passed(A, &progress("7", r#"{"kind":"begin","title":"t"}"#));
         }
-        assert_eq!(tokens.abandoned(A, "gone").len(), 1);
+        assert_eq!(tokens.abandoned(A, "gone", |_| false).len(), 1);
     }
 
     #[test]
@@ -245,7 +272,7 @@ mod tests {
             &progress("7", r#"{"kind":"begin","conversationId":"child","turnId":"u","parentTurnId":"t"}"#),
         );
         let end = r#"{"conversationId":"c","turnId":"t","error":{"message":"gone"},"kind":"end"}"#;
-        assert_eq!(tokens.abandoned(A, "gone"), [progress("7", end)]);
-        assert!(tokens.abandoned(A, "gone").is_empty());
+        assert_eq!(tokens.abandoned(A, "gone", |_| false), [progress("7", end)]);
+        assert!(tokens.abandoned(A, "gone", |_| false).is_empty());
     }
 }

@@ -228,10 +228,14 @@ impl Requests {
         self.by_process.get(&(process, wire.clone())).copied()
     }
 
-    /// A request is sent as another message than it was.
-    pub(crate) fn replace(&mut self, id: SentId, frame: Frame) {
-        if let Some(pending) = self.pending.get_mut(&id) {
-            pending.frame = frame;
+    /// Another owner is owed the answer to what a process, or lspool itself, has asked.
+    pub(crate) fn give_to(&mut self, id: SentId, owner: Owner) {
+        let Some(pending) = self.pending.get_mut(&id) else { return };
+        if let Owner::Backend(process, wire) = std::mem::replace(&mut pending.owner, owner.clone()) {
+            self.by_process.remove(&(process, wire));
+        }
+        if let Owner::Backend(process, wire) = owner {
+            self.by_process.insert((process, wire), id);
         }
     }
 

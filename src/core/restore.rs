@@ -25,6 +25,7 @@ use crate::{
     core::{
         event::{BackendId, Effect, Effects, Peer, ProcessId},
         history::History,
+        recovery::CONTINUE,
         requests::{Pending, Purpose, SentId, To},
     },
     rpc::{Frame, Patch, RawId, elements, member, path},
@@ -47,8 +48,6 @@ pub(crate) struct Restores {
 struct Restore {
     /// The request of the turn.
     sent: SentId,
-    /// The turn as the editor asked it.
-    turn: Frame,
     step: Step,
 }
 
@@ -59,6 +58,11 @@ enum Step {
 }
 
 impl Restores {
+    /// The process is gone.
+    pub(crate) fn clear(&mut self) {
+        *self = Restores::default();
+    }
+
     /// Numbers of the turns that no process has been asked yet.
     pub(crate) fn to_come(&self) -> impl Iterator<Item = SentId> {
         self.under_way.values().filter(|it| it.step == Step::Writing).map(|it| it.sent)
@@ -77,8 +81,9 @@ impl Proxy {
                 if let Some(conversation) = self.conversations.get_mut(&id) {
                     // Turns of a conversation that another create has replaced are for the server to judge.
                     let is_its_turn = conversation.active == Some(sent);
-                    if !create && is_its_turn && conversation.known_by != Some(process) {
-                        return self.restore_conversation(process, sent, &id, &frame, out);
+                    let tells = !create || conversation.flight.continues;
+                    if tells && is_its_turn && conversation.known_by != Some(process) {
+                        return self.restore_conversation(process, sent, &id, out);
                     }
                     if is_its_turn {
                         conversation.known_by = Some(process);
@@ -90,78 +95,24 @@ impl Proxy {
         out.push(Effect::Send(Peer::Backend(process), frame));
     }
 
-    fn restore_conversation(
-        &mut self,
-        process: ProcessId,
-        sent: SentId,
-        id: &RawId,
-        turn: &Frame,
-        out: &mut Effects,
-    ) {
+    fn restore_conversation(&mut self, process: ProcessId, sent: SentId, id: &RawId, out: &mut Effects) {
         let Some(conversation) = self.conversations.get_mut(id) else { return };
         let name = id.as_text().filter(|_| History::is_file_name(id));
         let step = match &name {
             Some(name) => {
                 let content = Bytes::from(conversation.history.transcript(name));
-                out.push(Effect::WriteTranscript { process, conversation: name.to_string(), content });
+                let kept = self.session.kept_transcripts.clone();
+                out.push(Effect::WriteTranscript { process, conversation: name.to_string(), content, kept });
                 Step::Writing
             }
             None => Step::Asked,
         };
         info!(conversation = %id, as_text = name.is_none(), "telling a process what was said");
         let Some(backend) = self.backends.get_mut(&process.backend) else { return };
-        backend.restores.under_way.insert(id.clone(), Restore { sent, turn: turn.clone(), step });
+        backend.restores.under_way.insert(id.clone(), Restore { sent, step });
         if step == Step::Asked {
-            self.ask_restored(process, sent, id, turn, History::plain_turns, out);
+            self.ask_restored(process, sent, id, History::plain_turns, out);
         }
-    }
-
-    /// A process is gone. The turns that it had not begun are asked of the next one, silently: nothing of them has
-    /// been shown, and no tool has run. Gives whether there are any.
-    pub(super) fn regate_turns(&mut self, process: ProcessId) -> bool {
-        let Some(backend) = self.backends.get_mut(&process.backend) else { return false };
-        let restores = std::mem::take(&mut backend.restores.under_way);
-        let mut turns: Vec<(SentId, Frame)> = restores.into_values().map(|it| (it.sent, it.turn)).collect();
-        for (sent, pending) in self.requests.iter().filter(|(_, it)| it.to == To::Process(process)) {
-            let Purpose::Turn { conversation, .. } = &pending.purpose else { continue };
-            let conversation = self.conversations.get(conversation);
-            let waits = conversation.is_some_and(|it| it.active == Some(sent) && it.begun != Some(sent));
-            if waits && turns.iter().all(|(known, _)| *known != sent) {
-                turns.push((sent, pending.frame.clone()));
-            }
-        }
-        turns.retain(|(sent, _)| self.is_wanted(*sent));
-        turns.sort_by_key(|(sent, _)| *sent);
-        let again: Vec<Frame> =
-            turns.iter().filter_map(|(sent, turn)| self.ask_next(*sent, turn, process.backend)).collect();
-        if let Some(backend) = self.backends.get_mut(&process.backend) {
-            again.iter().rev().for_each(|it| backend.gate().push_front(it.clone()));
-        }
-        !again.is_empty()
-    }
-
-    /// The turn under a number that the process that is gone has not heard.
-    pub(super) fn ask_next(&mut self, sent: SentId, turn: &Frame, id: BackendId) -> Option<Frame> {
-        let Pending { owner, purpose, marks, .. } = self.requests.take(sent)?;
-        let conversation = match &purpose {
-            Purpose::Turn { conversation, .. } => self.conversations.get_mut(conversation),
-            _ => None,
-        };
-        let (again, turn) = self.requests.sent(To::Gate(id), owner, purpose, turn);
-        self.requests.mark(again, |it| it.first = marks.first.or(Some(sent)));
-        if let Some(conversation) = conversation {
-            conversation.active = Some(again);
-        }
-        Some(turn)
-    }
-
-    /// Whether a turn has not been cancelled.
-    fn is_wanted(&self, sent: SentId) -> bool {
-        let conversation = match self.requests.get(sent).map(|it| &it.purpose) {
-            Some(Purpose::Turn { conversation, .. }) => self.conversations.get(conversation),
-            Some(_) | None => None,
-        };
-        conversation.is_none_or(|it| !it.cancelled)
     }
 
     /// The shell has written the file of a conversation, or could not.
@@ -180,26 +131,29 @@ impl Proxy {
         let writing = |it: &&mut Restore| it.step == Step::Writing;
         let Some(restore) = backend.restores.under_way.get_mut(&id).filter(writing) else {
             // Cancelled meanwhile.
-            if backend.restores.under_way.is_empty() {
+            if backend.restores.under_way.is_empty() && self.session.kept_transcripts.is_none() {
                 out.push(Effect::RemoveTranscripts(process));
             }
             return;
         };
         restore.step = Step::Asked;
-        let (sent, turn) = (restore.sent, restore.turn.clone());
+        let sent = restore.sent;
         if !backend.is_open(self.catalogue.undecided > 0) {
             // Its tools are about to change. What is written now is written again then.
             backend.restores.under_way.remove(&id);
-            return backend.gate().push_front(turn);
+            if let Some(turn) = self.requests.get(sent) {
+                backend.gate().push_front(turn.frame.clone());
+            }
+            return;
         }
         match written {
             Ok(folder) => {
                 self.set_transcripts(process, Some(&folder), out);
-                self.ask_restored(process, sent, &id, &turn, |_| Vec::new(), out);
+                self.ask_restored(process, sent, &id, |_| Vec::new(), out);
             }
             Err(error) => {
                 warn!(conversation, error, "what was said cannot be written to a file: telling it as text");
-                self.ask_restored(process, sent, &id, &turn, History::plain_turns, out);
+                self.ask_restored(process, sent, &id, History::plain_turns, out);
             }
         }
     }
@@ -210,15 +164,15 @@ impl Proxy {
         process: ProcessId,
         sent: SentId,
         id: &RawId,
-        turn: &Frame,
         earlier: impl Fn(&mut History) -> Vec<Value>,
         out: &mut Effects,
     ) {
         self.requests.written(&RawId::from(sent), process);
+        let Some(turn) = self.requests.get(sent).map(|it| it.frame.clone()) else { return };
         let Some(conversation) = self.conversations.get_mut(id) else {
             // Destroyed meanwhile: the server says so.
             self.end_restore(process, id, out);
-            return out.push(Effect::Send(Peer::Backend(process), turn.clone()));
+            return out.push(Effect::Send(Peer::Backend(process), turn));
         };
         let earlier = earlier(&mut conversation.history);
         let params = turn.params().unwrap_or(b"{}");
@@ -229,18 +183,24 @@ impl Proxy {
                 patch.set(key, &create[range]);
             }
         }
-        patch.remove("message").remove("turnId");
+        patch.remove("message").remove("turnId").remove("restoreToTurnId");
         if earlier.is_empty()
             && let Some(last) = conversation.history.last()
         {
             patch.set("restoreToTurnId", json!(last).to_string().as_bytes());
         }
         let mut turns = earlier.iter().map(|it| it.to_string().into_bytes()).collect::<Vec<_>>();
-        turns.push(question_of_turn(params));
+        turns.push(match (&conversation.flight.turn, conversation.flight.continues) {
+            (Some(turn), true) => {
+                let question = json!(CONTINUE).to_string();
+                Patch::of(b"{}").set("turnId", turn.as_bytes()).set("request", question.as_bytes()).finish()
+            }
+            (Some(_) | None, _) => question_of_turn(params),
+        });
         patch.set("turns", &[b"[".as_slice(), &turns.join(b",".as_slice()), b"]"].concat());
         let frame = Frame::request(RawId::from(sent), "conversation/create", Some(&patch.finish()));
         conversation.known_by = Some(process);
-        self.requests.replace(sent, frame.clone());
+        conversation.flight.restored = true;
         out.push(Effect::Send(Peer::Backend(process), frame));
     }
 
@@ -280,17 +240,17 @@ impl Proxy {
         warn!(conversation = %meant, "the server could not read what was said: telling it as text");
         let Some(backend) = self.backends.get_mut(&process.backend) else { return };
         backend.restores.strays.insert(stray.clone());
-        let Some(Restore { turn, .. }) = backend.restores.under_way.remove(meant) else { return };
+        backend.restores.under_way.remove(meant);
         let cancel = Patch::of(b"{}").set("id", RawId::from(sent).as_bytes()).finish();
         out.push(Effect::Send(Peer::Backend(process), Frame::notification("$/cancelRequest", Some(&cancel))));
         let stray = Patch::of(b"{}").set("conversationId", stray.as_bytes()).finish();
         self.ask_backend(process.backend, Purpose::Plain, "conversation/destroy", &stray, out);
-        let Some(Pending { owner, purpose, .. }) = self.requests.take(sent) else { return };
-        let (again, turn) = self.requests.sent(To::Process(process), owner, purpose, &turn);
+        let Some(Pending { owner, purpose, frame, .. }) = self.requests.take(sent) else { return };
+        let (again, _) = self.requests.sent(To::Process(process), owner, purpose, &frame);
         if let Some(conversation) = self.conversations.get_mut(meant) {
             conversation.active = Some(again);
         }
-        self.ask_restored(process, again, meant, &turn, History::plain_turns, out);
+        self.ask_restored(process, again, meant, History::plain_turns, out);
         self.stop_transcripts(process, out);
     }
 
@@ -331,10 +291,20 @@ impl Proxy {
 
     fn set_transcripts(&mut self, process: ProcessId, folder: Option<&Path>, out: &mut Effects) {
         let Some(backend) = self.backends.get_mut(&process.backend) else { return };
-        if backend.restores.is_set != folder.is_some() {
+        // Where it is kept, it stays.
+        if self.session.kept_transcripts.is_none() && backend.restores.is_set != folder.is_some() {
             backend.restores.is_set = folder.is_some();
             let frame = self.session.transcripts(&backend.set, folder);
             out.push(Effect::Send(Peer::Backend(process), frame));
+        }
+    }
+
+    /// A conversation is no more: what is kept of it goes.
+    pub(super) fn forget_transcript(&self, id: &RawId, out: &mut Effects) {
+        if let (Some(kept), Some(name)) = (&self.session.kept_transcripts, id.as_text())
+            && History::is_file_name(id)
+        {
+            out.push(Effect::RemoveTranscript { kept: kept.clone(), conversation: name.into_owned() });
         }
     }
 
@@ -351,8 +321,10 @@ impl Proxy {
         let said = answer.error_value().map(String::from_utf8_lossy);
         let forgotten = said.is_some_and(|it| it.contains(UNKNOWN))
             && pending.frame.method() == Some("conversation/turn");
-        let Some(conversation) =
-            self.conversations.get_mut(id).filter(|it| forgotten && it.history.has_begun())
+        let Some(conversation) = self
+            .conversations
+            .get_mut(id)
+            .filter(|it| forgotten && it.history.has_begun() && !it.flight.restored)
         else {
             return false;
         };

@@ -1,6 +1,6 @@
 //! Messages of the servers: what the editor hears, and how it hears one voice.
 
-use std::time::Instant;
+use std::{borrow::Cow, time::Instant};
 
 use tracing::{debug, trace};
 
@@ -133,12 +133,14 @@ impl Proxy {
     fn on_backend_progress(&mut self, process: ProcessId, frame: Frame, out: &mut Effects) {
         let params = frame.params().unwrap_or(b"{}");
         self.requests.streamed(params);
-        if self.is_copilot() && !self.on_chat_progress(process, params, out) {
-            return;
-        }
-        match self.tokens.passed(process.backend, params) {
-            Some(params) => tell_editor(frame.with_params(&params), out),
-            None => tell_editor(frame, out),
+        let heard = match self.is_copilot() {
+            true => self.on_chat_progress(process, params, out),
+            false => Some(Cow::Borrowed(params)),
+        };
+        let Some(params) = heard else { return };
+        match (self.tokens.passed(process.backend, &params), params) {
+            (Some(params), _) | (None, Cow::Owned(params)) => tell_editor(frame.with_params(&params), out),
+            (None, Cow::Borrowed(_)) => tell_editor(frame, out),
         }
     }
 

@@ -2,7 +2,11 @@
 //!
 //! It holds no conversations and no tools; those have tables of their own.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{
+    borrow::Cow,
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 use bytes::Bytes;
 use serde_json::json;
@@ -33,6 +37,8 @@ pub(crate) struct Session {
     settings: Vec<(String, Bytes)>,
     /// The section `github.copilot` as last pulled.
     pulled: Option<Bytes>,
+    /// Where processes keep what they tell the model, if they shall.
+    pub(crate) kept_transcripts: Option<PathBuf>,
     auth: Option<Bytes>,
     /// Workspace folders since `initialize`, by uri: added (with the folder) or removed.
     folders: BTreeMap<String, (bool, Bytes)>,
@@ -138,6 +144,9 @@ impl Session {
         if let Some(params) = self.settings() {
             out.push(for_set(&notify("workspace/didChangeConfiguration", &params), set));
         }
+        if let Some(folder) = &self.kept_transcripts {
+            out.push(self.transcripts(set, Some(folder)));
+        }
         if let Some(params) = &self.auth {
             out.push(notify("github/didChangeAuth", params));
             out.push(Frame::request(RawId::from(0), CHECK_STATUS.0, Some(CHECK_STATUS.1)));
@@ -193,13 +202,34 @@ impl Session {
         let flat = || pushed("github.copilot").or(self.pulled.as_ref()).map(|it| &it[..]);
         let mut section = nested.or_else(flat).unwrap_or(b"{}").to_vec();
         if let Some(folder) = folder {
-            let folder = json!(folder.to_string_lossy()).to_string();
             section =
-                Patch::of(&section).set_path(&["agent", "transcriptDirectory"], folder.as_bytes()).finish();
+                Patch::of(&section).set_path(&["agent", "transcriptDirectory"], &quoted(folder)).finish();
         }
         let github = Patch::of(github).set("copilot", &section).finish();
         let params = Patch::of(b"{}").set_path(&["settings", "github"], &github).finish();
         for_set(&Frame::notification("workspace/didChangeConfiguration", Some(&params)), set)
+    }
+
+    /// A push of settings as processes get it: one that keeps what it tells the model goes on to do so.
+    pub(crate) fn keeping<'a>(&self, frame: &'a Frame) -> Cow<'a, Frame> {
+        let params = frame.params().filter(|_| frame.method() == Some("workspace/didChangeConfiguration"));
+        let (Some(folder), Some(params)) = (&self.kept_transcripts, params) else {
+            return Cow::Borrowed(frame);
+        };
+        let mut patch = Patch::of(params);
+        for keys in [&["settings", "github.copilot"][..], &["settings", "github", "copilot"][..]] {
+            if path(params, &keys[..2]).is_some() {
+                patch.set_path(&[keys, &["agent", "transcriptDirectory"]].concat(), &quoted(folder));
+            }
+        }
+        Cow::Owned(frame.with_params(&patch.finish()))
+    }
+
+    /// The section `github.copilot` of an answer to `workspace/configuration`, likewise.
+    pub(crate) fn keeping_section(&self, section: Vec<u8>) -> Vec<u8> {
+        let Some(folder) = &self.kept_transcripts else { return section };
+        let object = if section.starts_with(b"{") { &section[..] } else { b"{}" };
+        Patch::of(object).set_path(&["agent", "transcriptDirectory"], &quoted(folder)).finish()
     }
 
     fn settings(&self) -> Option<Vec<u8>> {
@@ -231,6 +261,11 @@ impl Session {
             [br#"{"event":{"added":"#, &list(true), br#","removed":"#, &list(false), b"}}"];
         Some(parts.concat())
     }
+}
+
+/// A path as JSON.
+fn quoted(folder: &Path) -> Vec<u8> {
+    json!(folder.to_string_lossy()).to_string().into_bytes()
 }
 
 fn kept(frame: &Frame, params: Bytes) -> Option<Kept> {

@@ -6,6 +6,7 @@ mod endings;
 mod model;
 mod partitions;
 mod passing;
+mod recovering;
 mod restoring;
 mod reviving;
 mod spares;

@@ -37,6 +37,7 @@ use super::{
     watch::Watch,
 };
 use crate::{
+    config::{ServerConfig, ServerKind},
     core::{
         Proxy,
         event::{
@@ -110,6 +111,7 @@ pub struct Driver<C, W> {
     adopted: BTreeMap<ProcessId, ProcessId>,
     /// Those for which files were written.
     has_transcripts: BTreeSet<ProcessId>,
+    files: private::Files,
     /// Name of the server, once it is known.
     name: Rc<str>,
     /// Events of our own making, which come before those of others.
@@ -154,6 +156,7 @@ impl<C: Core, W: World> Driver<C, W> {
             processes: BTreeMap::new(),
             adopted: BTreeMap::new(),
             has_transcripts: BTreeSet::new(),
+            files: private::Files::default(),
             name: "server".into(),
             own: VecDeque::new(),
             events,
@@ -240,8 +243,8 @@ impl<C: Core, W: World> Driver<C, W> {
 
     fn on_event(&mut self, event: Event) {
         let event = self.renamed(event);
-        let Some(event) = self.of_client(event) else { return };
-        match &event {
+        let Some(mut event) = self.of_client(event) else { return };
+        match &mut event {
             Event::Exited { process, .. } => {
                 self.processes.remove(process);
                 self.adopted.retain(|_, it| it != process);
@@ -252,7 +255,10 @@ impl<C: Core, W: World> Driver<C, W> {
                     self.measure(next);
                 }
             }
-            Event::Prepared(Ok(prepared)) => self.name = prepared.name.as_str().into(),
+            Event::Prepared(Ok(prepared)) => {
+                self.name = prepared.name.as_str().into();
+                prepared.transcripts = self.transcripts(&prepared.server);
+            }
             _ => {}
         }
         match &event {
@@ -375,8 +381,11 @@ impl<C: Core, W: World> Driver<C, W> {
                     process.end_gently();
                 }
             }
-            Effect::WriteTranscript { process, conversation, content } => {
-                self.write_transcript(process, conversation, content);
+            Effect::WriteTranscript { process, conversation, content, kept } => {
+                self.write_transcript(process, conversation, content, kept);
+            }
+            Effect::RemoveTranscript { kept, conversation } => {
+                self.files.after(move || private::remove(&kept.join(conversation)));
             }
             Effect::Measure(processes) => self.measure(processes),
             Effect::Logs { backend, client, id, follow } => self.answer_logs(backend, client, id, follow),
@@ -443,23 +452,35 @@ impl<C: Core, W: World> Driver<C, W> {
         self.send(peer, answer);
     }
 
-    fn write_transcript(&mut self, process: ProcessId, conversation: String, content: Bytes) {
-        let root = match self.world.private_folder() {
-            Ok(root) => root,
+    fn write_transcript(
+        &mut self,
+        process: ProcessId,
+        conversation: String,
+        content: Bytes,
+        kept: Option<PathBuf>,
+    ) {
+        let keeps = kept.is_some();
+        let folder = match kept {
+            Some(folder) => Ok(folder),
+            None => self.world.private_folder().map(|root| private::of_process(&root, process)),
+        };
+        let folder = match folder {
+            Ok(folder) => folder,
             Err(error) => {
                 let folder = Err(error);
                 self.own.push_back(Event::TranscriptWritten { process, conversation, folder });
                 return;
             }
         };
-        self.has_transcripts.insert(process);
+        if !keeps {
+            self.has_transcripts.insert(process);
+        }
+        let (name, place) = (conversation.clone(), folder.clone());
+        let writing = self.files.after(move || private::write(&place, &name, &content, keeps));
         let events = self.events.clone();
-        let folder = private::of_process(&root, process);
         spawn_local(async move {
-            let name = conversation.clone();
-            let writing = spawn_blocking(move || private::write(&folder, &name, &content).map(|()| folder));
-            let folder = match writing.await {
-                Ok(written) => written.map_err(|error| error.to_string()),
+            let folder = match writing.await.and_then(|it| it) {
+                Ok(written) => written.map(|()| folder).map_err(|error| error.to_string()),
                 Err(error) => Err(error.to_string()),
             };
             events.send(Event::TranscriptWritten { process, conversation, folder }).await.ok();
@@ -471,10 +492,21 @@ impl<C: Core, W: World> Driver<C, W> {
             return;
         }
         if let Ok(root) = self.world.private_folder() {
-            let folder = private::of_process(&root, process);
             // What is left goes with lspool.
-            drop(spawn_blocking(move || std::fs::remove_dir_all(folder)));
+            self.files.after(move || private::remove(&private::of_process(&root, process)));
         }
+    }
+
+    /// Where servers keep what they tell the model, if they shall.
+    fn transcripts(&mut self, server: &ServerConfig) -> Option<PathBuf> {
+        if !server.exact_restore || server.kind != Some(ServerKind::Copilot) {
+            return None;
+        }
+        let folder = self.world.private_folder();
+        folder
+            .map(|it| it.join("kept"))
+            .inspect_err(|error| tracing::warn!(error, "exact_restore is off"))
+            .ok()
     }
 
     fn watch_editor(&self, pid: u32) {

@@ -4,13 +4,20 @@
 //! need be.
 
 use std::{
+    collections::BTreeSet,
     env, fs,
     io::{self, Write as _},
     os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
+    rc::Rc,
 };
 
 use bytes::Bytes;
+use serde::Deserialize;
+use tokio::{
+    sync::Mutex,
+    task::{JoinError, JoinHandle, spawn_blocking, spawn_local},
+};
 
 use crate::core::event::ProcessId;
 
@@ -34,14 +41,96 @@ pub(super) fn of_process(root: &Path, process: ProcessId) -> PathBuf {
     root.join(format!("{}-{}", process.backend.0, process.generation.0))
 }
 
-/// Writes the transcript of a conversation, whole or not at all.
-pub(super) fn write(folder: &Path, conversation: &str, content: &Bytes) -> io::Result<()> {
+/// Something that is done with the files.
+pub(super) type Working<T> = JoinHandle<Result<T, JoinError>>;
+
+/// What is done with the files, one after the other.
+#[derive(Default)]
+pub(super) struct Files {
+    turn: Rc<Mutex<()>>,
+}
+
+impl Files {
+    /// Does this when all that was to be done before is done.
+    pub(super) fn after<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Working<T> {
+        let turn = Rc::clone(&self.turn);
+        // The lock is fair, and tasks begin in the order in which they were made.
+        spawn_local(async move {
+            let _turn = turn.lock().await;
+            spawn_blocking(work).await
+        })
+    }
+}
+
+/// Writes the transcript of a conversation, whole or not at all. `keeps`: what a server has kept there of what it has
+/// told the model follows.
+pub(super) fn write(folder: &Path, conversation: &str, content: &Bytes, keeps: bool) -> io::Result<()> {
     let folder = folder.join(conversation);
     fs::DirBuilder::new().mode(0o700).recursive(true).create(&folder)?;
-    let (file, half) = (folder.join("partition-1.jsonl"), folder.join("partition-1.new"));
+    let (file, half) = (folder.join(FILE), folder.join("half"));
+    let earlier = if keeps { partitions(&folder)? } else { Vec::new() };
     let mut out = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&half)?;
     out.write_all(content)?;
-    fs::rename(half, file)
+    for line in rendered(&earlier) {
+        out.write_all(&line)?;
+        out.write_all(b"\n")?;
+    }
+    fs::rename(half, &file)?;
+    earlier.iter().filter(|it| **it != file).try_for_each(fs::remove_file)
+}
+
+const FILE: &str = "partition-1.jsonl";
+
+/// What a server has written of a conversation, the oldest first: it puts files aside under longer names.
+fn partitions(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut all: Vec<PathBuf> = fs::read_dir(folder)?
+        .filter_map(Result::ok)
+        .map(|it| it.path())
+        .filter(|it| it.extension().is_some_and(|it| it == "jsonl"))
+        .collect();
+    let order = |it: &PathBuf| {
+        let name = it.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        (!name.contains(".v"), name)
+    };
+    all.sort_by_key(order);
+    Ok(all)
+}
+
+/// The lines that say how a question was put to the model. A server that is killed leaves half a line; a turn that was
+/// continued has another one for what continued it.
+fn rendered(files: &[PathBuf]) -> Vec<Vec<u8>> {
+    #[derive(Deserialize)]
+    struct Line {
+        r#type: String,
+        data: Data,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Data {
+        turn_id: Option<String>,
+    }
+    let mut known = BTreeSet::new();
+    let mut is_first = |line: &&[u8]| match serde_json::from_slice::<Line>(line) {
+        Ok(Line { r#type, data: Data { turn_id: Some(turn) } }) => {
+            r#type == "user.message_rendered" && known.insert(turn)
+        }
+        Ok(_) | Err(_) => false,
+    };
+    let texts = files.iter().filter_map(|it| fs::read(it).ok());
+    let mut out = Vec::new();
+    for text in texts {
+        out.extend(text.split(|it| *it == b'\n').filter(&mut is_first).map(<[u8]>::to_vec));
+    }
+    out
+}
+
+/// Removes a folder, with all that is in it. What is left goes with lspool.
+pub(super) fn remove(folder: &Path) {
+    if let Err(error) = fs::remove_dir_all(folder)
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        tracing::warn!(%error, folder = %folder.display(), "cannot be removed");
+    }
 }
 
 #[cfg(test)]
@@ -54,12 +143,34 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let process = ProcessId { backend: BackendId(3), generation: Generation(2) };
         let folder = of_process(root.path(), process);
-        write(&folder, "c", &Bytes::from_static(b"one\n")).unwrap();
-        write(&folder, "c", &Bytes::from_static(b"two\n")).unwrap();
+        write(&folder, "c", &Bytes::from_static(b"one\n"), false).unwrap();
+        write(&folder, "c", &Bytes::from_static(b"two\n"), false).unwrap();
         let file = folder.join("c/partition-1.jsonl");
         assert_eq!(fs::read(&file).unwrap(), b"two\n");
         assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(fs::metadata(folder.join("c")).unwrap().permissions().mode() & 0o777, 0o700);
         assert_eq!(fs::read_dir(folder.join("c")).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn how_questions_were_put_to_the_model_is_kept() {
+        let root = tempfile::tempdir().unwrap();
+        let rendered = |turn: &str, text: &str| {
+            format!(
+                r#"{{"type":"user.message_rendered","data":{{"turnId":"{turn}","renderedMessage":"{text}"}}}}"#
+            )
+        };
+        let folder = root.path().join("c");
+        fs::create_dir(&folder).unwrap();
+        fs::write(folder.join("partition-1.v2026.jsonl"), rendered("a", "old") + "\n").unwrap();
+        let lines =
+            ["{\"type\":\"x\",\"data\":{}}", &rendered("a", "continue"), &rendered("b", "b"), "{\"ty"];
+        fs::write(folder.join(FILE), lines.join("\n")).unwrap();
+        write(root.path(), "c", &Bytes::from_static(b"ours\n"), true).unwrap();
+        let expected = format!("ours\n{}\n{}\n", rendered("a", "old"), rendered("b", "b"));
+        assert_eq!(fs::read_to_string(folder.join(FILE)).unwrap(), expected);
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
+        remove(&folder);
+        assert!(!folder.exists());
     }
 }

@@ -6,8 +6,6 @@ vim.lsp.config("pyright", {
   cmd = vim.split(vim.env.LSPOOL_COMMAND, "\n"),
   filetypes = { "python" },
   root_markers = { "pyproject.toml" },
-  -- Neovim runs commands but does not say so of itself.
-  capabilities = { workspace = { executeCommand = { dynamicRegistration = false } } },
   init_options = { lspool = { didChangeStatus = true } },
   handlers = {
     ["lspool/didChangeStatus"] = function()

@@ -13,7 +13,8 @@ use std::{
     io::{BufRead as _, BufReader},
     os::unix::fs::{DirBuilderExt as _, FileTypeExt as _},
     path::{Path, PathBuf},
-    process::{Child, ChildStdout, Command, Output, Stdio},
+    process::{Child, Command, Output, Stdio},
+    sync::mpsc::{Receiver, RecvTimeoutError, channel},
     thread,
     time::{Duration, Instant},
 };
@@ -26,6 +27,9 @@ use super::support::{
     puppet::{Puppet, PuppetHost},
     real::Sandbox,
 };
+
+/// Nothing takes as long.
+const PATIENCE: Duration = Duration::from_secs(45);
 
 const LSPOOL: &str = env!("CARGO_BIN_EXE_lspool");
 const PUPPET: &str = env!("CARGO_BIN_EXE_lspool-puppet");
@@ -51,21 +55,25 @@ fn says(sandbox: &Sandbox, line: &[&str], code: i32, stdout: &str, stderr: &str)
 /// A command that goes on.
 struct Running {
     child: Child,
-    lines: BufReader<ChildStdout>,
+    lines: Receiver<String>,
 }
 
 impl Running {
     fn start(sandbox: &Sandbox, line: &[&str]) -> Running {
         let mut command = sandbox.command(LSPOOL);
         let mut child = command.args(line).stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap());
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        let (said, lines) = channel();
+        thread::spawn(move || stdout.lines().map_while(Result::ok).try_for_each(|line| said.send(line)));
         Running { child, lines }
     }
 
     fn line(&mut self) -> String {
-        let mut line = String::new();
-        self.lines.read_line(&mut line).unwrap();
-        line.trim_end_matches('\n').to_owned()
+        match self.lines.recv_timeout(PATIENCE) {
+            Ok(line) => line,
+            Err(RecvTimeoutError::Disconnected) => String::new(),
+            Err(RecvTimeoutError::Timeout) => panic!("it says nothing more"),
+        }
     }
 
     fn end(&mut self, signal: Signal) -> Option<i32> {

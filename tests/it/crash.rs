@@ -1,85 +1,147 @@
-//! The death of the real server between two turns: the conversation goes on in the next process.
+//! The death of the real server: conversations, and turns in flight, go on in the next process.
 
-use std::{fs, thread::sleep, time::Duration};
+mod cases;
+mod chaos;
+mod exact;
+mod idle;
+mod odd;
+mod speed;
 
+use std::{thread::sleep, time::Duration};
+
+use lspool::core::CONTINUE;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::{
-    partitions::{through_lspool, tools},
-    support::{
-        copilot::Copilot,
-        real::{self, Sandbox},
-        stub::{Said, Script, Stub},
-    },
+use super::support::{
+    copilot::{ClientToolCall, Copilot, Options, Outcome},
+    real::{self, Sandbox},
+    stub::{Said, Script, Stub},
 };
+
+/// The processes of the server.
+fn servers(session: &Copilot) -> Vec<super::support::processes::Process> {
+    let server = real::copilot().display().to_string();
+    session.mark().processes().into_iter().filter(|it| it.command.starts_with(&server)).collect()
+}
 
 /// Kills every process of the server.
 fn kill_servers(session: &Copilot) {
-    let server = real::copilot().display().to_string();
-    let living = session.mark().processes().into_iter().filter(|it| it.command.starts_with(&server));
-    let killed: Vec<_> = living.inspect(|it| it.kill(Signal::KILL)).collect();
+    let killed = servers(session);
+    for it in &killed {
+        it.kill(Signal::KILL);
+    }
     assert!(!killed.is_empty(), "there is a server to kill");
-    let mark = session.mark().clone();
-    let is_gone = |pid: u32| mark.process(pid).is_none_or(|it| !it.command.starts_with(&server));
+    let is_gone = |pid: u32| servers(session).iter().all(|it| it.pid != pid);
     while !killed.iter().all(|it| is_gone(it.pid)) {
         sleep(Duration::from_millis(5));
     }
 }
 
-fn survives(more: &Value) {
-    let stub = Stub::start(Script::default());
-    let sandbox = Sandbox::new();
-    let session = through_lspool(&sandbox, &stub);
-    session.register_tools(&["fetch_ticket", "run_in_terminal"]).expect("the schemas are good");
-    session.on_tool("fetch_ticket", |_| Ok("it is about colors".to_owned()));
-    let turn = session.create("[custom] which ticket?", {
-        let mut all = json!({"conversationId": "mine"});
-        all.as_object_mut().expect("it is an object").extend(more.as_object().expect("it is one").clone());
-        all
-    });
-    session.finish(&turn).expect_success();
-    kill_servers(&session);
-    let turn = session.turn(&json!("mine"), "and now?", json!({}));
-    let outcome = session.finish(&turn);
-    assert_eq!(outcome.conversation(), "mine");
-    assert_eq!((outcome.progress.begins, outcome.progress.ends.len()), (1, 1));
-    assert_eq!(outcome.progress.text, "Echo: and now?");
-    let last = stub.turns().pop().expect("it was asked");
-    let said = |it: &Said| match it {
-        Said::User(text) => format!("user {text}"),
-        Said::Assistant(text) => format!("assistant {text}"),
-        Said::Call(name) => format!("call {name}"),
-        Said::Result(text) => format!("result {text}"),
-    };
-    let history: Vec<String> = last.history.iter().map(said).collect();
-    assert_eq!(
-        history,
-        [
-            "user [custom] which ticket?",
-            "call fetch_ticket",
-            "result it is about colors",
-            "assistant Ticket: it is about colors",
-            "user and now?"
-        ]
-    );
-    // What was written for the server is gone, and the next turn needs none of it.
-    let left = fs::read_dir(sandbox.runtime()).expect("it is there").flatten();
-    let transcripts = left
-        .filter(|it| it.path().is_dir() && it.file_name() != "lspool")
-        .flat_map(|it| fs::read_dir(it.path()).into_iter().flatten());
-    assert_eq!(transcripts.count(), 0);
-    let turn = session.turn(&json!("mine"), "a third", json!({}));
-    session.finish(&turn).expect_success();
-    assert!(session.shutdown().success());
+/// An editor, lspool and a stub that knows the continue message.
+struct Scene {
+    stub: Stub,
+    sandbox: Sandbox,
+    session: Copilot,
 }
 
-#[test]
-fn a_conversation_of_the_primary_survives() {
-    survives(&json!({}));
+impl Scene {
+    fn new(script: Script) -> Scene {
+        Scene::with(script, |it| it)
+    }
+
+    fn with(script: Script, options: impl FnOnce(Options) -> Options) -> Scene {
+        Scene::configured("", script, options)
+    }
+
+    /// With these keys of `[server.copilot]`.
+    fn configured(keys: &str, script: Script, options: impl FnOnce(Options) -> Options) -> Scene {
+        let sandbox = Sandbox::new();
+        let workspace = sandbox.workspace().display().to_string();
+        let stub = Stub::start(script.continue_text(CONTINUE).workspace(workspace));
+        let options = options(Options::in_workspace(sandbox.workspace()));
+        let config = sandbox.home().join("lspool.toml");
+        std::fs::write(&config, format!("[server.copilot]\n{keys}\n")).expect("the home is ours");
+        let mut command = sandbox.signed_in_command(env!("CARGO_BIN_EXE_lspool"), &stub);
+        command.arg("--config").arg(config).arg("--").arg(real::copilot()).arg("--stdio");
+        let session = Copilot::start(command, options);
+        session
+            .register_tools(&["fetch_ticket", "run_in_terminal", "insert_edit_into_file", "create_file"])
+            .expect("the schemas are good");
+        Scene { stub, sandbox, session }
+    }
+
+    /// Asks a conversation something, and gives what the model was shown of it, as if nothing had happened: without
+    /// the continue message, and with the text around it joined.
+    fn history(&self, conversation: &Value) -> Vec<String> {
+        let question = format!("and now, {conversation}?");
+        self.session.finish(&self.session.turn(conversation, &question, json!({}))).expect_success();
+        let chat = self.stub.turns().into_iter().rfind(|it| it.user == question).expect("it was asked");
+        let mut history = plain(&chat.history);
+        assert_eq!(history.pop(), Some(format!("user {question}")));
+        history
+    }
 }
 
-#[test]
-fn a_conversation_of_a_partition_survives() {
-    survives(&tools(&["fetch_ticket"]));
+/// A history without continue messages.
+fn plain(history: &[Said]) -> Vec<String> {
+    let mut out: Vec<String> = Vec::new();
+    for said in history {
+        let line = match said {
+            Said::User(text) if text == CONTINUE => continue,
+            Said::User(text) => format!("user {text}"),
+            Said::Assistant(text) => format!("assistant {text}"),
+            Said::Call(name) => format!("call {name}"),
+            Said::Result(text) => format!("result {text}"),
+        };
+        match (out.last_mut(), line.strip_prefix("assistant ")) {
+            (Some(last), Some(text)) if last.starts_with("assistant ") => last.push_str(text),
+            _ => out.push(line),
+        }
+    }
+    out
+}
+
+/// What there is to see of a turn.
+#[derive(Debug, PartialEq)]
+struct Seen {
+    text: String,
+    calls: Vec<String>,
+    /// What the model is shown in the next turn.
+    history: Vec<String>,
+}
+
+/// The client tools that were called in a conversation.
+fn calls(calls: &[ClientToolCall], conversation: &str) -> Vec<String> {
+    let own = calls.iter().filter(|it| it.params["conversationId"] == conversation);
+    own.map(|it| format!("{} {}", it.name, it.input)).collect()
+}
+
+/// One begin, one end, one answer, with the same ids all over, and rounds that are counted on.
+#[track_caller]
+fn expect_whole(outcome: &Outcome) {
+    if let Err(error) = &outcome.answer {
+        panic!("the turn failed: {error}; {:#?}", outcome.progress.values);
+    }
+    let answer = outcome.expect_success();
+    let (conversation, turn) = (&outcome.progress.conversation, &outcome.progress.turn);
+    assert_eq!((&answer["conversationId"], &answer["turnId"]), (conversation, turn));
+    let (mut last, mut open) = (0, Vec::new());
+    for value in outcome.progress.values.iter().filter(|it| it["parentTurnId"].is_null()) {
+        assert_eq!((&value["conversationId"], &value["turnId"]), (conversation, turn), "{value}");
+        for round in value["editAgentRounds"].as_array().into_iter().flatten() {
+            let id = round["roundId"].as_u64().expect("rounds have numbers");
+            assert!(id >= last, "round {id} comes after {last}: {:#?}", outcome.progress.values);
+            last = id;
+            for call in round["toolCalls"].as_array().into_iter().flatten() {
+                open.retain(|it| *it != call["id"]);
+                if call["status"] == "running" {
+                    open.push(call["id"].clone());
+                }
+            }
+        }
+    }
+    assert_eq!(open, Vec::<Value>::new(), "calls that never come to an end");
+    let end = outcome.progress.values.last().expect("there is an end");
+    assert_eq!(end["kind"], "end");
 }

@@ -83,7 +83,7 @@ fn status_flags_registrations_and_log_of_one() {
 }
 
 /// The setting that names the MCP server of the fixtures.
-fn mcp(started: &Path) -> Value {
+pub(super) fn mcp(started: &Path) -> Value {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/mcp_server.py");
     let server = json!({"type": "stdio", "command": real::python(), "args": [script, started]});
     json!({"mcp": json!({"mini": server}).to_string()})
@@ -112,7 +112,7 @@ fn mcp_script() -> Script {
 }
 
 /// Asks a conversation until the MCP server is up in its process: nobody hears when that is.
-fn ask_until_up(session: &Copilot, stub: &Stub, conversation: &Value) {
+pub(super) fn ask_until_up(session: &Copilot, stub: &Stub, conversation: &Value) {
     for n in 0..200 {
         let question = format!("are you up? {n}");
         session.finish(&session.turn(conversation, &question, Value::Null)).expect_success();

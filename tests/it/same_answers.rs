@@ -14,6 +14,7 @@ use super::{
     support::{
         copilot::{Copilot, Options, uri},
         editor::{Answer, Entry, Sent},
+        own,
         real::Sandbox,
         stub::{Completion, Script, Stub},
     },
@@ -236,8 +237,9 @@ fn play(command: impl Fn(&Sandbox, &Stub) -> Command, agent: bool) -> Heard {
     let mut play = Play { session: &session, stub: &stub, sandbox: &sandbox, heard: Heard::default() };
     let initialized = play.clean(&session.initialized.to_string());
     play.heard.answers.push(("initialize".to_owned(), initialized));
-    let heard = play.run();
+    let mut heard = play.run();
     assert!(session.shutdown().success());
+    heard.answers[0].1 = own::stripped(&heard.answers[0].1);
     heard
 }
 

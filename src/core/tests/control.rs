@@ -162,10 +162,9 @@ fn an_editor_that_asks_for_it_is_told_and_its_server_is_not() {
 }
 
 #[test]
-fn lspools_commands_are_offered_to_an_editor_that_runs_commands() {
+fn lspools_commands_are_offered_beside_those_of_the_server() {
     let mut it = Stage::new(ServerKind::Generic);
-    let capabilities = json!({"workspace": {"executeCommand": {}}});
-    it.editor(json!({"id": 0, "method": "initialize", "params": {"capabilities": capabilities}}));
+    it.editor(json!({"id": 0, "method": "initialize", "params": {"capabilities": {}}}));
     let asked = it.take(Peer::Backend(process(0, 1)));
     let result = json!({"capabilities": {"executeCommandProvider": {"commands": ["a"], "x": 1}}});
     it.server(process(0, 1), json!({"id": asked[0]["id"], "result": result}));

@@ -49,7 +49,7 @@ pub(super) const EDITOR: Peer = Peer::Client(ClientId::EDITOR);
 
 pub(super) const CONTROL: Peer = Peer::Client(ClientId(1));
 
-pub(super) fn process(backend: u32, generation: u32) -> ProcessId {
+pub(super) const fn process(backend: u32, generation: u32) -> ProcessId {
     ProcessId { backend: BackendId(backend), generation: Generation(generation) }
 }
 
@@ -151,11 +151,12 @@ impl Stage {
                     self.event(Event::Spawned { process, pid: 1000 + process.backend.0 });
                 }
                 Effect::Adopt { spare, process } => self.adopted.push((spare, process)),
-                Effect::WriteTranscript { process, conversation, content } => {
+                Effect::WriteTranscript { process, conversation, content, .. } => {
                     let content = String::from_utf8(content.to_vec()).unwrap();
                     self.transcripts.push((process, conversation, content));
                 }
                 Effect::RemoveTranscripts(process) => self.transcripts.retain(|it| it.0 != process),
+                Effect::RemoveTranscript { .. } => {}
                 Effect::CloseInput(process) => self.closed.push(process),
                 Effect::Terminate(process) => self.terminated.push(process),
                 Effect::Exit(code) => self.exit = Some(code),
@@ -184,6 +185,7 @@ impl Stage {
             server: self.server.clone(),
             launch: Arc::new(launch),
             warnings: Vec::new(),
+            transcripts: None,
         };
         self.event(Event::Prepared(Ok(Box::new(prepared))));
     }

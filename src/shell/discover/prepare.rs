@@ -68,6 +68,7 @@ pub fn prepare(cli: &CliServer, user: &Config, folders: &[PathBuf], env: &Env) -
         server: target.server,
         launch: Arc::new(target.launch),
         warnings: shadowed.iter().map(ToString::to_string).collect(),
+        transcripts: None,
     })
 }
 

@@ -19,6 +19,7 @@
 pub mod copilot;
 pub mod editor;
 pub mod names;
+pub mod own;
 pub mod processes;
 pub mod puppet;
 pub mod real;

@@ -2,6 +2,7 @@
 
 use std::{
     ffi::OsStr,
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -70,6 +71,9 @@ impl Sandbox {
         for folder in [sandbox.home(), sandbox.workspace(), sandbox.runtime()] {
             std::fs::create_dir(folder).expect("the temporary folder is writable");
         }
+        // As it is on a real system; else it is not used.
+        let private = std::fs::Permissions::from_mode(0o700);
+        std::fs::set_permissions(sandbox.runtime(), private).expect("the folder is ours");
         sandbox
     }
 

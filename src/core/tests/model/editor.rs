@@ -48,6 +48,12 @@ pub(super) struct EditorModel {
     pub(super) work: Vec<Work>,
     /// Who has published diagnostics, by URI.
     diagnostics: BTreeMap<String, BTreeSet<ProcessId>>,
+    /// Turns that have begun: token, conversation, turn.
+    begun: Vec<(Value, Value, Value)>,
+    /// The last round of each turn.
+    rounds: BTreeMap<String, u64>,
+    /// Calls of the client's tools that it was asked to make.
+    invoked: BTreeSet<String>,
     version: i64,
     has_shut_down: bool,
     /// It has closed its stream.
@@ -117,7 +123,9 @@ impl World {
                     1 => r#""conversationId":null,"#.to_owned(),
                     _ => format!(r#""conversationId":{},"#, conversation_id(conversation)),
                 };
-                self.ask(id, "conversation/create", &format!("{set}{conversation}{}", turn_token(token)));
+                let members =
+                    format!(r#"{set}{conversation}{}"turns":[{{"request":"q"}}],"#, turn_token(token));
+                self.ask(id, "conversation/create", &members);
             }
             Editor::Turn { id, conversation, token } => {
                 let conversation = self.some_conversation(conversation);
@@ -385,8 +393,13 @@ impl World {
             let result = numbered(n, &re.map_or(chosen.to_owned(), |re| format!("\"re\":{re},")));
             if list { format!("[{result}]") } else { result }
         });
-        let passed = self.sent.iter().any(|(to, it)| *to != EDITOR && number(it).is_some());
-        assert!(wanted || !passed, "passed on to one who does not wait: {:?}", self.sent);
+        let confirms =
+            re.is_some_and(|n| self.said[&n].method() == "conversation/invokeClientToolConfirmation");
+        let passed = self
+            .sent
+            .iter()
+            .any(|(to, it)| *to != EDITOR && it.get("method").is_none() && number(it).is_some());
+        assert!(wanted || confirms || !passed, "passed on to one who does not wait: {:?}", self.sent);
     }
 
     pub(super) fn editor_hears(&mut self, frame: &Frame, message: &Value) {
@@ -453,6 +466,10 @@ impl World {
             ) => {
                 let set = &self.servers[&by].set;
                 let tool = params["name"].as_str().expect("calls are by name");
+                let call = params["toolCallId"].to_string();
+                if message["method"] == "conversation/invokeClientTool" {
+                    assert!(self.editor.invoked.insert(call), "a tool is called twice: {message}");
+                }
                 assert!(allows(set, tool), "{tool} is not in {set:?}");
             }
             ("client/registerCapability", Some(Peer::Backend(by))) => {
@@ -481,6 +498,11 @@ impl World {
                 self.editor.tokens.insert(key, ours);
             }
             (_, Some(_)) | ("window/showMessageRequest", None) => {}
+            // What the user has allowed.
+            ("conversation/invokeClientTool", None) => {
+                let call = params["toolCallId"].to_string();
+                assert!(self.editor.invoked.insert(call), "a tool is called twice: {message}");
+            }
             (method, None) => panic!("lspool asks the editor {method}"),
         }
     }
@@ -501,6 +523,11 @@ impl World {
                 }
             }
             ("$/progress", Some(Peer::Backend(by))) => self.editor_hears_progress(by, message),
+            ("$/progress", None) if params["value"]["kind"] == "report" => {
+                let works = |it: &Work| it.open && it.token == params["token"];
+                assert!(self.editor.work.iter().any(works), "{message} is about nothing that runs");
+                self.editor_hears_rounds(params);
+            }
             ("$/progress", None) => {
                 assert_eq!(params["value"]["kind"], "end");
                 let servers = &self.servers;
@@ -557,6 +584,11 @@ impl World {
         let conversation = params["value"]["conversationId"].clone();
         match params["value"]["kind"].as_str() {
             Some("begin") => {
+                let turn = params["value"]["turnId"].clone();
+                let begun = (params["token"].clone(), conversation.clone(), turn.clone());
+                let is_turn = !turn.is_null() && turn != "its own";
+                assert!(!is_turn || !self.editor.begun.contains(&begun), "{message} begins twice");
+                self.editor.begun.push(begun);
                 self.editor.work.push(Work {
                     process: by,
                     token: params["token"].clone(),
@@ -567,7 +599,7 @@ impl World {
             Some("end") => {
                 let same = |it: &&mut Work| {
                     it.open
-                        && it.process == by
+                        && it.process.backend == by.backend
                         && it.token == params["token"]
                         && it.conversation == conversation
                 };
@@ -577,7 +609,18 @@ impl World {
                     self.editor.tokens.remove(&(by.backend, theirs["token"].to_string()));
                 }
             }
-            _ => {}
+            _ => self.editor_hears_rounds(params),
+        }
+    }
+
+    /// Rounds are counted on, whichever process speaks of them.
+    fn editor_hears_rounds(&mut self, params: &Value) {
+        let turn = params["value"]["turnId"].to_string();
+        for round in params["value"]["editAgentRounds"].as_array().into_iter().flatten() {
+            let round = round["roundId"].as_u64().expect("rounds have numbers");
+            let last = self.editor.rounds.entry(turn.clone()).or_insert(round);
+            assert!(round >= *last, "round {round} of {turn} comes after {last}");
+            *last = round;
         }
     }
 
@@ -586,7 +629,8 @@ impl World {
         let open = self.editor.open.values().flatten().map(|n| &self.said[n].value);
         assert_eq!(open.collect::<Vec<_>>(), Vec::<&Value>::new(), "never answered");
         for work in self.editor.work.iter().filter(|it| it.open) {
-            assert_eq!(self.servers[&work.process].life, Life::Running, "{} never ends", work.token);
+            let lives = self.with(Life::Running).iter().any(|it| it.backend == work.process.backend);
+            assert!(lives, "{} never ends", work.token);
         }
         let lives = |it: &ProcessId| self.servers[it].life == Life::Running;
         for (uri, publishers) in &self.editor.diagnostics {

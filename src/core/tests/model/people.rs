@@ -113,6 +113,7 @@ impl World {
             server: ServerConfig { kind: Some(kind), ..files.server.clone() },
             launch: Arc::new(launch),
             warnings: Vec::new(),
+            transcripts: None,
         }))
     }
 

@@ -172,6 +172,11 @@ pub(super) enum Server {
     EndTurn {
         turn: u8,
     },
+    /// Of a turn: text, a call of one of the server's own tools, or what came of it.
+    ReportTurn {
+        turn: u8,
+        what: u8,
+    },
     Notify {
         method: u8,
     },
@@ -355,14 +360,15 @@ fn server() -> impl Strategy<Value = Server> {
         3 => (n(), n()).prop_map(|(id, token)| S::CreateToken { id, token }),
     ];
     let some = prop_oneof![
-        n().prop_map(|token| S::Begin { token }),
-        n().prop_map(|token| S::Report { token }),
-        n().prop_map(|token| S::End { token }),
-        n().prop_map(|turn| S::BeginTurn { turn }),
-        n().prop_map(|turn| S::EndTurn { turn }),
-        n().prop_map(|method| S::Notify { method }),
-        (n(), any::<bool>()).prop_map(|(uri, empty)| S::Publish { uri, empty }),
-        Just(S::McpTools),
+        1 => n().prop_map(|token| S::Begin { token }),
+        1 => n().prop_map(|token| S::Report { token }),
+        1 => n().prop_map(|token| S::End { token }),
+        3 => n().prop_map(|turn| S::BeginTurn { turn }),
+        3 => (n(), n()).prop_map(|(turn, what)| S::ReportTurn { turn, what }),
+        1 => n().prop_map(|turn| S::EndTurn { turn }),
+        1 => n().prop_map(|method| S::Notify { method }),
+        1 => (n(), any::<bool>()).prop_map(|(uri, empty)| S::Publish { uri, empty }),
+        1 => Just(S::McpTools),
     ];
     let few = prop_oneof![
         n().prop_map(|asked| S::AnswerAgain { asked }),
@@ -373,7 +379,7 @@ fn server() -> impl Strategy<Value = Server> {
         Just(S::Close),
         Just(S::Stall),
     ];
-    prop_oneof![42 => many, 12 => some, 4 => few]
+    prop_oneof![42 => many, 20 => some, 4 => few]
 }
 
 fn shell() -> impl Strategy<Value = Shell> {

@@ -30,6 +30,9 @@ pub(super) struct Request {
     offered: BTreeSet<String>,
     /// Whether a turn has begun, and not ended.
     begun: bool,
+    ended: bool,
+    /// The last round of a turn.
+    round: u64,
 }
 
 #[expect(clippy::struct_excessive_bools, reason = "what has happened to a process, in any combination")]
@@ -68,6 +71,15 @@ pub(super) struct ServerModel {
     pub(super) registered: BTreeMap<String, String>,
     /// Whether they have begun.
     tokens: BTreeMap<String, bool>,
+}
+
+impl Request {
+    /// The id of the turn that it asks for: the server has no say in it.
+    fn turn(&self) -> String {
+        let turns = self.params["turns"].as_array();
+        let asked = turns.and_then(|it| it.last()).map_or(&self.params["turnId"], |it| &it["turnId"]);
+        if asked.is_null() { "\"its own\"".to_owned() } else { asked.to_string() }
+    }
 }
 
 impl ServerModel {
@@ -274,6 +286,7 @@ impl World {
                 let turns = turns.filter(|(_, it)| {
                     !it.answered
                         && !it.begun
+                        && !it.ended
                         && it.method.starts_with("conversation/")
                         && !it.params["workDoneToken"].is_null()
                 });
@@ -286,7 +299,14 @@ impl World {
                 let turns = server.requests.iter().enumerate().filter(|(_, it)| !it.answered && it.begun);
                 if let Some(at) = pick(&turns.map(|(at, _)| at).collect::<Vec<_>>(), turn) {
                     server.requests[at].begun = false;
+                    server.requests[at].ended = true;
                     self.turn(process, at, "end");
+                }
+            }
+            Server::ReportTurn { turn, what } => {
+                let turns = server.requests.iter().enumerate().filter(|(_, it)| !it.answered && it.begun);
+                if let Some(at) = pick(&turns.map(|(at, _)| at).collect::<Vec<_>>(), turn) {
+                    self.report_turn(process, at, what);
                 }
             }
             Server::Notify { method } => {
@@ -328,10 +348,17 @@ impl World {
         let server = &self.servers[&process];
         let all = [TOOLS, BUILTIN].concat();
         let tool = pick(&all, tool).expect("there are some");
-        let told = server.requests.iter().filter_map(|it| it.params.get("conversationId"));
-        let told: Vec<&Value> = told.collect();
-        let conversation = pick(&told, conversation).map_or_else(|| "\"none\"".to_owned(), Value::to_string);
-        let members = format!(r#""name":"{tool}","conversationId":{conversation},"toolCallId":"x","#);
+        let told = server.requests.iter().filter(|it| it.params.get("conversationId").is_some());
+        let told: Vec<&Request> = told.collect();
+        let asked = pick(&told, conversation);
+        let conversation =
+            asked.map_or_else(|| "\"none\"".to_owned(), |it| it.params["conversationId"].to_string());
+        let turn = asked.map_or_else(|| "\"none\"".to_owned(), Request::turn);
+        let round = asked.map_or(1, |it| it.round.max(1));
+        let call = self.said.len();
+        let members = format!(
+            r#""name":"{tool}","conversationId":{conversation},"toolCallId":"call {call}","turnId":{turn},"roundId":{round},"input":{{"of":{conversation}}},"#
+        );
         let method = match confirmation {
             true => "conversation/invokeClientToolConfirmation",
             false => "conversation/invokeClientTool",
@@ -382,12 +409,39 @@ impl World {
     }
 
     fn turn(&mut self, process: ProcessId, at: usize, kind: &str) {
+        self.progress(process, at, kind, "");
+    }
+
+    /// `more` is empty, or ends with a comma.
+    fn progress(&mut self, process: ProcessId, at: usize, kind: &str, more: &str) {
         let request = &self.servers[&process].requests[at];
         let (token, conversation) = (&request.params["workDoneToken"], &request.params["conversationId"]);
+        let turn = request.turn();
         let members = format!(
-            r#""token":{token},"value":{{"kind":"{kind}","conversationId":{conversation},"turnId":"turn {at}"}},"#
+            r#""token":{token},"value":{{{more}"kind":"{kind}","conversationId":{conversation},"turnId":{turn}}},"#
         );
         self.call(Peer::Backend(process), None, "$/progress", &members);
+    }
+
+    fn report_turn(&mut self, process: ProcessId, at: usize, what: u8) {
+        let request = &mut self.servers.get_mut(&process).expect("it speaks").requests[at];
+        request.round = (request.round + u64::from(what % 2)).max(1);
+        let round = request.round;
+        let call = |status: &str| {
+            let tool = if what.is_multiple_of(16) { "mcp" } else { "shared" };
+            format!(
+                r#","toolCalls":[{{"id":"own {round}","name":"b","toolType":"{tool}","status":"{status}","input":{{}}}}]"#
+            )
+        };
+        let (text, calls) = match what / 2 % 4 {
+            0 => ("", String::new()),
+            1 => ("text", String::new()),
+            2 => ("", call("running")),
+            _ => ("", call("completed")),
+        };
+        let counts = if what.is_multiple_of(31) { r#""tokenUsage":{},"# } else { "" };
+        let more = format!(r#"{counts}"editAgentRounds":[{{"roundId":{round},"reply":"{text}"{calls}}}],"#);
+        self.progress(process, at, "report", &more);
     }
 
     fn answer(&mut self, process: ProcessId, at: usize, fails: bool) {
@@ -426,7 +480,8 @@ impl World {
                 format!("[{}]", all.join(", "))
             }
             "conversation/create" | "conversation/turn" => {
-                numbered(n, &format!(r#"{re}"turnId":"turn {at}","#))
+                let turn = self.servers[&process].requests[at].turn();
+                numbered(n, &format!(r#"{re}"turnId":{turn},"#))
             }
             _ => numbered(n, &re),
         };
@@ -487,6 +542,8 @@ impl World {
                     answered: false,
                     offered: server.offered.clone(),
                     begun: false,
+                    ended: false,
+                    round: 0,
                 });
             }
             Kind::Response => {
@@ -494,7 +551,11 @@ impl World {
                 let asked = server
                     .asked
                     .iter()
-                    .position(|(it, n)| *it == id && re(message).is_none_or(|re| re == *n));
+                    // A confirmation may be that of the process before it.
+                    .position(|(it, n)| {
+                        *it == id
+                            && re(message).is_none_or(|re| re == *n || self.said[&re].method() == CONFIRM)
+                    });
                 let at = asked.unwrap_or_else(|| panic!("{process:?} has not asked: {message}"));
                 server.asked.remove(at);
             }
@@ -535,6 +596,8 @@ impl World {
         assert!(self.servers.iter().all(|(id, it)| it.process == *id));
     }
 }
+
+const CONFIRM: &str = "conversation/invokeClientToolConfirmation";
 
 pub(super) fn is_tools(method: &str) -> bool {
     matches!(

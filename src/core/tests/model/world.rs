@@ -284,6 +284,7 @@ impl World {
                     self.to_write.push((process, conversation));
                 }
                 Effect::RemoveTranscripts(process) => self.trace.push(format!("remove {process:?}")),
+                Effect::RemoveTranscript { .. } => {}
                 Effect::CloseInput(process) => {
                     self.trace.push(format!("close {process:?}"));
                     let server = self.servers.get_mut(&process).expect("closed before it was spawned");
@@ -433,7 +434,17 @@ impl World {
                     Some(_) => &["lspool"],
                 };
                 assert!(message["params"].get("lspool").is_none(), "{message}");
-                assert_eq!(without(&said.value, keys), without(message, keys));
+                // The turn gets an id, or is restored and continued.
+                let keys = &[keys, &["turns", "restoreToTurnId"]].concat();
+                let (was, is) = (without(&said.value, keys), without(message, keys));
+                match message["params"]["turns"] == said.params()["turns"] || said.heard.len() == 1 {
+                    true => assert_eq!(was, is),
+                    false => assert_eq!(was["params"], is["params"]),
+                }
+            }
+            // It has an id, so that it can go on in another process.
+            "conversation/turn" if message["method"] == "conversation/turn" && self.script.copilot => {
+                assert_eq!(without(&said.value, &["turnId"]), without(message, &["turnId"]));
             }
             // The process does not know the conversation, and is told what was said.
             "conversation/turn" if message["method"] == "conversation/create" => {
@@ -445,8 +456,22 @@ impl World {
             "$/cancelRequest" => assert_eq!(without(&said.value, &["id"]), without(message, &["id"])),
             "window/workDoneProgress/create" | "$/progress" | "window/workDoneProgress/cancel" => {
                 let renamed = said.params()["token"] != message["params"]["token"];
-                assert!(renamed || same_bytes(&said.frame, frame), "{} became {message}", said.value);
-                assert_eq!(without(&said.value, &["token"]), without(message, &["token"]));
+                let rounds = &message["params"]["value"]["editAgentRounds"];
+                let renumbered = said.params()["value"]["editAgentRounds"] != *rounds;
+                let same = same_bytes(&said.frame, frame);
+                assert!(renamed || renumbered || same, "{} became {message}", said.value);
+                let plain = |it: &Value| {
+                    let mut it = without(it, &["token"]);
+                    if let Some(value) = it["params"]["value"].as_object_mut() {
+                        value.shift_remove("editAgentRounds");
+                    }
+                    it
+                };
+                assert_eq!(plain(&said.value), plain(message));
+            }
+            "conversation/invokeClientTool" | "conversation/invokeClientToolConfirmation" => {
+                let keys = ["roundId", "toolCallId"];
+                assert_eq!(without(&said.value, &keys), without(message, &keys));
             }
             "client/registerCapability" | "client/unregisterCapability" => {
                 let lists = ["registrations", "unregisterations"];
@@ -488,7 +513,10 @@ impl World {
         let said = &self.said[&n];
         // A turn waits in its conversation. What a process waits for passes what waits for the process.
         let cancels = ["$/cancelRequest", "window/workDoneProgress/cancel"].contains(&said.method());
-        let aside = said.method() == "conversation/turn"
+        // One that another process has begun waits for what the editor is still asked.
+        let again = said.method() == "conversation/create" && said.heard.len() > 1;
+        let aside = again
+            || said.method() == "conversation/turn"
             || (said.by == EDITOR && (cancels || said.frame.kind() == Kind::Response));
         let last = match (to, said.by) {
             (EDITOR, Peer::Backend(process)) => {

@@ -21,6 +21,8 @@ pub struct Chat {
     pub title: bool,
     /// Whether the last message was the script's `continue_text`.
     pub continued: bool,
+    /// What had been said of the round that is continued.
+    pub said: String,
     /// `X-Interaction-Id`: the id of the turn.
     pub interaction: Option<String>,
     /// `X-Initiator`: `user` or `agent`.
@@ -74,6 +76,13 @@ impl Chat {
         let continued = last_user(&|part| continues(&part.said)) > asked;
         let history: Vec<Said> = dialogue.into_iter().map(|part| part.said).collect();
         let tail = asked.map_or(&history[..], |at| &history[at + 1..]);
+        let cut =
+            tail.iter().rposition(|it| matches!(it, Said::Result(_))).map_or(tail, |at| &tail[at + 1..]);
+        let said = cut.iter().filter_map(|it| match it {
+            Said::Assistant(text) if continued => Some(text.as_str()),
+            Said::Assistant(_) | Said::User(_) | Said::Call(_) | Said::Result(_) => None,
+        });
+        let said: String = said.collect();
         let results: Vec<String> = tail
             .iter()
             .filter_map(|said| match said {
@@ -93,6 +102,7 @@ impl Chat {
             title: tools == ["showSuggestions"],
             tools,
             continued,
+            said,
             history,
             interaction: None,
             initiator: None,

@@ -192,7 +192,10 @@ fn answer_chat(shared: &Shared, connection: &mut Connection, chat: &Chat, api: A
     }
 
     let workspace = &shared.script.workspace;
-    let text: Vec<char> = chat.fill(&round.text, workspace).repeat(round.repeat).chars().collect();
+    let text = chat.fill(&round.text, workspace).repeat(round.repeat);
+    let more = chat.fill(&round.more, workspace);
+    let (text, more) = unsaid(&text, &more, &chat.said);
+    let text: Vec<char> = text.chars().collect();
     let calls: Vec<Call> =
         round.tool_calls.iter().map(|call| Call::new(call, shared.call_id(), workspace)).collect();
     let mut answer = Answer::begin(connection, api, &chat.model)?;
@@ -204,6 +207,9 @@ fn answer_chat(shared: &Shared, connection: &mut Connection, chat: &Chat, api: A
         shared.pause(answer.connection(), millis(round.chunk_ms), None)?;
     }
     shared.pause(answer.connection(), Duration::ZERO, round.gate_after_text.as_deref())?;
+    if !more.is_empty() {
+        answer.text(more)?;
+    }
     if round.hang {
         shared.pause(answer.connection(), Duration::MAX, None)?;
     }
@@ -212,6 +218,16 @@ fn answer_chat(shared: &Shared, connection: &mut Connection, chat: &Chat, api: A
         round.finish.unwrap_or_else(|| if calls.is_empty() { "stop" } else { "tool_calls" }.to_owned());
     answer.end(&finish)?;
     Ok(Outcome::Answered(200))
+}
+
+/// What is left of a text, before and behind its gate, when its beginning has been said. A model that is asked to go
+/// on does not begin anew.
+fn unsaid<'a>(text: &'a str, more: &'a str, said: &str) -> (&'a str, &'a str) {
+    let left = |text: &'a str, said: &str| text.strip_prefix(said).unwrap_or(text);
+    match said.strip_prefix(text) {
+        Some(behind) if !text.is_empty() => ("", left(more, behind)),
+        Some(_) | None => (left(text, said), more),
+    }
 }
 
 /// The choice depends on the request alone (but for `times`), so it is the same after a restart

@@ -262,6 +262,8 @@ pub struct Round {
     pub gate: Option<String>,
     /// A gate that must be open before what follows the text.
     pub gate_after_text: Option<String>,
+    /// Text that follows the gate.
+    pub more: String,
     /// The tools that the model calls, at once.
     pub tool_calls: Vec<ToolCall>,
     /// HTTP status.
@@ -290,6 +292,7 @@ impl Default for Round {
             delay_ms: 0,
             gate: None,
             gate_after_text: None,
+            more: String::new(),
             tool_calls: Vec::new(),
             status: 200,
             headers: BTreeMap::new(),
@@ -360,6 +363,13 @@ impl Round {
     #[must_use]
     pub fn gate_after_text(mut self, name: impl Into<String>) -> Self {
         self.gate_after_text = Some(name.into());
+        self
+    }
+
+    /// Says this behind the gate after the text.
+    #[must_use]
+    pub fn more(mut self, text: impl Into<String>) -> Self {
+        self.more = text.into();
         self
     }
 

@@ -1,0 +1,109 @@
+//! What the model is shown of a conversation's past: the lines of a transcript, or plain text.
+
+use serde_json::{Value, json};
+
+use super::{Call, History, Status, Turn};
+use crate::rpc::path;
+
+impl History {
+    /// The lines of `partition-1.jsonl` that hold the turns.
+    pub(crate) fn transcript(&mut self, conversation: &str) -> Vec<u8> {
+        let mut out = Transcript::default();
+        out.line("partition.created", &json!({"conversationId": conversation, "partitionId": 1}));
+        let model = path(&self.create, &["modelInfo", "id"]).map(|range| self.create.slice(range));
+        for turn in &mut self.turns {
+            let id = turn.text_id();
+            let content: Value = serde_json::from_slice(&turn.request).unwrap_or(Value::Null);
+            out.line("user.message", &json!({"content": content, "turnId": id}));
+            let messages = turn.messages(model.as_deref());
+            if !messages.is_empty() {
+                let content = Value::Array(messages).to_string();
+                out.line("assistant.message", &json!({"content": content, "messageId": id}));
+            }
+            out.line("assistant.turn_end", &json!({"turnId": id, "status": "success"}));
+        }
+        out.text
+    }
+
+    /// The turns as `turns` of a create, for a conversation whose id is no file name: text only.
+    pub(crate) fn plain_turns(&mut self) -> Vec<Value> {
+        let plain = |turn: &mut Turn| {
+            turn.read();
+            let request: Value = serde_json::from_slice(&turn.request).unwrap_or(Value::Null);
+            let text: String = turn.rounds.iter().map(|it| it.text.as_str()).collect();
+            json!({"request": request, "response": text, "turnId": turn.text_id()})
+        };
+        self.turns.iter_mut().map(plain).collect()
+    }
+}
+
+#[derive(Default)]
+struct Transcript {
+    text: Vec<u8>,
+    lines: u32,
+}
+
+impl Transcript {
+    fn line(&mut self, kind: &str, data: &Value) {
+        self.lines += 1;
+        let id = format!("00000000-0000-4000-8000-{:012}", self.lines);
+        let line = json!({"type": kind, "data": data, "id": id, "timestamp": "2026-01-01T00:00:00.000Z", "parentId": null});
+        self.text.extend_from_slice(line.to_string().as_bytes());
+        self.text.push(b'\n');
+    }
+}
+
+impl Turn {
+    /// The messages between the question and the next one, as the model saw them.
+    pub(crate) fn messages(&mut self, model: Option<&[u8]>) -> Vec<Value> {
+        self.read();
+        let mut out: Vec<Value> = Vec::new();
+        for round in &self.rounds {
+            let calls: Vec<&Call> = round.calls.iter().filter(|it| it.has_result()).collect();
+            if round.text.is_empty() && calls.is_empty() {
+                continue;
+            }
+            // A text that was cut off and what follows it are one message. The server itself says no two in a row.
+            let before = out.pop_if(|it| it["role"] == "assistant" && it.get("tool_calls").is_none());
+            let text = match before.as_ref().and_then(|it| it["content"].as_str()) {
+                Some(cut) => format!("{cut}{}", round.text),
+                None => round.text.clone(),
+            };
+            let mut message = json!({"role": "assistant", "content": text});
+            if let Some(Value::Object(before)) = before {
+                for key in ["thinking", "modelId"] {
+                    before.get(key).into_iter().for_each(|it| message[key] = it.clone());
+                }
+            }
+            if !calls.is_empty() {
+                message["tool_calls"] = calls.iter().map(|it| it.asked()).collect();
+            }
+            if let (Some(thinking), Some(model)) = (&round.thinking, model)
+                && let Some(id) = &thinking.id
+            {
+                message["thinking"] = json!({"id": id, "text": thinking.text});
+                message["modelId"] = serde_json::from_slice(model).unwrap_or(Value::Null);
+            }
+            out.push(message);
+            out.extend(calls.iter().map(|it| it.answered()));
+        }
+        out
+    }
+}
+
+impl Call {
+    fn asked(&self) -> Value {
+        let clean = |c: char| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' };
+        let name: String = self.name.chars().map(clean).take(64).collect();
+        json!({"id": self.id, "type": "function", "function": {"name": name, "arguments": self.input.get()}})
+    }
+
+    fn answered(&self) -> Value {
+        let prefix = match self.status {
+            Status::Error => "Tool call failed with error: ",
+            Status::Cancelled => "Tool call is cancelled with result: ",
+            Status::Completed | Status::Running | Status::Dropped | Status::Unknown => "",
+        };
+        json!({"role": "tool", "content": format!("{prefix}{}", self.result), "tool_call_id": self.id})
+    }
+}

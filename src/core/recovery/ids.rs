@@ -1,0 +1,120 @@
+//! Ids of a turn that goes on in another process: rounds are counted on, and no call has the id of an earlier one.
+
+use std::{borrow::Cow, collections::BTreeSet, ops::Range};
+
+use serde_json::json;
+
+use crate::{
+    core::history::Turn,
+    rpc::{Frame, Patch, elements, member},
+};
+
+/// What a process answers of a turn that another one has begun.
+#[derive(Debug, Default)]
+pub(crate) struct Part {
+    /// Added to its round ids.
+    offset: u64,
+    /// Ids of the calls before it.
+    calls: BTreeSet<String>,
+    /// Which part it is, the first being 1.
+    number: u32,
+}
+
+impl Part {
+    /// The part that follows what was recorded.
+    pub(super) fn after(before: Option<Part>, record: &mut Turn) -> Part {
+        let mut part = Part::again(before);
+        part.offset = part.offset.max(record.cut());
+        part.calls.extend(record.call_ids());
+        part
+    }
+
+    /// The part that follows one of which nothing was heard.
+    pub(super) fn again(before: Option<Part>) -> Part {
+        let before = before.unwrap_or(Part { number: 1, ..Part::default() });
+        Part { number: before.number + 1, ..before }
+    }
+
+    /// The editor's name for a call.
+    fn call<'a>(&self, id: &'a str) -> Cow<'a, str> {
+        let mut id = Cow::Borrowed(id);
+        while self.calls.contains(&*id) {
+            id = format!("{id}-{}", self.number).into();
+        }
+        id
+    }
+
+    fn round(&self, raw: &[u8]) -> Option<Vec<u8>> {
+        let round: u64 = serde_json::from_slice(raw).ok()?;
+        (self.offset > 0).then(|| (round + self.offset).to_string().into_bytes())
+    }
+
+    fn renamed(&self, raw: &[u8]) -> Option<Vec<u8>> {
+        let id: String = serde_json::from_slice(raw).ok()?;
+        let ours = self.call(&id);
+        (ours != id).then(|| json!(ours).to_string().into_bytes())
+    }
+
+    /// Parameters of a report, as the editor gets them, if they differ.
+    pub(crate) fn report(&self, params: &[u8]) -> Option<Vec<u8>> {
+        let mut edits: Vec<(Range<usize>, Vec<u8>)> = Vec::new();
+        let whole = 0..params.len();
+        let rounds = inner(params, &whole, "value").and_then(|it| inner(params, &it, "editAgentRounds"))?;
+        for round in items(params, &rounds) {
+            if let Some(at) = inner(params, &round, "roundId") {
+                edits.extend(self.round(&params[at.clone()]).map(|it| (at, it)));
+            }
+            let Some(calls) = inner(params, &round, "toolCalls") else { continue };
+            for call in items(params, &calls) {
+                if let Some(at) = inner(params, &call, "id") {
+                    edits.extend(self.renamed(&params[at.clone()]).map(|it| (at, it)));
+                }
+            }
+        }
+        edits.sort_by_key(|(at, _)| at.start);
+        let mut out = params.to_vec();
+        for (at, raw) in edits.into_iter().rev() {
+            out.splice(at, raw);
+        }
+        (out != params).then_some(out)
+    }
+
+    /// A tool call or confirmation, as the editor gets it.
+    pub(crate) fn asked(&self, frame: &Frame) -> Frame {
+        let params = frame.params().unwrap_or(b"{}");
+        let mut patch = Patch::of(params);
+        if let Some(round) = member(params, "roundId").and_then(|it| self.round(&params[it])) {
+            patch.set("roundId", &round);
+        }
+        if let Some(call) = member(params, "toolCallId").and_then(|it| self.renamed(&params[it])) {
+            patch.set("toolCallId", &call);
+        }
+        frame.with_params(&patch.finish())
+    }
+}
+
+/// The range of a member of the object at a range.
+fn inner(text: &[u8], at: &Range<usize>, key: &str) -> Option<Range<usize>> {
+    member(&text[at.clone()], key).map(|it| at.start + it.start..at.start + it.end)
+}
+
+/// The ranges of the elements of the array at a range.
+fn items(text: &[u8], at: &Range<usize>) -> Vec<Range<usize>> {
+    elements(&text[at.clone()]).map(|it| at.start + it.start..at.start + it.end).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rounds_are_counted_on_and_calls_have_ids_of_their_own() {
+        let part = Part { offset: 2, calls: ["a".to_owned(), "a-2".to_owned()].into(), number: 2 };
+        let said = br#"{"token":1, "value":{"editAgentRounds":[{"roundId":1,"reply":"x"},{"toolCalls":[{"id":"a","n":1},{"id":"b"}],"roundId": 2}],"z":1}}"#;
+        let heard = br#"{"token":1, "value":{"editAgentRounds":[{"roundId":3,"reply":"x"},{"toolCalls":[{"id":"a-2-2","n":1},{"id":"b"}],"roundId": 4}],"z":1}}"#;
+        assert_eq!(part.report(said).as_deref(), Some(heard.as_slice()));
+        let asked = Frame::notification("m", Some(br#"{"roundId":1,"toolCallId":"a"}"#));
+        assert_eq!(part.asked(&asked).params(), Some(br#"{"roundId":3,"toolCallId":"a-2-2"}"#.as_slice()));
+        assert_eq!(part.report(br#"{"value":{"kind":"report"}}"#), None);
+    }
+}

@@ -1,0 +1,124 @@
+//! Reports that lspool makes: of calls whose process cannot report them any more.
+
+use serde_json::{Value, json};
+
+use super::{Over, Proxy, SUB_AGENT};
+use crate::{
+    core::{
+        event::Effects,
+        history::{Call, Status, Turn},
+        requests::Purpose,
+        tell_editor,
+    },
+    rpc::{Frame, Patch, RawId},
+};
+
+/// A round with what became of a call that the editor takes for running.
+pub(super) fn settled(round: u64, call: &mut Call) -> Option<Vec<u8>> {
+    let open = call.open.take()?;
+    let mut patch = Patch::of(open.get().as_bytes());
+    patch.set("status", json!(call.status.word()).to_string().as_bytes());
+    match call.status {
+        Status::Completed => {
+            patch.set("result", json!([{"type": "text", "value": call.result}]).to_string().as_bytes());
+        }
+        Status::Error => {
+            patch.set("error", json!(call.result).to_string().as_bytes());
+        }
+        Status::Running | Status::Cancelled | Status::Dropped | Status::Unknown => {}
+    }
+    Some(round_with(round, &patch.finish()))
+}
+
+/// A round with one call.
+pub(super) fn round_with(round: u64, call: &[u8]) -> Vec<u8> {
+    let start = format!(r#"{{"roundId":{round},"reply":"","toolCalls":["#);
+    [start.as_bytes(), call, b"]}"].concat()
+}
+
+impl Proxy {
+    /// The record of the running turn of a conversation, be it a sub-agent's.
+    pub(super) fn running_turn(&mut self, id: &RawId) -> Option<&mut Turn> {
+        let conversation = self.conversations.get_mut(id)?;
+        let turn = conversation.flight.turn.clone()?;
+        conversation.history.turn(&turn)
+    }
+
+    /// Reports one round of a turn to the editor.
+    pub(super) fn report(&self, top: &RawId, of: &RawId, round: &[u8], out: &mut Effects) {
+        let token =
+            self.conversations.get(top).and_then(|it| match &self.requests.get(it.active?)?.purpose {
+                Purpose::Turn { token, .. } => token.clone(),
+                _ => None,
+            });
+        let (Some(token), Some(conversation)) = (token, self.conversations.get(of)) else { return };
+        let Some(turn) = &conversation.flight.turn else { return };
+        let mut value = Patch::of(br#"{"kind":"report"}"#);
+        if let Some(caller) = &conversation.caller {
+            value.set("parentTurnId", caller.as_bytes());
+        }
+        value.set("editAgentRounds", &[b"[", round, b"]"].concat());
+        value.set("turnId", turn.as_bytes()).set("conversationId", of.as_bytes());
+        let params = Patch::of(b"{}").set("value", &value.finish()).set("token", token.as_bytes()).finish();
+        tell_editor(Frame::notification("$/progress", Some(&params)), out);
+    }
+
+    /// A sub-agent cannot be resumed. The call that started it gets what it has done as its result; one that never
+    /// came to start it is dropped.
+    pub(super) fn close_sub_agents(&mut self, top: &RawId, of: &RawId, out: &mut Effects) {
+        let Some(conversation) = self.conversations.get_mut(of) else { return };
+        let (before, caller) = (conversation.flight.sub_agents, conversation.flight.turn.clone());
+        let Some(turn) = self.running_turn(of) else { return };
+        let (open, closed): (Vec<_>, Vec<_>) = turn
+            .calls()
+            .filter(|(_, it)| it.name == SUB_AGENT)
+            .map(|(_, it)| (it.id.clone(), it.has_result()))
+            .partition(|(_, has_result)| !has_result);
+        let done = closed.len().saturating_sub(before);
+        let mut agents = self.sub_agents(top, caller.as_ref(), done).into_iter();
+        for (call, _) in open {
+            let child = agents.next();
+            let said = child.as_ref().map(|it| {
+                self.close_sub_agents(top, it, out);
+                self.running_turn(it).map_or_else(Vec::new, |it| it.messages(None))
+            });
+            let Some(turn) = self.running_turn(of) else { return };
+            let mut report = None;
+            for (round, call) in turn.calls().filter(|(_, it)| it.id == call) {
+                match &said {
+                    Some(said) => {
+                        call.status = Status::Completed;
+                        call.result = stopped(said);
+                    }
+                    None => call.status = Status::Dropped,
+                }
+                report = settled(round, call);
+            }
+            if let Some(round) = report {
+                self.report(top, of, &round, out);
+            }
+        }
+    }
+
+    /// The sub-agents that a turn has called, without those that were done: of these, there are so many.
+    fn sub_agents(&self, top: &RawId, caller: Option<&RawId>, done: usize) -> Vec<RawId> {
+        let family = self.conversations.family(top);
+        let over = |id: &RawId| self.conversations.get(id).map_or(Over::No, |it| it.flight.over);
+        let called = |id: &&RawId| {
+            self.conversations.get(id).is_some_and(|it| it.caller.as_ref() == caller && caller.is_some())
+        };
+        let mut called: Vec<(usize, RawId)> = family.iter().filter(called).cloned().enumerate().collect();
+        called.sort_by_key(|(n, id)| (std::cmp::Reverse(over(id)), *n));
+        let mut left: Vec<(usize, RawId)> = called.into_iter().skip(done).collect();
+        left.sort_by_key(|(n, _)| *n);
+        left.into_iter().map(|(_, id)| id).collect()
+    }
+}
+
+fn stopped(said: &[Value]) -> String {
+    let said = json!(said);
+    format!(
+        "The sub-agent was stopped by a technical fault before it had finished. What it had done so far (all of it has \
+         really happened): {said}"
+    )
+}

@@ -1,0 +1,649 @@
+//! Turns in flight that go on in the next process.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::stage::{EDITOR, Stage, name, process};
+use crate::{
+    config::TurnRecovery,
+    core::{
+        CONTINUE,
+        event::{Event, Exit, Peer, ProcessId},
+    },
+};
+
+const FIRST: ProcessId = process(0, 1);
+const SECOND: ProcessId = process(0, 2);
+
+/// A conversation `c` whose second turn `T2` runs under the token `t2` and the editor's request 2.
+struct Flight {
+    it: Stage,
+    process: ProcessId,
+    /// The number of the turn at the process.
+    asked: Value,
+    calls: u32,
+}
+
+fn value(kind: &str, more: &Value) -> Value {
+    let mut value = json!({"kind": kind, "conversationId": "c", "turnId": "T2"});
+    value.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    value
+}
+
+fn progress(token: &str, value: &Value) -> Value {
+    json!({"method": "$/progress", "params": {"token": token, "value": value}})
+}
+
+impl Flight {
+    fn new() -> Flight {
+        Flight::on(Stage::copilot())
+    }
+
+    fn on(mut it: Stage) -> Flight {
+        it.editor(
+            json!({"id": 100, "method": "conversation/registerTools", "params": {"tools": [{"name": "a"}]}}),
+        );
+        let registered = it.take(Peer::Backend(FIRST)).pop().unwrap();
+        it.server(FIRST, json!({"id": registered["id"], "result": []}));
+        it.create(1, &json!({"conversationId": "c", "source": "panel", "modelInfo": {"id": "m"}}));
+        let create = it.take(Peer::Backend(FIRST)).pop().unwrap();
+        let said = |kind: &str, more: Value| {
+            let mut value = value(kind, &more);
+            value["turnId"] = json!("T1");
+            progress("t1", &value)
+        };
+        it.server(FIRST, said("begin", json!({})));
+        it.server(FIRST, said("report", json!({"editAgentRounds": [{"roundId": 1, "reply": "One."}]})));
+        it.server(FIRST, said("end", json!({})));
+        let result =
+            json!({"conversationId": "c", "turnId": "T1", "modelName": "M", "modelInfo": {"id": "m"}});
+        it.server(FIRST, json!({"id": create["id"], "result": result}));
+        let params = json!({
+            "conversationId": "c", "message": "next", "workDoneToken": "t2", "turnId": "T2",
+            "modelInfo": {"id": "m"}, "references": [1],
+        });
+        it.editor(json!({"id": 2, "method": "conversation/turn", "params": params}));
+        let asked = it.take(Peer::Backend(FIRST)).pop().unwrap()["id"].clone();
+        it.take(EDITOR);
+        let mut flight = Flight { it, process: FIRST, asked, calls: 0 };
+        flight.says("begin", &json!({}));
+        flight
+    }
+
+    fn says(&mut self, kind: &str, more: &Value) {
+        self.it.server(self.process, progress("t2", &value(kind, more)));
+    }
+
+    fn text(&mut self, round: u32, text: &str) {
+        self.says("report", &json!({"editAgentRounds": [{"roundId": round, "reply": text}]}));
+    }
+
+    fn call(&mut self, round: u32, call: &Value) {
+        self.says(
+            "report",
+            &json!({"editAgentRounds": [{"roundId": round, "reply": "", "toolCalls": [call]}]}),
+        );
+    }
+
+    /// The process asks the editor; gives the editor's id for it.
+    fn asks(&mut self, method: &str, round: u32, call: &str, more: &Value) -> Value {
+        self.calls += 1;
+        let mut params = json!({
+            "name": "a", "input": {"k": 1}, "conversationId": "c", "turnId": "T2", "roundId": round,
+            "toolCallId": call,
+        });
+        params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let method = format!("conversation/{method}");
+        self.it.server(self.process, json!({"id": self.calls, "method": method, "params": params}));
+        self.it.take(EDITOR).pop().unwrap()["id"].clone()
+    }
+
+    fn answers(&mut self, id: &Value, text: &str) {
+        let result = json!([{"content": [{"value": text}], "status": "success"}, null]);
+        self.it.editor(json!({"id": id, "result": result}));
+    }
+
+    /// The process dies; gives what the editor hears at that.
+    fn dies(&mut self) -> Vec<Value> {
+        self.it.exited(self.process, Exit::Signal(9));
+        self.process.generation.0 += 1;
+        let heard = self.it.take(EDITOR);
+        self.it.pass(Duration::from_secs(9));
+        heard
+    }
+
+    /// The next process starts.
+    fn starts(&mut self) -> Vec<Value> {
+        let told = self.it.start(self.process, &[]);
+        assert!(self.it.take(EDITOR).is_empty(), "a start is nobody's business");
+        told
+    }
+
+    /// The next process is asked to restore the conversation; gives the lines of the transcript and the create.
+    fn restored(&mut self) -> (Vec<Value>, Value) {
+        let (process, conversation, content) = self.it.transcripts.last().unwrap().clone();
+        assert_eq!((process, conversation.as_str()), (self.process, "c"));
+        self.it.event(Event::TranscriptWritten { process, conversation, folder: Ok("/private".into()) });
+        let mut told = self.it.take(Peer::Backend(process));
+        assert_eq!(
+            told.iter().map(name).collect::<Vec<_>>(),
+            ["workspace/didChangeConfiguration", "conversation/create"]
+        );
+        let create = told.pop().unwrap();
+        self.asked = create["id"].clone();
+        let lines = content.lines().map(|it| serde_json::from_str(it).unwrap()).collect();
+        (lines, create["params"].clone())
+    }
+
+    /// The messages of the transcript's last turn.
+    fn messages(lines: &[Value]) -> Vec<Value> {
+        assert_eq!(lines[lines.len() - 3]["data"]["turnId"], "T2");
+        let content = lines[lines.len() - 2]["data"]["content"].as_str().unwrap();
+        serde_json::from_str(content).unwrap()
+    }
+
+    /// The next process starts, and is asked to continue; gives the messages that it was told.
+    fn continued(&mut self) -> Vec<Value> {
+        self.starts();
+        let (lines, create) = self.restored();
+        let expected = json!({
+            "turns": [{"request": CONTINUE, "turnId": "T2"}], "restoreToTurnId": "T2", "source": "panel",
+            "conversationId": "c", "workDoneToken": "t2", "modelInfo": {"id": "m"}, "references": [1],
+        });
+        assert_eq!(create, expected);
+        self.says("begin", &json!({}));
+        assert!(self.it.take(EDITOR).is_empty(), "it has begun once");
+        self.it.take(Peer::Backend(self.process));
+        Flight::messages(&lines)
+    }
+
+    /// The turn comes to its end; gives what the editor hears.
+    fn ends(&mut self) {
+        self.says("end", &json!({}));
+        let result =
+            json!({"conversationId": "c", "turnId": "T2", "modelName": "M", "modelInfo": {"id": "m"}});
+        self.it.server(self.process, json!({"id": self.asked, "result": result}));
+        let heard = self.it.take(EDITOR);
+        assert_eq!(heard[0]["params"], progress("t2", &value("end", &json!({})))["params"]);
+        assert_eq!(heard[1], json!({"jsonrpc": "2.0", "id": 2, "result": result}));
+        assert_eq!(heard.len(), 2);
+    }
+}
+
+/// The rounds of reports.
+fn rounds(heard: &[Value]) -> Vec<Value> {
+    heard.iter().map(|it| it["params"]["value"]["editAgentRounds"][0].clone()).collect()
+}
+
+fn running(id: &str) -> Value {
+    json!({"id": id, "name": "a", "toolType": "client", "status": "running", "input": {"k": 1}, "x": 1})
+}
+
+#[test]
+fn a_turn_that_was_over_is_answered_here() {
+    for ended in [true, false] {
+        let mut flight = Flight::new();
+        flight.text(1, "Two.");
+        flight.says("report", &json!({"tokenUsage": {}}));
+        if ended {
+            flight.says("end", &json!({"suggestedTitle": "x"}));
+        }
+        flight.it.take(EDITOR);
+        let mut heard = flight.dies();
+        let answer = heard.pop().unwrap();
+        let result =
+            json!({"conversationId": "c", "turnId": "T2", "modelName": "M", "modelInfo": {"id": "m"}});
+        assert_eq!(answer, json!({"jsonrpc": "2.0", "id": 2, "result": result}));
+        let ends: Vec<Value> = heard.iter().map(|it| it["params"]["value"].clone()).collect();
+        assert_eq!(ends, if ended { vec![] } else { vec![value("end", &json!({}))] });
+        assert!(!flight.starts().iter().any(|it| name(it).starts_with("conversation/create")));
+    }
+}
+
+#[test]
+fn a_turn_of_which_nothing_came_is_asked_again() {
+    let mut flight = Flight::new();
+    flight.text(1, "");
+    flight.it.take(EDITOR);
+    assert!(flight.dies().is_empty());
+    flight.starts();
+    let (lines, create) = flight.restored();
+    assert_eq!(
+        (&create["restoreToTurnId"], &create["turns"]),
+        (&json!("T1"), &json!([{"request": "next", "turnId": "T2"}]))
+    );
+    assert!(!lines.iter().any(|it| it["data"]["turnId"] == "T2"));
+    flight.says("begin", &json!({}));
+    flight.text(1, "Two.");
+    assert_eq!(rounds(&flight.it.take(EDITOR)), [json!({"roundId": 1, "reply": "Two."})]);
+    flight.ends();
+}
+
+#[test]
+fn a_text_that_is_cut_off_goes_on_in_its_round() {
+    let mut flight = Flight::new();
+    flight.text(1, "Tw");
+    flight.it.take(EDITOR);
+    assert!(flight.dies().is_empty());
+    assert_eq!(flight.continued(), [json!({"role": "assistant", "content": "Tw"})]);
+    flight.text(1, "o.");
+    flight.call(2, &running("k"));
+    let heard = rounds(&flight.it.take(EDITOR));
+    assert_eq!((&heard[0]["roundId"], &heard[1]["roundId"]), (&json!(1), &json!(2)));
+    // Again: the record is that of one turn.
+    let heard = flight.dies();
+    assert_eq!(rounds(&heard)[0]["toolCalls"][0]["status"], "cancelled");
+    assert_eq!(flight.continued(), [json!({"role": "assistant", "content": "Two."})]);
+    flight.text(1, " Done.");
+    assert_eq!(rounds(&flight.it.take(EDITOR))[0]["roundId"], 3);
+    flight.ends();
+    // In the third process it is one turn, without the message that continued it.
+    flight.dies();
+    flight.starts();
+    let next = json!({"conversationId": "c", "message": "third", "workDoneToken": "t3"});
+    flight.it.editor(json!({"id": 3, "method": "conversation/turn", "params": next}));
+    let (lines, create) = flight.restored();
+    assert_eq!(create["restoreToTurnId"], "T2");
+    assert_eq!(Flight::messages(&lines), [json!({"role": "assistant", "content": "Two. Done."})]);
+}
+
+#[test]
+fn a_late_answer_of_the_client_is_waited_for() {
+    let mut flight = Flight::new();
+    flight.text(1, "Asking.");
+    flight.call(1, &running("k"));
+    flight.it.take(EDITOR);
+    let asked = flight.asks("invokeClientTool", 1, "k", &json!({}));
+    assert!(flight.dies().is_empty(), "the question stays");
+    flight.starts();
+    assert!(flight.it.transcripts.is_empty());
+    flight.answers(&asked, "late");
+    let heard = rounds(&flight.it.take(EDITOR));
+    let mut call = running("k");
+    call["status"] = json!("completed");
+    call["result"] = json!([{"type": "text", "value": "late"}]);
+    assert_eq!(heard, [json!({"roundId": 1, "reply": "", "toolCalls": [call]})]);
+    let (lines, _) = flight.restored();
+    let messages = Flight::messages(&lines);
+    assert_eq!(messages[0]["tool_calls"][0]["function"], json!({"name": "a", "arguments": "{\"k\":1}"}));
+    assert_eq!(messages[1], json!({"role": "tool", "content": "late", "tool_call_id": "k"}));
+    // The model uses the id again: the editor knows it as another.
+    flight.says("begin", &json!({}));
+    flight.call(1, &running("k"));
+    let heard = rounds(&flight.it.take(EDITOR));
+    assert_eq!((&heard[0]["roundId"], &heard[0]["toolCalls"][0]["id"]), (&json!(2), &json!("k-2")));
+    flight.asks("invokeClientTool", 1, "k", &json!({}));
+    let heard = flight.dies();
+    assert!(heard.is_empty(), "{heard:?}");
+}
+
+#[test]
+fn an_answer_that_was_not_reported_is() {
+    let mut flight = Flight::new();
+    flight.call(1, &running("k"));
+    flight.it.take(EDITOR);
+    let asked = flight.asks("invokeClientTool", 1, "k", &json!({}));
+    flight.answers(&asked, "in time");
+    let heard = flight.dies();
+    assert_eq!(rounds(&heard)[0]["toolCalls"][0]["result"][0]["value"], "in time");
+    assert_eq!(flight.continued()[1]["content"], "in time");
+}
+
+#[test]
+fn a_failure_of_the_client_is_a_result() {
+    let mut flight = Flight::new();
+    flight.call(1, &running("k"));
+    flight.it.take(EDITOR);
+    let asked = flight.asks("invokeClientTool", 1, "k", &json!({}));
+    flight.dies();
+    flight.it.editor(json!({"id": asked, "error": {"code": 1, "message": "no"}}));
+    let heard = rounds(&flight.it.take(EDITOR));
+    assert_eq!(
+        (&heard[0]["toolCalls"][0]["status"], &heard[0]["toolCalls"][0]["error"]),
+        (&json!("error"), &json!("no"))
+    );
+    assert_eq!(flight.continued()[1]["content"], "Tool call failed with error: no");
+}
+
+#[test]
+fn a_turn_that_waits_can_be_cancelled() {
+    for destroys in [false, true] {
+        let mut flight = Flight::new();
+        flight.text(1, "Asking.");
+        flight.call(1, &running("k"));
+        flight.it.take(EDITOR);
+        let asked = flight.asks("invokeClientTool", 1, "k", &json!({}));
+        flight.dies();
+        match destroys {
+            false => flight.it.editor(json!({"method": "$/cancelRequest", "params": {"id": 2}})),
+            true => flight.it.editor(
+                json!({"id": 3, "method": "conversation/destroy", "params": {"conversationId": "c"}}),
+            ),
+        }
+        let heard = flight.it.take(EDITOR);
+        assert_eq!(rounds(&heard)[0]["toolCalls"][0]["status"], "cancelled");
+        assert_eq!(
+            heard[1]["params"]["value"],
+            value("end", &json!({"cancellationReason": "CancelledByUser"}))
+        );
+        assert_eq!((&heard[2]["id"], &heard[2]["result"]["turnId"]), (&json!(2), &json!("T2")));
+        assert_eq!(heard[3]["params"]["id"], asked);
+        assert_eq!(heard.len(), 4);
+        flight.answers(&asked, "late");
+        assert!(flight.it.take(EDITOR).is_empty());
+        let told: Vec<String> = flight.starts().iter().map(name).collect();
+        assert_eq!(told.contains(&"conversation/destroy".to_owned()), destroys);
+        assert!(flight.it.transcripts.is_empty());
+        if !destroys {
+            let next = json!({"conversationId": "c", "message": "third", "workDoneToken": "t3"});
+            flight.it.editor(json!({"id": 3, "method": "conversation/turn", "params": next}));
+            let (lines, _) = flight.restored();
+            assert_eq!(Flight::messages(&lines)[1]["content"], "late");
+        }
+    }
+}
+
+#[test]
+fn what_the_server_did_itself_is_dropped_but_for_mcp_calls() {
+    let mut flight = Flight::new();
+    flight.text(1, "Working.");
+    let tool = |id: &str, kind: &str| json!({"id": id, "name": "b", "toolType": kind, "status": "running", "input": {}});
+    flight.call(1, &tool("own", "shared"));
+    flight.call(1, &tool("mcp", "mcp"));
+    flight.call(1, &running("never asked"));
+    flight.it.take(EDITOR);
+    let heard = rounds(&flight.dies());
+    let states: Vec<_> = heard
+        .iter()
+        .map(|it| {
+            (it["toolCalls"][0]["id"].as_str().unwrap(), it["toolCalls"][0]["status"].as_str().unwrap())
+        })
+        .collect();
+    assert_eq!(states, [("own", "cancelled"), ("mcp", "error"), ("never asked", "cancelled")]);
+    let messages = flight.continued();
+    assert_eq!(messages[0]["tool_calls"].as_array().unwrap().len(), 1);
+    assert!(
+        messages[1]["content"].as_str().unwrap().contains("may or may not have happened"),
+        "{messages:?}"
+    );
+}
+
+#[test]
+fn a_call_that_is_dropped_with_nothing_left_is_asked_again_in_the_next_round() {
+    let mut flight = Flight::new();
+    flight.call(1, &json!({"id": "k", "name": "b", "toolType": "shared", "status": "running", "input": {}}));
+    flight.it.take(EDITOR);
+    flight.dies();
+    flight.starts();
+    let (_, create) = flight.restored();
+    assert_eq!(create["turns"][0]["request"], "next");
+    flight.says("begin", &json!({}));
+    flight.call(1, &running("k"));
+    let heard = rounds(&flight.it.take(EDITOR));
+    assert_eq!((&heard[0]["roundId"], &heard[0]["toolCalls"][0]["id"]), (&json!(2), &json!("k-2")));
+}
+
+#[test]
+fn a_clients_tool_is_called_here_once_it_is_confirmed() {
+    for (accepts, in_time) in [(true, true), (true, false), (false, true), (false, false)] {
+        let mut flight = Flight::new();
+        flight.text(1, "Running it.");
+        flight.it.take(EDITOR);
+        let shown = json!({"input": {"k": 1, "toolType": "terminal", "commandLineType": "sh"}});
+        let asked = flight.asks("invokeClientToolConfirmation", 1, "k", &shown);
+        let answer =
+            json!({"id": asked, "result": [{"result": if accepts { "accept" } else { "dismiss" }}, null]});
+        let mut heard = Vec::new();
+        if in_time {
+            // The process got the answer, and has not done anything about it.
+            flight.it.editor(answer.clone());
+            heard = flight.dies();
+        } else {
+            assert!(flight.dies().is_empty());
+            flight.it.editor(answer);
+        }
+        heard.extend(flight.it.take(EDITOR));
+        let call = rounds(&heard)[0]["toolCalls"][0].clone();
+        assert_eq!((&call["id"], &call["input"]), (&json!("k"), &json!({"k": 1})));
+        if !accepts {
+            assert_eq!(call["status"], "cancelled");
+            assert_eq!(
+                flight.continued()[1]["content"],
+                "Tool call is cancelled with result: The user chose to skip the tool call, they want to proceed \
+                 without running it"
+            );
+            continue;
+        }
+        assert_eq!(call["status"], "running");
+        let expected = json!({"name": "a", "input": {"k": 1}, "conversationId": "c", "turnId": "T2", "roundId": 1, "toolCallId": "k"});
+        assert_eq!(
+            (&heard[1]["method"], &heard[1]["params"]),
+            (&json!("conversation/invokeClientTool"), &expected)
+        );
+        // The next process dies meanwhile.
+        flight.starts();
+        assert!(flight.dies().is_empty());
+        flight.answers(&heard[1]["id"], "done");
+        assert_eq!(rounds(&flight.it.take(EDITOR))[0]["toolCalls"][0]["status"], "completed");
+        assert_eq!(flight.continued()[1]["content"], "done");
+    }
+}
+
+#[test]
+fn another_confirmation_is_answered_with_the_one_that_was_given() {
+    for answered_first in [true, false] {
+        let mut flight = Flight::new();
+        flight.text(1, "Reading.");
+        flight.it.take(EDITOR);
+        let shown = json!({"name": "copilot.read_file"});
+        let asked = flight.asks("invokeClientToolConfirmation", 1, "k", &shown);
+        let answer = json!({"id": asked, "result": [{"result": "accept"}, null]});
+        assert!(flight.dies().is_empty());
+        if answered_first {
+            flight.it.editor(answer.clone());
+        }
+        flight.continued();
+        let params = json!({
+            "name": "copilot.read_file", "input": {"k": 1}, "conversationId": "c", "turnId": "T2", "roundId": 1,
+            "toolCallId": "other",
+        });
+        let ask = |id: u32| json!({"id": id, "method": "conversation/invokeClientToolConfirmation", "params": params});
+        flight.it.server(flight.process, ask(7));
+        assert!(flight.it.take(EDITOR).is_empty(), "no second dialogue");
+        if !answered_first {
+            flight.it.editor(answer);
+        }
+        let told = flight.it.take(Peer::Backend(flight.process));
+        assert_eq!((&told[0]["id"], &told[0]["result"][0]["result"]), (&json!(7), &json!("accept")));
+        // It counts once.
+        flight.it.server(flight.process, ask(8));
+        assert_eq!(flight.it.take(EDITOR).len(), 1);
+    }
+}
+
+#[test]
+fn a_dialogue_that_nobody_asks_for_again_is_closed() {
+    let mut flight = Flight::new();
+    flight.text(1, "Reading.");
+    flight.it.take(EDITOR);
+    let asked = flight.asks("invokeClientToolConfirmation", 1, "k", &json!({"name": "copilot.read_file"}));
+    flight.dies();
+    flight.continued();
+    flight.says("end", &json!({}));
+    flight.it.server(flight.process, json!({"id": flight.asked, "result": {"turnId": "T2"}}));
+    let heard = flight.it.take(EDITOR);
+    assert_eq!((&heard[2]["method"], &heard[2]["params"]["id"]), (&json!("$/cancelRequest"), &asked));
+}
+
+#[test]
+fn a_sub_agent_leaves_what_it_has_done() {
+    let mut flight = Flight::new();
+    let agent = json!({"id": "agent", "name": "run_subagent", "toolType": "shared", "status": "running", "input": {}});
+    flight.call(1, &agent);
+    let child = |kind: &str, more: Value| {
+        let mut value = value(kind, &more);
+        value["conversationId"] = json!("child");
+        value["turnId"] = json!("U");
+        value["parentTurnId"] = json!("T2");
+        progress("t2", &value)
+    };
+    flight.it.server(FIRST, child("begin", json!({})));
+    let report = json!({"editAgentRounds": [{"roundId": 1, "reply": "Sub.", "toolCalls": [running("k")]}]});
+    flight.it.server(FIRST, child("report", report));
+    flight.it.take(EDITOR);
+    let asked = flight.asks("invokeClientTool", 1, "k", &json!({"conversationId": "child", "turnId": "U"}));
+    assert!(flight.dies().is_empty());
+    flight.answers(&asked, "late");
+    let heard = flight.it.take(EDITOR);
+    assert_eq!(heard[0]["params"]["value"]["parentTurnId"], "T2");
+    assert_eq!(rounds(&heard)[0]["toolCalls"][0]["result"][0]["value"], "late");
+    let call = &rounds(&heard)[1]["toolCalls"][0];
+    assert_eq!((&call["id"], &call["status"]), (&json!("agent"), &json!("completed")));
+    let messages = flight.continued();
+    let result = messages[1]["content"].as_str().unwrap();
+    assert!(result.starts_with("The sub-agent was stopped") && result.contains("late"), "{result}");
+}
+
+#[test]
+fn a_sub_agent_that_was_done_is_not_taken_for_the_next_one() {
+    let mut flight = Flight::new();
+    let agent = |id: &str, status: &str| json!({"id": id, "name": "run_subagent", "toolType": "shared", "status": status, "input": {}, "result": [{"value": "x"}]});
+    flight.call(1, &agent("one", "running"));
+    let begin = json!({"kind": "begin", "conversationId": "child", "turnId": "U", "parentTurnId": "T2"});
+    flight.it.server(FIRST, progress("t2", &begin));
+    flight.call(1, &agent("one", "completed"));
+    flight.call(2, &agent("two", "running"));
+    flight.it.take(EDITOR);
+    let heard = flight.dies();
+    let call = &rounds(&heard)[0]["toolCalls"][0];
+    assert_eq!((&call["id"], &call["status"]), (&json!("two"), &json!("cancelled")));
+    assert_eq!(flight.continued().len(), 2);
+}
+
+#[test]
+fn only_a_spent_budget_ends_a_turn() {
+    let mut flight = Flight::new();
+    flight.text(1, "T");
+    for _ in 1..=5 {
+        flight.it.take(EDITOR);
+        flight.it.exited(flight.process, Exit::Signal(9));
+        assert!(flight.it.take(EDITOR).is_empty());
+        flight.process.generation.0 += 1;
+        flight.it.pass(Duration::from_secs(9));
+        flight.it.start(flight.process, &[]);
+    }
+    flight.it.exited(flight.process, Exit::Signal(9));
+    let heard = flight.it.take(EDITOR);
+    let end = heard.iter().find(|it| name(it) == "$/progress").unwrap();
+    assert!(end["params"]["value"]["error"]["message"].is_string(), "{end}");
+    assert_eq!(heard.iter().find(|it| it["id"] == 2).unwrap()["error"]["data"]["lspool"]["retry"], false);
+}
+
+#[test]
+fn a_turn_ends_with_its_process_if_that_is_wanted() {
+    let mut it = Stage::new(crate::config::ServerKind::Copilot);
+    it.server.turn_recovery = TurnRecovery::Fail;
+    it.initialize();
+    let mut flight = Flight::on(it);
+    flight.text(1, "Two.");
+    flight.it.take(EDITOR);
+    let heard = flight.dies();
+    assert_eq!(heard[0]["params"]["value"]["kind"], "end");
+    assert!(heard[1]["error"]["message"].as_str().unwrap().contains("send the request again"));
+}
+
+#[test]
+fn a_conversation_that_came_back_empty_goes_on_as_text() {
+    let mut flight = Flight::new();
+    flight.text(1, "Tw");
+    flight.it.take(EDITOR);
+    flight.dies();
+    flight.starts();
+    flight.restored();
+    let begin = json!({"kind": "begin", "conversationId": "stray", "turnId": "T2"});
+    flight.it.server(SECOND, progress("t2", &begin));
+    let told = flight.it.take(Peer::Backend(SECOND));
+    let turns = &told.iter().find(|it| name(it) == "conversation/create").unwrap()["params"]["turns"];
+    assert_eq!(turns[1], json!({"request": "next", "response": "Tw", "turnId": "T2"}));
+    assert_eq!(turns[2], json!({"request": CONTINUE, "turnId": "T2"}));
+    assert!(flight.it.take(EDITOR).is_empty());
+}
+
+#[test]
+fn a_turn_that_the_next_process_refuses_ends() {
+    let mut flight = Flight::new();
+    flight.text(1, "Two.");
+    flight.it.take(EDITOR);
+    flight.dies();
+    flight.starts();
+    flight.restored();
+    flight.it.server(SECOND, json!({"id": flight.asked, "error": {"code": 1, "message": "no"}}));
+    let heard = flight.it.take(EDITOR);
+    assert_eq!(heard[0]["params"]["value"], value("end", &json!({"error": {"message": "no"}})));
+    assert_eq!((&heard[1]["id"], &heard[1]["error"]["message"]), (&json!(2), &json!("no")));
+}
+
+#[test]
+fn a_partition_comes_back_for_a_turn_in_flight_even_if_it_dies_at_its_start() {
+    let mut it = Stage::copilot();
+    let one = process(1, 1);
+    it.create(1, &json!({"conversationId": "c", "lspool": {"tools": ["a"]}}));
+    it.start(one, &[]);
+    let begin = json!({"kind": "begin", "conversationId": "c", "turnId": "T"});
+    it.server(one, progress("t1", &begin));
+    let report = json!({"kind": "report", "conversationId": "c", "turnId": "T", "editAgentRounds": [{"roundId": 1, "reply": "x"}]});
+    it.server(one, progress("t1", &report));
+    it.take(EDITOR);
+    it.exited(one, Exit::Signal(9));
+    it.exited(process(1, 2), Exit::Signal(9));
+    assert!(it.take(EDITOR).is_empty());
+    it.pass(Duration::from_secs(2));
+    it.start(process(1, 3), &[]);
+    assert_eq!(it.transcripts.last().map(|it| it.0), Some(process(1, 3)));
+}
+
+#[test]
+fn a_turn_without_a_token_is_known_by_the_calls_of_the_client() {
+    let mut it = Stage::copilot();
+    it.create(1, &json!({"conversationId": "c", "workDoneToken": null}));
+    it.take(Peer::Backend(FIRST));
+    let call = json!({"name": "a", "input": {"k": 1}, "conversationId": "c", "turnId": "T", "roundId": 1, "toolCallId": "k"});
+    it.server(FIRST, json!({"id": 1, "method": "conversation/invokeClientTool", "params": call}));
+    let asked = it.take(EDITOR).pop().unwrap()["id"].clone();
+    it.exited(FIRST, Exit::Signal(9));
+    it.start(SECOND, &[]);
+    it.editor(json!({"id": asked, "result": [{"content": [{"value": "R"}]}, null]}));
+    assert!(it.take(EDITOR).is_empty());
+    assert!(it.transcripts.last().unwrap().2.contains("tool_call_id"), "{:?}", it.transcripts);
+}
+
+#[test]
+fn several_conversations_share_a_folder_until_the_last_has_begun() {
+    let mut it = Stage::copilot();
+    let names = ["a", "b"];
+    for (n, id) in names.iter().enumerate() {
+        let token = format!("t{}", n + 1);
+        it.create(u32::try_from(n).unwrap() + 1, &json!({"conversationId": id}));
+        it.server(FIRST, progress(&token, &json!({"kind": "begin", "conversationId": id, "turnId": id})));
+        let report = json!({"kind": "report", "conversationId": id, "turnId": id, "editAgentRounds": [{"roundId": 1, "reply": "x"}]});
+        it.server(FIRST, progress(&token, &report));
+    }
+    it.take(EDITOR);
+    it.exited(FIRST, Exit::Signal(9));
+    it.start(SECOND, &[]);
+    for id in names {
+        it.event(Event::TranscriptWritten {
+            process: SECOND,
+            conversation: id.into(),
+            folder: Ok("/private".into()),
+        });
+    }
+    let told: Vec<String> = it.told(SECOND);
+    assert_eq!(told, ["workspace/didChangeConfiguration", "conversation/create", "conversation/create"]);
+    it.server(SECOND, progress("t1", &json!({"kind": "begin", "conversationId": "a", "turnId": "a"})));
+    assert_eq!(it.told(SECOND), [""; 0]);
+    it.server(SECOND, progress("t2", &json!({"kind": "begin", "conversationId": "b", "turnId": "b"})));
+    assert_eq!(it.told(SECOND), ["workspace/didChangeConfiguration"]);
+    assert!(it.take(EDITOR).is_empty() && it.transcripts.is_empty());
+}

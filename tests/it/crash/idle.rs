@@ -1,0 +1,71 @@
+//! Between two turns.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use super::kill_servers;
+use crate::{
+    partitions::{through_lspool, tools},
+    support::{
+        real::Sandbox,
+        stub::{Said, Script, Stub},
+    },
+};
+
+fn survives(more: &Value) {
+    let stub = Stub::start(Script::default());
+    let sandbox = Sandbox::new();
+    let session = through_lspool(&sandbox, &stub);
+    session.register_tools(&["fetch_ticket", "run_in_terminal"]).expect("the schemas are good");
+    session.on_tool("fetch_ticket", |_| Ok("it is about colors".to_owned()));
+    let turn = session.create("[custom] which ticket?", {
+        let mut all = json!({"conversationId": "mine"});
+        all.as_object_mut().expect("it is an object").extend(more.as_object().expect("it is one").clone());
+        all
+    });
+    session.finish(&turn).expect_success();
+    kill_servers(&session);
+    let turn = session.turn(&json!("mine"), "and now?", json!({}));
+    let outcome = session.finish(&turn);
+    assert_eq!(outcome.conversation(), "mine");
+    assert_eq!((outcome.progress.begins, outcome.progress.ends.len()), (1, 1));
+    assert_eq!(outcome.progress.text, "Echo: and now?");
+    let last = stub.turns().pop().expect("it was asked");
+    let said = |it: &Said| match it {
+        Said::User(text) => format!("user {text}"),
+        Said::Assistant(text) => format!("assistant {text}"),
+        Said::Call(name) => format!("call {name}"),
+        Said::Result(text) => format!("result {text}"),
+    };
+    let history: Vec<String> = last.history.iter().map(said).collect();
+    assert_eq!(
+        history,
+        [
+            "user [custom] which ticket?",
+            "call fetch_ticket",
+            "result it is about colors",
+            "assistant Ticket: it is about colors",
+            "user and now?"
+        ]
+    );
+    // What was written for the server is gone, and the next turn needs none of it.
+    let left = fs::read_dir(sandbox.runtime()).expect("it is there").flatten();
+    let transcripts = left
+        .filter(|it| it.path().is_dir() && it.file_name() != "lspool")
+        .flat_map(|it| fs::read_dir(it.path()).into_iter().flatten());
+    assert_eq!(transcripts.count(), 0);
+    let turn = session.turn(&json!("mine"), "a third", json!({}));
+    session.finish(&turn).expect_success();
+    assert!(session.shutdown().success());
+}
+
+#[test]
+fn a_conversation_of_the_primary_survives() {
+    survives(&json!({}));
+}
+
+#[test]
+fn a_conversation_of_a_partition_survives() {
+    survives(&tools(&["fetch_ticket"]));
+}

@@ -57,6 +57,8 @@ pub(crate) struct Backend {
     /// Tool calls outside the set that were refused.
     pub(crate) refused: u64,
     pub(crate) health: Health,
+    /// The process that runs is being ended although nobody has asked for that. What is still sent to it is lost.
+    pub(crate) is_condemned: bool,
     /// Why lspool ends the process that runs, if it does so for the process's own fault.
     pub(crate) fault: Option<(Cause, String)>,
     /// What last went wrong, as people read it.
@@ -85,6 +87,7 @@ impl Backend {
             idle_since: None,
             refused: 0,
             health: Health::new(now),
+            is_condemned: false,
             fault: None,
             last_error: None,
             failure_told: false,
@@ -111,6 +114,7 @@ impl Backend {
         self.reconcile = Reconcile::default();
         self.corrections = 0;
         self.health = Health::new(now);
+        self.is_condemned = false;
         self.fault = None;
     }
 
@@ -136,9 +140,11 @@ impl Backend {
     pub(crate) fn is_open(&self, undecided: bool) -> bool {
         match self.life.state() {
             State::Ready | State::Degraded => {
-                self.projecting == 0 && (self.set.is_all() || (!undecided && self.mcp.is_ready()))
+                !self.is_condemned
+                    && self.projecting == 0
+                    && (self.set.is_all() || (!undecided && self.mcp.is_ready()))
             }
-            State::Initializing { handshake, .. } => handshake == Handshake::Editor,
+            State::Initializing { handshake, .. } => handshake == Handshake::Editor && !self.is_condemned,
             State::Waiting
             | State::Spawning(_)
             | State::Stopped

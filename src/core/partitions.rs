@@ -27,7 +27,10 @@ impl Proxy {
             return Ok(known.id);
         }
         let known = known.map(|it| it.id);
-        self.make_room(now, out)?;
+        // A spare becomes its process: that takes no room.
+        if self.spare_with(set).is_none() {
+            self.make_room(now, out)?;
+        }
         let id = known.unwrap_or_else(|| {
             debug!(%set, "a partition for a new tool set");
             self.last_backend += 1;
@@ -131,12 +134,15 @@ impl Proxy {
             .backends
             .values()
             .filter(due)
-            .partition(|it| matches!(it.life.state(), State::Restarting { .. }));
-        let room = most.saturating_sub(held);
-        let starting: Vec<_> =
-            again.into_iter().chain(waiting.into_iter().take(room)).map(|it| it.id).collect();
-        for id in starting {
-            self.spawn(id, now, out);
+            .map(|it| (it.id, matches!(it.life.state(), State::Restarting { .. })))
+            .partition(|(_, is_again)| *is_again);
+        let mut room = most.saturating_sub(held);
+        for (id, has_place) in again.into_iter().chain(waiting) {
+            let takes = usize::from(!has_place && self.spare_for(id).is_none());
+            if takes <= room {
+                room -= takes;
+                self.spawn(id, now, out);
+            }
         }
     }
 

@@ -208,8 +208,9 @@ impl Proxy {
         }
         if is_lost_spare {
             warn!(backend = backend.name, what, "gone");
-            self.spare_deaths.spend(now, &policy, chance);
+            self.note_lost_spare(now);
         }
+        let Some(backend) = self.backend(id) else { return };
         let comes_back = match before {
             State::Restarting { .. } | State::Waiting => goes_on,
             State::Spawning(_) | State::Initializing { .. } | State::Ready | State::Degraded => {
@@ -358,6 +359,9 @@ impl Proxy {
         let Some(backend) = self.backends.get_mut(&id) else { return };
         backend.last_error = Some(failure.message.clone());
         let todo = backend.life.fail(now);
+        if backend.spare.is_some() {
+            self.note_lost_spare(now);
+        }
         self.let_go(id, failure, out);
         if todo == Todo::Terminate {
             out.push(Effect::Terminate(self.backends[&id].process()));
@@ -440,14 +444,18 @@ impl Proxy {
         if !self.is_current(process) {
             return;
         }
+        debug!(?process, error, "has closed its stream, or must not go on");
+        self.condemn(process, error.map(|it| (Cause::Transport, it)), out);
+    }
+
+    /// Ends a process that cannot go on, perhaps for a fault of its own. What it says until then counts.
+    pub(super) fn condemn(&mut self, process: ProcessId, fault: Option<(Cause, String)>, out: &mut Effects) {
         let Some(backend) = self.backends.get_mut(&process.backend) else { return };
-        match error {
-            Some(error) => {
-                warn!(backend = backend.name, error, "ending it");
-                backend.fault = Some((Cause::Transport, error));
-            }
-            None => debug!(backend = backend.name, "has closed its stream"),
+        if let Some((_, why)) = &fault {
+            warn!(backend = backend.name, why, "ending it");
         }
+        backend.is_condemned = true;
+        backend.fault = fault.or(backend.fault.take());
         out.push(Effect::Terminate(process));
     }
 
@@ -476,11 +484,8 @@ impl Proxy {
             }
             // An answer may have been lost with it: nobody shall wait for that for ever.
             None if !self.requests.filter(|it| it.to == To::Process(process)).is_empty() => {
-                if let Some(backend) = self.backends.get_mut(&process.backend) {
-                    backend.fault =
-                        Some((Cause::Transport, format!("it sent a malformed message: {reason}")));
-                }
-                out.push(Effect::Terminate(process));
+                let fault = format!("it sent a malformed message: {reason}");
+                self.condemn(process, Some((Cause::Transport, fault)), out);
             }
             None => {}
         }
@@ -525,10 +530,9 @@ impl Proxy {
         let what = format!("has not answered initialize within {time} s");
         if backend.life.has_been_ready() {
             if backend.fault.is_none() {
-                warn!(backend = backend.name, what, "ending it");
-                backend.fault = Some((Cause::InitTimeout, format!("it {what}")));
                 backend.life.overdue();
-                out.push(Effect::Terminate(backend.process()));
+                let process = backend.process();
+                self.condemn(process, Some((Cause::InitTimeout, format!("it {what}"))), out);
             }
             return;
         }

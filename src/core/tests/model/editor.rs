@@ -558,8 +558,10 @@ impl World {
         let is_empty = params["diagnostics"] == json!([]);
         let publishers = self.editor.diagnostics.entry(uri).or_default();
         match by {
-            Some(Peer::Backend(by)) if is_empty => drop(publishers.remove(&by)),
-            Some(Peer::Backend(by)) => drop(publishers.insert(by)),
+            Some(Peer::Backend(by)) => {
+                publishers.retain(|it| it.backend != by.backend);
+                publishers.extend((!is_empty).then_some(by));
+            }
             Some(Peer::Client(_)) => panic!("the editor hears itself: {params}"),
             None => {
                 let serves = |it: &ProcessId| {

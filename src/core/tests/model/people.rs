@@ -238,7 +238,8 @@ impl World {
 
     /// The shell answers for the core.
     pub(super) fn logs_answered(&mut self, client: ClientId, wire: &RawId) {
-        let wire = String::from_utf8_lossy(wire.as_bytes()).into_owned();
+        let wire: Value = serde_json::from_slice(wire.as_bytes()).expect("an id is JSON");
+        let wire = wire.to_string();
         if client == ClientId::EDITOR {
             return self.editor_is_answered(&wire);
         }
@@ -278,11 +279,12 @@ impl World {
         let (spares, others): (Vec<_>, Vec<_>) = living.partition(|it| it.is_spare);
         assert!(!core.server.as_ref().is_some_and(|it| it.shrinks) || others.len() > settings.max_processes);
         // There are two kinds: with sub-agents, and without.
-        assert!(spares.len() <= 2 * settings.warm_spares, "too many are kept ready");
+        let goes_on = !core.phase.is_shut_down();
+        assert!(!goes_on || spares.len() <= 2 * settings.warm_spares, "too many are kept ready");
         let room = settings.max_processes.saturating_sub(others.len());
         let ready = core.backends[&PRIMARY].is_ready() && core.session.initialized && self.script.copilot;
         let wanted = settings.warm_spares > 0 && settings.policy.max_restarts > 0;
-        if ready && !core.phase.is_shut_down() && room > 0 && !self.lost_spare && wanted {
+        if ready && goes_on && room > 0 && self.lost_spares.is_empty() && wanted {
             assert!(!spares.is_empty(), "none is kept ready");
         }
         for it in core.backends.values().filter(|it| it.spare.is_none()) {

@@ -111,12 +111,15 @@ impl ServerModel {
     }
 
     /// It is this process from now on, and nothing is owed in either direction.
-    pub(super) fn adopted(&mut self, process: ProcessId, set: String) {
+    pub(super) fn adopted(&mut self, process: ProcessId, set: String, said: N) {
         assert!(self.owes().is_empty() && self.asked.is_empty(), "{:?} is busy", self.process);
         assert!(self.initialized, "{:?} was not told that it is initialized", self.process);
         assert!(!self.sub_agents || allows(&set, "run_subagent"), "{process:?} has a capability too many");
         self.process = process;
         self.is_spare = false;
+        // What has waited for the backend, and is not part of the session, it may have heard already.
+        self.restored = Some(said);
+        self.told_until = 0;
         self.set = set;
     }
 
@@ -467,6 +470,9 @@ impl World {
         let re = re.map_or(String::new(), |re| format!(r#""re":{re},"#));
         let n = said + 1;
         if fails {
+            if method == "initialize" {
+                self.note_lost(process);
+            }
             let error = format!(r#"{{ "code":-32001,"message":"no","data":{{{re}"n":{n}}}}}"#);
             self.say(Peer::Backend(process), Some(&id), |_| vec![("error", error)]);
             return;

@@ -58,8 +58,8 @@ pub(super) struct World {
     pub(super) faults: u64,
     /// How many places of processes were taken when the last event had been dealt with.
     held: usize,
-    /// A process died that was kept ready.
-    pub(super) lost_spare: bool,
+    /// When processes that were kept ready died, or could not be started or used.
+    pub(super) lost_spares: Vec<Instant>,
 }
 
 impl World {
@@ -79,7 +79,7 @@ impl World {
             is_paused: false,
             faults: 0,
             held: 0,
-            lost_spare: false,
+            lost_spares: Vec::new(),
             exit: None,
             leaving: None,
             trace: Vec::new(),
@@ -127,6 +127,7 @@ impl World {
             }
             Shell::SpawnFailed(process, permanent) => {
                 if let Some(process) = pick(&self.with(Life::Spawning), process) {
+                    self.note_lost(process);
                     self.life(process, Life::Gone);
                     self.faults += 1;
                     let failure = SpawnFailure { permanent, message: "no such file".to_owned() };
@@ -205,9 +206,17 @@ impl World {
 
     pub(super) fn exited(&mut self, process: ProcessId) {
         self.life(process, Life::Gone);
-        self.lost_spare |= self.servers[&process].is_spare && !self.servers[&process].is_to_end();
+        self.note_lost(process);
         self.editor.tokens.retain(|(owner, _), _| *owner != process.backend);
         self.event(Event::Exited { process, exit: Exit::Signal(9), stderr: "last words".to_owned() });
+    }
+
+    /// A process is gone, or cannot be used: one that was kept ready is not replaced for ever.
+    pub(super) fn note_lost(&mut self, process: ProcessId) {
+        let server = &self.servers[&process];
+        if server.is_spare && !server.is_to_end() {
+            self.lost_spares.push(self.now);
+        }
     }
 
     fn life(&mut self, process: ProcessId, life: Life) {
@@ -318,6 +327,9 @@ impl World {
         self.check_new(process, 0);
         let backend = &self.core.backends[&process.backend];
         let (set, is_spare) = (backend.set.to_string(), backend.spare.is_some());
+        let policy = &self.core.server.as_ref().expect("it was found").settings.policy;
+        let recent = self.lost_spares.iter().filter(|it| **it + policy.restart_window >= self.now).count();
+        assert!(!is_spare || recent < policy.max_restarts, "spares are lost again and again");
         let mut server = ServerModel::new(process, set, self.script.stubborn);
         server.is_spare = is_spare;
         self.servers.insert(process, server);
@@ -342,7 +354,8 @@ impl World {
         self.check_new(process, 1);
         let mut server = self.servers.remove(&spare).expect("adopted before it was spawned");
         assert!(server.is_spare && server.life == Life::Running && !server.is_to_end());
-        server.adopted(process, self.core.backends[&process.backend].set.to_string());
+        let said = self.said.keys().next_back().copied().unwrap_or_default();
+        server.adopted(process, self.core.backends[&process.backend].set.to_string(), said);
         self.servers.insert(process, server);
         let rename = |it: &mut ProcessId| *it = if *it == spare { process } else { *it };
         let rename_peer =

@@ -52,7 +52,7 @@ impl Proxy {
             Purpose::Tools(change) => self.on_tools_answered(&change, frame.result().is_some(), out),
             // It has been told to end, and is told nothing more.
             Purpose::Project | Purpose::Narrow
-                if !self.backend(process.backend).is_some_and(Backend::is_heard) => {}
+                if !self.backend(process.backend).is_some_and(Backend::goes_on) => {}
             Purpose::Project => self.on_projected(now, process, frame, out),
             Purpose::Narrow => self.on_narrowed(process, frame, out),
             Purpose::SignIn => {

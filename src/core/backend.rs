@@ -59,6 +59,8 @@ pub(crate) struct Backend {
     pub(crate) health: Health,
     /// The process that runs is being ended although nobody has asked for that. What is still sent to it is lost.
     pub(crate) is_condemned: bool,
+    /// Nothing is expected of the process any more, and whatever it still says means nothing.
+    pub(crate) is_let_go: bool,
     /// Why lspool ends the process that runs, if it does so for the process's own fault.
     pub(crate) fault: Option<(Cause, String)>,
     /// What last went wrong, as people read it.
@@ -88,6 +90,7 @@ impl Backend {
             refused: 0,
             health: Health::new(now),
             is_condemned: false,
+            is_let_go: false,
             fault: None,
             last_error: None,
             failure_told: false,
@@ -115,6 +118,7 @@ impl Backend {
         self.corrections = 0;
         self.health = Health::new(now);
         self.is_condemned = false;
+        self.is_let_go = false;
         self.fault = None;
     }
 
@@ -159,7 +163,7 @@ impl Backend {
     }
 
     /// Whether there is a process that nobody has told to end.
-    pub(crate) fn is_heard(&self) -> bool {
+    pub(crate) fn goes_on(&self) -> bool {
         match self.life.state() {
             State::Spawning(_) | State::Initializing { .. } | State::Ready | State::Degraded => true,
             State::Waiting | State::Stopped | State::Restarting { .. } | State::Failed => false,

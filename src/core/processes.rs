@@ -12,6 +12,7 @@ use crate::{
         event::{BackendId, Effect, Effects, Exit, Peer, ProcessId, SpawnFailure},
         lifecycle::{Death, Handshake, State, Todo},
         requests::{Owner, Pending, Purpose, SentId, To},
+        restore::Restores,
         route::{Keep, Route, route},
         session::pushed_mcp_servers,
         spares::Kit,
@@ -390,6 +391,8 @@ impl Proxy {
         let Some(backend) = self.backends.get_mut(&id) else { return };
         let process = backend.process();
         backend.gate().clear();
+        backend.restores = Restores::default();
+        backend.is_let_go = true;
         self.drop_turns(id, out);
         self.end_progress(id, &failure.message, out);
         self.withdraw_questions(process, out);
@@ -466,7 +469,8 @@ impl Proxy {
         reason: &str,
         out: &mut Effects,
     ) {
-        if !self.is_current(process) || !self.backends[&process.backend].is_heard() {
+        let ends = self.backend(process.backend).is_none_or(|it| !it.accepts() || it.is_let_go);
+        if !self.is_current(process) || ends {
             return;
         }
         let name = self.backends[&process.backend].name.clone();
@@ -529,8 +533,9 @@ impl Proxy {
         let Some(backend) = self.backends.get_mut(&id) else { return };
         let what = format!("has not answered initialize within {time} s");
         if backend.life.has_been_ready() {
-            if backend.fault.is_none() {
-                backend.life.overdue();
+            backend.life.overdue();
+            // It may be on its way out already.
+            if !backend.is_condemned {
                 let process = backend.process();
                 self.condemn(process, Some((Cause::InitTimeout, format!("it {what}"))), out);
             }

@@ -32,6 +32,7 @@ pub(super) struct Work {
     process: ProcessId,
     token: Value,
     conversation: Value,
+    turn: Value,
     pub(super) open: bool,
 }
 
@@ -541,7 +542,10 @@ impl World {
                 // Of two processes with equal tokens, that of the one that is gone.
                 let work = self.editor.work.iter_mut().filter(same).min_by_key(|it| !ends(it));
                 let work = work.unwrap_or_else(|| panic!("{message} ends what is not open"));
-                work.open = false;
+                let ended = (work.process.backend, work.turn.clone());
+                // A server that begins a turn twice has it ended once.
+                let twice = |it: &&mut Work| same(it) && (it.process.backend, it.turn.clone()) == ended;
+                self.editor.work.iter_mut().filter(twice).for_each(|it| it.open = false);
             }
             ("window/logMessage" | "didChangeStatus" | "copilot/mcpTools", Some(Peer::Backend(by))) => {
                 assert!(by.backend == crate::core::PRIMARY || !self.script.copilot, "a partition is heard");
@@ -595,6 +599,7 @@ impl World {
                     process: by,
                     token: params["token"].clone(),
                     conversation,
+                    turn,
                     open: true,
                 });
             }

@@ -284,7 +284,7 @@ impl World {
         let room = settings.max_processes.saturating_sub(others.len());
         let ready = core.backends[&PRIMARY].is_ready() && core.session.initialized && self.script.copilot;
         let wanted = settings.warm_spares > 0 && settings.policy.max_restarts > 0;
-        if ready && goes_on && room > 0 && self.lost_spares.is_empty() && wanted {
+        if ready && goes_on && room > 0 && !self.has_lost_spares && wanted {
             assert!(!spares.is_empty(), "none is kept ready");
         }
         for it in core.backends.values().filter(|it| it.spare.is_none()) {

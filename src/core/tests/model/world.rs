@@ -59,7 +59,8 @@ pub(super) struct World {
     /// How many places of processes were taken when the last event had been dealt with.
     held: usize,
     /// When processes that were kept ready died, or could not be started or used.
-    pub(super) lost_spares: Vec<Instant>,
+    lost_spares: Vec<Instant>,
+    pub(super) has_lost_spares: bool,
 }
 
 impl World {
@@ -80,6 +81,7 @@ impl World {
             faults: 0,
             held: 0,
             lost_spares: Vec::new(),
+            has_lost_spares: false,
             exit: None,
             leaving: None,
             trace: Vec::new(),
@@ -214,6 +216,7 @@ impl World {
     /// A process is gone, or cannot be used: one that was kept ready is not replaced for ever.
     pub(super) fn note_lost(&mut self, process: ProcessId) {
         let server = &self.servers[&process];
+        self.has_lost_spares |= server.is_spare;
         if server.is_spare && !server.is_to_end() {
             self.lost_spares.push(self.now);
         }

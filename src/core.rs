@@ -129,6 +129,8 @@ struct Server {
     settings: ServerConfig,
     launch: Arc<Launch>,
     config: Arc<Config>,
+    /// `max_processes` was made smaller, and there are more.
+    shrinks: bool,
 }
 
 /// The partition that serves what belongs to the process; for a generic server the only backend.
@@ -254,6 +256,9 @@ impl Proxy {
     /// editor that has closed its stream is left once it is owed nothing. This is done for each message, so it must
     /// not look through all there is.
     fn settle(&mut self, now: Instant, out: &mut Effects) {
+        if self.phase.is_exiting() {
+            return;
+        }
         self.note_changes(now, out);
         self.keep_spares(now, out);
         if self.backends.have_changed() {

@@ -78,7 +78,8 @@ impl Proxy {
         }
         let most = self.server.as_ref().map_or(0, |it| it.settings.max_processes);
         let alive = self.backends.values().filter(|it| it.life.is_alive()).count();
-        if alive > most {
+        let shrinks = self.server.as_ref().is_some_and(|it| it.shrinks);
+        if alive > most && !shrinks {
             return Err(format!("{alive} processes, and {most} may be"));
         }
         let undecided = self.count(|it| matches!(it.purpose, Purpose::Tools(_)));

@@ -7,7 +7,10 @@
 //! Starting one is what keeps a machine busiest, and nobody waits for it: it comes after whatever else has just
 //! started, the process that took the last spare included.
 
-use std::time::{Duration, Instant};
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
 
 use tracing::{debug, info};
 
@@ -55,6 +58,7 @@ impl Proxy {
             return;
         }
         self.forget_dead_spares();
+        self.stop_surplus(wanted, now, out);
         if !is_ready || !self.is_copilot() {
             return;
         }
@@ -101,6 +105,11 @@ impl Proxy {
         self.spare_deaths.allows_another(now, policy)
     }
 
+    pub(super) fn note_lost_spare(&mut self, now: Instant) {
+        let Some(server) = &self.server else { return };
+        self.spare_deaths.spend(now, &server.settings.policy, 0);
+    }
+
     fn start_spare(&mut self, kit: Kit, now: Instant, out: &mut Effects) {
         self.last_backend += 1;
         let id = BackendId(self.last_backend);
@@ -111,6 +120,21 @@ impl Proxy {
         spare.life.start(now);
         self.backends.insert(id, spare);
         self.start_waiting(now, out);
+    }
+
+    /// Fewer may be wanted than before.
+    fn stop_surplus(&mut self, wanted: usize, now: Instant, out: &mut Effects) {
+        let mut have: BTreeMap<Kit, usize> = BTreeMap::new();
+        let mut surplus = Vec::new();
+        for it in self.backends.values().filter(|it| it.accepts()) {
+            let Some(kit) = it.spare else { continue };
+            let n = have.entry(kit).or_default();
+            *n += 1;
+            surplus.extend((*n > wanted).then_some(it.id));
+        }
+        for id in surplus {
+            self.stop(id, now, out);
+        }
     }
 
     fn forget_dead_spares(&mut self) {
@@ -125,13 +149,19 @@ impl Proxy {
     pub(super) fn spare_for(&self, id: BackendId) -> Option<BackendId> {
         let backend = self.backend(id).filter(|it| it.spare.is_none())?;
         let is_first = id == PRIMARY && !self.session.is_open;
+        if is_first { None } else { self.spare_with(&backend.set) }
+    }
+
+    /// A spare that can serve this set at once.
+    pub(super) fn spare_with(&self, set: &ToolSet) -> Option<BackendId> {
         // Its MCP servers would have to be started first, and that is what takes time.
-        if is_first || self.session.mcp_servers().iter().any(|it| backend.set.wants_mcp_server(it)) {
+        if self.session.mcp_servers().iter().any(|it| set.wants_mcp_server(it)) {
             return None;
         }
-        let kit = Kit::of(&backend.set, &self.session.initialize);
+        let kit = Kit::of(set, &self.session.initialize);
         let fits = |it: &&Backend| {
-            it.spare == Some(kit) && it.life.state() == State::Ready && self.is_quiet(it.process())
+            let is_well = it.life.state() == State::Ready && !it.is_condemned;
+            it.spare == Some(kit) && is_well && self.is_quiet(it.process())
         };
         self.backends.values().find(fits).map(|it| it.id)
     }
@@ -157,6 +187,7 @@ impl Proxy {
         info!(backend = name, "takes a process that was kept ready");
         out.push(Effect::Adopt { spare: theirs, process });
         self.registrations.rename(theirs, process);
+        self.diagnostics.rename(theirs, process);
         self.tokens.rename(spare, id);
         self.backends.remove(&spare);
         self.project_all(id, out);

@@ -6,6 +6,7 @@
 
 mod editor;
 mod message;
+mod people;
 mod script;
 mod server;
 mod world;
@@ -18,7 +19,6 @@ use self::{
     script::{Editor, Script, script},
     world::World,
 };
-use crate::core::{PRIMARY, backend::Backend};
 
 /// Plays a script, and then lets everybody come to an end.
 fn run(script: &Script) -> Vec<String> {
@@ -41,13 +41,8 @@ fn play(world: &mut World, script: &Script) {
     }
     world.check_editor();
     world.check_servers();
-    assert_eq!(world.core.requests.len(), 0, "{:?}", world.core.requests);
-    assert!(world.core.conversations.iter().all(|(_, it)| it.active.is_none()));
-    assert_eq!(world.core.catalogue.undecided, 0);
-    let serves = |id| script.idle_seconds == 0 && world.core.conversations.count(id) > 0;
-    let is_idle = |it: &&Backend| it.id != PRIMARY && it.life.is_alive() && !serves(it.id);
-    let idle = world.core.backends.values().find(is_idle);
-    assert!(idle.is_none(), "an idle partition is left: {idle:?}");
+    world.check_people();
+    world.check_tables();
     if script.polite {
         world.step(&script::Step::Editor(Editor::Shutdown { id: 0 }));
         world.until_quiet();

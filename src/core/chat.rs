@@ -131,7 +131,7 @@ impl Proxy {
     fn invent_turn(&mut self) -> RawId {
         self.n_turns += 1;
         let it = &self.identity;
-        RawId::text(&format!("lspool-{}-{}-turn-{}", it.pid, it.started, self.n_turns))
+        RawId::text(&uuid(it.started, u64::from(it.pid) << 32 | self.n_turns))
     }
 
     fn invent_id(&mut self) -> RawId {
@@ -233,6 +233,7 @@ impl Proxy {
                 self.on_turn_failed(id, sent, create, out);
             }
         }
+        self.clear_transcripts(process, out);
     }
 
     /// Lets the next turn of the conversation go.
@@ -528,6 +529,24 @@ fn unreported(params: &[u8]) -> Option<(u64, Vec<u8>)> {
     Some((round, call.finish()))
 }
 
+/// The id of a turn, as the server writes those that it makes: clients may take it for one. Nothing here is random, but
+/// two lspool hardly make the same one.
+fn uuid(started: u64, n: u64) -> String {
+    let mix = |seed: u64| {
+        let it = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let it = (it ^ (it >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let it = (it ^ (it >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        it ^ (it >> 31)
+    };
+    let high = mix(started ^ mix(n));
+    let low = mix(high ^ n);
+    // Version 4, variant 1.
+    let high = high & !0xf000 | 0x4000;
+    let low = low & !(0b11 << 62) | 0b10 << 62;
+    let hex = format!("{high:016x}{low:016x}");
+    [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
+}
+
 /// The create as the server gets it: what is meant for lspool stays here.
 fn without_lspool(frame: &Frame) -> Frame {
     match frame.params() {
@@ -641,6 +660,20 @@ mod tests {
 
     fn judged(set: &[&str], params: &str, called: Option<&str>) -> Result<(), String> {
         judge(&ToolSet::new(Some(set), &[]), params.as_bytes(), called)
+    }
+
+    #[test]
+    fn invented_turn_ids_look_like_those_of_the_server() {
+        let ids: std::collections::BTreeSet<String> = (0..1000).map(|n| uuid(5, n)).collect();
+        assert_eq!(ids.len(), 1000);
+        for id in ids {
+            let parts: Vec<usize> = id.split('-').map(str::len).collect();
+            assert_eq!(parts, [8, 4, 4, 4, 12], "{id}");
+            assert!(
+                id.as_bytes()[14] == b'4' && matches!(id.as_bytes()[19], b'8' | b'9' | b'a' | b'b'),
+                "{id}"
+            );
+        }
     }
 
     #[test]

@@ -281,7 +281,7 @@ fn play_rest(server: &Puppet) {
 
 #[test]
 fn the_death_of_a_partition_fails_its_turn_and_no_other() {
-    let pair = Pair::started();
+    let pair = Pair::with("turn_recovery = \"fail\"\n");
     let (a, in_a) = pair.partition("a", &["read_file"]);
     let (b, in_b) = pair.partition("b", &["list_dir"]);
     let token = "token of a";

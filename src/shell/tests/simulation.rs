@@ -18,7 +18,7 @@ use super::*;
 use crate::core::{Identity, Proxy};
 
 /// Faults in a run of the tests.
-const USUALLY: u64 = 2_000;
+const USUALLY: u64 = 500;
 
 /// Plays one run; gives how many faults happened in it, and a digest of all that happened.
 fn play(seed: u64) -> (u64, u64) {
@@ -85,7 +85,7 @@ fn whatever_goes_wrong_each_request_is_answered_once_and_all_comes_to_an_end() {
 
 #[test]
 fn the_same_seed_plays_the_same() {
-    for seed in 1_000_000..1_000_010 {
+    for seed in 1_000_000..1_000_003 {
         assert_eq!(play_telling(seed), play_telling(seed), "LSPOOL_SEED={seed}");
     }
 }

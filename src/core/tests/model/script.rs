@@ -282,11 +282,11 @@ fn settings() -> impl Strategy<Value = ServerConfig> {
         ServerConfig {
             max_processes,
             warm_spares,
-            memory_limit,
             idle_timeout,
+            policy,
+            memory_limit,
             stall_timeout,
             hang_timeout,
-            policy,
             ..ServerConfig::default()
         }
     })

@@ -623,6 +623,10 @@ impl World {
     /// Rounds are counted on, whichever process speaks of them.
     fn editor_hears_rounds(&mut self, params: &Value) {
         let turn = params["value"]["turnId"].to_string();
+        // Turns without a name are not told apart.
+        if turn == "\"its own\"" {
+            return;
+        }
         for round in params["value"]["editAgentRounds"].as_array().into_iter().flatten() {
             let round = round["roundId"].as_u64().expect("rounds have numbers");
             let last = self.editor.rounds.entry(turn.clone()).or_insert(round);

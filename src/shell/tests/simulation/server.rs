@@ -215,7 +215,7 @@ impl Server {
                 self.say(&json!({"jsonrpc": "2.0", "id": id, "result": 1})).await
             }
             3 => self.write(b"warning: what is said here is no message\r\n").await,
-            _ => self.write(b"Content-Length: 9\r\n\r\n{\"id\": 7,").await,
+            _ => self.write(b"Content-Length: 9\r\n\r\n{\"ix\": 7,").await,
         }
     }
 

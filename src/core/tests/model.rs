@@ -80,7 +80,8 @@ fn runs(usually: u32) -> ProptestConfig {
 fn as_many_faults_as_are_asked_for() {
     let number = |name| std::env::var(name).ok().and_then(|it| it.parse::<u64>().ok());
     let wanted = number("LSPOOL_FAULTS").unwrap_or(500);
-    let (mut faults, mut seed) = (0, number("LSPOOL_SEED").unwrap_or(0));
+    let first = number("LSPOOL_SEED").unwrap_or(0);
+    let (mut faults, mut seed) = (0, first);
     while faults < wanted {
         let config = ProptestConfig { cases: 100, rng_seed: RngSeed::Fixed(seed), ..runs(100) };
         let counted = std::cell::Cell::new(0);
@@ -92,7 +93,7 @@ fn as_many_faults_as_are_asked_for() {
         faults += counted.get();
         seed += 1;
     }
-    println!("{faults} faults in {seed} hundred scripts");
+    println!("{faults} faults in {} hundred scripts", seed - first);
 }
 
 proptest! {

@@ -13,7 +13,10 @@ mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use proptest::{prelude::*, test_runner::RngSeed};
+use proptest::{
+    prelude::*,
+    test_runner::{RngSeed, TestRunner},
+};
 
 use self::{
     script::{Editor, Script, script},
@@ -31,6 +34,13 @@ fn run(script: &Script) -> Vec<String> {
         resume_unwind(panic);
     }
     world.trace
+}
+
+/// A run, and how many faults happened in it.
+fn run_counting(script: &Script) -> u64 {
+    let mut world = World::new(script);
+    play(&mut world, script);
+    world.faults
 }
 
 fn play(world: &mut World, script: &Script) {
@@ -63,6 +73,27 @@ fn runs(usually: u32) -> ProptestConfig {
         Some(_) => config,
         None => ProptestConfig { cases: usually, rng_seed: RngSeed::Fixed(1), ..config },
     }
+}
+
+/// Scripts by the hundred, until there were so many faults. Each hundred has a seed, which is said when one fails.
+#[test]
+fn as_many_faults_as_are_asked_for() {
+    let number = |name| std::env::var(name).ok().and_then(|it| it.parse::<u64>().ok());
+    let wanted = number("LSPOOL_FAULTS").unwrap_or(500);
+    let first = number("LSPOOL_SEED").unwrap_or(0);
+    let (mut faults, mut seed) = (0, first);
+    while faults < wanted {
+        let config = ProptestConfig { cases: 100, rng_seed: RngSeed::Fixed(seed), ..runs(100) };
+        let counted = std::cell::Cell::new(0);
+        let played = TestRunner::new(config).run(&script(), |script| {
+            counted.set(counted.get() + run_counting(&script));
+            Ok(())
+        });
+        assert!(played.is_ok(), "LSPOOL_SEED={seed} plays this again: {}", played.unwrap_err());
+        faults += counted.get();
+        seed += 1;
+    }
+    println!("{faults} faults in {} hundred scripts", seed - first);
 }
 
 proptest! {

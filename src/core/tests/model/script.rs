@@ -189,6 +189,22 @@ pub(super) enum Server {
     Stall,
 }
 
+impl Server {
+    /// Whether this is something that no server should do.
+    pub(super) fn is_fault(&self) -> bool {
+        matches!(
+            self,
+            Server::AnswerAgain { .. }
+                | Server::AnswerUnknown { .. }
+                | Server::AnswerForeign { .. }
+                | Server::MalformedAnswer { .. }
+                | Server::Malformed
+                | Server::Close
+                | Server::Stall
+        )
+    }
+}
+
 /// What the operating system does.
 #[derive(Clone, Debug)]
 pub(super) enum Shell {
@@ -266,11 +282,11 @@ fn settings() -> impl Strategy<Value = ServerConfig> {
         ServerConfig {
             max_processes,
             warm_spares,
-            memory_limit,
             idle_timeout,
+            policy,
+            memory_limit,
             stall_timeout,
             hang_timeout,
-            policy,
             ..ServerConfig::default()
         }
     })

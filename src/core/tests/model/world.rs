@@ -106,7 +106,9 @@ impl World {
             Step::Server(process, it) => {
                 let running = self.with(Life::Running);
                 if let Some(process) = pick(&running, *process) {
+                    let before = self.trace.len();
                     self.server_does(process, it);
+                    self.faults += u64::from(it.is_fault() && self.trace.len() > before);
                 }
             }
             Step::Shell(it) => self.shell_does(it),
@@ -157,7 +159,7 @@ impl World {
                     self.event(Event::EditorReads(reads));
                 }
             }
-            Shell::Written { fails } => drop(self.written(fails)),
+            Shell::Written { fails } => self.faults += u64::from(self.written(fails) && fails),
             Shell::Serve => while self.serve() {},
         }
     }

@@ -68,7 +68,7 @@ impl Editor {
         }
         let end = if self.rng.chance(15) { End::Abruptly } else { End::AtLast };
         if end == End::AtLast {
-            self.ground.borrow().calm.send_replace(true);
+            self.ground.borrow_mut().is_calm = true;
             self.wait_until_answered().await;
             // Idle partitions are stopped, hanging processes are ended.
             self.pass(Duration::from_mins(20)).await;
@@ -285,7 +285,7 @@ impl Reader {
         while let Some(message) = hear(&mut self.input, &mut codec, &mut buffer).await {
             self.ground.borrow_mut().note(&format!("editor < {message}"));
             self.on_message(&message);
-            if self.rng.chance(2) && !self.ground.borrow().is_calm() {
+            if self.rng.chance(2) && !self.ground.borrow().is_calm {
                 self.ground.borrow_mut().fault("the editor does not read");
                 sleep(self.rng.millis(1, 20_000)).await;
             }
@@ -309,14 +309,14 @@ impl Reader {
                 let (process, asks) = (params["process"].as_u64(), params["asks"].as_u64());
                 let (process, asks) = (process.expect("a number"), asks.expect("a number"));
                 assert!(self.asked.insert((process, asks)), "asked twice: {message}");
-                self.reply(message, json!({"asks": asks}));
+                self.reply(message, &json!({"asks": asks}));
             }
             "$/progress" => self.on_progress(params),
             "window/showMessageRequest" => {
                 let action = if self.rng.chance(50) { json!({"title": "Restart"}) } else { Value::Null };
-                self.reply(message, action);
+                self.reply(message, &action);
             }
-            _ if message.get("id").is_some() => self.reply(message, Value::Null),
+            _ if message.get("id").is_some() => self.reply(message, &Value::Null),
             _ => {}
         }
     }
@@ -355,7 +355,7 @@ impl Reader {
         }
     }
 
-    fn reply(&mut self, message: &Value, result: Value) {
+    fn reply(&mut self, message: &Value, result: &Value) {
         let id = message["id"].clone();
         let reply = match self.rng.chance(10) {
             true => json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32603, "message": "no"}}),

@@ -3,7 +3,6 @@
 use std::{
     cell::RefCell,
     collections::{BTreeMap, BTreeSet},
-    hash::{DefaultHasher, Hash as _, Hasher as _},
     path::PathBuf,
     rc::Rc,
     sync::{
@@ -104,13 +103,13 @@ pub(super) struct Known {
 pub(super) type Ground = Rc<RefCell<Inner>>;
 
 /// What everybody knows.
+#[expect(clippy::struct_excessive_bools, reason = "what has happened, in any combination")]
 pub(super) struct Inner {
     pub(super) kind: ServerKind,
     pub(super) server: ServerConfig,
     pub(super) faults: u64,
-    pub(super) digest: u64,
     /// The faults are over.
-    pub(super) calm: watch::Sender<bool>,
+    pub(super) is_calm: bool,
     pub(super) documents: Documents,
     /// By number of the process, as counted by [`Plant`].
     pub(super) processes: BTreeMap<u32, Known>,
@@ -150,8 +149,7 @@ impl Inner {
             kind,
             server,
             faults: 0,
-            digest: 0,
-            calm: watch::Sender::new(false),
+            is_calm: false,
             documents: Documents::new(),
             processes: BTreeMap::new(),
             open: BTreeMap::new(),
@@ -164,14 +162,10 @@ impl Inner {
     }
 
     /// Something happened.
-    pub(super) fn note(&mut self, what: &str) {
-        let at = self.started.elapsed();
+    pub(super) fn note(&self, what: &str) {
         if self.traces {
-            eprintln!("{at:?} {what}");
+            eprintln!("{:?} {what}", self.started.elapsed());
         }
-        let mut hasher = DefaultHasher::new();
-        (self.digest, at, what).hash(&mut hasher);
-        self.digest = hasher.finish();
     }
 
     pub(super) fn fault(&mut self, what: &str) {
@@ -189,10 +183,6 @@ impl Inner {
         let open = &self.open;
         let processes: Vec<_> = self.processes.iter().filter(|(_, it)| it.is_alive).collect();
         format!("after {:?}: the editor waits for {open:?}; alive are {processes:?}", self.started.elapsed())
-    }
-
-    pub(super) fn is_calm(&self) -> bool {
-        *self.calm.borrow()
     }
 
     /// Whether everybody has heard only what may be heard.
@@ -341,7 +331,7 @@ impl Plant {
 
 impl World for Plant {
     fn spawn(&mut self, _launch: &Launch) -> Result<Spawned, SpawnFailure> {
-        let is_calm = self.ground.borrow().is_calm();
+        let is_calm = self.ground.borrow().is_calm;
         if !is_calm && self.rng.chance(4) {
             self.ground.borrow_mut().fault("cannot be started");
             return Err(SpawnFailure { permanent: self.rng.chance(10), message: "no room".to_owned() });

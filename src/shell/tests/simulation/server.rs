@@ -69,7 +69,7 @@ impl Server {
         input: DuplexStream,
         output: DuplexStream,
     ) -> Server {
-        let is_calm = ground.borrow().is_calm();
+        let is_calm = ground.borrow().is_calm;
         let in_time = |rng: &mut Rng| {
             let most = if rng.chance(30) { 20 } else { 20_000 };
             Instant::now() + rng.millis(0, most)
@@ -113,7 +113,7 @@ impl Server {
     }
 
     async fn serve(&mut self) -> Ended<()> {
-        let mut calm = self.ground.borrow().calm.subscribe();
+        let ground = self.ground.clone();
         let mut act = Instant::now() + self.rng.millis(0, 50);
         loop {
             let trouble = match self.fault {
@@ -124,11 +124,11 @@ impl Server {
                 Some(at) => Box::pin(sleep_until(at)),
                 None => Box::pin(std::future::pending()),
             };
-            let is_calm = *calm.borrow();
+            let is_calm = self.ground.borrow().is_calm;
             tokio::select! {
                 biased;
                 // What is not well by then is ended; the others go on without fault.
-                _ = calm.wait_for(|it| *it), if !is_calm => {
+                () = until_calm(&ground), if !is_calm => {
                     if self.output.is_none() {
                         return Err(KILLED);
                     }
@@ -152,19 +152,25 @@ impl Server {
 
     async fn trouble(&mut self) -> Ended<()> {
         let fault = std::mem::replace(&mut self.fault, Fault::None);
-        self.ground.borrow_mut().fault(&format!("process {}: {fault:?}", self.n));
-        let mut calm = self.ground.borrow().calm.subscribe();
+        let what = match fault {
+            Fault::None | Fault::CutOff(_) | Fault::Refusal => "nothing",
+            Fault::Death(_) => "dies",
+            Fault::Hang(_) => "hangs",
+            Fault::Stall(..) => "stalls",
+            Fault::Mute(_) => "closes its stdout",
+        };
+        self.ground.borrow_mut().fault(&format!("process {}: {what}", self.n));
         match fault {
             Fault::Death(_) => return Err(KILLED),
             Fault::Hang(_) => {
-                calm.wait_for(|it| *it).await.ok();
+                until_calm(&self.ground).await;
                 return Err(KILLED);
             }
             Fault::Stall(_, time) => {
                 // One that stalls still when all the others are well is one that hangs.
                 tokio::select! {
                     biased;
-                    _ = calm.wait_for(|it| *it) => return Err(KILLED),
+                    () = until_calm(&self.ground) => return Err(KILLED),
                     () = sleep(time) => {}
                 }
             }
@@ -176,7 +182,7 @@ impl Server {
 
     /// Does something of its own accord, or answers.
     async fn act(&mut self) -> Ended<()> {
-        let is_calm = self.ground.borrow().is_calm();
+        let is_calm = self.ground.borrow().is_calm;
         let is_open = self.ground.borrow().processes[&self.n].is_open;
         let odd = !is_calm && is_open && self.rng.chance(6);
         if odd {
@@ -209,7 +215,7 @@ impl Server {
                 self.say(&json!({"jsonrpc": "2.0", "id": id, "result": 1})).await
             }
             3 => self.write(b"warning: what is said here is no message\r\n").await,
-            _ => self.write(b"Content-Length: 9\r\n\r\n{\"id\": 7,").await,
+            _ => self.write(b"Content-Length: 9\r\n\r\n{\"ix\": 7,").await,
         }
     }
 
@@ -229,6 +235,7 @@ impl Server {
     }
 
     async fn on_message(&mut self, message: Value) -> Ended<()> {
+        self.ground.borrow_mut().note(&format!("process {} < {message}", self.n));
         let params = &message["params"];
         let Some(method) = message["method"].as_str() else {
             let asks = message["id"].as_u64().expect("an id of its own");
@@ -268,7 +275,7 @@ impl Server {
             self.owed.push(message);
             return Ok(());
         }
-        if method == "initialize" && self.rng.chance(10) && !self.ground.borrow().is_calm() {
+        if method == "initialize" && self.rng.chance(10) && !self.ground.borrow().is_calm {
             self.ground.borrow_mut().fault(&format!("process {}: slow to start", self.n));
             sleep(self.rng.millis(1, 10_000)).await;
         }
@@ -389,6 +396,13 @@ impl Server {
             }
         }
         Ok(())
+    }
+}
+
+/// Looked at from time to time: who waits for a thing together with others is woken by chance.
+async fn until_calm(ground: &Ground) {
+    while !ground.borrow().is_calm {
+        sleep(Duration::from_millis(50)).await;
     }
 }
 

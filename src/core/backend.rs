@@ -145,8 +145,7 @@ impl Backend {
         match self.life.state() {
             State::Ready | State::Degraded => {
                 !self.is_condemned
-                    && self.projecting == 0
-                    && (self.set.is_all() || (!undecided && self.mcp.is_ready()))
+                    && (self.set.is_all() || (self.projecting == 0 && !undecided && self.mcp.is_ready()))
             }
             State::Initializing { handshake, .. } => handshake == Handshake::Editor && !self.is_condemned,
             State::Waiting

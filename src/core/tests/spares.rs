@@ -60,9 +60,9 @@ fn a_restart_takes_the_spare() {
     let mut it = with_a_spare(&json!({}));
     it.exited(process(0, 1), Exit::Signal(9));
     assert_eq!(it.adopted, [(process(1, 1), process(0, 2))]);
-    it.start(process(0, 2), &[]);
     it.editor(json!({"id": 1, "method": "textDocument/hover"}));
-    assert_eq!(it.told(process(0, 2)), ["textDocument/hover"]);
+    let expected = ["conversation/registerTools", "textDocument/hover"];
+    assert_eq!(it.told(process(0, 2)), expected, "what a process with all tools offers is no question");
     it.exited(process(0, 2), Exit::Signal(9));
     assert_eq!(it.adopted.len(), 1, "the next one is not ready yet");
 }

@@ -38,8 +38,8 @@ const RELOAD_GRACE: Duration = Duration::from_secs(30);
 pub(crate) struct Control {
     /// For the memory of the processes.
     statuses: Vec<Owner>,
-    /// For these backends to be ready, or to have failed.
-    restarts: Vec<(Owner, Vec<BackendId>)>,
+    /// For these backends, by name, to be ready, or to have failed.
+    restarts: Vec<(Owner, Vec<(BackendId, String)>)>,
     /// For the configuration to be read.
     reloads: Vec<Owner>,
     /// The configuration is being read.
@@ -239,7 +239,11 @@ impl Proxy {
                 return self.fail(&owner, &failure, out);
             }
         }
-        self.control.restarts.push((owner, named));
+        // Spares come and go; they are not waited for.
+        let waits_for = |it: &BackendId| named.len() == 1 || self.backends[it].spare.is_none();
+        let awaited = named.iter().filter(|it| waits_for(it));
+        let awaited = awaited.map(|it| (*it, self.backends[it].name.clone())).collect();
+        self.control.restarts.push((owner, awaited));
     }
 
     fn ask_stop(&mut self, now: Instant, owner: &Owner, params: &[u8], out: &mut Effects) {
@@ -276,19 +280,20 @@ impl Proxy {
             return;
         }
         for (owner, ids) in std::mem::take(&mut self.control.restarts) {
-            let all: Vec<&Backend> = ids.iter().filter_map(|it| self.backends.get(it)).collect();
-            let state = |it: &&Backend| it.life.state();
-            let failed = all.iter().find(|it| matches!(state(it), State::Failed | State::Stopped)).copied();
-            if let Some(failed) = failed {
-                let why = failed.last_error.as_deref().unwrap_or("it was stopped");
-                let message = format!("{} has {}: {why}", failed.name, failed.life.state().name());
-                let failure = Failure {
-                    partition: Some(failed.name.clone()),
-                    ..Failure::new(Cause::Unavailable, message)
+            // A partition that nobody needs is gone once it is stopped.
+            let state = |id| self.backend(id).map_or(State::Stopped, |it| it.life.state());
+            let failed = ids.iter().find(|(id, _)| matches!(state(*id), State::Failed | State::Stopped));
+            if let Some((id, name)) = failed {
+                let message = match (state(*id), self.backend(*id).and_then(|it| it.last_error.as_deref())) {
+                    (State::Failed, Some(why)) => format!("{name} has failed: {why}"),
+                    (State::Failed, None) => format!("{name} has failed"),
+                    (_, _) => format!("{name} was stopped before it was ready"),
                 };
+                let failure =
+                    Failure { partition: Some(name.clone()), ..Failure::new(Cause::Unavailable, message) };
                 self.fail(&owner, &failure, out);
-            } else if all.iter().all(|it| matches!(state(it), State::Ready)) {
-                let names: Vec<&str> = all.iter().map(|it| it.name.as_str()).collect();
+            } else if ids.iter().all(|(id, _)| matches!(state(*id), State::Ready)) {
+                let names: Vec<&str> = ids.iter().map(|(_, name)| name.as_str()).collect();
                 answer(&owner, &json!({"name": names.first(), "names": names, "state": "ready"}), out);
             } else {
                 self.control.restarts.push((owner, ids));
@@ -449,9 +454,14 @@ impl Proxy {
                 };
             }
             if relaunch {
+                backend.life.forgive();
                 let why = "its configuration has changed".to_owned();
                 backend.health.renewal = Some(Renewal { why, until: Some(now + RELOAD_GRACE) });
             }
+        }
+        let all: Vec<BackendId> = self.backends.keys().copied().collect();
+        for id in all {
+            self.note_idle(id, now);
         }
         if relaunch {
             self.renew_all(now, out);
@@ -495,7 +505,7 @@ fn answer(owner: &Owner, result: &Value, out: &mut Effects) {
 }
 
 /// Tells the editor's user something: 1 is an error, 3 is for information.
-fn show(severity: u8, message: &str, out: &mut Effects) {
+pub(super) fn show(severity: u8, message: &str, out: &mut Effects) {
     let params = json!({"type": severity, "message": message}).to_string();
     tell_editor(Frame::notification("window/showMessage", Some(params.as_bytes())), out);
 }

@@ -27,7 +27,7 @@ impl Proxy {
             return Ok(known.id);
         }
         let known = known.map(|it| it.id);
-        self.make_room(now, out)?;
+        self.make_room(set, now, out)?;
         let id = known.unwrap_or_else(|| {
             debug!(%set, "a partition for a new tool set");
             self.last_backend += 1;
@@ -44,9 +44,17 @@ impl Proxy {
         Ok(id)
     }
 
-    /// Sees to it that one more backend may have a process, if need be by stopping one that is idle.
-    pub(super) fn make_room(&mut self, now: Instant, out: &mut Effects) -> Result<(), Failure> {
+    /// Sees to it that one more backend, with this set, may have a process, if need be by stopping one that is idle.
+    pub(super) fn make_room(
+        &mut self,
+        set: &ToolSet,
+        now: Instant,
+        out: &mut Effects,
+    ) -> Result<(), Failure> {
         let Some(server) = &self.server else { return Ok(()) };
+        if self.spare_with(set).is_some() {
+            return Ok(());
+        }
         let (most, name) = (server.settings.max_processes, server.name.clone());
         let in_use = self.backends.values().filter(|it| it.accepts()).count();
         if in_use < most {
@@ -91,17 +99,14 @@ impl Proxy {
         let most = self.server.as_ref().map_or(1, |it| it.settings.max_processes);
         // The place of a process that is to be restarted is taken.
         let holds = |it: &&Backend| it.life.is_alive() || matches!(it.life.state(), State::Restarting { .. });
-        let held = self.backends.values().filter(holds).count();
-        let (again, waiting): (Vec<_>, Vec<_>) = self
-            .backends
-            .values()
-            .filter(due)
-            .partition(|it| matches!(it.life.state(), State::Restarting { .. }));
-        let room = most.saturating_sub(held);
-        let starting: Vec<_> =
-            again.into_iter().chain(waiting.into_iter().take(room)).map(|it| it.id).collect();
-        for id in starting {
-            self.spawn(id, now, out);
+        let is_again = |it: &Backend| matches!(it.life.state(), State::Restarting { .. });
+        let (again, waiting): (Vec<_>, Vec<_>) =
+            self.backends.values().filter(due).map(|it| (is_again(it), it.id)).partition(|it| it.0);
+        for (is_again, id) in again.into_iter().chain(waiting) {
+            let has_room = self.backends.values().filter(holds).count() < most;
+            if is_again || has_room || self.spare_for(id).is_some() {
+                self.spawn(id, now, out);
+            }
         }
     }
 
@@ -118,12 +123,18 @@ impl Proxy {
         changed.extend(owing);
         changed.remove(&PRIMARY);
         for id in changed {
-            let Some(backend) = self.backends.get(&id).filter(|it| it.spare.is_none()) else { continue };
-            let idle_since = if self.is_busy(backend) { None } else { backend.idle_since.or(Some(now)) };
-            if let Some(backend) = self.backends.get_mut(&id) {
-                backend.idle_since = idle_since;
-            }
+            self.note_idle(id, now);
             self.forget(id);
+        }
+    }
+
+    /// Whether a partition is needed may have changed.
+    pub(super) fn note_idle(&mut self, id: BackendId, now: Instant) {
+        let partition = self.backend(id).filter(|it| it.id != PRIMARY && it.spare.is_none());
+        let Some(backend) = partition else { return };
+        let idle_since = if self.is_busy(backend) { None } else { backend.idle_since.or(Some(now)) };
+        if let Some(backend) = self.backends.get_mut(&id) {
+            backend.idle_since = idle_since;
         }
     }
 

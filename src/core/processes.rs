@@ -202,7 +202,9 @@ impl Proxy {
         let chance = self.chance();
         let Some(backend) = self.backends.get_mut(&id) else { return };
         let before = backend.life.state();
-        let is_lost_spare = backend.spare.is_some() && backend.accepts();
+        let died =
+            !matches!(before, State::Stopped | State::Failed | State::Waiting | State::Restarting { .. });
+        let is_lost_spare = backend.spare.is_some() && died;
         if (!goes_on || is_lost_spare) && !matches!(before, State::Failed) {
             backend.life.stop(now);
         }
@@ -405,7 +407,11 @@ impl Proxy {
     /// Starts a backend, or lets another process take the place of the one there is.
     pub(super) fn restart(&mut self, id: BackendId, now: Instant, out: &mut Effects) -> Result<(), Failure> {
         if self.backend(id).is_some_and(|it| !it.accepts()) {
-            self.make_room(now, out)?;
+            let set = self.backends[&id].set.clone();
+            self.make_room(&set, now, out)?;
+        }
+        if let Some(backend) = self.backends.get_mut(&id) {
+            backend.life.forgive();
         }
         self.replace(id, now, out);
         Ok(())
@@ -413,8 +419,10 @@ impl Proxy {
 
     /// Another process takes the place of the one there is.
     pub(super) fn replace(&mut self, id: BackendId, now: Instant, out: &mut Effects) {
+        let Some(process) = self.backend(id).map(Backend::process) else { return };
+        self.regate(process);
         let Some(backend) = self.backends.get_mut(&id) else { return };
-        let (process, ready) = (backend.process(), backend.is_ready());
+        let ready = backend.is_ready();
         backend.failure_told = false;
         let todo = backend.life.restart(now);
         self.end_gently(process, ready, todo, out);

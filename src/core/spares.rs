@@ -4,7 +4,10 @@
 //! A spare is a backend of its own until it is taken: the shell is then told that its process is another one's. Only
 //! a quiet one is taken, of which nothing is owed in either direction.
 
-use std::time::Instant;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Instant,
+};
 
 use tracing::{debug, info};
 
@@ -49,6 +52,7 @@ impl Proxy {
             return;
         }
         self.forget_dead_spares();
+        self.stop_surplus_spares(wanted, now, out);
         if !is_ready || !self.is_copilot() {
             return;
         }
@@ -83,6 +87,27 @@ impl Proxy {
         self.start_waiting(now, out);
     }
 
+    /// Spares of a kind that nothing is of any more, or of which there are more than are wanted.
+    fn stop_surplus_spares(&mut self, wanted: usize, now: Instant, out: &mut Effects) {
+        let serving = self.backends.values().filter(|it| it.spare.is_none());
+        let kinds: BTreeSet<Kit> = serving.map(|it| Kit::of(&it.set, &self.session.initialize)).collect();
+        let mut kept: BTreeMap<Kit, usize> = BTreeMap::new();
+        let mut surplus = Vec::new();
+        for (id, kit) in
+            self.backends.values().filter(|it| it.accepts()).filter_map(|it| Some((it.id, it.spare?)))
+        {
+            let n = kept.entry(kit).or_default();
+            if *n < wanted && kinds.contains(&kit) {
+                *n += 1;
+            } else {
+                surplus.push(id);
+            }
+        }
+        for id in surplus {
+            self.stop(id, now, out);
+        }
+    }
+
     fn forget_dead_spares(&mut self) {
         let is_dead = |it: &&Backend| it.spare.is_some() && !it.accepts() && !it.life.is_alive();
         let dead: Vec<BackendId> = self.backends.values().filter(is_dead).map(|it| it.id).collect();
@@ -95,11 +120,16 @@ impl Proxy {
     pub(super) fn spare_for(&self, id: BackendId) -> Option<BackendId> {
         let backend = self.backend(id).filter(|it| it.spare.is_none())?;
         let is_first = id == PRIMARY && !self.session.is_open;
+        if is_first { None } else { self.spare_with(&backend.set) }
+    }
+
+    /// The same for a backend with this set.
+    pub(super) fn spare_with(&self, set: &ToolSet) -> Option<BackendId> {
         // Its MCP servers would have to be started first, and that is what takes time.
-        if is_first || self.session.mcp_servers().iter().any(|it| backend.set.wants_mcp_server(it)) {
+        if self.session.mcp_servers().iter().any(|it| set.wants_mcp_server(it)) {
             return None;
         }
-        let kit = Kit::of(&backend.set, &self.session.initialize);
+        let kit = Kit::of(set, &self.session.initialize);
         let fits = |it: &&Backend| {
             it.spare == Some(kit) && it.life.state() == State::Ready && self.is_quiet(it.process())
         };

@@ -105,6 +105,8 @@ pub struct Proxy {
     is_paused: bool,
     /// Of processes that were kept ready.
     spare_deaths: lifecycle::Budget,
+    /// The user has been told that `memory_limit` is less than a process needs.
+    limit_told: bool,
     /// When memory is to be looked at.
     next_measure: Option<Instant>,
     session: Session,
@@ -127,6 +129,8 @@ struct Server {
     settings: ServerConfig,
     launch: Arc<Launch>,
     config: Arc<Config>,
+    /// How many processes there may be: `max_processes`, or as many as there still are since that was made smaller.
+    granted: usize,
 }
 
 /// The partition that serves what belongs to the process; for a generic server the only backend.
@@ -151,6 +155,7 @@ impl Proxy {
             born: None,
             is_paused: false,
             spare_deaths: lifecycle::Budget::default(),
+            limit_told: false,
             next_measure: None,
             session: Session::default(),
             catalogue: Catalogue::default(),

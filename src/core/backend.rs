@@ -63,8 +63,6 @@ pub(crate) struct Backend {
     pub(crate) last_error: Option<String>,
     /// The user has been told that it has failed.
     pub(crate) failure_told: bool,
-    /// The user has been told that its `memory_limit` is less than it needs.
-    pub(crate) limit_told: bool,
 }
 
 impl Backend {
@@ -90,7 +88,6 @@ impl Backend {
             fault: None,
             last_error: None,
             failure_told: false,
-            limit_told: false,
         }
     }
 

@@ -76,7 +76,7 @@ impl Proxy {
         if self.backends.contains_key(&PRIMARY) != self.server.is_some() {
             return Err("a server without a primary, or the reverse".to_owned());
         }
-        let most = self.server.as_ref().map_or(0, |it| it.settings.max_processes);
+        let most = self.server.as_ref().map_or(0, |it| it.granted);
         let alive = self.backends.values().filter(|it| it.life.is_alive()).count();
         if alive > most {
             return Err(format!("{alive} processes, and {most} may be"));

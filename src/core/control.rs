@@ -437,6 +437,7 @@ impl Proxy {
         if relaunch {
             changed.push("processes");
         }
+        self.limit_told &= server.settings.memory_limit == prepared.server.memory_limit;
         if let Some(kind) = prepared.server.kind {
             server.kind = kind;
         }
@@ -445,6 +446,7 @@ impl Proxy {
         server.settings = prepared.server;
         server.config = prepared.config;
         server.launch = prepared.launch;
+        server.granted = server.granted.max(server.settings.max_processes);
         let name = server.name.clone();
         for backend in self.backends.values_mut() {
             if renamed {
@@ -463,6 +465,7 @@ impl Proxy {
         for id in all {
             self.note_idle(id, now);
         }
+        self.shrink(now, out);
         if relaunch {
             self.renew_all(now, out);
         }

@@ -137,6 +137,7 @@ impl Proxy {
         self.server = Some(Server {
             name: prepared.name.clone(),
             kind,
+            granted: prepared.server.max_processes,
             settings: prepared.server,
             launch: prepared.launch,
             config: prepared.config,

@@ -284,7 +284,7 @@ impl Proxy {
                     );
                     warn!(backend = backend.name, why);
                     backend.last_error = Some(why.clone());
-                    if backend.spare.is_none() && !std::mem::replace(&mut backend.limit_told, true) {
+                    if backend.spare.is_none() && !std::mem::replace(&mut self.limit_told, true) {
                         show(2, &format!("{}: {why}", backend.name), out);
                     }
                 }

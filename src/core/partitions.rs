@@ -56,21 +56,38 @@ impl Proxy {
             return Ok(());
         }
         let (most, name) = (server.settings.max_processes, server.name.clone());
-        let in_use = self.backends.values().filter(|it| it.accepts()).count();
-        if in_use < most {
-            return Ok(());
-        }
-        let spare = self.backends.values().find(|it| it.spare.is_some() && it.accepts()).map(|it| it.id);
-        let Some(idle) = spare.or_else(|| self.longest_idle()) else {
+        let is_dispensable =
+            |it: &&Backend| it.spare.is_some() || it.idle_since.is_some() && !self.is_busy(it);
+        let in_use = self.backends.values().filter(|it| it.accepts() && !is_dispensable(it)).count();
+        if in_use >= most {
             let message = format!(
                 "no room for another process: all {most} processes of {name} are in use; let a turn come to its end, \
                  or raise max_processes in [server.{name}]"
             );
             return Err(Failure { retry: true, ..Failure::new(Cause::Limit, message) });
-        };
-        info!(backend = self.backends[&idle].name, "stopping an idle partition to make room");
-        self.stop(idle, now, out);
+        }
+        self.leave_at_most(most - 1, now, out);
         Ok(())
+    }
+
+    /// Stops what nobody needs, so that not more than this many have or want a process, as far as that is possible.
+    fn leave_at_most(&mut self, most: usize, now: Instant, out: &mut Effects) {
+        while self.backends.values().filter(|it| it.accepts()).count() > most {
+            let spare = self.backends.values().find(|it| it.spare.is_some() && it.accepts()).map(|it| it.id);
+            let Some(idle) = spare.or_else(|| self.longest_idle()) else { return };
+            info!(backend = self.backends[&idle].name, "stopping an idle partition to make room");
+            self.stop(idle, now, out);
+        }
+    }
+
+    /// If there are more processes than there may be now, those that come to be idle are stopped.
+    pub(super) fn shrink(&mut self, now: Instant, out: &mut Effects) {
+        let Some(most) = self.server.as_ref().map(|it| it.settings.max_processes) else { return };
+        self.leave_at_most(most, now, out);
+        let alive = self.backends.values().filter(|it| it.life.is_alive()).count();
+        if let Some(server) = &mut self.server {
+            server.granted = most.max(alive.min(server.granted));
+        }
     }
 
     /// The partition that has been without work for the longest time.
@@ -125,6 +142,9 @@ impl Proxy {
         for id in changed {
             self.note_idle(id, now);
             self.forget(id);
+        }
+        if self.server.as_ref().is_some_and(|it| it.granted > it.settings.max_processes) {
+            self.shrink(now, out);
         }
     }
 

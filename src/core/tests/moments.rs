@@ -33,6 +33,13 @@ fn partition(it: &mut Stage, id: u32, conversation: &str, tool: &str) -> crate::
     let process = *it.spawned.last().unwrap();
     let told = it.start(process, &[]);
     let asked = told.iter().find(|it| it["method"] == "conversation/create").unwrap().clone();
+    let token = &asked["params"]["workDoneToken"];
+    for value in [json!({"kind": "begin"}), json!({"kind": "report", "reply": "a"}), json!({"kind": "end"})] {
+        let mut value = value;
+        value["conversationId"] = json!(conversation);
+        value["turnId"] = json!("T");
+        it.server(process, json!({"method": "$/progress", "params": {"token": token, "value": value}}));
+    }
     let result = json!({"conversationId": conversation, "turnId": "T"});
     it.server(process, json!({"id": asked["id"], "result": result}));
     it.take(EDITOR);
@@ -229,4 +236,27 @@ fn a_process_that_is_replaced_for_its_memory_is_not_forgiven_its_deaths() {
             it.open(*it.spawned.last().unwrap());
         }
     }
+}
+
+#[test]
+fn with_less_room_than_there_was_a_turn_fails_or_runs_and_does_not_wait_for_ever() {
+    let mut it = Stage::copilot();
+    let (a, b) = (partition(&mut it, 1, "c", "a"), partition(&mut it, 2, "d", "b"));
+    it.create(3, &json!({"conversationId": "e", "lspool": {"tools": ["b"]}}));
+    let asked = it.take(Peer::Backend(b)).pop().unwrap();
+    it.server.max_processes = 2;
+    it.event(Event::FilesChanged);
+    assert_eq!(it.terminated, [a], "the one that is idle");
+    it.exited(a, Exit::Code(0));
+    it.server.max_processes = 1;
+    it.event(Event::FilesChanged);
+    assert_eq!(it.terminated, [a], "the other one has a turn");
+    it.server(b, json!({"id": asked["id"], "result": {"conversationId": "e", "turnId": "T"}}));
+    assert_eq!(it.terminated, [a, b]);
+    it.exited(b, Exit::Code(0));
+    it.take(EDITOR);
+    let turn = json!({"conversationId": "c", "workDoneToken": "w", "message": "?"});
+    it.editor(json!({"id": 9, "method": "conversation/turn", "params": turn}));
+    let told = it.take(EDITOR);
+    assert!(told.iter().any(|it| it["id"] == 9 && it["error"].is_object()), "{told:?}");
 }

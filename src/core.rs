@@ -129,6 +129,8 @@ struct Server {
     settings: ServerConfig,
     launch: Arc<Launch>,
     config: Arc<Config>,
+    /// Why it cannot be started, if there is nothing to start.
+    missing: Option<String>,
     /// How many processes there may be: `max_processes`, or as many as there still are since that was made smaller.
     granted: usize,
 }

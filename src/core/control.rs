@@ -350,6 +350,8 @@ impl Proxy {
         let chosen = frame.result().and_then(|it| text(it, "title"));
         let Some(backend) = self.backend(id) else { return };
         match chosen.as_deref() {
+            // It may have been installed meanwhile.
+            Some(RESTART) if self.server.as_ref().is_some_and(|it| it.missing.is_some()) => self.reload(out),
             Some(RESTART) if !backend.accepts() => {
                 if let Err(failure) = self.restart(id, now, out) {
                     show(1, &failure.message, out);
@@ -397,6 +399,12 @@ impl Proxy {
             return self.reload(out);
         }
         let waiting = std::mem::take(&mut self.control.reloads);
+        let is_there = self.server.as_ref().is_some_and(|it| it.missing.is_none());
+        // What runs goes on, also if it is not required.
+        let prepared = prepared.and_then(|mut it| match it.missing.take_if(|_| is_there) {
+            Some(missing) => Err(missing),
+            None => Ok(it),
+        });
         match prepared {
             Ok(prepared) => {
                 self.control.problem = None;
@@ -446,6 +454,7 @@ impl Proxy {
         server.settings = prepared.server;
         server.config = prepared.config;
         server.launch = prepared.launch;
+        server.missing = prepared.missing;
         server.granted = server.granted.max(server.settings.max_processes);
         let name = server.name.clone();
         for backend in self.backends.values_mut() {

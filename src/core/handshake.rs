@@ -141,6 +141,7 @@ impl Proxy {
             settings: prepared.server,
             launch: prepared.launch,
             config: prepared.config,
+            missing: prepared.missing,
         });
         self.session.kept_transcripts = prepared.transcripts;
         let mut primary = Backend::new(PRIMARY, prepared.name, ToolSet::all(), now);

@@ -28,8 +28,16 @@ impl Proxy {
             return self.adopt_spare(id, spare, now, out);
         }
         let Some(server) = &self.server else { return };
+        if let (Some(missing), Some(backend)) = (&server.missing, self.backends.get(&id)) {
+            let name = backend.name.clone();
+            let message = format!("{name} cannot be started: {missing}; `lspool reload` looks for it again");
+            let failure = Failure { partition: Some(name), ..Failure::new(Cause::Unavailable, message) };
+            return self.give_up(id, now, &failure, out);
+        }
+        let asks = |it: &Pending| matches!(it.purpose, Purpose::Initialize);
+        let is_answered = !self.session.initialize.is_empty() && self.requests.filter(asks).is_empty();
         let Some(backend) = self.backends.get_mut(&id) else { return };
-        let is_first = id == PRIMARY && backend.life.generation().0 == 0;
+        let is_first = id == PRIMARY && backend.life.generation().0 == 0 && !is_answered;
         backend.life.spawn(now, if is_first { Handshake::Editor } else { Handshake::Own });
         backend.begin(now);
         out.push(Effect::Spawn(backend.process(), Arc::clone(&server.launch)));
@@ -255,7 +263,7 @@ impl Proxy {
         };
         let lost: Vec<_> = self.requests.iter().filter(|(sent, it)| lost(sent, it)).map(|it| it.0).collect();
         let failed = match death {
-            Death::Fails => Some(format!("{name} {what}")),
+            Death::Fails => Some(format!("{name} {what}; it is not restarted any more")),
             Death::Expected | Death::Restarts | Death::Stops => None,
         };
         for sent in lost {
@@ -537,7 +545,7 @@ impl Proxy {
             return;
         }
         let name = backend.name.clone();
-        let message = format!("{name} {what} and is stopped");
+        let message = format!("{name} {what} and is stopped; if it needs more time, raise startup_timeout");
         let failure = Failure { partition: Some(name), ..Failure::new(Cause::InitTimeout, message) };
         self.give_up(id, now, &failure, out);
     }

@@ -260,3 +260,28 @@ fn with_less_room_than_there_was_a_turn_fails_or_runs_and_does_not_wait_for_ever
     let told = it.take(EDITOR);
     assert!(told.iter().any(|it| it["id"] == 9 && it["error"].is_object()), "{told:?}");
 }
+
+#[test]
+fn one_that_is_not_required_and_not_installed_is_gone_without_until_it_is() {
+    let mut it = Stage::new(ServerKind::Generic);
+    it.server.policy.required = false;
+    it.missing = Some("/no/such does not exist".to_owned());
+    it.editor(json!({"id": 0, "method": "initialize", "params": {"capabilities": {}}}));
+    it.editor(json!({"method": "initialized", "params": {}}));
+    it.editor(json!({"id": 1, "method": "textDocument/hover", "params": {}}));
+    let told = it.take(EDITOR);
+    let answer = |id: u32| told.iter().find(|it| it["id"] == id && it.get("method").is_none()).unwrap();
+    assert!(answer(0)["result"]["capabilities"].is_object(), "{told:?}");
+    assert!(answer(1)["error"]["message"].as_str().unwrap().contains("/no/such"), "{told:?}");
+    let offers: Vec<&Value> = told.iter().filter(|it| it["method"] == "window/showMessageRequest").collect();
+    assert_eq!(offers.len(), 1, "{told:?}");
+    assert_eq!((it.spawned.len(), state(&it, 0), it.exit), (0, Some("failed"), None));
+    it.missing = None;
+    it.server.args = vec!["--found".to_owned()];
+    it.editor(json!({"id": offers[0]["id"], "result": {"title": "Restart"}}));
+    assert_eq!(it.spawned, [process(0, 1)]);
+    it.missing = Some("/no/such does not exist".to_owned());
+    it.open(process(0, 1));
+    it.event(Event::FilesChanged);
+    assert_eq!((it.terminated.len(), state(&it, 0)), (0, Some("ready")), "what runs goes on");
+}

@@ -35,6 +35,8 @@ pub(super) struct Stage {
     pub(super) to_measure: Vec<Vec<ProcessId>>,
     /// Whose stderr was asked for.
     pub(super) logs: Vec<BackendId>,
+    /// The server is not required and cannot be found.
+    pub(super) missing: Option<String>,
     /// The configuration cannot be read.
     pub(super) unreadable: Option<String>,
     /// The test itself says that processes are spawned.
@@ -67,6 +69,7 @@ impl Stage {
             adopted: Vec::new(),
             to_measure: Vec::new(),
             logs: Vec::new(),
+            missing: None,
             unreadable: None,
             holds_spawns: false,
             holds_preparation: false,
@@ -184,6 +187,7 @@ impl Stage {
             name: "copilot".to_owned(),
             server: self.server.clone(),
             launch: Arc::new(launch),
+            missing: self.missing.clone(),
             warnings: Vec::new(),
             transcripts: None,
         };

@@ -181,6 +181,7 @@ impl World {
             name: "copilot".to_owned(),
             server,
             launch: Arc::new(launch),
+            missing: None,
             warnings: Vec::new(),
             transcripts: None,
         }))));

@@ -399,12 +399,7 @@ impl Proxy {
             return self.reload(out);
         }
         let waiting = std::mem::take(&mut self.control.reloads);
-        let is_there = self.server.as_ref().is_some_and(|it| it.missing.is_none());
-        // What runs goes on, also if it is not required.
-        let prepared = prepared.and_then(|mut it| match it.missing.take_if(|_| is_there) {
-            Some(missing) => Err(missing),
-            None => Ok(it),
-        });
+        let prepared = prepared.and_then(|it| self.is_adoptable(&it).map(|()| it));
         match prepared {
             Ok(prepared) => {
                 self.control.problem = None;
@@ -425,6 +420,23 @@ impl Proxy {
                 }
                 self.control.problem = Some(problem);
             }
+        }
+    }
+
+    /// Whether a configuration can take the place of the one that holds. What the editor was told at its start about
+    /// the server cannot be taken back: another server, or another kind, is for the next session.
+    fn is_adoptable(&self, prepared: &Prepared) -> Result<(), String> {
+        let Some(server) = &self.server else { return Ok(()) };
+        let hint = "holds when the editor starts lspool again";
+        match (&prepared.missing, prepared.server.kind) {
+            _ if prepared.name != server.name => {
+                Err(format!("the server is now {}, no longer {}; that {hint}", prepared.name, server.name))
+            }
+            (Some(missing), _) if server.missing.is_none() => Err(missing.clone()),
+            (None, kind) if server.missing.is_none() && kind.is_some_and(|it| it != server.kind) => {
+                Err(format!("another kind for {}: that {hint}", server.name))
+            }
+            (Some(_) | None, _) => Ok(()),
         }
     }
 
@@ -449,26 +461,15 @@ impl Proxy {
         if let Some(kind) = prepared.server.kind {
             server.kind = kind;
         }
-        let renamed = server.name != prepared.name;
-        server.name = prepared.name;
         server.settings = prepared.server;
         server.config = prepared.config;
         server.launch = prepared.launch;
         server.missing = prepared.missing;
         server.granted = server.granted.max(server.settings.max_processes);
-        let name = server.name.clone();
-        for backend in self.backends.values_mut() {
-            if renamed {
-                backend.name = match backend.id {
-                    PRIMARY => name.clone(),
-                    _ => super::partitions::name(&backend.set, &name),
-                };
-            }
-            if relaunch {
-                backend.life.forgive();
-                let why = "its configuration has changed".to_owned();
-                backend.health.renewal = Some(Renewal { why, until: Some(now + RELOAD_GRACE) });
-            }
+        for backend in self.backends.values_mut().filter(|_| relaunch) {
+            backend.life.forgive();
+            let why = "its configuration has changed".to_owned();
+            backend.health.renewal = Some(Renewal { why, until: Some(now + RELOAD_GRACE) });
         }
         let all: Vec<BackendId> = self.backends.keys().copied().collect();
         for id in all {

@@ -28,6 +28,9 @@ const COPILOT_HANG: Duration = Duration::from_mins(1);
 /// How often memory is looked at, if it is limited.
 const MEASURE_EVERY: Duration = Duration::from_secs(10);
 
+/// A process has taken what it needs from the first by then.
+const SOON: Duration = Duration::from_mins(1);
+
 /// What is known of the health of one process.
 #[derive(Clone, Debug)]
 pub(crate) struct Health {
@@ -256,7 +259,7 @@ impl Proxy {
     pub(super) fn on_measured(&mut self, now: Instant, measured: &[(ProcessId, u64)], out: &mut Effects) {
         let limit = self.server.as_ref().and_then(|it| it.settings.memory_limit);
         let limit = limit.and_then(|it| u64::try_from(it).ok());
-        let window = self.server.as_ref().map_or(Duration::ZERO, |it| it.settings.policy.restart_window);
+        let window = self.server.as_ref().map_or(SOON, |it| it.settings.policy.restart_window.max(SOON));
         for (process, bytes) in measured {
             let Some(backend) = self.backends.get_mut(&process.backend).filter(|it| it.is_current(*process))
             else {

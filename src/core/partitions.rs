@@ -174,6 +174,6 @@ impl Proxy {
 }
 
 /// What a partition is called.
-pub(super) fn name(set: &ToolSet, server: &str) -> String {
+fn name(set: &ToolSet, server: &str) -> String {
     format!("partition \"{set}\" of {server}")
 }

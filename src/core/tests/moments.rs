@@ -285,3 +285,24 @@ fn one_that_is_not_required_and_not_installed_is_gone_without_until_it_is() {
     it.event(Event::FilesChanged);
     assert_eq!((it.terminated.len(), state(&it, 0)), (0, Some("ready")), "what runs goes on");
 }
+
+#[test]
+fn a_session_keeps_its_server_and_its_kind_whatever_the_file_comes_to_say() {
+    let mut it = Stage::copilot();
+    let process = partition(&mut it, 1, "c", "a");
+    it.name = "pyright".to_owned();
+    it.server.kind = Some(ServerKind::Generic);
+    it.server.args = vec!["--other".to_owned()];
+    it.event(Event::FilesChanged);
+    let told = it.take(EDITOR);
+    assert_eq!((it.terminated.len(), told.len()), (0, 1), "{told:?}");
+    let message = told[0]["params"]["message"].as_str().unwrap();
+    assert!(message.contains("pyright") && message.contains("editor"), "{message}");
+    it.name = "copilot".to_owned();
+    it.event(Event::FilesChanged);
+    let told = it.take(EDITOR);
+    assert!(told[0]["params"]["message"].as_str().unwrap().contains("kind"), "{told:?}");
+    let turn = json!({"conversationId": "c", "workDoneToken": "w", "message": "?"});
+    it.editor(json!({"id": 9, "method": "conversation/turn", "params": turn}));
+    assert_eq!(it.told(process), ["conversation/turn"], "not to the one with every tool");
+}

@@ -35,6 +35,8 @@ pub(super) struct Stage {
     pub(super) to_measure: Vec<Vec<ProcessId>>,
     /// Whose stderr was asked for.
     pub(super) logs: Vec<BackendId>,
+    /// The section of the server.
+    pub(super) name: String,
     /// The server is not required and cannot be found.
     pub(super) missing: Option<String>,
     /// The configuration cannot be read.
@@ -69,6 +71,7 @@ impl Stage {
             adopted: Vec::new(),
             to_measure: Vec::new(),
             logs: Vec::new(),
+            name: "copilot".to_owned(),
             missing: None,
             unreadable: None,
             holds_spawns: false,
@@ -184,7 +187,7 @@ impl Stage {
         };
         let prepared = Prepared {
             config: Arc::new(self.config.clone()),
-            name: "copilot".to_owned(),
+            name: self.name.clone(),
             server: self.server.clone(),
             launch: Arc::new(launch),
             missing: self.missing.clone(),

@@ -131,8 +131,8 @@ struct Server {
     config: Arc<Config>,
     /// Why it cannot be started, if there is nothing to start.
     missing: Option<String>,
-    /// How many processes there may be: `max_processes`, or as many as there still are since that was made smaller.
-    granted: usize,
+    /// `max_processes` was made smaller, and there are more.
+    shrinks: bool,
 }
 
 /// The partition that serves what belongs to the process; for a generic server the only backend.
@@ -256,6 +256,9 @@ impl Proxy {
     /// editor that has closed its stream is left once it is owed nothing. This is done for each message, so it must
     /// not look through all there is.
     fn settle(&mut self, now: Instant, out: &mut Effects) {
+        if self.phase.is_exiting() {
+            return;
+        }
         self.note_changes(now, out);
         self.keep_spares(now, out);
         if self.backends.have_changed() {

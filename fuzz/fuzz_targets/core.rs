@@ -306,7 +306,7 @@ impl World {
             match effect {
                 Effect::Send(peer, frame) => self.sent(peer, &frame),
                 Effect::Prepare { .. } => self.preparing = true,
-                Effect::WatchEditor(_) | Effect::RemoveTranscripts(_) => {}
+                Effect::WatchEditor(_) | Effect::RemoveTranscripts(_) | Effect::RemoveTranscript { .. } => {}
                 Effect::Adopt { .. } => unreachable!("nothing is kept ready"),
                 Effect::Measure(_) | Effect::Logs { .. } => {}
                 Effect::WriteTranscript { process, conversation, .. } => {
@@ -319,7 +319,6 @@ impl World {
                     assert!(others.iter().all(|it| it.backend != process.backend), "two of one backend");
                     assert!(self.processes.insert(process, Life::Spawning).is_none(), "spawned twice");
                 }
-                Effect::Terminate(process) | Effect::RemoveTranscript { .. } => {}
                 Effect::Terminate(process) | Effect::CloseInput(process) => {
                     assert!(self.processes[&process] != Life::Gone, "ends what is gone");
                 }

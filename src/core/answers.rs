@@ -7,6 +7,7 @@ use tracing::{debug, warn};
 use super::Proxy;
 use crate::{
     core::{
+        backend::Backend,
         event::{Effect, Effects, Peer, ProcessId},
         requests::{Owner, Pending, Purpose, SentId},
         session::{CHECK_STATUS, mcp_servers, section_without_foreign_mcp},
@@ -49,6 +50,9 @@ impl Proxy {
                 self.on_turn_answered(process, sent, &conversation, create, frame, out);
             }
             Purpose::Tools(change) => self.on_tools_answered(&change, frame.result().is_some(), out),
+            // It has been told to end, and is told nothing more.
+            Purpose::Project | Purpose::Narrow
+                if !self.backend(process.backend).is_some_and(Backend::goes_on) => {}
             Purpose::Project => self.on_projected(now, process, frame, out),
             Purpose::Narrow => self.on_narrowed(process, frame, out),
             Purpose::SignIn => {
@@ -72,7 +76,7 @@ impl Proxy {
             Purpose::Tools(_) => self.tool_change_undecided(false, out),
             Purpose::Turn { conversation, .. } => self.end_turn(&conversation, sent, out),
             // Without these a process cannot be used.
-            Purpose::Initialize | Purpose::Project | Purpose::Narrow => out.push(Effect::Terminate(process)),
+            Purpose::Initialize | Purpose::Project | Purpose::Narrow => self.condemn(process, None, out),
             Purpose::Shutdown => self.on_shutdown_progress(out),
             Purpose::Plain
             | Purpose::SignIn

@@ -57,6 +57,10 @@ pub(crate) struct Backend {
     /// Tool calls outside the set that were refused.
     pub(crate) refused: u64,
     pub(crate) health: Health,
+    /// The process that runs is being ended although nobody has asked for that. What is still sent to it is lost.
+    pub(crate) is_condemned: bool,
+    /// Nothing is expected of the process any more, and whatever it still says means nothing.
+    pub(crate) is_let_go: bool,
     /// Why lspool ends the process that runs, if it does so for the process's own fault.
     pub(crate) fault: Option<(Cause, String)>,
     /// What last went wrong, as people read it.
@@ -85,6 +89,8 @@ impl Backend {
             idle_since: None,
             refused: 0,
             health: Health::new(now),
+            is_condemned: false,
+            is_let_go: false,
             fault: None,
             last_error: None,
             failure_told: false,
@@ -111,6 +117,8 @@ impl Backend {
         self.reconcile = Reconcile::default();
         self.corrections = 0;
         self.health = Health::new(now);
+        self.is_condemned = false;
+        self.is_let_go = false;
         self.fault = None;
     }
 
@@ -136,9 +144,11 @@ impl Backend {
     pub(crate) fn is_open(&self, undecided: bool) -> bool {
         match self.life.state() {
             State::Ready | State::Degraded => {
-                self.projecting == 0 && (self.set.is_all() || (!undecided && self.mcp.is_ready()))
+                !self.is_condemned
+                    && self.projecting == 0
+                    && (self.set.is_all() || (!undecided && self.mcp.is_ready()))
             }
-            State::Initializing { handshake, .. } => handshake == Handshake::Editor,
+            State::Initializing { handshake, .. } => handshake == Handshake::Editor && !self.is_condemned,
             State::Waiting
             | State::Spawning(_)
             | State::Stopped
@@ -150,6 +160,14 @@ impl Backend {
     /// Whether there is, or will be, a process that takes what is in the gate.
     pub(crate) fn accepts(&self) -> bool {
         !matches!(self.life.state(), State::Stopped | State::Failed)
+    }
+
+    /// Whether there is a process that nobody has told to end.
+    pub(crate) fn goes_on(&self) -> bool {
+        match self.life.state() {
+            State::Spawning(_) | State::Initializing { .. } | State::Ready | State::Degraded => true,
+            State::Waiting | State::Stopped | State::Restarting { .. } | State::Failed => false,
+        }
     }
 
     pub(crate) fn gate(&mut self) -> &mut VecDeque<Frame> {

@@ -233,6 +233,7 @@ impl Proxy {
                 self.on_turn_failed(id, sent, create, out);
             }
         }
+        self.clear_transcripts(process, out);
     }
 
     /// Lets the next turn of the conversation go.

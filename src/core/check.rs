@@ -76,9 +76,10 @@ impl Proxy {
         if self.backends.contains_key(&PRIMARY) != self.server.is_some() {
             return Err("a server without a primary, or the reverse".to_owned());
         }
-        let most = self.server.as_ref().map_or(0, |it| it.granted);
+        let most = self.server.as_ref().map_or(0, |it| it.settings.max_processes);
         let alive = self.backends.values().filter(|it| it.life.is_alive()).count();
-        if alive > most {
+        let shrinks = self.server.as_ref().is_some_and(|it| it.shrinks);
+        if alive > most && !shrinks {
             return Err(format!("{alive} processes, and {most} may be"));
         }
         let undecided = self.count(|it| matches!(it.purpose, Purpose::Tools(_)));

@@ -54,6 +54,29 @@ pub(crate) struct Control {
     told: Value,
 }
 
+impl Control {
+    fn owners(&self) -> impl Iterator<Item = &Owner> {
+        let restarts = self.restarts.iter().map(|(owner, _)| owner);
+        self.statuses.iter().chain(&self.reloads).chain(restarts)
+    }
+
+    /// How many answers a client is owed.
+    pub(crate) fn n_owed_to(&self, client: ClientId) -> usize {
+        self.owners().filter(|it| matches!(it, Owner::Client(by, _) if *by == client)).count()
+    }
+
+    /// Whether a client is owed an answer under this id.
+    pub(crate) fn is_owed(&self, client: ClientId, id: &RawId) -> bool {
+        self.owners().any(|it| matches!(it, Owner::Client(by, of) if *by == client && of == id))
+    }
+
+    /// Whether nobody waits for anything.
+    #[cfg(test)]
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.owners().next().is_none() && !self.is_reading
+    }
+}
+
 impl Proxy {
     /// A message of a control client.
     pub(super) fn on_control_frame(
@@ -212,6 +235,9 @@ impl Proxy {
     fn named(&self, params: &[u8]) -> Result<Vec<BackendId>, Failure> {
         let Some(name) = member(params, "name").map(|range| &params[range]).filter(|it| *it != b"null")
         else {
+            if self.backends.values().next().is_none() {
+                return Err(not_initialized());
+            }
             let is_meant = |it: &&Backend| it.id == PRIMARY || it.life.state() != State::Stopped;
             return Ok(self.backends.values().filter(is_meant).map(|it| it.id).collect());
         };
@@ -373,7 +399,7 @@ impl Proxy {
     pub(super) fn reload(&mut self, out: &mut Effects) {
         if self.server.is_none() {
             // The first reading is under way, or in vain.
-            let failure = Failure::new(Cause::NotInitialized, "the editor has not sent initialize");
+            let failure = not_initialized();
             for owner in std::mem::take(&mut self.control.reloads) {
                 self.fail(&owner, &failure, out);
             }
@@ -461,24 +487,24 @@ impl Proxy {
         if let Some(kind) = prepared.server.kind {
             server.kind = kind;
         }
+        server.shrinks |= prepared.server.max_processes < server.settings.max_processes;
         server.settings = prepared.server;
         server.config = prepared.config;
         server.launch = prepared.launch;
         server.missing = prepared.missing;
-        server.granted = server.granted.max(server.settings.max_processes);
         for backend in self.backends.values_mut().filter(|_| relaunch) {
             backend.life.forgive();
             let why = "its configuration has changed".to_owned();
             backend.health.renewal = Some(Renewal { why, until: Some(now + RELOAD_GRACE) });
         }
-        let all: Vec<BackendId> = self.backends.keys().copied().collect();
-        for id in all {
-            self.note_idle(id, now);
+        // What counts as in use is a setting.
+        for id in self.backends.keys().copied().collect::<Vec<_>>() {
+            self.note_use(id, now);
         }
-        self.shrink(now, out);
         if relaunch {
             self.renew_all(now, out);
         }
+        self.shrink(now, out);
         changed
     }
 
@@ -509,6 +535,10 @@ impl Proxy {
 
 const RESTART: &str = "Restart";
 const SHOW_LOG: &str = "Show log";
+
+fn not_initialized() -> Failure {
+    Failure::new(Cause::NotInitialized, "the editor has not sent initialize")
+}
 
 fn answer(owner: &Owner, result: &Value, out: &mut Effects) {
     if let Owner::Client(client, id) = owner {

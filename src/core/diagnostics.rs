@@ -34,6 +34,13 @@ impl Diagnostics {
         }
     }
 
+    /// A process is called otherwise from now on.
+    pub(crate) fn rename(&mut self, old: ProcessId, new: ProcessId) {
+        let Some(published) = self.0.remove(&old.backend) else { return };
+        let renamed = published.into_keys().map(|uri| (uri, new.generation));
+        self.0.entry(new.backend).or_default().extend(renamed);
+    }
+
     /// Whether the editor shows what an older process than this one has published.
     pub(crate) fn has_stale(&self, process: ProcessId) -> bool {
         let all = self.0.get(&process.backend);

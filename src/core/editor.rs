@@ -80,7 +80,9 @@ impl Proxy {
     /// Two requests with one id could not be told apart. But a client that gives the same id to its `initialize` and
     /// to what it sends without waiting for the answer does not number its requests: it goes by their order.
     fn is_in_use(&mut self, id: &RawId) -> bool {
-        let Some(earlier) = self.requests.of_client(ClientId::EDITOR, id) else { return false };
+        let Some(earlier) = self.requests.of_client(ClientId::EDITOR, id) else {
+            return self.control.is_owed(ClientId::EDITOR, id) && !self.unnumbered;
+        };
         let opening = self.requests.get(earlier).map(|it| &it.purpose);
         self.unnumbered |= matches!(opening, Some(Purpose::Initialize));
         !self.unnumbered

@@ -137,11 +137,11 @@ impl Proxy {
         self.server = Some(Server {
             name: prepared.name.clone(),
             kind,
-            granted: prepared.server.max_processes,
             settings: prepared.server,
             launch: prepared.launch,
             config: prepared.config,
             missing: prepared.missing,
+            shrinks: false,
         });
         self.session.kept_transcripts = prepared.transcripts;
         let mut primary = Backend::new(PRIMARY, prepared.name, ToolSet::all(), now);
@@ -264,7 +264,7 @@ impl Proxy {
             return self.exit(0, out);
         }
         let until = now + self.grace(DRAIN_GRACE);
-        self.draining = Some(Draining { until, owed: self.requests.n_owed_to_clients() });
+        self.draining = Some(Draining { until, owed: self.n_owed_to_editor() });
     }
 
     fn grace(&self, usual: Duration) -> Duration {
@@ -274,10 +274,14 @@ impl Proxy {
         if starts || matches!(self.phase, Phase::Preparing { .. }) { START_GRACE } else { usual }
     }
 
+    fn n_owed_to_editor(&self) -> usize {
+        self.requests.n_owed_to_clients() + self.control.n_owed_to(ClientId::EDITOR)
+    }
+
     /// An editor that has closed its stream is left once it is owed nothing and the servers have said what they had
     /// to say. As long as answers come, the rest is waited for.
     pub(super) fn drain(&mut self, now: Instant, out: &mut Effects) {
-        let owed = self.requests.n_owed_to_clients();
+        let owed = self.n_owed_to_editor();
         let Some(draining) = &mut self.draining else { return };
         if owed < draining.owed {
             draining.until = now + DRAIN_GRACE;

@@ -217,9 +217,7 @@ impl Proxy {
             Finding::Hangs => {
                 let silent = (now - backend.health.heard).as_secs_f64();
                 let fault = format!("it hangs: it owes an answer and has said nothing for {silent:.0} s");
-                warn!(backend = backend.name, fault, "ending it");
-                backend.fault = Some((Cause::Transport, fault));
-                out.push(Effect::Terminate(process));
+                self.condemn(process, Some((Cause::Transport, fault)), out);
             }
         }
     }

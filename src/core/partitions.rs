@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use tracing::{debug, info};
 
-use super::{Backend, Cause, Failure, PRIMARY, Proxy, ToolSet};
+use super::{Backend, Cause, Failure, PRIMARY, Proxy, Server, ToolSet};
 use crate::core::{
     event::{BackendId, Effects},
     lifecycle::State,
@@ -27,7 +27,10 @@ impl Proxy {
             return Ok(known.id);
         }
         let known = known.map(|it| it.id);
-        self.make_room(set, now, out)?;
+        // A spare becomes its process: that takes no room.
+        if self.spare_with(set).is_none() {
+            self.make_room(now, out)?;
+        }
         let id = known.unwrap_or_else(|| {
             debug!(%set, "a partition for a new tool set");
             self.last_backend += 1;
@@ -44,50 +47,60 @@ impl Proxy {
         Ok(id)
     }
 
-    /// Sees to it that one more backend, with this set, may have a process, if need be by stopping one that is idle.
-    pub(super) fn make_room(
-        &mut self,
-        set: &ToolSet,
-        now: Instant,
-        out: &mut Effects,
-    ) -> Result<(), Failure> {
+    /// Sees to it that one more backend may have a process, if need be by stopping one that is idle.
+    pub(super) fn make_room(&mut self, now: Instant, out: &mut Effects) -> Result<(), Failure> {
         let Some(server) = &self.server else { return Ok(()) };
-        if self.spare_with(set).is_some() {
+        let most = server.settings.max_processes;
+        let in_use = self.backends.values().filter(|it| it.accepts()).count();
+        if in_use < most {
             return Ok(());
         }
-        let (most, name) = (server.settings.max_processes, server.name.clone());
-        let is_dispensable =
-            |it: &&Backend| it.spare.is_some() || it.idle_since.is_some() && !self.is_busy(it);
-        let in_use = self.backends.values().filter(|it| it.accepts() && !is_dispensable(it)).count();
-        if in_use >= most {
-            let message = format!(
-                "no room for another process: all {most} processes of {name} are in use; let a turn come to its end, \
-                 or raise max_processes in [server.{name}]"
-            );
-            return Err(Failure { retry: true, ..Failure::new(Cause::Limit, message) });
-        }
-        self.leave_at_most(most - 1, now, out);
+        let Some(idle) = self.dispensable() else { return Err(no_room(server)) };
+        info!(backend = self.backends[&idle].name, "stopping an idle partition to make room");
+        self.stop(idle, now, out);
         Ok(())
     }
 
-    /// Stops what nobody needs, so that not more than this many have or want a process, as far as that is possible.
-    fn leave_at_most(&mut self, most: usize, now: Instant, out: &mut Effects) {
+    /// After `max_processes` was made smaller: stops what is not needed, until there are no more than may be.
+    pub(super) fn shrink(&mut self, now: Instant, out: &mut Effects) {
+        let Some(most) = self.server.as_ref().filter(|it| it.shrinks).map(|it| it.settings.max_processes)
+        else {
+            return;
+        };
         while self.backends.values().filter(|it| it.accepts()).count() > most {
-            let spare = self.backends.values().find(|it| it.spare.is_some() && it.accepts()).map(|it| it.id);
-            let Some(idle) = spare.or_else(|| self.longest_idle()) else { return };
-            info!(backend = self.backends[&idle].name, "stopping an idle partition to make room");
-            self.stop(idle, now, out);
+            if let Some(id) = self.dispensable() {
+                info!(backend = self.backends[&id].name, "stopping it: there are more than max_processes");
+                self.stop(id, now, out);
+            } else if let Some(id) = self.last_waiting() {
+                self.deny_room(id, now, out);
+            } else {
+                return;
+            }
+        }
+        let alive = self.backends.values().filter(|it| it.life.is_alive()).count();
+        if let Some(server) = self.server.as_mut().filter(|_| alive <= most) {
+            server.shrinks = false;
         }
     }
 
-    /// If there are more processes than there may be now, those that come to be idle are stopped.
-    pub(super) fn shrink(&mut self, now: Instant, out: &mut Effects) {
-        let Some(most) = self.server.as_ref().map(|it| it.settings.max_processes) else { return };
-        self.leave_at_most(most, now, out);
-        let alive = self.backends.values().filter(|it| it.life.is_alive()).count();
-        if let Some(server) = &mut self.server {
-            server.granted = most.max(alive.min(server.granted));
-        }
+    /// The partition that was the last to be promised room, and has not got it.
+    fn last_waiting(&self) -> Option<BackendId> {
+        let waits = |it: &&Backend| it.id != PRIMARY && it.life.state() == State::Waiting;
+        self.backends.values().filter(waits).map(|it| it.id).max()
+    }
+
+    fn deny_room(&mut self, id: BackendId, now: Instant, out: &mut Effects) {
+        let (Some(server), Some(backend)) = (&self.server, self.backends.get_mut(&id)) else { return };
+        let failure = Failure { partition: Some(backend.name.clone()), ..no_room(server) };
+        backend.life.stop(now);
+        self.let_go(id, &failure, out);
+        self.forget(id);
+    }
+
+    /// What is rather ended than anything else: a spare, or the partition that has been idle for the longest time.
+    fn dispensable(&self) -> Option<BackendId> {
+        let spare = self.backends.values().find(|it| it.spare.is_some() && it.accepts()).map(|it| it.id);
+        spare.or_else(|| self.longest_idle())
     }
 
     /// The partition that has been without work for the longest time.
@@ -116,12 +129,18 @@ impl Proxy {
         let most = self.server.as_ref().map_or(1, |it| it.settings.max_processes);
         // The place of a process that is to be restarted is taken.
         let holds = |it: &&Backend| it.life.is_alive() || matches!(it.life.state(), State::Restarting { .. });
-        let is_again = |it: &Backend| matches!(it.life.state(), State::Restarting { .. });
-        let (again, waiting): (Vec<_>, Vec<_>) =
-            self.backends.values().filter(due).map(|it| (is_again(it), it.id)).partition(|it| it.0);
-        for (is_again, id) in again.into_iter().chain(waiting) {
-            let has_room = self.backends.values().filter(holds).count() < most;
-            if is_again || has_room || self.spare_for(id).is_some() {
+        let held = self.backends.values().filter(holds).count();
+        let (again, waiting): (Vec<_>, Vec<_>) = self
+            .backends
+            .values()
+            .filter(due)
+            .map(|it| (it.id, matches!(it.life.state(), State::Restarting { .. })))
+            .partition(|(_, is_again)| *is_again);
+        let mut room = most.saturating_sub(held);
+        for (id, has_place) in again.into_iter().chain(waiting) {
+            let takes = usize::from(!has_place && self.spare_for(id).is_none());
+            if takes <= room {
+                room -= takes;
                 self.spawn(id, now, out);
             }
         }
@@ -138,20 +157,18 @@ impl Proxy {
         }
         let mut changed = self.conversations.take_changed();
         changed.extend(owing);
-        changed.remove(&PRIMARY);
         for id in changed {
-            self.note_idle(id, now);
+            self.note_use(id, now);
             self.forget(id);
         }
-        if self.server.as_ref().is_some_and(|it| it.granted > it.settings.max_processes) {
-            self.shrink(now, out);
-        }
+        self.shrink(now, out);
     }
 
-    /// Whether a partition is needed may have changed.
-    pub(super) fn note_idle(&mut self, id: BackendId, now: Instant) {
-        let partition = self.backend(id).filter(|it| it.id != PRIMARY && it.spare.is_none());
-        let Some(backend) = partition else { return };
+    /// Whether a partition is in use may have changed.
+    pub(super) fn note_use(&mut self, id: BackendId, now: Instant) {
+        let Some(backend) = self.backend(id).filter(|it| it.id != PRIMARY && it.spare.is_none()) else {
+            return;
+        };
         let idle_since = if self.is_busy(backend) { None } else { backend.idle_since.or(Some(now)) };
         if let Some(backend) = self.backends.get_mut(&id) {
             backend.idle_since = idle_since;
@@ -171,6 +188,15 @@ impl Proxy {
             self.backends.remove(&id);
         }
     }
+}
+
+fn no_room(server: &Server) -> Failure {
+    let (most, name) = (server.settings.max_processes, &server.name);
+    let message = format!(
+        "no room for another process: all {most} processes of {name} are in use; let a turn come to its end, or \
+         raise max_processes in [server.{name}]"
+    );
+    Failure { retry: true, ..Failure::new(Cause::Limit, message) }
 }
 
 /// What a partition is called.

@@ -12,6 +12,7 @@ use crate::{
         event::{BackendId, Effect, Effects, Exit, Peer, ProcessId, SpawnFailure},
         lifecycle::{Death, Handshake, State, Todo},
         requests::{Owner, Pending, Purpose, SentId, To},
+        restore::Restores,
         route::{Keep, Route, route},
         session::pushed_mcp_servers,
         spares::Kit,
@@ -218,8 +219,9 @@ impl Proxy {
         }
         if is_lost_spare {
             warn!(backend = backend.name, what, "gone");
-            self.spare_deaths.spend(now, &policy, chance);
+            self.note_lost_spare(now);
         }
+        let Some(backend) = self.backend(id) else { return };
         let comes_back = match before {
             State::Restarting { .. } | State::Waiting => goes_on,
             State::Spawning(_) | State::Initializing { .. } | State::Ready | State::Degraded => {
@@ -368,6 +370,9 @@ impl Proxy {
         let Some(backend) = self.backends.get_mut(&id) else { return };
         backend.last_error = Some(failure.message.clone());
         let todo = backend.life.fail(now);
+        if backend.spare.is_some() {
+            self.note_lost_spare(now);
+        }
         self.let_go(id, failure, out);
         if todo == Todo::Terminate {
             out.push(Effect::Terminate(self.backends[&id].process()));
@@ -392,10 +397,12 @@ impl Proxy {
 
     /// Nothing is expected of a process any more: whoever waits for it is answered, whatever it waits for is
     /// withdrawn.
-    fn let_go(&mut self, id: BackendId, failure: &Failure, out: &mut Effects) {
+    pub(super) fn let_go(&mut self, id: BackendId, failure: &Failure, out: &mut Effects) {
         let Some(backend) = self.backends.get_mut(&id) else { return };
         let process = backend.process();
         backend.gate().clear();
+        backend.restores = Restores::default();
+        backend.is_let_go = true;
         self.drop_turns(id, out);
         self.end_progress(id, &failure.message, out);
         self.withdraw_questions(process, out);
@@ -414,9 +421,9 @@ impl Proxy {
 
     /// Starts a backend, or lets another process take the place of the one there is.
     pub(super) fn restart(&mut self, id: BackendId, now: Instant, out: &mut Effects) -> Result<(), Failure> {
-        if self.backend(id).is_some_and(|it| !it.accepts()) {
-            let set = self.backends[&id].set.clone();
-            self.make_room(&set, now, out)?;
+        let takes_room = |it: &Backend| !it.accepts() && self.spare_with(&it.set).is_none();
+        if self.backend(id).is_some_and(takes_room) {
+            self.make_room(now, out)?;
         }
         if let Some(backend) = self.backends.get_mut(&id) {
             backend.life.forgive();
@@ -430,6 +437,10 @@ impl Proxy {
         let Some(process) = self.backend(id).map(Backend::process) else { return };
         self.regate(process);
         let Some(backend) = self.backends.get_mut(&id) else { return };
+        // Another one is kept ready then.
+        if backend.spare.is_some() {
+            return self.stop(id, now, out);
+        }
         let ready = backend.is_ready();
         backend.failure_told = false;
         let todo = backend.life.restart(now);
@@ -452,14 +463,18 @@ impl Proxy {
         if !self.is_current(process) {
             return;
         }
+        debug!(?process, error, "has closed its stream, or must not go on");
+        self.condemn(process, error.map(|it| (Cause::Transport, it)), out);
+    }
+
+    /// Ends a process that cannot go on, perhaps for a fault of its own. What it says until then counts.
+    pub(super) fn condemn(&mut self, process: ProcessId, fault: Option<(Cause, String)>, out: &mut Effects) {
         let Some(backend) = self.backends.get_mut(&process.backend) else { return };
-        match error {
-            Some(error) => {
-                warn!(backend = backend.name, error, "ending it");
-                backend.fault = Some((Cause::Transport, error));
-            }
-            None => debug!(backend = backend.name, "has closed its stream"),
+        if let Some((_, why)) = &fault {
+            warn!(backend = backend.name, why, "ending it");
         }
+        backend.is_condemned = true;
+        backend.fault = fault.or(backend.fault.take());
         out.push(Effect::Terminate(process));
     }
 
@@ -470,7 +485,8 @@ impl Proxy {
         reason: &str,
         out: &mut Effects,
     ) {
-        if !self.is_current(process) || !self.backends[&process.backend].accepts() {
+        let ends = self.backend(process.backend).is_none_or(|it| !it.accepts() || it.is_let_go);
+        if !self.is_current(process) || ends {
             return;
         }
         let name = self.backends[&process.backend].name.clone();
@@ -488,11 +504,8 @@ impl Proxy {
             }
             // An answer may have been lost with it: nobody shall wait for that for ever.
             None if !self.requests.filter(|it| it.to == To::Process(process)).is_empty() => {
-                if let Some(backend) = self.backends.get_mut(&process.backend) {
-                    backend.fault =
-                        Some((Cause::Transport, format!("it sent a malformed message: {reason}")));
-                }
-                out.push(Effect::Terminate(process));
+                let fault = format!("it sent a malformed message: {reason}");
+                self.condemn(process, Some((Cause::Transport, fault)), out);
             }
             None => {}
         }
@@ -536,11 +549,11 @@ impl Proxy {
         let Some(backend) = self.backends.get_mut(&id) else { return };
         let what = format!("has not answered initialize within {time} s");
         if backend.life.has_been_ready() {
-            if backend.fault.is_none() {
-                warn!(backend = backend.name, what, "ending it");
-                backend.fault = Some((Cause::InitTimeout, format!("it {what}")));
-                backend.life.overdue();
-                out.push(Effect::Terminate(backend.process()));
+            backend.life.overdue();
+            // It may be on its way out already.
+            if !backend.is_condemned {
+                let process = backend.process();
+                self.condemn(process, Some((Cause::InitTimeout, format!("it {what}"))), out);
             }
             return;
         }

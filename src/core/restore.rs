@@ -40,6 +40,8 @@ pub(crate) struct Restores {
     under_way: BTreeMap<RawId, Restore>,
     /// The setting names the folder.
     is_set: bool,
+    /// The server may have written to the folder since it was told to stop, in a turn that goes on.
+    is_left: bool,
     /// What the server made of creates that it could not restore. Nobody hears of them.
     strays: BTreeSet<RawId>,
 }
@@ -289,11 +291,23 @@ impl Proxy {
         }
     }
 
+    /// A turn of this process has come to its end: nobody writes to the folder any more.
+    pub(super) fn clear_transcripts(&mut self, process: ProcessId, out: &mut Effects) {
+        let Some(restores) = self.backend(process.backend).map(|it| &it.restores) else { return };
+        if restores.is_left && restores.under_way.is_empty() {
+            out.push(Effect::RemoveTranscripts(process));
+            if let Some(backend) = self.backends.get_mut(&process.backend) {
+                backend.restores.is_left = false;
+            }
+        }
+    }
+
     fn set_transcripts(&mut self, process: ProcessId, folder: Option<&Path>, out: &mut Effects) {
         let Some(backend) = self.backends.get_mut(&process.backend) else { return };
         // Where it is kept, it stays.
         if self.session.kept_transcripts.is_none() && backend.restores.is_set != folder.is_some() {
             backend.restores.is_set = folder.is_some();
+            backend.restores.is_left = true;
             let frame = self.session.transcripts(&backend.set, folder);
             out.push(Effect::Send(Peer::Backend(process), frame));
         }

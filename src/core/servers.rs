@@ -7,6 +7,7 @@ use tracing::{debug, trace};
 use super::{PRIMARY, Proxy, tell_editor};
 use crate::{
     core::{
+        backend::Backend,
         editor::field,
         event::{ClientId, Effect, Effects, Peer, ProcessId},
         requests::{Owner, Purpose, To},
@@ -35,7 +36,7 @@ impl Proxy {
         if !self.is_current(process) {
             return trace!(?frame, "dropped: from an older process");
         }
-        let ends = self.backend(process.backend).is_none_or(|it| !it.accepts());
+        let ends = self.backend(process.backend).is_none_or(|it| !it.accepts() || it.is_let_go);
         if ends && frame.kind() != Kind::Response {
             return trace!(?frame, "dropped: from a process that is being ended");
         }
@@ -117,7 +118,8 @@ impl Proxy {
                 if method == "didChangeStatus" && is_error(frame.params().unwrap_or(b"{}")) {
                     self.on_error_status(process.backend, out);
                 }
-                if method == "copilot/mcpTools" {
+                let goes_on = self.backend(process.backend).is_some_and(Backend::goes_on);
+                if method == "copilot/mcpTools" && goes_on {
                     self.on_mcp_tools(process, frame.params().unwrap_or(b"{}"), out);
                 }
                 if method == "textDocument/publishDiagnostics" {

@@ -52,7 +52,7 @@ impl Proxy {
             return;
         }
         self.forget_dead_spares();
-        self.stop_surplus_spares(wanted, now, out);
+        self.stop_surplus(wanted, now, out);
         if !is_ready || !self.is_copilot() {
             return;
         }
@@ -75,6 +75,11 @@ impl Proxy {
         self.spare_deaths.allows_another(now, policy)
     }
 
+    pub(super) fn note_lost_spare(&mut self, now: Instant) {
+        let Some(server) = &self.server else { return };
+        self.spare_deaths.spend(now, &server.settings.policy, 0);
+    }
+
     fn start_spare(&mut self, kit: Kit, now: Instant, out: &mut Effects) {
         self.last_backend += 1;
         let id = BackendId(self.last_backend);
@@ -87,21 +92,17 @@ impl Proxy {
         self.start_waiting(now, out);
     }
 
-    /// Spares of a kind that nothing is of any more, or of which there are more than are wanted.
-    fn stop_surplus_spares(&mut self, wanted: usize, now: Instant, out: &mut Effects) {
+    /// Fewer may be wanted than before, and none of a kind that nothing is of any more.
+    fn stop_surplus(&mut self, wanted: usize, now: Instant, out: &mut Effects) {
         let serving = self.backends.values().filter(|it| it.spare.is_none());
         let kinds: BTreeSet<Kit> = serving.map(|it| Kit::of(&it.set, &self.session.initialize)).collect();
-        let mut kept: BTreeMap<Kit, usize> = BTreeMap::new();
+        let mut have: BTreeMap<Kit, usize> = BTreeMap::new();
         let mut surplus = Vec::new();
-        for (id, kit) in
-            self.backends.values().filter(|it| it.accepts()).filter_map(|it| Some((it.id, it.spare?)))
-        {
-            let n = kept.entry(kit).or_default();
-            if *n < wanted && kinds.contains(&kit) {
-                *n += 1;
-            } else {
-                surplus.push(id);
-            }
+        for it in self.backends.values().filter(|it| it.accepts()) {
+            let Some(kit) = it.spare else { continue };
+            let n = have.entry(kit).or_default();
+            *n += 1;
+            surplus.extend((*n > wanted || !kinds.contains(&kit)).then_some(it.id));
         }
         for id in surplus {
             self.stop(id, now, out);
@@ -123,7 +124,7 @@ impl Proxy {
         if is_first { None } else { self.spare_with(&backend.set) }
     }
 
-    /// The same for a backend with this set.
+    /// A spare that can serve this set at once.
     pub(super) fn spare_with(&self, set: &ToolSet) -> Option<BackendId> {
         // Its MCP servers would have to be started first, and that is what takes time.
         if self.session.mcp_servers().iter().any(|it| set.wants_mcp_server(it)) {
@@ -131,7 +132,8 @@ impl Proxy {
         }
         let kit = Kit::of(set, &self.session.initialize);
         let fits = |it: &&Backend| {
-            it.spare == Some(kit) && it.life.state() == State::Ready && self.is_quiet(it.process())
+            let is_well = it.life.state() == State::Ready && !it.is_condemned;
+            it.spare == Some(kit) && is_well && self.is_quiet(it.process())
         };
         self.backends.values().find(fits).map(|it| it.id)
     }
@@ -157,6 +159,7 @@ impl Proxy {
         info!(backend = name, "takes a process that was kept ready");
         out.push(Effect::Adopt { spare: theirs, process });
         self.registrations.rename(theirs, process);
+        self.diagnostics.rename(theirs, process);
         self.tokens.rename(spare, id);
         self.backends.remove(&spare);
         self.project_all(id, out);

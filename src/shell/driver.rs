@@ -249,6 +249,7 @@ impl<C: Core, W: World> Driver<C, W> {
                 self.processes.remove(process);
                 self.adopted.retain(|_, it| it != process);
                 self.remove_transcripts(*process);
+                self.has_transcripts.remove(process);
             }
             Event::Measured(_) => {
                 if let Some(next) = self.measuring.take().filter(|it| !it.is_empty()) {
@@ -488,7 +489,7 @@ impl<C: Core, W: World> Driver<C, W> {
     }
 
     fn remove_transcripts(&mut self, process: ProcessId) {
-        if !self.has_transcripts.remove(&process) {
+        if !self.has_transcripts.contains(&process) {
             return;
         }
         if let Ok(root) = self.world.private_folder() {

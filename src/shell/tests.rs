@@ -5,6 +5,7 @@
 mod control;
 mod ending;
 mod flow;
+mod simulation;
 
 use std::{
     cell::{Cell, RefCell},

@@ -61,7 +61,9 @@ impl Scene {
         let stub = Stub::start(script.continue_text(CONTINUE).workspace(workspace));
         let options = options(Options::in_workspace(sandbox.workspace()));
         let config = sandbox.home().join("lspool.toml");
-        std::fs::write(&config, format!("[server.copilot]\n{keys}\n")).expect("the home is ours");
+        // Nobody has the time to wait between so many deaths.
+        let patient = "max_restarts = 60000\nbackoff = { initial = \"0s\" }";
+        std::fs::write(&config, format!("[server.copilot]\n{patient}\n{keys}\n")).expect("the home is ours");
         let mut command = sandbox.signed_in_command(env!("CARGO_BIN_EXE_lspool"), &stub);
         command.arg("--config").arg(config).arg("--").arg(real::copilot()).arg("--stdio");
         let session = Copilot::start(command, options);

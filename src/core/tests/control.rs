@@ -217,3 +217,52 @@ fn a_bad_file_changes_nothing_and_says_so_once() {
     assert_eq!(it.terminated, []);
     assert!(it.take(Peer::Backend(process(0, 1))).iter().map(name).all(|it| it != "shutdown"));
 }
+
+#[test]
+fn nobody_waits_for_a_restart_before_there_is_anything_to_restart() {
+    let mut it = Stage::new(ServerKind::Generic);
+    assert_eq!(asked(&mut it, "lspool/restart", &json!({}))["error"]["code"], -32002);
+}
+
+#[test]
+fn an_editor_that_closes_its_stream_is_still_told_what_it_has_asked_lspool() {
+    let mut it = Stage::new(ServerKind::Generic);
+    it.initialize();
+    it.editor(json!({"id": 5, "method": "lspool/status"}));
+    it.editor(json!({"id": 5, "method": "textDocument/hover"}));
+    assert_eq!(it.take(EDITOR)[0]["error"]["code"], -32600, "the id is in use");
+    it.event(Event::Closed { peer: EDITOR, error: None });
+    assert_eq!(it.closed, [], "it is owed something");
+    it.event(Event::Measured(vec![]));
+    assert_eq!(it.take(EDITOR)[0]["result"]["pid"], 77);
+    assert_eq!(it.closed, [process(0, 1)]);
+}
+
+#[test]
+fn a_process_that_was_stopped_is_not_heard_again_because_another_one_is_wanted() {
+    let mut it = Stage::new(ServerKind::Generic);
+    it.initialize();
+    asked(&mut it, "lspool/stop", &json!({}));
+    it.control(json!({"id": 2, "method": "lspool/restart"}));
+    it.server(process(0, 1), json!({"id": 1, "method": "window/showMessageRequest", "params": {}}));
+    assert_eq!(it.take(EDITOR), Vec::<Value>::new());
+    it.exited(process(0, 1), Exit::Code(0));
+    it.open(process(0, 2));
+}
+
+#[test]
+fn what_waits_for_room_fails_when_there_is_to_be_less_room() {
+    let mut it = Stage::copilot();
+    it.server.max_processes = 2;
+    it.event(Event::FilesChanged);
+    it.create(1, &json!({"conversationId": "c", "lspool": {"tools": ["a"]}}));
+    let first = *it.spawned.last().unwrap();
+    let told = it.start(first, &[]);
+    it.server(first, json!({"id": told.last().unwrap()["id"], "result": {}}));
+    it.create(2, &json!({"conversationId": "d", "lspool": {"tools": ["b"]}}));
+    assert_eq!(it.terminated, [first], "it is idle");
+    it.take(EDITOR);
+    it.server.max_processes = 1;
+    it.event(Event::FilesChanged);
+    assert_eq!(it.take(EDITOR)[0]["error"]["data"]["lspool"]["cause"], "max_processes");
+}

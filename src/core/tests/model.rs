@@ -6,19 +6,22 @@
 
 mod editor;
 mod message;
+mod people;
 mod script;
 mod server;
 mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use proptest::{prelude::*, test_runner::RngSeed};
+use proptest::{
+    prelude::*,
+    test_runner::{RngSeed, TestRunner},
+};
 
 use self::{
     script::{Editor, Script, script},
     world::World,
 };
-use crate::core::{PRIMARY, backend::Backend};
 
 /// Plays a script, and then lets everybody come to an end.
 fn run(script: &Script) -> Vec<String> {
@@ -33,6 +36,13 @@ fn run(script: &Script) -> Vec<String> {
     world.trace
 }
 
+/// A run, and how many faults happened in it.
+fn run_counting(script: &Script) -> u64 {
+    let mut world = World::new(script);
+    play(&mut world, script);
+    world.faults
+}
+
 fn play(world: &mut World, script: &Script) {
     script.steps.iter().for_each(|it| world.step(it));
     world.settle();
@@ -41,13 +51,8 @@ fn play(world: &mut World, script: &Script) {
     }
     world.check_editor();
     world.check_servers();
-    assert_eq!(world.core.requests.len(), 0, "{:?}", world.core.requests);
-    assert!(world.core.conversations.iter().all(|(_, it)| it.active.is_none()));
-    assert_eq!(world.core.catalogue.undecided, 0);
-    let serves = |id| script.idle_seconds == 0 && world.core.conversations.count(id) > 0;
-    let is_idle = |it: &&Backend| it.id != PRIMARY && it.life.is_alive() && !serves(it.id);
-    let idle = world.core.backends.values().find(is_idle);
-    assert!(idle.is_none(), "an idle partition is left: {idle:?}");
+    world.check_people();
+    world.check_tables();
     if script.polite {
         world.step(&script::Step::Editor(Editor::Shutdown { id: 0 }));
         world.until_quiet();
@@ -68,6 +73,26 @@ fn runs(usually: u32) -> ProptestConfig {
         Some(_) => config,
         None => ProptestConfig { cases: usually, rng_seed: RngSeed::Fixed(1), ..config },
     }
+}
+
+/// Scripts by the hundred, until there were so many faults. Each hundred has a seed, which is said when one fails.
+#[test]
+fn as_many_faults_as_are_asked_for() {
+    let number = |name| std::env::var(name).ok().and_then(|it| it.parse::<u64>().ok());
+    let wanted = number("LSPOOL_FAULTS").unwrap_or(500);
+    let (mut faults, mut seed) = (0, number("LSPOOL_SEED").unwrap_or(0));
+    while faults < wanted {
+        let config = ProptestConfig { cases: 100, rng_seed: RngSeed::Fixed(seed), ..runs(100) };
+        let counted = std::cell::Cell::new(0);
+        let played = TestRunner::new(config).run(&script(), |script| {
+            counted.set(counted.get() + run_counting(&script));
+            Ok(())
+        });
+        assert!(played.is_ok(), "LSPOOL_SEED={seed} plays this again: {}", played.unwrap_err());
+        faults += counted.get();
+        seed += 1;
+    }
+    println!("{faults} faults in {seed} hundred scripts");
 }
 
 proptest! {

@@ -190,11 +190,15 @@ fn a_spare_that_is_replaced_has_not_died() {
         for ended in std::mem::take(&mut it.terminated) {
             it.exited(ended, Exit::Code(0));
         }
-        let fresh: Vec<_> = it.core.backends.values().map(Backend::process).collect();
-        assert_eq!(fresh.len(), 2, "after {n} reloads");
-        for fresh in fresh {
-            it.start(fresh, &[]);
+        // The primary, and then another spare beside it.
+        for _ in 0..2 {
+            let fresh: Vec<_> = it.core.backends.values().map(Backend::process).collect();
+            for fresh in fresh {
+                it.start(fresh, &[]);
+            }
         }
+        let ready = it.core.backends.values().filter(|it| it.is_ready()).count();
+        assert_eq!(ready, 2, "after {n} reloads");
     }
 }
 

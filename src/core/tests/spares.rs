@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::stage::{EDITOR, Stage, name, process};
 use crate::{
     config::ServerKind,
-    core::event::{Exit, Peer, ProcessId},
+    core::event::{Event, Exit, Peer, ProcessId, SpawnFailure},
 };
 
 /// A session with one spare, which is ready.
@@ -122,4 +122,56 @@ fn spares_make_room_and_are_given_up_if_they_die_and_die() {
     }
     assert!(it.spawned.len() < 10, "{:?}", it.spawned);
     assert!(it.take(EDITOR).is_empty(), "nobody is told");
+}
+
+#[test]
+fn a_spare_that_is_being_ended_is_not_taken() {
+    let mut it = with_a_spare(&json!({}));
+    it.event(Event::Closed { peer: Peer::Backend(process(1, 1)), error: None });
+    it.exited(process(0, 1), Exit::Signal(9));
+    assert_eq!(it.adopted, []);
+    it.open(process(0, 2));
+}
+
+#[test]
+fn a_spare_is_taken_also_where_there_is_no_room_for_another_process() {
+    let mut it = with_a_spare(&json!({}));
+    it.server.max_processes = 2;
+    it.event(Event::FilesChanged);
+    it.create(1, &json!({"conversationId": "c", "lspool": {"tools": ["a"]}}));
+    assert_eq!(it.adopted, [(process(1, 1), process(2, 1))]);
+    assert_eq!(it.terminated, []);
+}
+
+#[test]
+fn spares_that_cannot_be_started_are_not_tried_for_ever() {
+    let mut it = with_a_spare(&json!({}));
+    it.holds_spawns = true;
+    it.exited(process(1, 1), Exit::Signal(9));
+    for n in 0..20 {
+        let last = *it.spawned.last().unwrap();
+        let failure = SpawnFailure { permanent: true, message: "no such file".to_owned() };
+        it.event(Event::SpawnFailed(last, failure));
+        assert!(n < 5 || *it.spawned.last().unwrap() == last, "{:?}", it.spawned);
+    }
+}
+
+#[test]
+fn fewer_spares_are_kept_when_fewer_are_wanted() {
+    let mut it = with_a_spare(&json!({}));
+    it.server.warm_spares = 0;
+    it.event(Event::FilesChanged);
+    assert_eq!(it.terminated, [process(1, 1)]);
+}
+
+#[test]
+fn what_a_spare_has_published_is_taken_back_when_whoever_took_it_is_gone() {
+    let mut it = with_a_spare(&json!({}));
+    let params = json!({"uri": "u", "diagnostics": [{"message": "no"}]});
+    it.server(process(1, 1), json!({"method": "textDocument/publishDiagnostics", "params": params}));
+    it.create(1, &json!({"conversationId": "c", "lspool": {"tools": ["a"]}}));
+    it.take(EDITOR);
+    it.control(json!({"id": 1, "method": "lspool/stop"}));
+    let cleared = |it: &Value| it["params"] == json!({"uri": "u", "diagnostics": []});
+    assert!(it.take(EDITOR).iter().any(cleared));
 }

@@ -159,8 +159,7 @@ fn kill(session: &Copilot, random: &mut Random, kills: u64) {
 }
 
 fn scene() -> Scene {
-    let keys = "max_restarts = 60000\nbackoff = { initial = \"0s\" }";
-    let scene = Scene::configured(keys, script(), |it| it);
+    let scene = Scene::new(script());
     scene.sandbox.write("a.txt", "one\ntwo\n");
     scene.session.on_tool("fetch_ticket", |input| Ok(format!("ticket {}", input["key"])));
     scene
@@ -168,7 +167,7 @@ fn scene() -> Scene {
 
 #[test]
 fn whenever_it_dies() {
-    let kills = number("LSPOOL_KILLS").unwrap_or(10);
+    let kills = number("LSPOOL_KILLS").unwrap_or(5);
     let seed = number("LSPOOL_SEED").unwrap_or(1);
     println!("LSPOOL_KILLS={kills} LSPOOL_SEED={seed}");
     let disturbed = scene();

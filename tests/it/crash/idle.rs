@@ -1,6 +1,10 @@
 //! Between two turns.
 
-use std::fs;
+use std::{
+    fs,
+    thread::sleep,
+    time::{Duration, Instant},
+};
 
 use serde_json::{Value, json};
 
@@ -8,6 +12,7 @@ use super::kill_servers;
 use crate::{
     partitions::{through_lspool, tools},
     support::{
+        editor::PATIENCE,
         real::Sandbox,
         stub::{Said, Script, Stub},
     },
@@ -50,11 +55,16 @@ fn survives(more: &Value) {
         ]
     );
     // What was written for the server is gone, and the next turn needs none of it.
-    let left = fs::read_dir(sandbox.runtime()).expect("it is there").flatten();
-    let transcripts = left
-        .filter(|it| it.path().is_dir() && it.file_name() != "lspool")
-        .flat_map(|it| fs::read_dir(it.path()).into_iter().flatten());
-    assert_eq!(transcripts.count(), 0);
+    let transcripts = || {
+        let left = fs::read_dir(sandbox.runtime()).expect("it is there").flatten();
+        let folders = left.filter(|it| it.path().is_dir() && it.file_name() != "lspool");
+        folders.flat_map(|it| fs::read_dir(it.path()).into_iter().flatten()).count()
+    };
+    let start = Instant::now();
+    while transcripts() > 0 {
+        assert!(start.elapsed() < PATIENCE, "a transcript is left: {}", transcripts());
+        sleep(Duration::from_millis(10));
+    }
     let turn = session.turn(&json!("mine"), "a third", json!({}));
     session.finish(&turn).expect_success();
     assert!(session.shutdown().success());

@@ -32,6 +32,7 @@ pub(super) struct Work {
     process: ProcessId,
     token: Value,
     conversation: Value,
+    turn: Value,
     pub(super) open: bool,
 }
 
@@ -46,6 +47,8 @@ pub(super) struct EditorModel {
     /// The editor's names for the tokens of servers.
     pub(super) tokens: BTreeMap<(BackendId, String), Value>,
     pub(super) work: Vec<Work>,
+    /// Who has published diagnostics, by URI.
+    diagnostics: BTreeMap<String, BTreeSet<ProcessId>>,
     /// Turns that have begun: token, conversation, turn.
     begun: Vec<(Value, Value, Value)>,
     /// The last round of each turn.
@@ -56,6 +59,21 @@ pub(super) struct EditorModel {
     has_shut_down: bool,
     /// It has closed its stream.
     gone: bool,
+}
+
+impl EditorModel {
+    /// A process is called otherwise.
+    pub(super) fn rename(&mut self, old: ProcessId, new: ProcessId) {
+        let name = |it: ProcessId| if it == old { new } else { it };
+        self.registered.values_mut().for_each(|(_, by)| *by = name(*by));
+        self.work.iter_mut().for_each(|it| it.process = name(it.process));
+        for publishers in self.diagnostics.values_mut() {
+            *publishers = std::mem::take(publishers).into_iter().map(name).collect();
+        }
+        let backend = |it: BackendId| if it == old.backend { new.backend } else { it };
+        let tokens = std::mem::take(&mut self.tokens);
+        self.tokens = tokens.into_iter().map(|((by, theirs), ours)| ((backend(by), theirs), ours)).collect();
+    }
 }
 
 impl World {
@@ -81,6 +99,13 @@ impl World {
             }
             Editor::Initialized => drop(self.call(EDITOR, None, "initialized", "")),
             Editor::Request { id, method, of } => self.editor_asks(id, method, of),
+            Editor::Control { id, method, of } => {
+                let (method, members) = self.control_members(method, of);
+                if method == "lspool/watch" {
+                    self.note_editor_watches();
+                }
+                self.ask(id, method, &members);
+            }
             Editor::Notify { method } => {
                 let methods = [
                     "$/setTrace",
@@ -306,7 +331,9 @@ impl World {
             .filter_map(|it| Some((it, self.servers[&it].request_of(first)?.id.clone())))
             .collect();
         self.call(EDITOR, None, "$/cancelRequest", &format!(r#""id":{id},"#));
-        let own = ["initialize", "shutdown"].contains(&method.as_str());
+        // What lspool itself is asked is not taken back.
+        let own = ["initialize", "shutdown", "workspace/executeCommand"].contains(&method.as_str())
+            || method.starts_with("lspool/");
         if !matches!(self.core.phase, Phase::Open) || self.is_over() || own {
             return;
         }
@@ -415,6 +442,17 @@ impl World {
         }
     }
 
+    /// By the shell.
+    pub(super) fn editor_is_answered(&mut self, id: &str) {
+        let open = self.editor.open.get_mut(id).unwrap_or_else(|| panic!("nobody waits for {id}"));
+        let said = &self.said;
+        let at = open.iter().position(|n| said[n].method() == "lspool/logs");
+        open.remove(at.expect("logs were asked for"));
+        if open.is_empty() {
+            self.editor.open.remove(id);
+        }
+    }
+
     fn editor_hears_request(&mut self, message: &Value) {
         let id = id(message);
         let n = number(message);
@@ -504,13 +542,40 @@ impl World {
                 // Of two processes with equal tokens, that of the one that is gone.
                 let work = self.editor.work.iter_mut().filter(same).min_by_key(|it| !ends(it));
                 let work = work.unwrap_or_else(|| panic!("{message} ends what is not open"));
-                work.open = false;
+                let ended = (work.process.backend, work.turn.clone());
+                // A server that begins a turn twice has it ended once.
+                let twice = |it: &&mut Work| same(it) && (it.process.backend, it.turn.clone()) == ended;
+                self.editor.work.iter_mut().filter(twice).for_each(|it| it.open = false);
             }
             ("window/logMessage" | "didChangeStatus" | "copilot/mcpTools", Some(Peer::Backend(by))) => {
                 assert!(by.backend == crate::core::PRIMARY || !self.script.copilot, "a partition is heard");
             }
+            ("textDocument/publishDiagnostics", by) => self.editor_hears_diagnostics(by, params),
+            ("lspool/didChangeStatus", None) => self.editor_hears_status(),
             (_, Some(_)) | ("window/showMessage", None) => {}
             (method, None) => panic!("lspool tells the editor {method}"),
+        }
+    }
+
+    fn editor_hears_diagnostics(&mut self, by: Option<Peer>, params: &Value) {
+        let uri = params["uri"].as_str().expect("a URI").to_owned();
+        let is_empty = params["diagnostics"] == json!([]);
+        let publishers = self.editor.diagnostics.entry(uri).or_default();
+        match by {
+            Some(Peer::Backend(by)) => {
+                publishers.retain(|it| it.backend != by.backend);
+                publishers.extend((!is_empty).then_some(by));
+            }
+            Some(Peer::Client(_)) => panic!("the editor hears itself: {params}"),
+            None => {
+                let serves = |it: &ProcessId| {
+                    let lives = self.servers[it].life == Life::Running && !self.servers[it].is_to_end();
+                    lives && self.core.backends[&it.backend].accepts()
+                };
+                let living = publishers.iter().find(|it| serves(it));
+                assert!(is_empty && living.is_none(), "{params}, though {living:?} has said otherwise");
+                publishers.clear();
+            }
         }
     }
 
@@ -534,6 +599,7 @@ impl World {
                     process: by,
                     token: params["token"].clone(),
                     conversation,
+                    turn,
                     open: true,
                 });
             }
@@ -557,6 +623,10 @@ impl World {
     /// Rounds are counted on, whichever process speaks of them.
     fn editor_hears_rounds(&mut self, params: &Value) {
         let turn = params["value"]["turnId"].to_string();
+        // Turns without a name are not told apart.
+        if turn == "\"its own\"" {
+            return;
+        }
         for round in params["value"]["editAgentRounds"].as_array().into_iter().flatten() {
             let round = round["roundId"].as_u64().expect("rounds have numbers");
             let last = self.editor.rounds.entry(turn.clone()).or_insert(round);
@@ -572,6 +642,12 @@ impl World {
         for work in self.editor.work.iter().filter(|it| it.open) {
             let lives = self.with(Life::Running).iter().any(|it| it.backend == work.process.backend);
             assert!(lives, "{} never ends", work.token);
+        }
+        let lives = |it: &ProcessId| self.servers[it].life == Life::Running;
+        for (uri, publishers) in &self.editor.diagnostics {
+            // An editor that is quitting takes them down itself.
+            let shows = !publishers.is_empty() && !self.editor.has_shut_down;
+            assert!(!shows || publishers.iter().any(lives), "{uri} shows what nobody says");
         }
     }
 

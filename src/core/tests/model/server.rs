@@ -8,7 +8,7 @@ use super::{
     editor::re,
     message::{BUILTIN, N, TOOLS, allows, id, number, numbered},
     script::Server,
-    world::{Life, World, asked_id, pick},
+    world::{Life, World, asked_id, is_response, pick},
 };
 use crate::{
     core::event::{Event, Peer, ProcessId},
@@ -40,6 +40,8 @@ pub(super) struct ServerModel {
     process: ProcessId,
     pub(super) life: Life,
     pub(super) set: String,
+    /// It is kept ready for others.
+    pub(super) is_spare: bool,
     stubborn: bool,
     sub_agents: bool,
     /// lspool has asked the shell to end it.
@@ -86,6 +88,7 @@ impl ServerModel {
             process,
             life: Life::Spawning,
             set,
+            is_spare: false,
             stubborn,
             sub_agents: false,
             ending: false,
@@ -105,6 +108,19 @@ impl ServerModel {
             registered: BTreeMap::new(),
             tokens: BTreeMap::new(),
         }
+    }
+
+    /// It is this process from now on, and nothing is owed in either direction.
+    pub(super) fn adopted(&mut self, process: ProcessId, set: String, said: N) {
+        assert!(self.owes().is_empty() && self.asked.is_empty(), "{:?} is busy", self.process);
+        assert!(self.initialized, "{:?} was not told that it is initialized", self.process);
+        assert!(!self.sub_agents || allows(&set, "run_subagent"), "{process:?} has a capability too many");
+        self.process = process;
+        self.is_spare = false;
+        // What has waited for the backend, and is not part of the session, it may have heard already.
+        self.restored = Some(said);
+        self.told_until = 0;
+        self.set = set;
     }
 
     /// The unanswered request that this message of the editor became.
@@ -301,6 +317,11 @@ impl World {
                 let method = pick(&methods, method).expect("there are some");
                 self.call(peer, None, method, "");
             }
+            Server::Publish { uri, empty } => {
+                let all = if empty { "" } else { r#"{"message":"no"}"# };
+                let members = format!(r#""uri":"d{}","diagnostics":[{all}],"#, uri % 3);
+                self.call(peer, None, "textDocument/publishDiagnostics", &members);
+            }
             Server::McpTools => self.offer_mcp_tools(process),
             Server::Close => {
                 server.closed = true;
@@ -449,6 +470,9 @@ impl World {
         let re = re.map_or(String::new(), |re| format!(r#""re":{re},"#));
         let n = said + 1;
         if fails {
+            if method == "initialize" {
+                self.note_lost(process);
+            }
             let error = format!(r#"{{ "code":-32001,"message":"no","data":{{{re}"n":{n}}}}}"#);
             self.say(Peer::Backend(process), Some(&id), |_| vec![("error", error)]);
             return;
@@ -473,7 +497,8 @@ impl World {
     /// Answers what lspool itself wants, and the first `initialize`; whether there was anything.
     pub(super) fn answer_own(&mut self, process: ProcessId) -> bool {
         let own = |it: &Request| !it.answered && (it.n.is_none() || it.method == "initialize");
-        let found = self.servers[&process].requests.iter().position(own);
+        // It may have been given another name meanwhile.
+        let found = self.servers.get(&process).and_then(|it| it.requests.iter().position(own));
         if let Some(at) = found.filter(|_| !self.is_over()) {
             self.answer(process, at, false);
         }
@@ -481,7 +506,7 @@ impl World {
     }
 
     pub(super) fn answer_all(&mut self, process: ProcessId) {
-        while let Some(at) = self.servers[&process].owes().first().copied() {
+        while let Some(at) = self.servers.get(&process).and_then(|it| it.owes().first().copied()) {
             if self.is_over() || self.servers[&process].life != Life::Running {
                 return;
             }
@@ -492,8 +517,12 @@ impl World {
     pub(super) fn server_hears(&mut self, process: ProcessId, frame: &Frame, message: &Value) {
         let undecided = self.is_undecided();
         let server = self.servers.get_mut(&process).expect("it runs");
-        assert!(!server.exit_told, "told after its exit: {message}");
-        if server.deaf {
+        // The shell throws away what is sent to a process that it is to end.
+        let late = server.ending
+            && (is_response(frame)
+                || matches!(frame.method(), Some("$/cancelRequest" | "window/workDoneProgress/cancel")));
+        assert!(late || !server.exit_told, "told after its exit: {message}");
+        if late || server.deaf {
             return;
         }
         let first = server.requests.is_empty();

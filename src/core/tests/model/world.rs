@@ -2,7 +2,6 @@
 
 use std::{
     collections::BTreeMap,
-    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -11,14 +10,16 @@ use serde_json::Value;
 use super::{
     editor::EditorModel,
     message::{N, Said, body, frame, id, number, numbered, same_bytes, value, without},
+    people::People,
     script::{Script, Shell, Step},
     server::ServerModel,
 };
 use crate::{
-    config::{AgentConfig, AgentSource, Config, ServerConfig, ServerKind},
     core::{
         Identity, Proxy,
-        event::{Effect, Event, Exit, Launch, Peer, Prepared, ProcessId, SpawnFailure},
+        backend::Backend,
+        event::{Effect, Event, Exit, Peer, ProcessId, SpawnFailure},
+        lifecycle::State,
         route::is_read,
         tests::stage::EDITOR,
     },
@@ -51,6 +52,15 @@ pub(super) struct World {
     pub(super) sent: Vec<(Peer, Value)>,
     /// Transcripts that are being written.
     to_write: Vec<(ProcessId, String)>,
+    pub(super) people: People,
+    /// The editor lets too much wait.
+    is_paused: bool,
+    pub(super) faults: u64,
+    /// How many places of processes were taken when the last event had been dealt with.
+    held: usize,
+    /// When processes that were kept ready died, or could not be started or used.
+    lost_spares: Vec<Instant>,
+    pub(super) has_lost_spares: bool,
 }
 
 impl World {
@@ -66,6 +76,12 @@ impl World {
             said: BTreeMap::new(),
             preparing: false,
             to_write: Vec::new(),
+            people: People::new(script.server.clone()),
+            is_paused: false,
+            faults: 0,
+            held: 0,
+            lost_spares: Vec::new(),
+            has_lost_spares: false,
             exit: None,
             leaving: None,
             trace: Vec::new(),
@@ -90,11 +106,17 @@ impl World {
             Step::Server(process, it) => {
                 let running = self.with(Life::Running);
                 if let Some(process) = pick(&running, *process) {
+                    let before = self.trace.len();
                     self.server_does(process, it);
+                    self.faults += u64::from(it.is_fault() && self.trace.len() > before);
                 }
             }
             Step::Shell(it) => self.shell_does(it),
-            Step::Pass(time) => self.pass(Duration::from_millis(u64::from(*time))),
+            Step::Control(who, it) => self.control_does(*who, it),
+            Step::Pass(time) => {
+                self.faults += u64::from(*time > 40_000);
+                self.pass(Duration::from_millis(u64::from(*time)));
+            }
         }
     }
 
@@ -109,17 +131,35 @@ impl World {
             }
             Shell::SpawnFailed(process, permanent) => {
                 if let Some(process) = pick(&self.with(Life::Spawning), process) {
+                    self.note_lost(process);
                     self.life(process, Life::Gone);
+                    self.faults += 1;
                     let failure = SpawnFailure { permanent, message: "no such file".to_owned() };
                     self.event(Event::SpawnFailed(process, failure));
                 }
             }
             Shell::Exited(process) => {
                 if let Some(process) = pick(&self.with(Life::Running), process) {
+                    self.faults += 1;
                     self.exited(process);
                 }
             }
-            Shell::Written { fails } => drop(self.written(fails)),
+            Shell::Measured { over } => {
+                let bytes = if over { 1 << 40 } else { 1 << 20 };
+                self.faults += u64::from(self.measured(bytes) && over);
+            }
+            Shell::Edit(ref edit, is_noticed) => {
+                self.faults += 1;
+                self.edit(edit.clone(), is_noticed);
+            }
+            Shell::Reads(reads) => {
+                if self.is_paused == reads {
+                    self.faults += u64::from(!reads);
+                    self.is_paused = !reads;
+                    self.event(Event::EditorReads(reads));
+                }
+            }
+            Shell::Written { fails } => self.faults += u64::from(self.written(fails) && fails),
             Shell::Serve => while self.serve() {},
         }
     }
@@ -150,41 +190,17 @@ impl World {
             return;
         }
         if !found {
-            self.leaving = Some(self.start);
+            if self.core.server.is_none() {
+                self.leaving = Some(self.start);
+            }
             return self.event(Event::Prepared(Err("no server".to_owned())));
         }
-        let agent = |tools: Option<&[&str]>, denied: &[&str]| AgentConfig {
-            tools: tools.map(|it| it.iter().map(ToString::to_string).collect()),
-            disallowed_tools: denied.iter().map(ToString::to_string).collect(),
-            source: AgentSource::User,
-        };
-        let mut config = Config::default();
-        config.agents.insert("reader".to_owned(), agent(Some(&["b", "a"]), &[]));
-        config.agents.insert("most".to_owned(), agent(None, &["c"]));
-        let kind = if self.script.copilot { ServerKind::Copilot } else { ServerKind::Generic };
-        let server = ServerConfig {
-            kind: Some(kind),
-            max_processes: self.script.max_processes,
-            idle_timeout: Duration::from_secs(self.script.idle_seconds.into()),
-            ..ServerConfig::default()
-        };
-        let launch = Launch {
-            program: "/bin/server".into(),
-            args: vec![],
-            env: vec![],
-            cwd: None,
-            max_message: 256 << 20,
-            write_stall: Duration::from_mins(1),
-        };
-        self.event(Event::Prepared(Ok(Box::new(Prepared {
-            config: Arc::new(config),
-            name: "copilot".to_owned(),
-            server,
-            launch: Arc::new(launch),
-            missing: None,
-            warnings: Vec::new(),
-            transcripts: None,
-        }))));
+        let prepared = self.read();
+        let is_first = self.core.server.is_none();
+        if prepared.is_err() && is_first {
+            self.leaving = Some(self.start);
+        }
+        self.event(Event::Prepared(prepared));
     }
 
     pub(super) fn spawned(&mut self, process: ProcessId) {
@@ -194,8 +210,18 @@ impl World {
 
     pub(super) fn exited(&mut self, process: ProcessId) {
         self.life(process, Life::Gone);
+        self.note_lost(process);
         self.editor.tokens.retain(|(owner, _), _| *owner != process.backend);
         self.event(Event::Exited { process, exit: Exit::Signal(9), stderr: "last words".to_owned() });
+    }
+
+    /// A process is gone, or cannot be used: one that was kept ready is not replaced for ever.
+    pub(super) fn note_lost(&mut self, process: ProcessId) {
+        let server = &self.servers[&process];
+        self.has_lost_spares |= server.is_spare;
+        if server.is_spare && !server.is_to_end() {
+            self.lost_spares.push(self.now);
+        }
     }
 
     fn life(&mut self, process: ProcessId, life: Life) {
@@ -255,9 +281,12 @@ impl World {
                     self.trace.push(format!("{peer:?} < {}", String::from_utf8_lossy(&frame.to_bytes())));
                     self.hear(peer, &frame);
                 }
-                Effect::Prepare { .. } => self.preparing = true,
+                Effect::Prepare { .. } => {
+                    assert!(!self.preparing, "read again while it is being read");
+                    self.preparing = true;
+                }
                 Effect::Spawn(process, _) => self.spawn(process),
-                Effect::Adopt { .. } => panic!("nothing is kept ready"),
+                Effect::Adopt { spare, process } => self.adopt(spare, process),
                 Effect::Terminate(process) => {
                     self.trace.push(format!("terminate {process:?}"));
                     let server = self.servers.get_mut(&process).expect("terminated before it was spawned");
@@ -282,9 +311,17 @@ impl World {
                     self.exit = Some(code);
                     self.check_exit();
                 }
-                Effect::WatchEditor(_) | Effect::Measure(_) | Effect::Logs { .. } => {}
+                Effect::Measure(processes) => {
+                    let lives = |it: &ProcessId| self.servers.get(it).is_some_and(|it| it.life != Life::Gone);
+                    assert!(processes.iter().all(lives), "measured though it is gone: {processes:?}");
+                    self.people.to_measure.push(processes);
+                }
+                Effect::Logs { client, id, .. } => self.logs_answered(client, &id),
+                Effect::WatchEditor(_) => {}
             }
         }
+        let holds = |it: &&Backend| it.life.is_alive() || matches!(it.life.state(), State::Restarting { .. });
+        self.held = self.core.backends.values().filter(holds).count();
         if let Err(broken) = self.core.check() {
             panic!("{broken}");
         }
@@ -292,13 +329,49 @@ impl World {
 
     fn spawn(&mut self, process: ProcessId) {
         self.trace.push(format!("spawn {process:?}"));
+        self.check_new(process, 0);
+        let backend = &self.core.backends[&process.backend];
+        let (set, is_spare) = (backend.set.to_string(), backend.spare.is_some());
+        let policy = &self.core.server.as_ref().expect("it was found").settings.policy;
+        let recent = self.lost_spares.iter().filter(|it| **it + policy.restart_window >= self.now).count();
+        assert!(!is_spare || recent < policy.max_restarts, "spares are lost again and again");
+        let mut server = ServerModel::new(process, set, self.script.stubborn);
+        server.is_spare = is_spare;
+        self.servers.insert(process, server);
+    }
+
+    /// `more`: how many of those that live are no more after this.
+    fn check_new(&self, process: ProcessId, more: usize) {
         let living: Vec<_> = self.servers.iter().filter(|(_, it)| it.life != Life::Gone).collect();
-        assert!(living.len() < self.script.max_processes, "too many processes");
+        let server = self.core.server.as_ref().expect("it was found");
+        let (most, held) = (server.settings.max_processes, self.held.max(1));
+        // The place of one that is restarted is its own, also if there are to be fewer.
+        let most = if server.shrinks { most.max(held) } else { most };
+        assert!(living.len() < most + more, "too many processes");
         assert!(living.iter().all(|(it, _)| it.backend != process.backend), "two processes of one backend");
         let newest = self.servers.keys().filter(|it| it.backend == process.backend).map(|it| it.generation.0);
         assert_eq!(process.generation.0, newest.max().unwrap_or(0) + 1);
-        let set = self.core.backends[&process.backend].set.to_string();
-        self.servers.insert(process, ServerModel::new(process, set, self.script.stubborn));
+    }
+
+    /// A process that was kept ready is another one's from now on, in all that was ever said.
+    fn adopt(&mut self, spare: ProcessId, process: ProcessId) {
+        self.trace.push(format!("adopt {spare:?} as {process:?}"));
+        self.check_new(process, 1);
+        let mut server = self.servers.remove(&spare).expect("adopted before it was spawned");
+        assert!(server.is_spare && server.life == Life::Running && !server.is_to_end());
+        let said = self.said.keys().next_back().copied().unwrap_or_default();
+        server.adopted(process, self.core.backends[&process.backend].set.to_string(), said);
+        self.servers.insert(process, server);
+        let rename = |it: &mut ProcessId| *it = if *it == spare { process } else { *it };
+        let rename_peer =
+            |it: &mut Peer| *it = if *it == Peer::Backend(spare) { Peer::Backend(process) } else { *it };
+        for said in self.said.values_mut() {
+            rename_peer(&mut said.by);
+            said.heard.iter_mut().for_each(rename_peer);
+        }
+        self.to_write.iter_mut().for_each(|(it, _)| rename(it));
+        self.people.to_measure.iter_mut().flatten().for_each(rename);
+        self.editor.rename(spare, process);
     }
 
     /// lspool leaves when it was told to, or when the editor has gone and is owed nothing.
@@ -315,7 +388,8 @@ impl World {
             self.check_passed(peer, n, frame, &message);
         }
         match peer {
-            Peer::Client(_) => self.editor_hears(frame, &message),
+            EDITOR => self.editor_hears(frame, &message),
+            Peer::Client(client) => self.control_hears(client, &message),
             Peer::Backend(process) => {
                 let server = &self.servers[&process];
                 assert_eq!(server.life, Life::Running, "sent to a process that does not run: {message}");
@@ -362,10 +436,13 @@ impl World {
                     |frame: &Frame| String::from_utf8_lossy(frame.params().unwrap_or(b"{}")).into_owned();
                 let mut expected = text(&said.frame).replace("\"processId\":1,", "\"processId\":77,");
                 let mut told = text(frame);
-                if !self.may_use(to, "run_subagent") {
-                    assert!(!told.contains("\"subAgent\":true"), "the capability brings a tool: {told}");
+                let Peer::Backend(process) = to else { panic!("{to:?} is initialized") };
+                let is_spare = self.servers[&process].is_spare;
+                if is_spare || !self.may_use(to, "run_subagent") {
+                    let has = told.contains("\"subAgent\":true");
+                    assert!(is_spare || !has, "the capability brings a tool: {told}");
                     expected = expected.replace("\"subAgent\":true", "");
-                    told = told.replace("\"subAgent\":false", "");
+                    told = told.replace("\"subAgent\":true", "");
                 }
                 assert_eq!(told, expected);
             }
@@ -460,13 +537,13 @@ impl World {
             || said.method() == "conversation/turn"
             || (said.by == EDITOR && (cancels || said.frame.kind() == Kind::Response));
         let last = match (to, said.by) {
-            (Peer::Client(_), Peer::Backend(process)) => {
+            (EDITOR, Peer::Backend(process)) => {
                 &mut self.servers.get_mut(&process).expect("who speaks exists").heard_until
             }
             (Peer::Backend(process), Peer::Client(_)) => {
                 &mut self.servers.get_mut(&process).expect("who hears exists").told_until
             }
-            (Peer::Client(_), Peer::Client(_)) | (Peer::Backend(_), Peer::Backend(_)) => {
+            (Peer::Client(_), _) | (Peer::Backend(_), Peer::Backend(_)) => {
                 panic!("{to:?} hears {:?}", said.by)
             }
         };
@@ -511,6 +588,7 @@ impl World {
 
     /// Whoever still says something has said it; time passes; nothing is left.
     pub(super) fn settle(&mut self) {
+        self.shell_does(&Shell::Reads(true));
         for _ in 0..8 {
             self.until_quiet();
             self.pass(Duration::from_secs(100));
@@ -525,11 +603,13 @@ impl World {
             }
             let before = self.trace.len();
             while self.written(false) {}
+            while self.measured(1 << 20) {}
             self.prepared(true);
             while self.serve() {}
             for process in self.with(Life::Running) {
                 self.answer_all(process);
-                if self.servers[&process].is_to_end() && !self.is_over() {
+                let is_to_end = self.servers.get(&process).is_some_and(ServerModel::is_to_end);
+                if is_to_end && !self.is_over() {
                     self.exited(process);
                 }
             }

@@ -107,6 +107,8 @@ pub struct Proxy {
     spare_deaths: lifecycle::Budget,
     /// When spares may be started.
     next_spare: Option<Instant>,
+    /// The user has been told that `memory_limit` is less than a process needs.
+    limit_told: bool,
     /// When memory is to be looked at.
     next_measure: Option<Instant>,
     session: Session,
@@ -129,6 +131,8 @@ struct Server {
     settings: ServerConfig,
     launch: Arc<Launch>,
     config: Arc<Config>,
+    /// Why it cannot be started, if there is nothing to start.
+    missing: Option<String>,
     /// `max_processes` was made smaller, and there are more.
     shrinks: bool,
 }
@@ -156,6 +160,7 @@ impl Proxy {
             is_paused: false,
             spare_deaths: lifecycle::Budget::default(),
             next_spare: None,
+            limit_told: false,
             next_measure: None,
             session: Session::default(),
             catalogue: Catalogue::default(),

@@ -377,7 +377,8 @@ pub(super) static SERVER: Section<ServerConfig> = Section {
             workspace: Workspace::No,
             absent: "none",
             doc: "How much memory a process, with what it has started, may hold. One that holds more is replaced as \
-                  soon as no request is open.",
+                  soon as no request is open. One that already holds more within `restart_window` of its start needs \
+                  that much: it is replaced once it holds twice that, and a message says so.",
         },
     ],
 };

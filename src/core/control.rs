@@ -38,8 +38,8 @@ const RELOAD_GRACE: Duration = Duration::from_secs(30);
 pub(crate) struct Control {
     /// For the memory of the processes.
     statuses: Vec<Owner>,
-    /// For these backends to be ready, or to have failed.
-    restarts: Vec<(Owner, Vec<BackendId>)>,
+    /// For these backends, by name, to be ready, or to have failed.
+    restarts: Vec<(Owner, Vec<(BackendId, String)>)>,
     /// For the configuration to be read.
     reloads: Vec<Owner>,
     /// The configuration is being read.
@@ -265,7 +265,11 @@ impl Proxy {
                 return self.fail(&owner, &failure, out);
             }
         }
-        self.control.restarts.push((owner, named));
+        // Spares come and go; they are not waited for.
+        let waits_for = |it: &BackendId| named.len() == 1 || self.backends[it].spare.is_none();
+        let awaited = named.iter().filter(|it| waits_for(it));
+        let awaited = awaited.map(|it| (*it, self.backends[it].name.clone())).collect();
+        self.control.restarts.push((owner, awaited));
     }
 
     fn ask_stop(&mut self, now: Instant, owner: &Owner, params: &[u8], out: &mut Effects) {
@@ -302,19 +306,20 @@ impl Proxy {
             return;
         }
         for (owner, ids) in std::mem::take(&mut self.control.restarts) {
-            let all: Vec<&Backend> = ids.iter().filter_map(|it| self.backends.get(it)).collect();
-            let state = |it: &&Backend| it.life.state();
-            let failed = all.iter().find(|it| matches!(state(it), State::Failed | State::Stopped)).copied();
-            if let Some(failed) = failed {
-                let why = failed.last_error.as_deref().unwrap_or("it was stopped");
-                let message = format!("{} has {}: {why}", failed.name, failed.life.state().name());
-                let failure = Failure {
-                    partition: Some(failed.name.clone()),
-                    ..Failure::new(Cause::Unavailable, message)
+            // A partition that nobody needs is gone once it is stopped.
+            let state = |id| self.backend(id).map_or(State::Stopped, |it| it.life.state());
+            let failed = ids.iter().find(|(id, _)| matches!(state(*id), State::Failed | State::Stopped));
+            if let Some((id, name)) = failed {
+                let message = match (state(*id), self.backend(*id).and_then(|it| it.last_error.as_deref())) {
+                    (State::Failed, Some(why)) => format!("{name} has failed: {why}"),
+                    (State::Failed, None) => format!("{name} has failed"),
+                    (_, _) => format!("{name} was stopped before it was ready"),
                 };
+                let failure =
+                    Failure { partition: Some(name.clone()), ..Failure::new(Cause::Unavailable, message) };
                 self.fail(&owner, &failure, out);
-            } else if all.iter().all(|it| matches!(state(it), State::Ready)) {
-                let names: Vec<&str> = all.iter().map(|it| it.name.as_str()).collect();
+            } else if ids.iter().all(|(id, _)| matches!(state(*id), State::Ready)) {
+                let names: Vec<&str> = ids.iter().map(|(_, name)| name.as_str()).collect();
                 answer(&owner, &json!({"name": names.first(), "names": names, "state": "ready"}), out);
             } else {
                 self.control.restarts.push((owner, ids));
@@ -371,6 +376,8 @@ impl Proxy {
         let chosen = frame.result().and_then(|it| text(it, "title"));
         let Some(backend) = self.backend(id) else { return };
         match chosen.as_deref() {
+            // It may have been installed meanwhile.
+            Some(RESTART) if self.server.as_ref().is_some_and(|it| it.missing.is_some()) => self.reload(out),
             Some(RESTART) if !backend.accepts() => {
                 if let Err(failure) = self.restart(id, now, out) {
                     show(1, &failure.message, out);
@@ -418,6 +425,7 @@ impl Proxy {
             return self.reload(out);
         }
         let waiting = std::mem::take(&mut self.control.reloads);
+        let prepared = prepared.and_then(|it| self.is_adoptable(&it).map(|()| it));
         match prepared {
             Ok(prepared) => {
                 self.control.problem = None;
@@ -441,6 +449,23 @@ impl Proxy {
         }
     }
 
+    /// Whether a configuration can take the place of the one that holds. What the editor was told at its start about
+    /// the server cannot be taken back: another server, or another kind, is for the next session.
+    fn is_adoptable(&self, prepared: &Prepared) -> Result<(), String> {
+        let Some(server) = &self.server else { return Ok(()) };
+        let hint = "holds when the editor starts lspool again";
+        match (&prepared.missing, prepared.server.kind) {
+            _ if prepared.name != server.name => {
+                Err(format!("the server is now {}, no longer {}; that {hint}", prepared.name, server.name))
+            }
+            (Some(missing), _) if server.missing.is_none() => Err(missing.clone()),
+            (None, kind) if server.missing.is_none() && kind.is_some_and(|it| it != server.kind) => {
+                Err(format!("another kind for {}: that {hint}", server.name))
+            }
+            (Some(_) | None, _) => Ok(()),
+        }
+    }
+
     /// Makes a configuration hold; gives what it changes. Only what is started otherwise is started anew.
     fn adopt(&mut self, now: Instant, prepared: Prepared, out: &mut Effects) -> Vec<&'static str> {
         let Some(server) = &mut self.server else { return Vec::new() };
@@ -458,27 +483,19 @@ impl Proxy {
         if relaunch {
             changed.push("processes");
         }
+        self.limit_told &= server.settings.memory_limit == prepared.server.memory_limit;
         if let Some(kind) = prepared.server.kind {
             server.kind = kind;
         }
         server.shrinks |= prepared.server.max_processes < server.settings.max_processes;
-        let renamed = server.name != prepared.name;
-        server.name = prepared.name;
         server.settings = prepared.server;
         server.config = prepared.config;
         server.launch = prepared.launch;
-        let name = server.name.clone();
-        for backend in self.backends.values_mut() {
-            if renamed {
-                backend.name = match backend.id {
-                    PRIMARY => name.clone(),
-                    _ => super::partitions::name(&backend.set, &name),
-                };
-            }
-            if relaunch {
-                let why = "its configuration has changed".to_owned();
-                backend.health.renewal = Some(Renewal { why, until: Some(now + RELOAD_GRACE) });
-            }
+        server.missing = prepared.missing;
+        for backend in self.backends.values_mut().filter(|_| relaunch) {
+            backend.life.forgive();
+            let why = "its configuration has changed".to_owned();
+            backend.health.renewal = Some(Renewal { why, until: Some(now + RELOAD_GRACE) });
         }
         // What counts as in use is a setting.
         for id in self.backends.keys().copied().collect::<Vec<_>>() {
@@ -531,7 +548,7 @@ fn answer(owner: &Owner, result: &Value, out: &mut Effects) {
 }
 
 /// Tells the editor's user something: 1 is an error, 3 is for information.
-fn show(severity: u8, message: &str, out: &mut Effects) {
+pub(super) fn show(severity: u8, message: &str, out: &mut Effects) {
     let params = json!({"type": severity, "message": message}).to_string();
     tell_editor(Frame::notification("window/showMessage", Some(params.as_bytes())), out);
 }

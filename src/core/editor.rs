@@ -304,7 +304,8 @@ fn why_not(backend: &Backend) -> String {
         (State::Failed, None) => "it has failed".to_owned(),
         (_, _) => "it was stopped".to_owned(),
     };
-    format!("{why}; `lspool restart` starts it again")
+    let name = if backend.id == PRIMARY { backend.name.clone() } else { backend.set.to_string() };
+    format!("{why}; `lspool restart {name}` starts it again")
 }
 
 /// An id under this key of the parameters.

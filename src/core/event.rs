@@ -102,6 +102,8 @@ pub struct Prepared {
     pub server: ServerConfig,
     /// How to start it.
     pub launch: Arc<Launch>,
+    /// Why it cannot be started, if it is not required.
+    pub missing: Option<String>,
     /// What the user should know, such as agents of a workspace file that were kept out.
     pub warnings: Vec<String>,
     /// Where the server keeps what it tells the model, if it shall: a folder of the shell's.

@@ -140,6 +140,7 @@ impl Proxy {
             settings: prepared.server,
             launch: prepared.launch,
             config: prepared.config,
+            missing: prepared.missing,
             shrinks: false,
         });
         self.session.kept_transcripts = prepared.transcripts;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use tracing::{info, warn};
 
-use super::{PRIMARY, Proxy};
+use super::{PRIMARY, Proxy, control::show};
 use crate::{
     config::ServerKind,
     core::{
@@ -28,6 +28,9 @@ const COPILOT_HANG: Duration = Duration::from_mins(1);
 /// How often memory is looked at, if it is limited.
 const MEASURE_EVERY: Duration = Duration::from_secs(10);
 
+/// A process has taken what it needs from the first by then.
+const SOON: Duration = Duration::from_mins(1);
+
 /// What is known of the health of one process.
 #[derive(Clone, Debug)]
 pub(crate) struct Health {
@@ -38,6 +41,9 @@ pub(crate) struct Health {
     pub(crate) memory: Option<u64>,
     /// It is to be replaced once it is quiet, for this reason; at the latest then.
     pub(crate) renewal: Option<Renewal>,
+    began: Instant,
+    /// What it held when it was over its limit soon after its start, as its successor would be.
+    needs: Option<u64>,
 }
 
 /// A process is to be replaced once no request is open.
@@ -59,6 +65,16 @@ enum Vigil {
     Hanging { at: Instant, until: Instant },
 }
 
+/// What a process holds, compared to its limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Size {
+    Fits,
+    /// More, and its successor will hold less.
+    Outgrown,
+    /// More, and its successor would, too.
+    Needed,
+}
+
 /// What the silence of a process calls for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Finding {
@@ -70,7 +86,7 @@ enum Finding {
 
 impl Health {
     pub(crate) fn new(now: Instant) -> Health {
-        Health { heard: now, vigil: Vigil::Off, memory: None, renewal: None }
+        Health { heard: now, vigil: Vigil::Off, memory: None, renewal: None, began: now, needs: None }
     }
 
     pub(crate) fn heard(&mut self, now: Instant) {
@@ -94,6 +110,21 @@ impl Health {
             (false, _) => self.vigil = Vigil::Off,
             (true, Vigil::Off) => self.watch(now, times),
             (true, Vigil::Watching { .. } | Vigil::Asked { .. } | Vigil::Hanging { .. }) => {}
+        }
+    }
+
+    /// What it holds, compared to its limit. Soon after its start it holds what it needs.
+    fn size(&mut self, now: Instant, bytes: u64, limit: u64, window: Duration) -> Size {
+        if bytes <= limit {
+            return Size::Fits;
+        }
+        match self.needs {
+            Some(needs) if bytes <= needs.saturating_mul(2) => Size::Fits,
+            None if now.duration_since(self.began) < window => {
+                self.needs = Some(bytes);
+                Size::Needed
+            }
+            Some(_) | None => Size::Outgrown,
         }
     }
 
@@ -226,21 +257,38 @@ impl Proxy {
     pub(super) fn on_measured(&mut self, now: Instant, measured: &[(ProcessId, u64)], out: &mut Effects) {
         let limit = self.server.as_ref().and_then(|it| it.settings.memory_limit);
         let limit = limit.and_then(|it| u64::try_from(it).ok());
+        let window = self.server.as_ref().map_or(SOON, |it| it.settings.policy.restart_window.max(SOON));
         for (process, bytes) in measured {
             let Some(backend) = self.backends.get_mut(&process.backend).filter(|it| it.is_current(*process))
             else {
                 continue;
             };
             backend.health.memory = Some(*bytes);
-            if limit.is_some_and(|it| *bytes > it) && backend.health.renewal.is_none() {
-                let mib = bytes >> 20;
-                let why = format!("it holds {mib} MiB, more than its memory_limit");
-                warn!(
-                    backend = backend.name,
-                    mib, "more than its memory_limit: it is replaced when it is quiet"
-                );
-                backend.last_error = Some(why.clone());
-                backend.health.renewal = Some(Renewal { why, until: None });
+            let Some(limit) = limit.filter(|_| backend.health.renewal.is_none()) else { continue };
+            let (mib, limit_mib) = (bytes >> 20, limit >> 20);
+            match backend.health.size(now, *bytes, limit, window) {
+                Size::Fits => {}
+                Size::Outgrown => {
+                    let why = format!("it holds {mib} MiB, more than its memory_limit");
+                    warn!(
+                        backend = backend.name,
+                        mib, "more than its memory_limit: it is replaced when it is quiet"
+                    );
+                    backend.last_error = Some(why.clone());
+                    backend.health.renewal = Some(Renewal { why, until: None });
+                }
+                Size::Needed => {
+                    let why = format!(
+                        "it holds {mib} MiB soon after its start, and its memory_limit is {limit_mib} MiB: another \
+                         process would need as much, so it is replaced only when it holds twice that; raise \
+                         memory_limit"
+                    );
+                    warn!(backend = backend.name, why);
+                    backend.last_error = Some(why.clone());
+                    if backend.spare.is_none() && !std::mem::replace(&mut self.limit_told, true) {
+                        show(2, &format!("{}: {why}", backend.name), out);
+                    }
+                }
             }
         }
         self.renew(now, out);
@@ -295,6 +343,19 @@ mod tests {
         assert_eq!(it.look(start + seconds(70), false, &TIMES), Finding::Degraded);
         assert_eq!(it.look(start + seconds(129), false, &TIMES), Finding::Lives);
         assert_eq!(it.look(start + seconds(130), false, &TIMES), Finding::Hangs);
+    }
+
+    #[test]
+    fn a_process_is_replaced_if_that_helps() {
+        let start = Instant::now();
+        let size = |it: &mut Health, at, bytes| it.size(start + seconds(at), bytes, 100, seconds(180));
+        let mut it = Health::new(start);
+        assert_eq!(size(&mut it, 10, 100), Size::Fits);
+        assert_eq!(size(&mut it, 200, 101), Size::Outgrown);
+        let mut it = Health::new(start);
+        assert_eq!(size(&mut it, 10, 120), Size::Needed);
+        assert_eq!(size(&mut it, 3600, 240), Size::Fits, "and that is said once");
+        assert_eq!(size(&mut it, 7200, 241), Size::Outgrown);
     }
 
     #[test]

@@ -239,9 +239,13 @@ impl Lifecycle {
         if self.alive { Todo::Terminate } else { Todo::Nothing }
     }
 
-    /// It shall be another process, whatever was before. This is none of its failures, and those are forgiven.
-    pub(crate) fn restart(&mut self, now: Instant) -> Todo {
+    /// Its failures are forgiven.
+    pub(crate) fn forgive(&mut self) {
         self.budget = Budget::default();
+    }
+
+    /// It shall be another process, whatever was before. This is none of its failures.
+    pub(crate) fn restart(&mut self, now: Instant) -> Todo {
         match self.alive {
             true => self.enter(now, State::Restarting { at: now }),
             false => self.enter(now, State::Waiting),

@@ -200,6 +200,6 @@ fn no_room(server: &Server) -> Failure {
 }
 
 /// What a partition is called.
-pub(super) fn name(set: &ToolSet, server: &str) -> String {
+fn name(set: &ToolSet, server: &str) -> String {
     format!("partition \"{set}\" of {server}")
 }

@@ -29,8 +29,16 @@ impl Proxy {
             return self.adopt_spare(id, spare, now, out);
         }
         let Some(server) = &self.server else { return };
+        if let (Some(missing), Some(backend)) = (&server.missing, self.backends.get(&id)) {
+            let name = backend.name.clone();
+            let message = format!("{name} cannot be started: {missing}; `lspool reload` looks for it again");
+            let failure = Failure { partition: Some(name), ..Failure::new(Cause::Unavailable, message) };
+            return self.give_up(id, now, &failure, out);
+        }
+        let asks = |it: &Pending| matches!(it.purpose, Purpose::Initialize);
+        let is_answered = !self.session.initialize.is_empty() && self.requests.filter(asks).is_empty();
         let Some(backend) = self.backends.get_mut(&id) else { return };
-        let is_first = id == PRIMARY && backend.life.generation().0 == 0;
+        let is_first = id == PRIMARY && backend.life.generation().0 == 0 && !is_answered;
         backend.life.spawn(now, if is_first { Handshake::Editor } else { Handshake::Own });
         backend.begin(now);
         out.push(Effect::Spawn(backend.process(), Arc::clone(&server.launch)));
@@ -203,7 +211,9 @@ impl Proxy {
         let chance = self.chance();
         let Some(backend) = self.backends.get_mut(&id) else { return };
         let before = backend.life.state();
-        let is_lost_spare = backend.spare.is_some() && backend.accepts();
+        let died =
+            !matches!(before, State::Stopped | State::Failed | State::Waiting | State::Restarting { .. });
+        let is_lost_spare = backend.spare.is_some() && died;
         if (!goes_on || is_lost_spare) && !matches!(before, State::Failed) {
             backend.life.stop(now);
         }
@@ -255,7 +265,7 @@ impl Proxy {
         };
         let lost: Vec<_> = self.requests.iter().filter(|(sent, it)| lost(sent, it)).map(|it| it.0).collect();
         let failed = match death {
-            Death::Fails => Some(format!("{name} {what}")),
+            Death::Fails => Some(format!("{name} {what}; it is not restarted any more")),
             Death::Expected | Death::Restarts | Death::Stops => None,
         };
         for sent in lost {
@@ -411,8 +421,12 @@ impl Proxy {
 
     /// Starts a backend, or lets another process take the place of the one there is.
     pub(super) fn restart(&mut self, id: BackendId, now: Instant, out: &mut Effects) -> Result<(), Failure> {
-        if self.backend(id).is_some_and(|it| !it.accepts()) {
+        let takes_room = |it: &Backend| !it.accepts() && self.spare_with(&it.set).is_none();
+        if self.backend(id).is_some_and(takes_room) {
             self.make_room(now, out)?;
+        }
+        if let Some(backend) = self.backends.get_mut(&id) {
+            backend.life.forgive();
         }
         self.replace(id, now, out);
         Ok(())
@@ -420,12 +434,14 @@ impl Proxy {
 
     /// Another process takes the place of the one there is.
     pub(super) fn replace(&mut self, id: BackendId, now: Instant, out: &mut Effects) {
+        let Some(process) = self.backend(id).map(Backend::process) else { return };
+        self.regate(process);
         let Some(backend) = self.backends.get_mut(&id) else { return };
         // Another one is kept ready then.
         if backend.spare.is_some() {
             return self.stop(id, now, out);
         }
-        let (process, ready) = (backend.process(), backend.is_ready());
+        let ready = backend.is_ready();
         backend.failure_told = false;
         let todo = backend.life.restart(now);
         self.end_gently(process, ready, todo, out);
@@ -542,7 +558,7 @@ impl Proxy {
             return;
         }
         let name = backend.name.clone();
-        let message = format!("{name} {what} and is stopped");
+        let message = format!("{name} {what} and is stopped; if it needs more time, raise startup_timeout");
         let failure = Failure { partition: Some(name), ..Failure::new(Cause::InitTimeout, message) };
         self.give_up(id, now, &failure, out);
     }

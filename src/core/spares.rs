@@ -8,7 +8,7 @@
 //! started, the process that took the last spare included.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     time::{Duration, Instant},
 };
 
@@ -122,15 +122,17 @@ impl Proxy {
         self.start_waiting(now, out);
     }
 
-    /// Fewer may be wanted than before.
+    /// Fewer may be wanted than before, and none of a kind that nothing is of any more.
     fn stop_surplus(&mut self, wanted: usize, now: Instant, out: &mut Effects) {
+        let serving = self.backends.values().filter(|it| it.spare.is_none());
+        let kinds: BTreeSet<Kit> = serving.map(|it| Kit::of(&it.set, &self.session.initialize)).collect();
         let mut have: BTreeMap<Kit, usize> = BTreeMap::new();
         let mut surplus = Vec::new();
         for it in self.backends.values().filter(|it| it.accepts()) {
             let Some(kit) = it.spare else { continue };
             let n = have.entry(kit).or_default();
             *n += 1;
-            surplus.extend((*n > wanted).then_some(it.id));
+            surplus.extend((*n > wanted || !kinds.contains(&kit)).then_some(it.id));
         }
         for id in surplus {
             self.stop(id, now, out);

@@ -4,6 +4,7 @@ mod control;
 mod documents;
 mod endings;
 mod model;
+mod moments;
 mod partitions;
 mod passing;
 mod recovering;

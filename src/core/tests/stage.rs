@@ -35,6 +35,10 @@ pub(super) struct Stage {
     pub(super) to_measure: Vec<Vec<ProcessId>>,
     /// Whose stderr was asked for.
     pub(super) logs: Vec<BackendId>,
+    /// The section of the server.
+    pub(super) name: String,
+    /// The server is not required and cannot be found.
+    pub(super) missing: Option<String>,
     /// The configuration cannot be read.
     pub(super) unreadable: Option<String>,
     /// The test itself says that processes are spawned.
@@ -67,6 +71,8 @@ impl Stage {
             adopted: Vec::new(),
             to_measure: Vec::new(),
             logs: Vec::new(),
+            name: "copilot".to_owned(),
+            missing: None,
             unreadable: None,
             holds_spawns: false,
             holds_preparation: false,
@@ -181,9 +187,10 @@ impl Stage {
         };
         let prepared = Prepared {
             config: Arc::new(self.config.clone()),
-            name: "copilot".to_owned(),
+            name: self.name.clone(),
             server: self.server.clone(),
             launch: Arc::new(launch),
+            missing: self.missing.clone(),
             warnings: Vec::new(),
             transcripts: None,
         };

@@ -231,11 +231,11 @@ fn a_process_that_holds_too_much_is_replaced_between_requests() {
     let mut it = Stage::new(ServerKind::Generic);
     it.server.memory_limit = Some(100 << 20);
     it.initialize();
-    it.editor(json!({"id": 1, "method": "textDocument/hover"}));
     it.pass(seconds(10));
     assert_eq!(it.to_measure, [[SERVER], [SERVER]], "at once, and every ten seconds");
     it.event(Event::Measured(vec![(SERVER, 100 << 20)]));
-    it.pass(seconds(10));
+    it.pass(seconds(180));
+    it.editor(json!({"id": 1, "method": "textDocument/hover"}));
     let asked = it.take(Peer::Backend(SERVER));
     it.event(Event::Measured(vec![(SERVER, 101 << 20)]));
     assert!(it.take(Peer::Backend(SERVER)).is_empty(), "it owes an answer");

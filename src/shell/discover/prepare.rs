@@ -61,12 +61,20 @@ pub fn prepare(cli: &CliServer, user: &Config, folders: &[PathBuf], env: &Env) -
     let name = choose(cli, &mut config)?;
     let shadowed = merge_workspace(&mut config, &workspace)?;
     let server = config.servers.get(&name).cloned().unwrap_or_default();
-    let target = target(&name, &server, &workspace, env).map_err(|missing| missing.message)?;
+    let (server, launch, missing) = match target(&name, &server, &workspace, env) {
+        Ok(target) => (target.server, target.launch, None),
+        Err(missing) if server.policy.required => return Err(missing.message),
+        Err(missing) => {
+            let launch = nothing(&server);
+            (server, launch, Some(missing.message))
+        }
+    };
     Ok(Prepared {
         config: Arc::new(config),
         name,
-        server: target.server,
-        launch: Arc::new(target.launch),
+        server,
+        launch: Arc::new(launch),
+        missing,
         warnings: shadowed.iter().map(ToString::to_string).collect(),
         transcripts: None,
     })
@@ -139,6 +147,18 @@ pub fn target(
         write_stall: server.write_stall,
     };
     Ok(Target { name: name.to_owned(), server, launch, place: found.place, skipped: found.skipped })
+}
+
+/// Stands for the executable that there is not.
+fn nothing(server: &ServerConfig) -> Launch {
+    Launch {
+        program: PathBuf::new(),
+        args: Vec::new(),
+        env: Vec::new(),
+        cwd: None,
+        max_message: server.max_message,
+        write_stall: server.write_stall,
+    }
 }
 
 /// Makes what the user says about the folder of this workspace hold.

@@ -112,6 +112,7 @@ impl World {
             name: "copilot".to_owned(),
             server: ServerConfig { kind: Some(kind), ..files.server.clone() },
             launch: Arc::new(launch),
+            missing: None,
             warnings: Vec::new(),
             transcripts: None,
         }))

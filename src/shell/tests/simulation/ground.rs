@@ -251,6 +251,7 @@ impl Search for Searched {
             name: "fake".to_owned(),
             server: self.server.clone(),
             launch: Arc::new(launch),
+            missing: None,
             warnings: Vec::new(),
             transcripts: None,
         })

@@ -247,6 +247,14 @@ impl Backends {
         }
     }
 
+    /// A backend came to owe answers, or owes none any more. `note` says whether it has another deadline by that. This
+    /// is done for most messages.
+    pub(crate) fn note_debts(&mut self, id: BackendId, note: impl FnOnce(&mut Health) -> bool) {
+        if let Some(backend) = self.all.get_mut(&id) {
+            self.have_changed |= note(&mut backend.health);
+        }
+    }
+
     /// Something else has changed that may call for a process.
     pub(crate) fn note_change(&mut self) {
         self.have_changed = true;

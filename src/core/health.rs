@@ -36,6 +36,8 @@ const SOON: Duration = Duration::from_mins(1);
 pub(crate) struct Health {
     /// When it last said something.
     heard: Instant,
+    /// Since when it owes answers.
+    owes_since: Option<Instant>,
     vigil: Vigil,
     /// Resident bytes, as last measured.
     pub(crate) memory: Option<u64>,
@@ -57,7 +59,7 @@ pub(crate) struct Renewal {
 enum Vigil {
     /// It owes nothing.
     Off,
-    /// It owes an answer. Its silence is looked at then.
+    /// It owes an answer, or did. Its silence is looked at then.
     Watching { until: Instant },
     /// It was asked, and has this long to say anything.
     Asked { at: Instant, until: Instant },
@@ -86,7 +88,15 @@ enum Finding {
 
 impl Health {
     pub(crate) fn new(now: Instant) -> Health {
-        Health { heard: now, vigil: Vigil::Off, memory: None, renewal: None, began: now, needs: None }
+        Health {
+            heard: now,
+            owes_since: None,
+            vigil: Vigil::Off,
+            memory: None,
+            renewal: None,
+            began: now,
+            needs: None,
+        }
     }
 
     pub(crate) fn heard(&mut self, now: Instant) {
@@ -104,13 +114,18 @@ impl Health {
         vigil.into_iter().chain(renewal).min_by_key(|(at, _)| *at)
     }
 
-    /// It came to owe an answer, or owes none any more.
-    fn owes(&mut self, now: Instant, owes: bool, times: &Times) {
-        match (owes, self.vigil) {
-            (false, _) => self.vigil = Vigil::Off,
-            (true, Vigil::Off) => self.watch(now, times),
-            (true, Vigil::Watching { .. } | Vigil::Asked { .. } | Vigil::Hanging { .. }) => {}
+    /// It came to owe an answer, or owes none any more. Whether it has another deadline by that: one that was set for an
+    /// earlier debt stands, since this is done for most messages.
+    fn owes(&mut self, now: Instant, owes: bool, times: &Times) -> bool {
+        match owes {
+            true => drop(self.owes_since.get_or_insert(now)),
+            false => self.owes_since = None,
         }
+        let begins = owes && self.vigil == Vigil::Off;
+        if begins {
+            self.watch(now, times);
+        }
+        begins
     }
 
     /// What it holds, compared to its limit. Soon after its start it holds what it needs.
@@ -135,9 +150,13 @@ impl Health {
     /// Looks at its silence, if that is due. `excused`: nobody can expect it to speak.
     fn look(&mut self, now: Instant, excused: bool, times: &Times) -> Finding {
         let is_due = |until: Instant| until <= now;
+        let Some(owes_since) = self.owes_since else {
+            self.vigil = Vigil::Off;
+            return Finding::Lives;
+        };
+        let silent_since = if excused { now } else { self.heard.max(owes_since) };
         match self.vigil {
             Vigil::Watching { until } if is_due(until) => {
-                let silent_since = if excused { now } else { self.heard };
                 if times.stall.is_none_or(|it| now < silent_since + it) {
                     self.watch(silent_since, times);
                     return Finding::Lives;
@@ -145,8 +164,8 @@ impl Health {
                 self.vigil = Vigil::Asked { at: now, until: now + times.probe };
                 Finding::Ask
             }
-            Vigil::Asked { at, .. } | Vigil::Hanging { at, .. } if excused || self.heard >= at => {
-                self.watch(if excused { now } else { self.heard }, times);
+            Vigil::Asked { at, .. } | Vigil::Hanging { at, .. } if silent_since >= at => {
+                self.watch(silent_since, times);
                 Finding::Lives
             }
             Vigil::Asked { at, until } if is_due(until) => {
@@ -192,9 +211,7 @@ impl Proxy {
     /// A backend came to owe answers, or owes none any more.
     pub(super) fn note_debts(&mut self, id: BackendId, now: Instant) {
         let (Some(times), owes) = (self.times(), self.requests.n_owed_by(id) > 0) else { return };
-        if let Some(backend) = self.backends.get_mut(&id) {
-            backend.health.owes(now, owes, &times);
-        }
+        self.backends.note_debts(id, |it| it.owes(now, owes, &times));
     }
 
     /// Asks after a process that has been silent too long, or ends it.

@@ -152,7 +152,8 @@ impl Proxy {
         for id in &owing {
             self.note_debts(*id, now);
         }
-        if !owing.is_empty() {
+        let is_to_be_replaced = |id| self.backend(id).is_some_and(|it| it.health.renewal.is_some());
+        if owing.iter().any(|id| is_to_be_replaced(*id)) {
             self.renew(now, out);
         }
         let mut changed = self.conversations.take_changed();

@@ -32,10 +32,10 @@ fn seconds(n: u64) -> Duration {
     Duration::from_secs(n)
 }
 
-/// Kills the server until it is not started again; gives what the editor has heard.
-fn kill_all(it: &mut Stage) -> Vec<Value> {
+/// Kills the server, from this process of it on, until it is not started again; gives what the editor has heard.
+fn kill_all(it: &mut Stage, first: u32) -> Vec<Value> {
     let mut heard = Vec::new();
-    for generation in 1..=6 {
+    for generation in first..first + 6 {
         it.exited(process(0, generation), Exit::Signal(9));
         it.pass(seconds(20));
         heard.extend(it.take(EDITOR));
@@ -49,7 +49,7 @@ fn kill_all(it: &mut Stage) -> Vec<Value> {
 #[test]
 fn a_crash_loop_shows_one_message_and_its_button_starts_the_server_again() {
     let mut it = generic();
-    let heard = kill_all(&mut it);
+    let heard = kill_all(&mut it, 1);
     assert_eq!(state(&it), "failed");
     let offers: Vec<&Value> = heard.iter().filter(|it| it["method"] == "window/showMessageRequest").collect();
     assert_eq!(offers.len(), 1, "{heard:?}");
@@ -63,28 +63,15 @@ fn a_crash_loop_shows_one_message_and_its_button_starts_the_server_again() {
     it.open(process(0, 7));
     assert_eq!(state(&it), "ready");
     assert!(
-        kill_all_from(&mut it, 7).iter().any(|it| it["method"] == "window/showMessageRequest"),
+        kill_all(&mut it, 7).iter().any(|it| it["method"] == "window/showMessageRequest"),
         "another loop"
     );
-}
-
-fn kill_all_from(it: &mut Stage, first: u32) -> Vec<Value> {
-    let mut heard = Vec::new();
-    for generation in first..first + 6 {
-        it.exited(process(0, generation), Exit::Code(0));
-        it.pass(seconds(20));
-        heard.extend(it.take(EDITOR));
-        if state(it) != "failed" {
-            it.open(process(0, generation + 1));
-        }
-    }
-    heard
 }
 
 #[test]
 fn the_log_of_a_failed_server_is_shown_on_request() {
     let mut it = generic();
-    let heard = kill_all(&mut it);
+    let heard = kill_all(&mut it, 1);
     let offer = heard.iter().find(|it| it["method"] == "window/showMessageRequest").unwrap();
     it.editor(json!({"id": offer["id"], "result": {"title": "Show log"}}));
     let told = it.take(EDITOR);
@@ -216,6 +203,40 @@ fn one_that_waits_for_the_editor_or_is_not_read_does_not_hang() {
     assert_eq!((state(&it), it.told(SERVER)), ("ready", vec!["answer".to_owned()]));
     it.event(Event::EditorReads(true));
     it.pass(Duration::from_mins(2));
+    assert_eq!(it.told(SERVER), ["$/lspool/ping"]);
+}
+
+#[test]
+fn the_clock_that_was_set_for_a_request_serves_the_next_ones() {
+    let mut it = Stage::copilot();
+    let due = |it: &mut Stage, id: u32| {
+        it.editor(json!({"id": id, "method": "textDocument/hover"}));
+        let due = it.core.poll_timeout();
+        let asked = it.take(Peer::Backend(SERVER));
+        it.server(SERVER, json!({"id": asked[0]["id"], "result": null}));
+        due
+    };
+    let first = due(&mut it, 1);
+    assert!(first.is_some());
+    for id in 2..5 {
+        it.pass(seconds(1));
+        assert_eq!(due(&mut it, id), first);
+    }
+    it.pass(seconds(600));
+    assert_eq!((it.core.poll_timeout(), it.told(SERVER).len()), (None, 0), "it owes nothing");
+}
+
+#[test]
+fn an_old_silence_is_not_held_against_a_new_request() {
+    let mut it = Stage::copilot();
+    it.editor(json!({"id": 1, "method": "textDocument/hover"}));
+    let asked = it.take(Peer::Backend(SERVER));
+    it.server(SERVER, json!({"id": asked[0]["id"], "result": null}));
+    it.pass(seconds(59));
+    it.editor(json!({"id": 2, "method": "textDocument/hover"}));
+    it.pass(seconds(59));
+    assert_eq!(it.told(SERVER), ["textDocument/hover"]);
+    it.pass(seconds(1));
     assert_eq!(it.told(SERVER), ["$/lspool/ping"]);
 }
 

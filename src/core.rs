@@ -31,6 +31,7 @@ mod progress;
 mod reconcile;
 mod recovery;
 mod registrations;
+mod reload;
 mod requests;
 mod restore;
 mod results;
@@ -65,7 +66,7 @@ use self::{
     handshake::{Draining, Phase},
     progress::Tokens,
     registrations::Registrations,
-    requests::{Owner, Purpose, Requests, To},
+    requests::{Owner, Purpose, Requests, SentId, To},
     session::Session,
     toolset::ToolSet,
 };
@@ -81,6 +82,19 @@ pub struct Identity {
     pub pid: u32,
     /// When it started, in milliseconds since 1970.
     pub started: u64,
+}
+
+impl Identity {
+    /// Anything, but the same for the same number in the same run, and hardly the same in another one.
+    fn mixed(&self, n: u64) -> u64 {
+        let mix = |seed: u64| {
+            let it = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let it = (it ^ (it >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            let it = (it ^ (it >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            it ^ (it >> 31)
+        };
+        mix(self.started ^ mix(u64::from(self.pid) << 32 | n))
+    }
 }
 
 /// The state machine.
@@ -295,11 +309,17 @@ impl Proxy {
     }
 
     /// Asks the editor something that lspool itself wants.
-    fn ask_editor(&mut self, method: &str, params: &[u8], out: &mut Effects) {
-        let frame = Frame::request(RawId::from(0), method, Some(params));
-        let to = To::Client(ClientId::EDITOR);
-        let (_, frame) = self.requests.sent(to, Owner::Proxy, Purpose::Plain, &frame);
-        out.push(Effect::Send(EDITOR, frame));
+    fn ask_editor(
+        &mut self,
+        purpose: Purpose,
+        method: &str,
+        params: Option<&[u8]>,
+        out: &mut Effects,
+    ) -> SentId {
+        let frame = Frame::request(RawId::from(0), method, params);
+        let (sent, frame) = self.requests.sent(To::Client(ClientId::EDITOR), Owner::Proxy, purpose, &frame);
+        tell_editor(frame, out);
+        sent
     }
 
     /// Answers a request that failed here.

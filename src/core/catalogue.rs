@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::{
     core::toolset::ToolSet,
-    rpc::{elements, member},
+    rpc::{elements, member, text},
 };
 
 /// How the server forms the id of a tool that a client registered.
@@ -37,7 +37,7 @@ impl ToolChange {
         let Some(tools) = member(params, "tools") else { return ToolChange::Nothing };
         let tools = &params[tools];
         let named = |it: &[u8]| {
-            let name = serde_json::from_slice::<String>(&it[member(it, "name")?]).ok()?;
+            let name = text(it, &["name"])?;
             Some((name, Bytes::copy_from_slice(it)))
         };
         ToolChange::Register(elements(tools).filter_map(|range| named(&tools[range])).collect())
@@ -175,11 +175,10 @@ impl Catalogue {
 
 /// Ids of the tools in a register answer that are not in the set.
 pub(crate) fn outside(offered: &[u8], set: &ToolSet) -> Vec<String> {
-    let field = |it: &[u8], key| serde_json::from_slice::<String>(&it[member(it, key)?]).ok();
     elements(offered)
         .map(|range| &offered[range])
-        .filter(|it| !field(it, "name").is_some_and(|name| set.contains(&name)))
-        .filter_map(|it| field(it, "id"))
+        .filter(|it| !text(it, &["name"]).is_some_and(|name| set.contains(&name)))
+        .filter_map(|it| text(it, &["id"]))
         .collect()
 }
 

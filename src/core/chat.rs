@@ -5,7 +5,7 @@ use std::{borrow::Cow, time::Instant};
 
 use tracing::{info, warn};
 
-use super::{Cause, Failure, PRIMARY, Proxy, ToolSet, toolset::is_edit_tool};
+use super::{Cause, Failure, Identity, PRIMARY, Proxy, ToolSet, toolset::is_edit_tool};
 use crate::{
     config::{AgentConfig, Config, RouteConfig},
     core::{
@@ -16,7 +16,7 @@ use crate::{
         requests::{Owner, Purpose, SentId, To},
         restore::question,
     },
-    rpc::{Frame, Patch, RawId, elements, member, members, path},
+    rpc::{Frame, Patch, RawId, elements, member, members, path, text},
 };
 
 /// What the server asks the client for when the model has called one of its own edit tools.
@@ -130,8 +130,7 @@ impl Proxy {
 
     fn invent_turn(&mut self) -> RawId {
         self.n_turns += 1;
-        let it = &self.identity;
-        RawId::text(&uuid(it.started, u64::from(it.pid) << 32 | self.n_turns))
+        RawId::text(&uuid(&self.identity, self.n_turns))
     }
 
     fn invent_id(&mut self) -> RawId {
@@ -529,17 +528,10 @@ fn unreported(params: &[u8]) -> Option<(u64, Vec<u8>)> {
     Some((round, call.finish()))
 }
 
-/// The id of a turn, as the server writes those that it makes: clients may take it for one. Nothing here is random, but
-/// two lspool hardly make the same one.
-fn uuid(started: u64, n: u64) -> String {
-    let mix = |seed: u64| {
-        let it = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let it = (it ^ (it >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let it = (it ^ (it >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        it ^ (it >> 31)
-    };
-    let high = mix(started ^ mix(n));
-    let low = mix(high ^ n);
+/// The id of a turn, as the server writes those that it makes: clients may take it for one.
+fn uuid(identity: &Identity, n: u64) -> String {
+    let high = identity.mixed(2 * n);
+    let low = identity.mixed(2 * n + 1);
     // Version 4, variant 1.
     let high = high & !0xf000 | 0x4000;
     let low = low & !(0b11 << 62) | 0b10 << 62;
@@ -649,11 +641,6 @@ fn matches(route: &RouteConfig, params: &[u8]) -> bool {
         && holds(&route.model, &model)
 }
 
-/// The string at a path.
-fn text(value: &[u8], keys: &[&str]) -> Option<String> {
-    serde_json::from_slice(&value[path(value, keys)?]).ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -664,7 +651,8 @@ mod tests {
 
     #[test]
     fn invented_turn_ids_look_like_those_of_the_server() {
-        let ids: std::collections::BTreeSet<String> = (0..1000).map(|n| uuid(5, n)).collect();
+        let ids: std::collections::BTreeSet<String> =
+            (0..1000).map(|n| uuid(&Identity { pid: 77, started: 5 }, n)).collect();
         assert_eq!(ids.len(), 1000);
         for id in ids {
             let parts: Vec<usize> = id.split('-').map(str::len).collect();

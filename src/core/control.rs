@@ -1,5 +1,5 @@
 //! What people ask lspool itself: how it stands, that a backend be restarted or stopped, that the configuration be
-//! read again. The editor and control clients ask in the same words (`docs/protocol.md`).
+//! read again ([`reload`](super::reload)). The editor and control clients ask in the same words (`docs/protocol.md`).
 
 use std::{
     collections::BTreeSet,
@@ -7,17 +7,16 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use tracing::{info, warn};
+use tracing::info;
 
 use super::{Backend, Cause, Failure, PRIMARY, Proxy, tell_editor};
 use crate::{
     core::{
-        event::{BackendId, ClientId, Effect, Effects, Peer, Prepared},
-        health::Renewal,
+        event::{BackendId, ClientId, Effect, Effects, Peer},
         lifecycle::State,
-        requests::{Owner, Purpose, To},
+        requests::{Owner, Purpose},
     },
-    rpc::{Frame, Kind, Patch, RawId, elements, member, path},
+    rpc::{Frame, Kind, Patch, RawId, elements, member, path, text},
 };
 
 /// Commands that the editor can run, and the requests that they stand for.
@@ -30,9 +29,6 @@ const COMMANDS: [(&str, &str); 3] = [
 /// What a client is told whenever the status has changed.
 const CHANGED: &str = "lspool/didChangeStatus";
 
-/// How long a process may go on with its open requests when it is to be replaced by one with another configuration.
-const RELOAD_GRACE: Duration = Duration::from_secs(30);
-
 /// Who waits for what.
 #[derive(Debug, Default)]
 pub(crate) struct Control {
@@ -41,13 +37,13 @@ pub(crate) struct Control {
     /// For these backends, by name, to be ready, or to have failed.
     restarts: Vec<(Owner, Vec<(BackendId, String)>)>,
     /// For the configuration to be read.
-    reloads: Vec<Owner>,
+    pub(super) reloads: Vec<Owner>,
     /// The configuration is being read.
-    is_reading: bool,
+    pub(super) is_reading: bool,
     /// Somebody has said that it is to be read again.
-    read_again: bool,
+    pub(super) read_again: bool,
     /// What is wrong with the configuration as it is in the files.
-    problem: Option<String>,
+    pub(super) problem: Option<String>,
     /// For changes of the status.
     watchers: BTreeSet<ClientId>,
     /// What they were last told.
@@ -139,7 +135,7 @@ impl Proxy {
 
     /// The same as a command of the editor: the arguments are the parameters.
     pub(super) fn command(&mut self, now: Instant, owner: &Owner, params: &[u8], out: &mut Effects) -> bool {
-        let command = text(params, "command").unwrap_or_default();
+        let command = text(params, &["command"]).unwrap_or_default();
         let Some((_, method)) = COMMANDS.iter().find(|(name, _)| *name == command) else { return false };
         let arguments = path(params, &["arguments"]).map_or(&b"[]"[..], |range| &params[range]);
         let first = elements(arguments).next().map(|range| &arguments[range]);
@@ -359,10 +355,7 @@ impl Proxy {
         backend.failure_told = true;
         let actions = json!([{"title": RESTART}, {"title": SHOW_LOG}]);
         let params = json!({"type": 1, "message": format!("lspool: {why}"), "actions": actions}).to_string();
-        let frame = Frame::request(RawId::from(0), "window/showMessageRequest", Some(params.as_bytes()));
-        let (_, frame) =
-            self.requests.sent(To::Client(ClientId::EDITOR), Owner::Proxy, Purpose::Offer(id), &frame);
-        tell_editor(frame, out);
+        self.ask_editor(Purpose::Offer(id), "window/showMessageRequest", Some(params.as_bytes()), out);
     }
 
     /// The user has chosen what is to be done about a backend that has failed.
@@ -373,7 +366,7 @@ impl Proxy {
         frame: &Frame,
         out: &mut Effects,
     ) {
-        let chosen = frame.result().and_then(|it| text(it, "title"));
+        let chosen = frame.result().and_then(|it| text(it, &["title"]));
         let Some(backend) = self.backend(id) else { return };
         match chosen.as_deref() {
             // It may have been installed meanwhile.
@@ -394,153 +387,16 @@ impl Proxy {
             Some(_) | None => {}
         }
     }
-
-    /// A file may have changed, or somebody says that it has.
-    pub(super) fn reload(&mut self, out: &mut Effects) {
-        if self.server.is_none() {
-            // The first reading is under way, or in vain.
-            let failure = not_initialized();
-            for owner in std::mem::take(&mut self.control.reloads) {
-                self.fail(&owner, &failure, out);
-            }
-            return;
-        }
-        if self.control.is_reading {
-            self.control.read_again = true;
-            return;
-        }
-        self.control.is_reading = true;
-        out.push(Effect::Prepare { folders: self.folders.clone() });
-    }
-
-    /// The configuration has been read again. What is wrong with it changes nothing.
-    pub(super) fn on_reloaded(
-        &mut self,
-        now: Instant,
-        prepared: Result<Box<Prepared>, String>,
-        out: &mut Effects,
-    ) {
-        self.control.is_reading = false;
-        if std::mem::take(&mut self.control.read_again) {
-            return self.reload(out);
-        }
-        let waiting = std::mem::take(&mut self.control.reloads);
-        let prepared = prepared.and_then(|it| self.is_adoptable(&it).map(|()| it));
-        match prepared {
-            Ok(prepared) => {
-                self.control.problem = None;
-                let changed = self.adopt(now, *prepared, out);
-                info!(?changed, "the configuration was read again");
-                for it in &waiting {
-                    answer(it, &json!({"changed": changed}), out);
-                }
-            }
-            Err(problem) => {
-                warn!(problem, "the configuration was read again, and nothing is changed");
-                let failure = Failure::new(Cause::Unavailable, problem.clone());
-                for it in &waiting {
-                    self.fail(it, &failure, out);
-                }
-                if self.control.problem.as_ref() != Some(&problem) {
-                    show(1, &format!("lspool goes on with the configuration it has: {problem}"), out);
-                }
-                self.control.problem = Some(problem);
-            }
-        }
-    }
-
-    /// Whether a configuration can take the place of the one that holds. What the editor was told at its start about
-    /// the server cannot be taken back: another server, or another kind, is for the next session.
-    fn is_adoptable(&self, prepared: &Prepared) -> Result<(), String> {
-        let Some(server) = &self.server else { return Ok(()) };
-        let hint = "holds when the editor starts lspool again";
-        match (&prepared.missing, prepared.server.kind) {
-            _ if prepared.name != server.name => {
-                Err(format!("the server is now {}, no longer {}; that {hint}", prepared.name, server.name))
-            }
-            (Some(missing), _) if server.missing.is_none() => Err(missing.clone()),
-            (None, kind) if server.missing.is_none() && kind.is_some_and(|it| it != server.kind) => {
-                Err(format!("another kind for {}: that {hint}", server.name))
-            }
-            (Some(_) | None, _) => Ok(()),
-        }
-    }
-
-    /// Makes a configuration hold; gives what it changes. Only what is started otherwise is started anew.
-    fn adopt(&mut self, now: Instant, prepared: Prepared, out: &mut Effects) -> Vec<&'static str> {
-        let Some(server) = &mut self.server else { return Vec::new() };
-        let mut changed = Vec::new();
-        if server.config.agents != prepared.config.agents {
-            changed.push("agents");
-        }
-        if server.config.routes != prepared.config.routes {
-            changed.push("routes");
-        }
-        let relaunch = server.launch != prepared.launch;
-        if server.settings != prepared.server {
-            changed.push("settings");
-        }
-        if relaunch {
-            changed.push("processes");
-        }
-        self.limit_told &= server.settings.memory_limit == prepared.server.memory_limit;
-        if let Some(kind) = prepared.server.kind {
-            server.kind = kind;
-        }
-        server.shrinks |= prepared.server.max_processes < server.settings.max_processes;
-        server.settings = prepared.server;
-        server.config = prepared.config;
-        server.launch = prepared.launch;
-        server.missing = prepared.missing;
-        for backend in self.backends.values_mut().filter(|_| relaunch) {
-            backend.life.forgive();
-            let why = "its configuration has changed".to_owned();
-            backend.health.renewal = Some(Renewal { why, until: Some(now + RELOAD_GRACE) });
-        }
-        // What counts as in use is a setting.
-        for id in self.backends.keys().copied().collect::<Vec<_>>() {
-            self.note_use(id, now);
-        }
-        if relaunch {
-            self.renew_all(now, out);
-        }
-        self.shrink(now, out);
-        changed
-    }
-
-    /// What waits to be replaced is replaced as it comes to be quiet; what has failed has another chance.
-    fn renew_all(&mut self, now: Instant, out: &mut Effects) {
-        self.renew(now, out);
-        let others: Vec<(BackendId, State)> = self
-            .backends
-            .values()
-            .filter(|it| it.health.renewal.is_some() && !it.is_ready())
-            .map(|it| (it.id, it.life.state()))
-            .collect();
-        for (id, state) in others {
-            match state {
-                State::Spawning(_) | State::Initializing { .. } => self.replace(id, now, out),
-                State::Failed => {
-                    if let Err(failure) = self.restart(id, now, out) {
-                        warn!(failure.message, "not restarted");
-                    }
-                }
-                // The next process has the new configuration.
-                State::Stopped | State::Waiting | State::Restarting { .. } => {}
-                State::Ready | State::Degraded => {}
-            }
-        }
-    }
 }
 
 const RESTART: &str = "Restart";
 const SHOW_LOG: &str = "Show log";
 
-fn not_initialized() -> Failure {
+pub(super) fn not_initialized() -> Failure {
     Failure::new(Cause::NotInitialized, "the editor has not sent initialize")
 }
 
-fn answer(owner: &Owner, result: &Value, out: &mut Effects) {
+pub(super) fn answer(owner: &Owner, result: &Value, out: &mut Effects) {
     if let Owner::Client(client, id) = owner {
         let frame = Frame::response(id.clone(), result.to_string().as_bytes());
         out.push(Effect::Send(Peer::Client(*client), frame));
@@ -551,8 +407,4 @@ fn answer(owner: &Owner, result: &Value, out: &mut Effects) {
 pub(super) fn show(severity: u8, message: &str, out: &mut Effects) {
     let params = json!({"type": severity, "message": message}).to_string();
     tell_editor(Frame::notification("window/showMessage", Some(params.as_bytes())), out);
-}
-
-fn text(object: &[u8], key: &str) -> Option<String> {
-    serde_json::from_slice(&object[member(object, key)?]).ok()
 }

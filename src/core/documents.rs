@@ -9,7 +9,7 @@ use bytes::Bytes;
 use serde::Deserialize;
 use tracing::warn;
 
-use crate::rpc::{Patch, path};
+use crate::rpc::{Patch, path, text};
 
 /// Changes are kept unfolded up to half the size of the text, and at least up to this many bytes.
 const UNFOLDED_BYTES: usize = 4 * 1024;
@@ -122,7 +122,7 @@ impl Documents {
 
 /// The `uri` of the document identifier under this key.
 pub(crate) fn uri(params: &[u8], key: &str) -> Option<String> {
-    serde_json::from_slice(&params[path(params, &[key, "uri"])?]).ok()
+    text(params, &[key, "uri"])
 }
 
 /// Where a text is, in the parameters of `didOpen`.

@@ -8,7 +8,7 @@ use std::{
 
 use tracing::{info, warn};
 
-use super::{Backend, Cause, Failure, PRIMARY, Proxy, Server, ToolSet, tell_editor};
+use super::{Backend, Cause, Failure, PRIMARY, Proxy, Server, ToolSet, control::show, tell_editor};
 use crate::{
     config::ServerKind,
     core::{
@@ -16,7 +16,7 @@ use crate::{
         lifecycle::State,
         requests::{Owner, Purpose},
     },
-    rpc::{Frame, Kind, Patch, RawId, elements, member, path},
+    rpc::{Frame, Kind, Patch, RawId, elements, member, path, text},
 };
 
 /// How long the answers to `shutdown` are waited for.
@@ -131,8 +131,7 @@ impl Proxy {
         info!(server = prepared.name, ?kind, program = %prepared.launch.program.display(), "initialize");
         for warning in &prepared.warnings {
             warn!("{warning}");
-            let params = serde_json::json!({"type": 2, "message": warning}).to_string();
-            tell_editor(Frame::notification("window/showMessage", Some(params.as_bytes())), out);
+            show(2, warning, out);
         }
         self.server = Some(Server {
             name: prepared.name.clone(),
@@ -361,18 +360,15 @@ impl Initialize<'_> {
     fn folders(&self) -> Vec<PathBuf> {
         let list = member(self.0, "workspaceFolders").map_or(&b""[..], |range| &self.0[range]);
         let folders = elements(list).map(|range| &list[range]);
-        let listed: Vec<_> = folders.filter_map(|it| file_path(&text(it, "uri")?)).collect();
+        let listed: Vec<_> = folders.filter_map(|it| file_path(&text(it, &["uri"])?)).collect();
         if !listed.is_empty() {
             return listed;
         }
-        let root = text(self.0, "rootUri").and_then(|it| file_path(&it));
-        let path = || text(self.0, "rootPath").map(|it| file_path(&it).unwrap_or_else(|| PathBuf::from(it)));
+        let root = text(self.0, &["rootUri"]).and_then(|it| file_path(&it));
+        let path =
+            || text(self.0, &["rootPath"]).map(|it| file_path(&it).unwrap_or_else(|| PathBuf::from(it)));
         root.or_else(path).into_iter().collect()
     }
-}
-
-fn text(object: &[u8], key: &str) -> Option<String> {
-    serde_json::from_slice(&object[member(object, key)?]).ok()
 }
 
 /// The path of a `file:` URI.

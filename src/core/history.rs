@@ -17,7 +17,7 @@ use serde_json::{Value, value::RawValue};
 
 use crate::{
     core::toolset::is_edit_tool,
-    rpc::{RawId, elements, member, path},
+    rpc::{RawId, elements, member, text},
 };
 
 /// Reports of a running turn are read when they have come to this many bytes.
@@ -163,7 +163,7 @@ impl History {
             let id = id.unwrap_or_else(|| RawId::text(&format!("earlier-{n}")));
             let request = member(turn, "request").map_or(&b"\"\""[..], |range| &turn[range]);
             let mut kept = Turn::new(id, request);
-            kept.round(1).text = path_text(turn, &["response"]).unwrap_or_default();
+            kept.round(1).text = text(turn, &["response"]).unwrap_or_default();
             it.turns.push(kept);
         }
         it.brought = it.turns.len();
@@ -452,10 +452,10 @@ impl Answer<'_> {
         let result = match self {
             Answer::Result(result) => result,
             Answer::Error(error) => {
-                return (Status::Error, path_text(error, &["message"]).unwrap_or_default());
+                return (Status::Error, text(error, &["message"]).unwrap_or_default());
             }
         };
-        let status = match path_text(result, &["status"]).as_deref() {
+        let status = match text(result, &["status"]).as_deref() {
             Some("error") => Status::Error,
             Some("cancelled") => Status::Cancelled,
             Some(_) | None => Status::Completed,
@@ -472,10 +472,6 @@ fn joined(parts: Vec<Part>) -> String {
         Some(other) => other.to_string(),
     };
     parts.into_iter().map(text).collect()
-}
-
-fn path_text(value: &[u8], keys: &[&str]) -> Option<String> {
-    serde_json::from_slice(&value[path(value, keys)?]).ok()
 }
 
 #[cfg(test)]

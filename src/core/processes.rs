@@ -208,7 +208,8 @@ impl Proxy {
     fn on_gone(&mut self, now: Instant, process: ProcessId, cause: Cause, what: &str, out: &mut Effects) {
         let (id, goes_on) = (process.backend, !self.phase.is_shut_down());
         let Some(policy) = self.server.as_ref().map(|it| it.settings.policy.clone()) else { return };
-        let chance = self.chance();
+        // So that several lspool do not restart their servers in step.
+        let chance = self.identity.mixed(self.requests.last());
         let Some(backend) = self.backends.get_mut(&id) else { return };
         let before = backend.life.state();
         let died =
@@ -561,13 +562,6 @@ impl Proxy {
         let message = format!("{name} {what} and is stopped; if it needs more time, raise startup_timeout");
         let failure = Failure { partition: Some(name), ..Failure::new(Cause::InitTimeout, message) };
         self.give_up(id, now, &failure, out);
-    }
-
-    /// Anything, but the same for the same run: so that several lspool do not restart their servers in step.
-    fn chance(&self) -> u64 {
-        let seed = self.identity.started ^ u64::from(self.identity.pid).rotate_left(32);
-        let mixed = (seed ^ self.requests.last()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        mixed ^ (mixed >> 29)
     }
 }
 

@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use tracing::debug;
 
-use super::{EDITOR, PRIMARY, Proxy, tell_editor};
+use super::{PRIMARY, Proxy, tell_editor};
 use crate::{
     core::{
         backend::Deadline,
-        event::{BackendId, ClientId, Effect, Effects, ProcessId},
-        requests::{Owner, Purpose, To},
+        event::{BackendId, Effects, ProcessId},
+        requests::Purpose,
     },
-    rpc::{Frame, RawId, path},
+    rpc::{Frame, path},
 };
 
 /// How long a process that took the place of another may take to repeat what that one has said.
@@ -121,10 +121,7 @@ impl Proxy {
         let wanted: Vec<&str> =
             PULLED.iter().filter(is_supported).filter(is_provided).map(|it| it.refresh).collect();
         for method in wanted {
-            let frame = Frame::request(RawId::from(0), method, None);
-            let to = To::Client(ClientId::EDITOR);
-            let (_, frame) = self.requests.sent(to, Owner::Proxy, Purpose::Plain, &frame);
-            out.push(Effect::Send(EDITOR, frame));
+            self.ask_editor(Purpose::Plain, method, None, out);
         }
     }
 
@@ -164,7 +161,7 @@ impl Proxy {
 
     fn take_back(&mut self, registrations: Option<&[u8]>, diagnostics: Vec<Vec<u8>>, out: &mut Effects) {
         if let Some(params) = registrations {
-            self.ask_editor("client/unregisterCapability", params, out);
+            self.ask_editor(Purpose::Plain, "client/unregisterCapability", Some(params), out);
         }
         for params in diagnostics {
             tell_editor(Frame::notification("textDocument/publishDiagnostics", Some(&params)), out);

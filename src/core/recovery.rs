@@ -29,9 +29,10 @@ use crate::{
         event::{BackendId, Effects, ProcessId},
         history::{Call, Status, Tool},
         requests::{Owner, Pending, Purpose, SentId, To},
+        restore::Restores,
         toolset::is_edit_tool,
     },
-    rpc::{Frame, Patch, RawId, member, path},
+    rpc::{Frame, Patch, RawId, member, path, text},
 };
 
 /// What the model is told so that it goes on with an answer that a crash has cut off.
@@ -100,7 +101,7 @@ impl Proxy {
             next.extend(self.keep_turn(process, sent, &id, restarts, out));
         }
         let Some(backend) = self.backends.get_mut(&process.backend) else { return false };
-        backend.restores.clear();
+        backend.restores = Restores::default();
         if !restarts {
             self.drop_turns(process.backend, out);
             return false;
@@ -272,8 +273,7 @@ impl Proxy {
         let Some(conversation) = self.conversations.get_mut(id) else { return };
         for (asked, answer) in std::mem::take(&mut conversation.flight.confirmed) {
             let params = asked.params().unwrap_or(b"{}");
-            let call: Option<String> =
-                member(params, "toolCallId").and_then(|it| serde_json::from_slice(&params[it]).ok());
+            let call = text(params, &["toolCallId"]);
             let is_known = |it: &str| self.running_turn(id).is_some_and(|turn| turn.call(it).is_some());
             if call.as_deref().is_none_or(is_known) {
                 continue;
@@ -289,10 +289,9 @@ impl Proxy {
     /// Whether lspool itself can call the tool that a confirmation is about: a client's own.
     fn can_invoke(&self, confirmation: &Frame) -> bool {
         let params = confirmation.params().unwrap_or(b"{}");
-        let name: Option<String> =
-            member(params, "name").and_then(|it| serde_json::from_slice(&params[it]).ok());
         let of_mcp = path(params, &["input", "mcpServerName"]).is_some();
-        name.is_some_and(|it| !of_mcp && !is_edit_tool(&it) && self.catalogue.is_clients(&it))
+        text(params, &["name"])
+            .is_some_and(|it| !of_mcp && !is_edit_tool(&it) && self.catalogue.is_clients(&it))
     }
 
     /// Tells the editor what became of calls that it takes for running.
@@ -323,7 +322,7 @@ impl Proxy {
             let pending = self.requests.get(*sent)?;
             let Purpose::ToolCall { conversation: Some(by), .. } = &pending.purpose else { return None };
             let params = pending.frame.params().filter(|_| by == of)?;
-            serde_json::from_slice(&params[member(params, "toolCallId")?]).ok()
+            text(params, &["toolCallId"])
         };
         conversation.flight.waits_for.iter().filter_map(call).collect()
     }

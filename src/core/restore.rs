@@ -60,11 +60,6 @@ enum Step {
 }
 
 impl Restores {
-    /// The process is gone.
-    pub(crate) fn clear(&mut self) {
-        *self = Restores::default();
-    }
-
     /// Numbers of the turns that no process has been asked yet.
     pub(crate) fn to_come(&self) -> impl Iterator<Item = SentId> {
         self.under_way.values().filter(|it| it.step == Step::Writing).map(|it| it.sent)

@@ -17,7 +17,7 @@ use crate::{
         route::Keep,
         toolset::ToolSet,
     },
-    rpc::{Frame, Kind, Patch, RawId, elements, member, members, path},
+    rpc::{Frame, Kind, Patch, RawId, elements, member, members, path, text},
 };
 
 /// Sent to a process whose sign-in it would otherwise not look at until it needs a token.
@@ -162,11 +162,8 @@ impl Session {
 
     /// Name and version of the editor, if it has said them.
     pub(crate) fn editor(&self) -> Option<String> {
-        let text = |key| {
-            serde_json::from_slice::<String>(&self.initialize[path(&self.initialize, &["clientInfo", key])?])
-                .ok()
-        };
-        let (name, version) = (text("name")?, text("version"));
+        let name = text(&self.initialize, &["clientInfo", "name"])?;
+        let version = text(&self.initialize, &["clientInfo", "version"]);
         Some(version.map_or(name.clone(), |version| format!("{name} {version}")))
     }
 
@@ -292,11 +289,10 @@ pub(crate) fn for_set(frame: &Frame, set: &ToolSet) -> Frame {
 fn without_foreign_statuses(params: &[u8], set: &ToolSet) -> Vec<u8> {
     let Some(range) = member(params, "servers") else { return params.to_vec() };
     let servers = &params[range];
-    let text = |it: &[u8], key| serde_json::from_slice::<String>(&it[member(it, key)?]).ok();
     let narrowed = |server: &[u8]| -> Option<Vec<u8>> {
-        let name = text(server, "name")?;
+        let name = text(server, &["name"])?;
         let tools = &server[member(server, "tools")?];
-        let is_mine = |it: &&[u8]| text(it, "name").is_some_and(|tool| set.contains_mcp(&name, &tool));
+        let is_mine = |it: &&[u8]| text(it, &["name"]).is_some_and(|tool| set.contains_mcp(&name, &tool));
         let mine: Vec<&[u8]> = elements(tools).map(|it| &tools[it]).filter(is_mine).collect();
         Some(Patch::of(server).set("tools", &array(&mine)).finish())
     };

@@ -65,11 +65,7 @@ impl Proxy {
         if !self.is_calm(now) {
             return;
         }
-        let serving = self.backends.values().filter(|it| it.spare.is_none() && it.accepts());
-        let mut kits: Vec<Kit> = serving.map(|it| Kit::of(&it.set, &self.session.initialize)).collect();
-        kits.sort_unstable();
-        kits.dedup();
-        for kit in kits {
+        for kit in self.kits(Backend::accepts) {
             let have = self.backends.values().filter(|it| it.spare == Some(kit) && it.accepts()).count();
             let in_use = self.backends.values().filter(|it| it.accepts() || it.life.is_alive()).count();
             if have < wanted && in_use < most && self.may_start_spares(now) {
@@ -124,8 +120,7 @@ impl Proxy {
 
     /// Fewer may be wanted than before, and none of a kind that nothing is of any more.
     fn stop_surplus(&mut self, wanted: usize, now: Instant, out: &mut Effects) {
-        let serving = self.backends.values().filter(|it| it.spare.is_none());
-        let kinds: BTreeSet<Kit> = serving.map(|it| Kit::of(&it.set, &self.session.initialize)).collect();
+        let kinds = self.kits(|_| true);
         let mut have: BTreeMap<Kit, usize> = BTreeMap::new();
         let mut surplus = Vec::new();
         for it in self.backends.values().filter(|it| it.accepts()) {
@@ -137,6 +132,12 @@ impl Proxy {
         for id in surplus {
             self.stop(id, now, out);
         }
+    }
+
+    /// Of which kinds these of the backends are that serve.
+    fn kits(&self, which: impl Fn(&Backend) -> bool) -> BTreeSet<Kit> {
+        let serving = self.backends.values().filter(|it| it.spare.is_none() && which(it));
+        serving.map(|it| Kit::of(&it.set, &self.session.initialize)).collect()
     }
 
     fn forget_dead_spares(&mut self) {

@@ -118,6 +118,11 @@ pub fn path(value: &[u8], keys: &[&str]) -> Option<Range<usize>> {
     })
 }
 
+/// The string at the end of a path of member names.
+pub fn text(value: &[u8], keys: &[&str]) -> Option<String> {
+    serde_json::from_slice(&value[path(value, keys)?]).ok()
+}
+
 /// The elements of an array in order, as spans of `array`.
 ///
 /// Ends at the first byte that does not belong there, so nothing comes out of what is no array.

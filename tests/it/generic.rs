@@ -159,20 +159,7 @@ impl Session<'_> {
         let mut command = sandbox.command(words[0]);
         command.args(&words[1..]);
         let editor = TestEditor::spawn(command);
-        editor.on_request("workspace/configuration", |params| {
-            Ok(params["items"].as_array().into_iter().flatten().map(|_| Value::Null).collect())
-        });
-        for method in [
-            "client/registerCapability",
-            "client/unregisterCapability",
-            "window/workDoneProgress/create",
-            "workspace/diagnostic/refresh",
-            "workspace/inlayHint/refresh",
-            "workspace/semanticTokens/refresh",
-            "workspace/codeLens/refresh",
-        ] {
-            editor.on_request(method, |_| Ok(Value::Null));
-        }
+        editor.agree();
         let uri = uri(&sandbox.workspace().join(subject.file));
         let mut session = Session { editor, subject, uri, asked: Vec::new() };
         session.open(&sandbox.workspace());

@@ -241,19 +241,7 @@ impl<'a> Session<'a> {
         let mut command = sandbox.command(&words[0]);
         command.args(&words[1..]);
         let editor = TestEditor::spawn(command);
-        editor.on_request("workspace/configuration", |params| {
-            Ok(params["items"].as_array().into_iter().flatten().map(|_| Value::Null).collect())
-        });
-        for method in [
-            "client/registerCapability",
-            "client/unregisterCapability",
-            "window/workDoneProgress/create",
-            "workspace/diagnostic/refresh",
-            "workspace/inlayHint/refresh",
-            "workspace/semanticTokens/refresh",
-        ] {
-            editor.on_request(method, |_| Ok(Value::Null));
-        }
+        editor.agree();
         let uri = uri(&sandbox.write(subject.file, ""));
         let workspace = super::support::copilot::uri(&sandbox.workspace());
         let mut document = json!({

@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use super::{Proxy, reports};
 use crate::{
     core::{
-        event::{ClientId, Effect, Effects, Peer, ProcessId},
-        requests::{Owner, Pending, Purpose, SentId, To},
+        event::{Effect, Effects, Peer, ProcessId},
+        requests::{Owner, Pending, Purpose, SentId},
     },
-    rpc::{Frame, Patch, RawId, elements, member, path},
+    rpc::{Frame, Patch, RawId, elements, member, path, text},
 };
 
 /// What the model is told of a call that the user did not allow.
@@ -70,7 +70,7 @@ impl Proxy {
             (false, _) => {
                 self.on_tool_answered(&of, &pending.frame, answer);
                 if is_waited_for {
-                    let call = text(pending.frame.params().unwrap_or(b"{}"), "toolCallId");
+                    let call = text(pending.frame.params().unwrap_or(b"{}"), &["toolCallId"]);
                     self.close_calls(&id, &of, |it| Some(&it.id) == call.as_ref(), out);
                 }
             }
@@ -101,11 +101,11 @@ impl Proxy {
         let params = asked.params().unwrap_or(b"{}");
         let result = answer.and_then(Frame::result).unwrap_or(b"[]");
         let first = elements(result).next().map_or(&b"{}"[..], |it| &result[it]);
-        let accepted = text(first, "result").as_deref() == Some("accept");
+        let accepted = text(first, &["result"]).as_deref() == Some("accept");
         let Some((round, call)) = confirmed(params, accepted) else { return };
         if let Some(turn) = self.running_turn(id) {
             turn.called(round, &call);
-            if !accepted && let Some(call) = text(params, "toolCallId").and_then(|it| turn.call(&it)) {
+            if !accepted && let Some(call) = text(params, &["toolCallId"]).and_then(|it| turn.call(&it)) {
                 SKIPPED.clone_into(&mut call.result);
             }
         }
@@ -127,13 +127,11 @@ impl Proxy {
         if let Some(range) = member(params, "name") {
             call.set("name", &params[range]);
         }
-        let frame = Frame::request(RawId::from(0), "conversation/invokeClientTool", Some(&call.finish()));
         let purpose = Purpose::ToolCall { conversation: Some(id.clone()), confirmation: false };
-        let (sent, frame) = self.requests.sent(To::Client(ClientId::EDITOR), Owner::Proxy, purpose, &frame);
+        let sent = self.ask_editor(purpose, "conversation/invokeClientTool", Some(&call.finish()), out);
         if let Some(conversation) = self.conversations.get_mut(id) {
             conversation.flight.waits_for.insert(sent);
         }
-        out.push(Effect::Send(crate::core::EDITOR, frame));
     }
 
     /// A process asks for a confirmation. If the editor was asked the same for the process before it, that answer is
@@ -176,7 +174,7 @@ fn is_same(one: &Frame, other: &Frame) -> bool {
 /// What was confirmed as the report of a call, and its round.
 fn confirmed(params: &[u8], accepted: bool) -> Option<(u64, Vec<u8>)> {
     let round: u64 = serde_json::from_slice(&params[member(params, "roundId")?]).ok()?;
-    let (id, name) = (text(params, "toolCallId")?, text(params, "name")?);
+    let (id, name) = (text(params, &["toolCallId"])?, text(params, &["name"])?);
     let input = input(params);
     let pretty: Value = serde_json::from_slice(&input).ok()?;
     let status = if accepted { "running" } else { "cancelled" };
@@ -195,8 +193,4 @@ fn input(params: &[u8]) -> Vec<u8> {
         patch.remove(key);
     }
     patch.finish()
-}
-
-fn text(params: &[u8], key: &str) -> Option<String> {
-    serde_json::from_slice(&params[member(params, key)?]).ok()
 }

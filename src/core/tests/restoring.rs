@@ -65,6 +65,12 @@ fn ask(it: &mut Stage) -> ProcessId {
     process(0, 2)
 }
 
+/// The shell has written the transcript.
+fn written(it: &mut Stage, process: ProcessId) {
+    let folder = Ok("/private".into());
+    it.event(Event::TranscriptWritten { process, conversation: "c".into(), folder });
+}
+
 #[test]
 fn a_new_process_is_told_what_was_said_tool_calls_included() {
     let mut it = crashed();
@@ -109,11 +115,7 @@ fn a_new_process_is_told_what_was_said_tool_calls_included() {
 fn a_conversation_that_came_back_empty_is_asked_again_with_its_text() {
     let mut it = crashed();
     let next = ask(&mut it);
-    it.event(Event::TranscriptWritten {
-        process: next,
-        conversation: "c".into(),
-        folder: Ok("/private".into()),
-    });
+    written(&mut it, next);
     let create = it.take(Peer::Backend(next)).pop().unwrap();
     it.server(next, progress("t2", &json!({"kind": "begin", "conversationId": "stray", "turnId": "T2"})));
     it.server(next, progress("t2", &json!({"kind": "report", "conversationId": "stray", "turnId": "T2"})));
@@ -138,11 +140,7 @@ fn a_cancelled_or_crashed_restore_leaves_nothing_behind() {
     let next = ask(&mut it);
     it.editor(json!({"method": "$/cancelRequest", "params": {"id": 2}}));
     assert_eq!(it.take(EDITOR)[0]["error"]["code"], -32800);
-    it.event(Event::TranscriptWritten {
-        process: next,
-        conversation: "c".into(),
-        folder: Ok("/private".into()),
-    });
+    written(&mut it, next);
     assert!(it.take(Peer::Backend(next)).is_empty());
     // The next process dies while the file is written: the turn waits for the one after it.
     ask(&mut it);
@@ -188,11 +186,7 @@ fn a_conversation_that_the_server_has_forgotten_is_restored() {
 fn a_turn_that_was_not_begun_is_asked_again_silently() {
     let mut it = crashed();
     let next = ask(&mut it);
-    it.event(Event::TranscriptWritten {
-        process: next,
-        conversation: "c".into(),
-        folder: Ok("/private".into()),
-    });
+    written(&mut it, next);
     it.take(Peer::Backend(next));
     it.exited(next, Exit::Signal(9));
     assert!(it.take(EDITOR).is_empty());

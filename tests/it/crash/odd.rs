@@ -9,7 +9,8 @@ use crate::{
     one_voice::{ask_until_up, mcp},
     partitions::tools,
     support::{
-        copilot::{tool_answer, uri},
+        copilot::{Copilot, Turn, tool_answer, uri},
+        editor::ServerRequest,
         stub::{Round, Rule, Said, Script},
     },
 };
@@ -181,19 +182,28 @@ fn five_conversations_at_once() {
     assert!(session.shutdown().success());
 }
 
-#[test]
-fn at_its_start_and_during_a_sign_in() {
-    let scene =
-        Scene::new(Script::default().rule(Rule::on("[c]").then(ticket()).then(Round::text("Got {results}"))));
-    let session = &scene.session;
+fn asks_for_a_ticket() -> Scene {
+    Scene::new(Script::default().rule(Rule::on("[c]").then(ticket()).then(Round::text("Got {results}"))))
+}
+
+/// A turn whose server is killed while the editor is asked its tool; the next one has been started.
+fn dies_over_its_tool(session: &Copilot) -> (Turn, ServerRequest) {
     session.hold_tools();
     let turn = session.create("[c]", json!({"conversationId": "mine"}));
     let call = session.expect_request(INVOKE);
     kill_servers(session);
-    // The next one has hardly begun.
     while servers(session).is_empty() {
         std::thread::yield_now();
     }
+    (turn, call)
+}
+
+#[test]
+fn at_its_start_and_during_a_sign_in() {
+    let scene = asks_for_a_ticket();
+    let session = &scene.session;
+    let (turn, call) = dies_over_its_tool(session);
+    // The next one has hardly begun.
     kill_servers(session);
     session.answer(&call, Ok(tool_answer(Ok("late".to_owned()))));
     let outcome = session.finish(&turn);
@@ -209,16 +219,9 @@ fn at_its_start_and_during_a_sign_in() {
 
 #[test]
 fn a_cancelled_turn_ends_at_once_while_its_tool_is_asked() {
-    let scene =
-        Scene::new(Script::default().rule(Rule::on("[c]").then(ticket()).then(Round::text("Got {results}"))));
+    let scene = asks_for_a_ticket();
     let session = &scene.session;
-    session.hold_tools();
-    let turn = session.create("[c]", json!({"conversationId": "mine"}));
-    let call = session.expect_request(INVOKE);
-    kill_servers(session);
-    while servers(session).is_empty() {
-        std::thread::yield_now();
-    }
+    let (turn, call) = dies_over_its_tool(session);
     session.cancel(&turn.pending);
     let outcome = session.finish(&turn);
     expect_whole(&outcome);

@@ -327,6 +327,24 @@ impl TestEditor {
         self.shared.state().answer_to(pending)
     }
 
+    /// Says yes to what servers usually ask, and has no settings.
+    pub fn agree(&self) {
+        self.on_request("workspace/configuration", |params| {
+            Ok(params["items"].as_array().into_iter().flatten().map(|_| Value::Null).collect())
+        });
+        for method in [
+            "client/registerCapability",
+            "client/unregisterCapability",
+            "window/workDoneProgress/create",
+            "workspace/codeLens/refresh",
+            "workspace/diagnostic/refresh",
+            "workspace/inlayHint/refresh",
+            "workspace/semanticTokens/refresh",
+        ] {
+            self.on_request(method, |_| Ok(Value::Null));
+        }
+    }
+
     /// Answers all requests of a method, those that wait to be taken over too. The handler runs on the
     /// reading thread: it must not wait.
     pub fn on_request(&self, method: &str, handler: impl FnMut(&Value) -> Answer + Send + 'static) {

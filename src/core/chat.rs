@@ -305,9 +305,9 @@ impl Proxy {
         let (Some(conversation), Some(turn)) = (id("conversationId"), id("turnId")) else {
             return Some(said);
         };
-        let token = member(params, "token").and_then(|it| RawId::from_raw(&params[it]));
         match member(value, "kind").map(|range| &value[range]) {
             Some(b"\"begin\"") => {
+                let token = member(params, "token").and_then(|it| RawId::from_raw(&params[it]));
                 let is_news = match id("parentTurnId") {
                     Some(caller) => {
                         self.on_sub_agent(process, &conversation, &turn, caller, token.as_ref());
@@ -323,10 +323,14 @@ impl Proxy {
             }
             Some(b"\"report\"") => {
                 let part = self.part(&conversation, &turn);
-                let said = part.and_then(|it| it.report(params)).map_or(said, Cow::Owned);
-                let value = member(&said, "value").map_or(value, |range| &said[range]);
-                self.on_reported(process, &conversation, &turn, value);
-                Some(said)
+                let Some(renumbered) = part.and_then(|it| it.report(params)) else {
+                    self.on_reported(process, &conversation, &turn, value);
+                    return Some(said);
+                };
+                if let Some(range) = member(&renumbered, "value") {
+                    self.on_reported(process, &conversation, &turn, &renumbered[range]);
+                }
+                Some(Cow::Owned(renumbered))
             }
             Some(b"\"end\"") => {
                 self.is_over(&conversation, &turn, Over::Ended);

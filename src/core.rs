@@ -308,6 +308,10 @@ impl Proxy {
         self.backends.get(&id)
     }
 
+    fn name_of(&self, id: BackendId) -> &str {
+        self.backend(id).map_or("", |it| &it.name)
+    }
+
     /// Asks the editor something that lspool itself wants.
     fn ask_editor(
         &mut self,

@@ -255,16 +255,22 @@ impl Proxy {
             Ok(named) => named,
             Err(failure) => return self.fail(&owner, &failure, out),
         };
+        let mut awaited = Vec::new();
         for id in &named {
-            info!(backend = self.backends[id].name, "restart: somebody asks for it");
+            // It may be gone: when one comes to its end, another may not be needed any more.
+            let Some(backend) = self.backend(*id) else { continue };
+            info!(backend.name, "restart: somebody asks for it");
+            // Spares come and go; they are not waited for.
+            if named.len() == 1 || backend.spare.is_none() {
+                awaited.push((*id, backend.name.clone()));
+            }
             if let Err(failure) = self.restart(*id, now, out) {
                 return self.fail(&owner, &failure, out);
             }
         }
-        // Spares come and go; they are not waited for.
-        let waits_for = |it: &BackendId| named.len() == 1 || self.backends[it].spare.is_none();
-        let awaited = named.iter().filter(|it| waits_for(it));
-        let awaited = awaited.map(|it| (*it, self.backends[it].name.clone())).collect();
+        if named.len() > 1 {
+            awaited.retain(|(id, _)| self.backend(*id).is_some());
+        }
         self.control.restarts.push((owner, awaited));
     }
 
@@ -273,9 +279,11 @@ impl Proxy {
             Ok(named) => named,
             Err(failure) => return self.fail(owner, &failure, out),
         };
-        let names: Vec<Value> = named.iter().map(|it| json!(self.backends[it].name)).collect();
+        let mut names = Vec::new();
         for id in named {
-            info!(backend = self.backends[&id].name, "stop: somebody asks for it");
+            let Some(backend) = self.backend(id) else { continue };
+            info!(backend.name, "stop: somebody asks for it");
+            names.push(json!(backend.name));
             self.stop(id, now, out);
         }
         answer(owner, &json!({"name": names.first(), "names": names, "state": "stopped"}), out);

@@ -326,7 +326,8 @@ impl Proxy {
             .map(|(id, renewal)| (id, renewal.why.clone()))
             .collect();
         for (id, why) in due {
-            info!(backend = self.backends[&id].name, why, "replacing its process");
+            let Some(backend) = self.backend(id) else { continue };
+            info!(backend.name, why, "replacing its process");
             self.replace(id, now, out);
         }
     }

@@ -56,7 +56,7 @@ impl Proxy {
             return Ok(());
         }
         let Some(idle) = self.dispensable() else { return Err(no_room(server)) };
-        info!(backend = self.backends[&idle].name, "stopping an idle partition to make room");
+        info!(backend = self.name_of(idle), "stopping an idle partition to make room");
         self.stop(idle, now, out);
         Ok(())
     }
@@ -69,7 +69,7 @@ impl Proxy {
         };
         while self.backends.values().filter(|it| it.accepts()).count() > most {
             if let Some(id) = self.dispensable() {
-                info!(backend = self.backends[&id].name, "stopping it: there are more than max_processes");
+                info!(backend = self.name_of(id), "stopping it: there are more than max_processes");
                 self.stop(id, now, out);
             } else if let Some(id) = self.last_waiting() {
                 self.deny_room(id, now, out);

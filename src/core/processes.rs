@@ -370,13 +370,13 @@ impl Proxy {
         warn!(failure.message, "given up");
         let Some(backend) = self.backends.get_mut(&id) else { return };
         backend.last_error = Some(failure.message.clone());
-        let todo = backend.life.fail(now);
+        let (process, todo) = (backend.process(), backend.life.fail(now));
         if backend.spare.is_some() {
             self.note_lost_spare(now);
         }
         self.let_go(id, failure, out);
         if todo == Todo::Terminate {
-            out.push(Effect::Terminate(self.backends[&id].process()));
+            out.push(Effect::Terminate(process));
         }
         self.tell_failed(id, &failure.message, out);
         self.start_waiting(now, out);
@@ -486,11 +486,12 @@ impl Proxy {
         reason: &str,
         out: &mut Effects,
     ) {
-        let ends = self.backend(process.backend).is_none_or(|it| !it.accepts() || it.is_let_go);
-        if !self.is_current(process) || ends {
+        let serves = |it: &&Backend| it.accepts() && !it.is_let_go;
+        let Some(backend) = self.backend(process.backend).filter(serves) else { return };
+        if !self.is_current(process) {
             return;
         }
-        let name = self.backends[&process.backend].name.clone();
+        let name = backend.name.clone();
         warn!(name, reason, "malformed message of a server");
         let message = format!("{name} sent a malformed message: {reason}");
         let failure = Failure { partition: Some(name), ..Failure::new(Cause::Malformed, message) };
@@ -532,7 +533,7 @@ impl Proxy {
     }
 
     fn on_quiet_deadline(&mut self, now: Instant, id: BackendId, out: &mut Effects) {
-        let backend = &self.backends[&id];
+        let Some(backend) = self.backend(id) else { return };
         if backend.mcp.deadline().is_some_and(|at| at <= now) {
             warn!(backend = backend.name, "an MCP server is not up: going on without it");
             self.go_on_without_mcp(id, out);

@@ -136,11 +136,11 @@ impl Proxy {
     fn reconcile(&mut self, id: BackendId, out: &mut Effects) {
         let Some(backend) = self.backends.get_mut(&id) else { return };
         backend.reconcile = Reconcile::Nothing;
-        let process = backend.process();
+        let (process, name) = (backend.process(), backend.name.clone());
         let (registrations, diagnostics) =
             (self.registrations.stale(process), self.diagnostics.stale(process));
         debug!(
-            backend = self.backends[&id].name,
+            name,
             registrations = registrations.is_some(),
             diagnostics = diagnostics.len(),
             "taken back at the editor"

@@ -266,3 +266,21 @@ fn what_waits_for_room_fails_when_there_is_to_be_less_room() {
     it.event(Event::FilesChanged);
     assert_eq!(it.take(EDITOR)[0]["error"]["data"]["lspool"]["cause"], "max_processes");
 }
+
+#[test]
+fn one_restart_may_be_the_end_of_another_backend() {
+    for asks in ["lspool/restart", "lspool/stop"] {
+        let mut it = Stage::copilot();
+        it.server.max_processes = 1;
+        it.event(Event::FilesChanged);
+        it.control(json!({"id": 1, "method": "lspool/stop"}));
+        it.create(1, &json!({"conversationId": "c", "lspool": {"tools": ["a"]}}));
+        it.editor(json!({"method": "$/cancelRequest", "params": {"id": 1}}));
+        it.control(json!({"id": 2, "method": asks}));
+        it.exited(process(0, 1), Exit::Code(0));
+        if asks == "lspool/restart" {
+            it.open(process(0, 2));
+        }
+        assert_eq!(it.take(CONTROL).last().unwrap()["result"]["names"][0], "copilot", "{asks}");
+    }
+}

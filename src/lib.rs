@@ -10,6 +10,7 @@
 //! - [`config`]: TOML text to a checked configuration
 //! - [`core`]: everything that is decided
 //! - [`shell`]: everything that touches the world
+//! - [`recording`]: sessions as files
 //! - [`cli`], [`check`], [`control`]: the command line, the command that tries the configuration, and those that talk to
 //!   a running lspool
 
@@ -18,6 +19,7 @@ pub mod cli;
 pub mod config;
 pub mod control;
 pub mod core;
+pub mod recording;
 pub mod redact;
 pub mod rpc;
 pub mod shell;

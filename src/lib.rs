@@ -11,8 +11,8 @@
 //! - [`core`]: everything that is decided
 //! - [`shell`]: everything that touches the world
 //! - [`recording`]: sessions as files
-//! - [`cli`], [`check`], [`control`]: the command line, the command that tries the configuration, and those that talk to
-//!   a running lspool
+//! - [`cli`], [`check`], [`control`], [`replaying`]: the command line, the command that tries the configuration, those that
+//!   talk to a running lspool, and the one that does a recording again
 
 pub mod check;
 pub mod cli;
@@ -21,5 +21,6 @@ pub mod control;
 pub mod core;
 pub mod recording;
 pub mod redact;
+pub mod replaying;
 pub mod rpc;
 pub mod shell;

@@ -16,12 +16,12 @@ use super::{
 };
 use crate::{
     core::{
-        Identity, Proxy,
+        Identity,
         backend::Backend,
         event::{Effect, Event, Exit, Peer, ProcessId, SpawnFailure},
         lifecycle::State,
         route::is_read,
-        tests::stage::EDITOR,
+        tests::{stage::EDITOR, taped::Taped},
     },
     rpc::{Frame, Kind},
 };
@@ -35,7 +35,7 @@ pub(super) enum Life {
 }
 
 pub(super) struct World {
-    pub(super) core: Proxy,
+    pub(super) core: Taped,
     pub(super) now: Instant,
     start: Instant,
     pub(super) script: Script,
@@ -67,7 +67,7 @@ impl World {
     pub(super) fn new(script: &Script) -> World {
         let start = Instant::now();
         let mut world = World {
-            core: Proxy::new(Identity { pid: 77, started: 5 }),
+            core: Taped::new(Identity { pid: 77, started: 5 }),
             now: start,
             start,
             script: script.clone(),

@@ -200,7 +200,7 @@ fn is_spoken(lower: &str, place: &Place<'_>) -> bool {
 
 /// `data` of a completion and the like: what the server wants to be told again.
 fn is_opaque(lower: &str, place: &Place<'_>) -> bool {
-    lower == "data" && place.part != "error"
+    lower == "data" && matches!(place.part, "params" | "result")
 }
 
 #[cfg(test)]

@@ -35,6 +35,9 @@ use crate::{
     },
 };
 
+/// The variable that says where to record if no flag does. For editors that give no flags to their servers.
+pub const VARIABLE: &str = "LSPOOL_RECORD";
+
 /// Bytes of messages that may wait to be written.
 const WAITING: usize = 64 << 20;
 

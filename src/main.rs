@@ -151,6 +151,7 @@ impl Search {
         let plan = record::Plan {
             texts: cli.record_texts.unwrap_or(config.record.texts),
             max_size: config.record.max_size,
+            max_waiting: record::WAITING,
         };
         let started = file.and_then(|file| {
             Recorder::create(&file, &plan, identity, &config)

@@ -9,6 +9,7 @@ mod crash;
 mod emacs;
 mod faults;
 mod generic;
+mod golden;
 mod guard;
 mod lifetime;
 mod neovim;

@@ -1,4 +1,6 @@
 //! Records each lspool that a test starts. What was recorded must do the same once more, and hold no secrets.
+//!
+//! `LSPOOL_TAPES=FOLDER` keeps the recordings.
 
 use std::{
     path::{Path, PathBuf},
@@ -40,6 +42,11 @@ impl Tape {
             Ok(recording) => recording,
             Err(error) => return assert!(!self.is_certain, "there is no recording: {error}"),
         };
+        if let Some(folder) = std::env::var_os("LSPOOL_TAPES") {
+            let name = std::thread::current().name().unwrap_or("unknown").replace("::", "-");
+            let file = Path::new(&folder).join(format!("{name}.jsonl"));
+            std::fs::write(file, &recording).expect("LSPOOL_TAPES is a folder");
+        }
         for secret in SECRETS {
             let found = memchr::memmem::find(&recording, secret.as_bytes());
             let line = found
@@ -49,9 +56,6 @@ impl Tape {
         let (mut replay, _) = Replay::new(&recording[..], Instant::now()).expect("a recording");
         while let Some(step) = replay.step().unwrap_or_else(|problem| panic!("the recording: {problem}")) {
             if let Some(difference) = replay.difference(&step) {
-                if let Some(kept) = std::env::var_os("LSPOOL_KEEP_TAPE") {
-                    std::fs::write(kept, &recording).ok();
-                }
                 panic!("the recording does not replay\n{difference}");
             }
         }

@@ -124,8 +124,12 @@ struct Flags {
     )]
     log_level: Option<LogLevel>,
 
-    /// Record the session in this file, or in the next free one of FILE-2 and so on [env: LSPOOL_RECORD]
-    #[arg(long, value_name = "FILE")]
+    /// Record the session in this file, or in the next free one of FILE-2 and so on [env: `LSPOOL_RECORD`]
+    #[arg(
+        long,
+        value_name = "FILE",
+        help = "Record the session in this file, or in the next free one of FILE-2 and so on [env: LSPOOL_RECORD]"
+    )]
     record: Option<PathBuf>,
 
     /// Whether the recording has documents, prompts and answers as they are [default: no]

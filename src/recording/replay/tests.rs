@@ -34,7 +34,9 @@ fn recording() -> String {
         out.extend(encoder.event(at, &event));
         let mut effects = Effects::new();
         core.handle(start + at, event, &mut effects);
-        effects.iter().for_each(|it| out.extend(encoder.effect(at, it, None)));
+        for it in &effects {
+            out.extend(encoder.effect(at, it, None));
+        }
     }
     out.extend(Encoder::end(Duration::from_millis(9), super::super::format::Kind::Done));
     String::from_utf8(out).unwrap()
@@ -60,7 +62,7 @@ fn a_session_is_the_same_once_more() {
         assert_eq!(difference(&recording[..cut]), Ok(None), "{}", &recording[..cut]);
     }
     // Edited by something that writes JSON in its own way.
-    assert_eq!(difference(&recording.replace(":", ": ").replace("\",\"", "\" , \"")), Ok(None));
+    assert_eq!(difference(&recording.replace(':', ": ").replace("\",\"", "\" , \"")), Ok(None));
 }
 
 #[test]

@@ -28,16 +28,23 @@ fn said(body: impl Into<Bytes>) -> Event {
 
 /// What is written, to be looked at later. While the gate is shut, writing waits.
 #[derive(Clone, Default)]
-struct Disk(Arc<(Mutex<(Vec<u8>, bool)>, Condvar)>);
+struct Disk(Arc<Platter>);
+
+#[derive(Default)]
+struct Platter {
+    written: Mutex<Vec<u8>>,
+    is_shut: Mutex<bool>,
+    opened: Condvar,
+}
 
 impl Disk {
     fn shut(&self, is_shut: bool) {
-        self.0.0.lock().unwrap().1 = is_shut;
-        self.0.1.notify_all();
+        *self.0.is_shut.lock().unwrap() = is_shut;
+        self.0.opened.notify_all();
     }
 
     fn text(&self) -> String {
-        String::from_utf8(self.0.0.lock().unwrap().0.clone()).unwrap()
+        String::from_utf8(self.0.written.lock().unwrap().clone()).unwrap()
     }
 
     fn last(&self) -> (Dir, Kind) {
@@ -49,8 +56,9 @@ impl Disk {
 
 impl Write for Disk {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let state = self.0.0.lock().unwrap();
-        self.0.1.wait_while(state, |it| it.1).unwrap().0.extend_from_slice(bytes);
+        let is_shut = self.0.is_shut.lock().unwrap();
+        drop(self.0.opened.wait_while(is_shut, |it| *it).unwrap());
+        self.0.written.lock().unwrap().extend_from_slice(bytes);
         Ok(bytes.len())
     }
 

@@ -24,10 +24,14 @@ const SECRETS: [&str; 5] = ["gho_", "ghu_", "ghp_", "tid=", "eyJ"];
 impl Tape {
     /// Tells a server where to record.
     pub fn of(command: &mut Command) -> Tape {
-        let records_elsewhere = command.get_args().any(|it| it == "--record");
-        let is_certain = Path::new(command.get_program()).ends_with("lspool") && !records_elsewhere;
+        // Another place, or none.
+        let is_elsewhere = command.get_args().any(|it| it == "--record")
+            || command.get_envs().any(|(name, value)| name == VARIABLE && value.is_some());
+        let is_certain = Path::new(command.get_program()).ends_with("lspool") && !is_elsewhere;
         let tape = Tape { folder: tempfile::tempdir().expect("a temporary folder"), is_certain };
-        command.env(VARIABLE, tape.file());
+        if !is_elsewhere {
+            command.env(VARIABLE, tape.file());
+        }
         tape
     }
 

@@ -44,7 +44,11 @@ pub fn scan(body: &[u8]) -> Result<Envelope, Malformed> {
     let mut envelope = Envelope::default();
     let mut object = Object::open(body)?;
     while let Some(Entry { key, value }) = object.next()? {
-        let Some(slot) = envelope.slot(&key.decode(body)?) else { continue };
+        let slot = match key.plain(body).and_then(|it| envelope.slot(it)) {
+            Some(slot) => Some(slot),
+            None => envelope.slot(key.decode(body)?.as_bytes()),
+        };
+        let Some(slot) = slot else { continue };
         if slot.is_some() {
             return Err(Malformed { at: key.span.start, what: "duplicate member" });
         }
@@ -63,13 +67,13 @@ pub fn scan(body: &[u8]) -> Result<Envelope, Malformed> {
 }
 
 impl Envelope {
-    fn slot(&mut self, key: &str) -> Option<&mut Option<Range<usize>>> {
+    fn slot(&mut self, key: &[u8]) -> Option<&mut Option<Range<usize>>> {
         match key {
-            "id" => Some(&mut self.id),
-            "method" => Some(&mut self.method),
-            "params" => Some(&mut self.params),
-            "result" => Some(&mut self.result),
-            "error" => Some(&mut self.error),
+            b"id" => Some(&mut self.id),
+            b"method" => Some(&mut self.method),
+            b"params" => Some(&mut self.params),
+            b"result" => Some(&mut self.result),
+            b"error" => Some(&mut self.error),
             _ => None,
         }
     }
@@ -168,6 +172,11 @@ impl Text {
     /// `span` is known to hold a whole string.
     fn of(text: &[u8], span: &Range<usize>) -> Text {
         Text { span: span.clone(), escaped: memchr::memchr(b'\\', &text[span.clone()]).is_some() }
+    }
+
+    /// The text itself, unchecked, if it is written without escapes.
+    fn plain<'a>(&self, text: &'a [u8]) -> Option<&'a [u8]> {
+        (!self.escaped).then(|| &text[self.span.start + 1..self.span.end - 1])
     }
 
     fn decode<'a>(&self, text: &'a [u8]) -> Result<Cow<'a, str>, Malformed> {

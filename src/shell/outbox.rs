@@ -9,7 +9,7 @@
 //!   to it are discarded, so memory stays bounded whatever it does.
 
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     collections::{BTreeMap, VecDeque},
     io::{self, IoSlice, Write as _},
     ops::Range,
@@ -147,6 +147,8 @@ struct Shared {
     /// All is written.
     drained: Notify,
     /// Over high water, until below low water.
+    is_over: Cell<bool>,
+    /// The same, for those who wait for a change.
     over: watch::Sender<bool>,
 }
 
@@ -183,6 +185,7 @@ impl Outbox {
             queue: RefCell::new(Queue::new(limits)),
             filled: Notify::new(),
             drained: Notify::new(),
+            is_over: Cell::new(false),
             over: watch::Sender::new(false),
         }))
     }
@@ -194,7 +197,10 @@ impl Outbox {
         match pushed {
             Pushed::Taken => {
                 self.0.mark(&queue);
-                self.0.filled.notify_one();
+                // Otherwise the writer looks by itself when it has written what it has.
+                if queue.frames.len() == 1 {
+                    self.0.filled.notify_one();
+                }
             }
             Pushed::Stalled => tracing::warn!(bytes = queue.n_bytes(), "far too much waits for a peer"),
             Pushed::Discarded => {}
@@ -310,11 +316,12 @@ impl Shared {
     fn mark(&self, queue: &Queue) {
         let Limits { high_water, low_water, .. } = queue.limits;
         let n = queue.n_bytes();
-        self.over.send_if_modified(|over| {
-            let was = *over;
-            *over = if was { n >= low_water && n > 0 } else { n > high_water };
-            was != *over
-        });
+        let was = self.is_over.get();
+        let is = if was { n >= low_water && n > 0 } else { n > high_water };
+        if is != was {
+            self.is_over.set(is);
+            self.over.send_replace(is);
+        }
     }
 }
 
@@ -382,19 +389,18 @@ impl Queue {
         }
         let len = wire_len(&frame);
         let is_over = self.n_bytes() + len > self.limits.high_water;
-        let report = match Expendable::of(&frame) {
-            Some(Expendable::LogMessage) if is_over => {
+        // Nothing is dropped that was queued under high water, so nothing has to be known of it.
+        let report = match if is_over { Expendable::of(&frame) } else { None } {
+            Some(Expendable::LogMessage) => {
                 self.n_dropped += 1;
                 return Pushed::Taken;
             }
             Some(Expendable::Report { token, says }) => Some((token, says)),
-            Some(Expendable::LogMessage) | None => None,
+            None => None,
         };
         if let Some((token, says)) = &report {
             let number = self.n_popped + self.frames.len() as u64;
-            if let Some(earlier) = self.reports.insert(token.clone(), number)
-                && is_over
-            {
+            if let Some(earlier) = self.reports.insert(token.clone(), number) {
                 self.drop_covered(earlier, *says);
             }
         }

@@ -90,7 +90,7 @@ fn serve(cli: &Cli, server: CliServer) -> anyhow::Result<ExitCode> {
 }
 
 /// Serves the editor until the end.
-fn drive(core: impl driver::Core, world: System, search: Arc<Search>) -> anyhow::Result<i32> {
+fn drive(core: impl driver::Core + 'static, world: System, search: Arc<Search>) -> anyhow::Result<i32> {
     let driver = Driver::new(core, world, search, Settings::default());
     let runtime = runtime()?;
     let code = runtime.block_on(async {

@@ -11,7 +11,7 @@
 use std::{
     cell::{Cell, RefCell},
     collections::{BTreeMap, VecDeque},
-    io::{self, IoSlice, Write as _},
+    io::{self, IoSlice},
     ops::Range,
     rc::Rc,
     time::Duration,
@@ -35,6 +35,9 @@ const LARGE: usize = 16 * 1024;
 const BATCH: usize = 64 * 1024;
 /// Linux takes up to 1024 at once; more than this does not help.
 const MAX_SLICES: usize = 64;
+
+/// So many messages are expected to wait at once, but for bursts.
+const SHRUNK: usize = 512;
 
 /// How much may wait.
 #[derive(Clone, Copy, Debug)]
@@ -450,6 +453,10 @@ impl Queue {
             self.is_in_flight = true;
             batch.push(&frame);
         }
+        if self.frames.is_empty() {
+            // What a burst needed is not held for ever.
+            self.frames.shrink_to(SHRUNK);
+        }
         !batch.is_empty()
     }
 
@@ -466,6 +473,18 @@ fn wire_len(frame: &Frame) -> usize {
     let body = frame.wire_len();
     let digits = body.checked_ilog10().map_or(1, |log| log as usize + 1);
     "Content-Length: \r\n\r\n".len() + digits + body
+}
+
+/// What `write!` does, without what that costs: this is done for each message.
+fn push_decimal(to: &mut Vec<u8>, mut n: usize) {
+    let start = to.len();
+    loop {
+        to.push(b'0' + u8::try_from(n % 10).expect("a digit"));
+        n /= 10;
+        if n == 0 {
+            return to[start..].reverse();
+        }
+    }
 }
 
 /// Messages in the hands of the writer: small parts side by side, large ones where they lie.
@@ -500,7 +519,9 @@ impl Batch {
 
     fn push(&mut self, frame: &Frame) {
         let start = self.copied.len();
-        write!(self.copied, "Content-Length: {}\r\n\r\n", frame.wire_len()).expect("a Vec takes all");
+        self.copied.extend_from_slice(b"Content-Length: ");
+        push_decimal(&mut self.copied, frame.wire_len());
+        self.copied.extend_from_slice(b"\r\n\r\n");
         self.note_copied(start);
         for (index, part) in frame.parts().into_iter().enumerate() {
             if part.len() >= LARGE {

@@ -9,6 +9,7 @@
 //! - [`redact`]: secrets out of text that is shown
 //! - [`config`]: TOML text to a checked configuration
 //! - [`core`]: everything that is decided
+//! - [`recording`]: sessions as files
 //! - [`shell`]: everything that touches the world
 //! - [`cli`], [`check`], [`control`]: the command line, the command that tries the configuration, and those that talk to
 //!   a running lspool
@@ -18,6 +19,7 @@ pub mod cli;
 pub mod config;
 pub mod control;
 pub mod core;
+pub mod recording;
 pub mod redact;
 pub mod rpc;
 pub mod shell;

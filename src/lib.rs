@@ -9,8 +9,8 @@
 //! - [`redact`]: secrets out of text that is shown
 //! - [`config`]: TOML text to a checked configuration
 //! - [`core`]: everything that is decided
-//! - [`recording`]: sessions as files
 //! - [`shell`]: everything that touches the world
+//! - [`recording`]: sessions as files
 //! - [`cli`], [`check`], [`control`]: the command line, the command that tries the configuration, and those that talk to
 //!   a running lspool
 

@@ -3,6 +3,7 @@
 use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 
 use crate::{
     config::{Config, ServerConfig},
@@ -45,7 +46,8 @@ pub enum Peer {
 }
 
 /// How a process ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Exit {
     /// It exited with this code.
     Code(i32),
@@ -75,7 +77,8 @@ pub struct SpawnFailure {
 }
 
 /// Everything needed to start a process of a server.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Launch {
     /// Absolute path of the executable.
     pub program: PathBuf,
@@ -129,7 +132,7 @@ impl fmt::Debug for Prepared {
 }
 
 /// What the core is told.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Event {
     /// A whole message arrived.
     Received(Peer, Frame),
@@ -195,7 +198,7 @@ pub enum Event {
 }
 
 /// What the shell is told to do. Effects are data: they are carried out in order, without a decision.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Effect {
     /// Queue a message for a peer. Never waits.
     Send(Peer, Frame),

@@ -17,10 +17,9 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
+use super::format::FORMAT;
 use crate::rpc::Frame;
 
-/// The format of lspool's own recordings that is understood.
-const FORMAT: u64 = 1;
 /// No message is longer.
 const LONGEST: u64 = 512 << 20;
 /// The editor's side of a recording of lspool.
@@ -101,7 +100,7 @@ struct Said<'a> {
 #[derive(Deserialize)]
 struct Header {
     #[serde(rename = "lspool-recording")]
-    format: u64,
+    format: u32,
     #[serde(default)]
     texts: bool,
 }

@@ -11,7 +11,7 @@ use clap::{
     error::ErrorKind,
 };
 
-use crate::{config::LogLevel, control, shell::discover::CliServer};
+use crate::{config::LogLevel, control, inspect, player::Speed, shell::discover::CliServer};
 
 /// What lspool is asked to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +39,24 @@ pub enum Mode {
         task: control::Task,
         /// To the one with this process id.
         pid: Option<u32>,
+    },
+    /// Be a language server made of a recording.
+    ServeRecording {
+        /// The recording.
+        file: PathBuf,
+        /// Which process of it.
+        process: Option<String>,
+        /// When things are said.
+        speed: Speed,
+        /// Whether a client that is not like the recorded one is a failure.
+        is_strict: bool,
+    },
+    /// Show what a recording holds.
+    Inspect {
+        /// The recording.
+        file: PathBuf,
+        /// What of it.
+        filter: inspect::Filter,
     },
 }
 
@@ -75,7 +93,7 @@ pub fn parse_from(words: impl IntoIterator<Item = impl Into<OsString> + Clone>) 
                   Without COMMAND the server is taken from the configuration file, or\n\
                   copilot-language-server is searched for.",
     after_long_help = "Example, for an editor's configuration:\n  lspool -- copilot-language-server --stdio",
-    override_usage = "lspool [OPTIONS] [-- COMMAND [ARG]...]\n       lspool check|status|restart|stop|logs|reload [OPTIONS]",
+    override_usage = "lspool [OPTIONS] [-- COMMAND [ARG]...]\n       lspool check|status|restart|stop|logs|reload [OPTIONS]\n       lspool inspect|serve-recording FILE [OPTIONS]",
     disable_help_subcommand = true
 )]
 struct Flags {
@@ -177,6 +195,42 @@ enum Task {
         #[command(flatten)]
         which: Which,
     },
+    /// Show what a recording holds: conversations, requests, how long they took, crashes
+    Inspect {
+        /// A recording of lspool, or a transcript
+        file: PathBuf,
+        /// Only this conversation
+        #[arg(long, value_name = "ID")]
+        conversation: Option<String>,
+        /// Only messages of these methods; `*` stands for anything
+        #[arg(long, value_name = "GLOB")]
+        method: Option<String>,
+        /// Only what went wrong
+        #[arg(long)]
+        errors: bool,
+    },
+    /// Be a language server made of a recording: answer as the recorded one did, on stdin and stdout
+    ServeRecording {
+        /// A recording of lspool, or a transcript
+        file: PathBuf,
+        /// The process whose part is played, where several are in the file [default: of a recording of lspool, lspool itself]
+        #[arg(long, value_name = "NAME")]
+        proc: Option<String>,
+        /// Take the time that it took, or none
+        #[arg(
+            long,
+            default_value = "fast",
+            value_parser = PossibleValuesParser::new(["real", "fast"])
+                .map(|it| if it == "real" { Speed::Real } else { Speed::Fast })
+        )]
+        speed: Speed,
+        /// Fail at the end, and say why on stderr, if the client was not like the recorded one
+        #[arg(long)]
+        strict: bool,
+        /// Accepted and ignored
+        #[arg(long, hide = true)]
+        stdio: bool,
+    },
 }
 
 #[derive(Debug, clap::Args)]
@@ -204,6 +258,13 @@ impl Task {
                 (control::Task::Logs { name: backend.name, follow }, which)
             }
             Task::Reload { which } => (control::Task::Reload, which),
+            Task::Inspect { file, conversation, method, errors } => {
+                let filter = inspect::Filter { conversation, method, only_errors: errors };
+                return Mode::Inspect { file, filter };
+            }
+            Task::ServeRecording { file, proc: process, speed, strict: is_strict, stdio: _ } => {
+                return Mode::ServeRecording { file, process, speed, is_strict };
+            }
         };
         Mode::Control { task, pid: which.pid }
     }
@@ -309,6 +370,34 @@ mod tests {
     }
 
     #[test]
+    fn tasks_with_recordings() {
+        let file = || PathBuf::from("a.jsonl");
+        let serve = |process: Option<&str>, speed, is_strict| Mode::ServeRecording {
+            file: file(),
+            process: process.map(ToOwned::to_owned),
+            speed,
+            is_strict,
+        };
+        assert_eq!(parse("serve-recording a.jsonl").mode, serve(None, Speed::Fast, false));
+        assert_eq!(parse("serve-recording a.jsonl --stdio").mode, serve(None, Speed::Fast, false));
+        let all = parse("serve-recording --proc A --speed=real --strict a.jsonl").mode;
+        assert_eq!(all, serve(Some("A"), Speed::Real, true));
+        let filter = inspect::Filter::default();
+        assert_eq!(parse("inspect a.jsonl").mode, Mode::Inspect { file: file(), filter });
+        let filter = inspect::Filter {
+            conversation: Some("c".to_owned()),
+            method: Some("conversation/*".to_owned()),
+            only_errors: true,
+        };
+        let all = parse("inspect a.jsonl --conversation c --method conversation/* --errors").mode;
+        assert_eq!(all, Mode::Inspect { file: file(), filter });
+        for line in ["serve-recording", "serve-recording a --speed 2", "inspect", "inspect a b"] {
+            let error = parse_from(format!("lspool {line}").split_whitespace()).unwrap_err();
+            assert_eq!(error.exit_code(), 2, "{line}");
+        }
+    }
+
+    #[test]
     fn help_and_version_are_no_errors() {
         for line in ["--help", "-h", "--version", "-V", "check --help"] {
             let answer = parse_from(format!("lspool {line}").split_whitespace()).unwrap_err();
@@ -321,14 +410,17 @@ mod tests {
 
             Usage: lspool [OPTIONS] [-- COMMAND [ARG]...]
                    lspool check|status|restart|stop|logs|reload [OPTIONS]
+                   lspool inspect|serve-recording FILE [OPTIONS]
 
             Commands:
-              check    Find and try all servers that are configured, and tell what there is
-              status   What each running lspool and its servers are doing
-              restart  Start a server, or a partition of it, anew; also one that was stopped or has failed
-              stop     Stop a server, or a partition of it, until it is needed again
-              logs     What a server has written to stderr
-              reload   Read the configuration files anew
+              check            Find and try all servers that are configured, and tell what there is
+              status           What each running lspool and its servers are doing
+              restart          Start a server, or a partition of it, anew; also one that was stopped or has failed
+              stop             Stop a server, or a partition of it, until it is needed again
+              logs             What a server has written to stderr
+              reload           Read the configuration files anew
+              inspect          Show what a recording holds: conversations, requests, how long they took, crashes
+              serve-recording  Be a language server made of a recording: answer as the recorded one did, on stdin and stdout
 
             Arguments:
               [COMMAND]...  The server to stand in front of, and its arguments
@@ -353,6 +445,7 @@ mod tests {
 
                 Usage: lspool [OPTIONS] [-- COMMAND [ARG]...]
                        lspool check|status|restart|stop|logs|reload [OPTIONS]
+                       lspool inspect|serve-recording FILE [OPTIONS]
 
                 For more information, try '--help'.
             "#]],
@@ -364,6 +457,7 @@ mod tests {
 
                 Usage: lspool [OPTIONS] [-- COMMAND [ARG]...]
                        lspool check|status|restart|stop|logs|reload [OPTIONS]
+                       lspool inspect|serve-recording FILE [OPTIONS]
 
                 For more information, try '--help'.
             "#]],
@@ -375,6 +469,7 @@ mod tests {
 
                 Usage: lspool [OPTIONS] [-- COMMAND [ARG]...]
                        lspool check|status|restart|stop|logs|reload [OPTIONS]
+                       lspool inspect|serve-recording FILE [OPTIONS]
 
                 For more information, try '--help'.
             "#]],
@@ -398,6 +493,7 @@ mod tests {
 
                 Usage: lspool [OPTIONS] [-- COMMAND [ARG]...]
                        lspool check|status|restart|stop|logs|reload [OPTIONS]
+                       lspool inspect|serve-recording FILE [OPTIONS]
 
                 For more information, try '--help'.
             "#]],
@@ -409,6 +505,7 @@ mod tests {
 
                 Usage: lspool [OPTIONS] [-- COMMAND [ARG]...]
                        lspool check|status|restart|stop|logs|reload [OPTIONS]
+                       lspool inspect|serve-recording FILE [OPTIONS]
 
                 For more information, try '--help'.
             "#]],

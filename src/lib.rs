@@ -9,6 +9,7 @@
 //! - [`redact`]: secrets out of text that is shown
 //! - [`config`]: TOML text to a checked configuration
 //! - [`core`]: everything that is decided
+//! - [`player`]: a language server made of such a file; [`inspect`] shows what is in one
 //! - [`shell`]: everything that touches the world
 //! - [`recording`]: sessions as files
 //! - [`cli`], [`check`], [`control`]: the command line, the command that tries the configuration, and those that talk to
@@ -19,6 +20,8 @@ pub mod cli;
 pub mod config;
 pub mod control;
 pub mod core;
+pub mod inspect;
+pub mod player;
 pub mod recording;
 pub mod redact;
 pub mod rpc;

@@ -2,8 +2,8 @@
 
 use std::{
     ffi::OsStr,
-    fs::OpenOptions,
-    io::{self, IsTerminal as _, Write as _},
+    fs::{File, OpenOptions},
+    io::{self, BufReader, IsTerminal as _, Write as _},
     os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
     process::ExitCode,
@@ -21,6 +21,9 @@ use lspool::{
     config::{Config, LogLevel},
     control::{self, Screen},
     core::{Identity, Proxy, event::Prepared},
+    inspect,
+    player::{self, Player, Script, Speed},
+    recording::source::dialogue,
     shell::{
         Settings,
         control::{self as sockets, Place},
@@ -48,6 +51,10 @@ fn main() -> ExitCode {
         Mode::Serve(server) => serve(&cli, server),
         Mode::Check => check(&cli),
         Mode::Control { task, pid } => control(&task, pid),
+        Mode::ServeRecording { file, process, speed, is_strict } => {
+            serve_recording(&file, process.as_deref(), speed, is_strict)
+        }
+        Mode::Inspect { file, filter } => inspect(&file, &filter),
     };
     done.unwrap_or_else(|error| {
         tell(&format!("{error:#}"));
@@ -180,6 +187,51 @@ fn control(task: &control::Task, pid: Option<u32>) -> anyhow::Result<ExitCode> {
         tell(message);
     }
     Ok(ExitCode::from(failure.status()))
+}
+
+/// What is wrong is told with the name of the file.
+fn serve_recording(
+    file: &Path,
+    process: Option<&str>,
+    speed: Speed,
+    is_strict: bool,
+) -> anyhow::Result<ExitCode> {
+    let name = || file.display().to_string();
+    let dialogue = dialogue(open_recording(file)?, process).with_context(name)?;
+    if let Some(note) = &dialogue.note {
+        tell(&format!("{}: {note}", file.display()));
+    }
+    let mut player = Player::new(Script::new(dialogue).with_context(name)?, speed);
+    let runtime = runtime()?;
+    let played = runtime.block_on(async {
+        let stdio::Stdio { input, output, modes } = stdio::open();
+        let status = player::serve(&mut player, input, output).await;
+        drop(modes);
+        status
+    });
+    runtime.shutdown_background();
+    let status = played.context("the client cannot be spoken with any more")?;
+    let deviations = player.deviations();
+    if !is_strict || deviations.is_empty() {
+        return Ok(ExitCode::from(status));
+    }
+    tell(&format!("the client was not like the one in {}:", file.display()));
+    for it in deviations {
+        writeln!(io::stderr(), "  {}", it.replace('\n', "\n  ")).ok();
+    }
+    Ok(ExitCode::FAILURE)
+}
+
+fn inspect(file: &Path, filter: &inspect::Filter) -> anyhow::Result<ExitCode> {
+    let text = inspect::text(open_recording(file)?, filter, Screen::stdout());
+    let text = text.with_context(|| file.display().to_string())?;
+    write!(io::stdout(), "{text}").ok();
+    Ok(ExitCode::SUCCESS)
+}
+
+fn open_recording(file: &Path) -> anyhow::Result<BufReader<File>> {
+    let opened = File::open(file).with_context(|| format!("cannot read {}", file.display()))?;
+    Ok(BufReader::with_capacity(1 << 16, opened))
 }
 
 /// On stderr, which nobody may read any more.

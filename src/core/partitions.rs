@@ -77,8 +77,8 @@ impl Proxy {
                 return;
             }
         }
-        let alive = self.backends.values().filter(|it| it.life.is_alive()).count();
-        if let Some(server) = self.server.as_mut().filter(|_| alive <= most) {
+        let held = self.backends.values().filter(|it| it.holds_a_place()).count();
+        if let Some(server) = self.server.as_mut().filter(|_| held <= most) {
             server.shrinks = false;
         }
     }
@@ -127,9 +127,7 @@ impl Proxy {
             return;
         }
         let most = self.server.as_ref().map_or(1, |it| it.settings.max_processes);
-        // The place of a process that is to be restarted is taken.
-        let holds = |it: &&Backend| it.life.is_alive() || matches!(it.life.state(), State::Restarting { .. });
-        let held = self.backends.values().filter(holds).count();
+        let held = self.backends.values().filter(|it| it.holds_a_place()).count();
         let (again, waiting): (Vec<_>, Vec<_>) = self
             .backends
             .values()

@@ -209,11 +209,12 @@ impl Proxy {
         token: Option<&RawId>,
         out: &mut Effects,
     ) -> bool {
-        if self.conversations.get(id).is_some() {
+        let Some(backend) = self.backend(process.backend) else { return true };
+        // One that was destroyed meanwhile is still the one that was meant.
+        if self.conversations.get(id).is_some() || backend.restores.under_way.contains_key(id) {
             self.end_restore(process, id, out);
             return true;
         }
-        let Some(backend) = self.backend(process.backend) else { return true };
         let of_token = |it: &&SentId| match self.requests.get(**it).map(|it| &it.purpose) {
             Some(Purpose::Turn { token: of, .. }) => of.as_ref() == token,
             _ => false,

@@ -269,6 +269,24 @@ fn with_less_room_than_there_was_a_turn_fails_or_runs_and_does_not_wait_for_ever
 }
 
 #[test]
+fn the_place_of_one_that_is_restarted_counts_until_there_are_as_few_as_there_may_be() {
+    let mut it = Stage::copilot();
+    it.server.policy.immediate_first = false;
+    it.event(Event::FilesChanged);
+    let a = partition(&mut it, 1, "c", "a");
+    it.exited(process(0, 1), Exit::Signal(9));
+    it.server.max_processes = 1;
+    it.event(Event::FilesChanged);
+    assert_eq!(it.terminated, [a]);
+    it.pass(seconds(2));
+    // The first of them takes its place again at once, the other one has not gone yet: until then, none is started.
+    it.create(2, &json!({"conversationId": "d", "lspool": {"tools": ["b"]}}));
+    assert_eq!(it.spawned.last(), Some(&process(0, 2)));
+    it.exited(a, Exit::Code(0));
+    it.take(EDITOR);
+}
+
+#[test]
 fn one_that_is_not_required_and_not_installed_is_gone_without_until_it_is() {
     let mut it = Stage::new(ServerKind::Generic);
     it.server.policy.required = false;

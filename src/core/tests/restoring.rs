@@ -135,6 +135,24 @@ fn a_conversation_that_came_back_empty_is_asked_again_with_its_text() {
 }
 
 #[test]
+fn a_turn_whose_conversation_is_destroyed_while_it_is_restored_is_not_asked_twice() {
+    let mut it = crashed();
+    let next = ask(&mut it);
+    written(&mut it, next);
+    let create = it.take(Peer::Backend(next)).pop().unwrap();
+    it.editor(json!({"id": 3, "method": "conversation/destroy", "params": {"conversationId": "c"}}));
+    assert_eq!(it.told(next), ["conversation/destroy"]);
+    it.server(
+        next,
+        progress("t2", &json!({"kind": "begin", "conversationId": "c", "turnId": create["params"]["turns"][0]["turnId"]})),
+    );
+    assert_eq!(it.told(next), ["workspace/didChangeConfiguration"], "the folder is not needed any more");
+    assert_eq!(it.take(EDITOR)[0]["params"]["value"]["kind"], "begin");
+    it.server(next, json!({"id": create["id"], "error": {"code": -32603, "message": "destroyed"}}));
+    assert_eq!(it.take(EDITOR)[0]["id"], 2);
+}
+
+#[test]
 fn a_cancelled_or_crashed_restore_leaves_nothing_behind() {
     let mut it = crashed();
     let next = ask(&mut it);

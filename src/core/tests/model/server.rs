@@ -51,7 +51,7 @@ pub(super) struct ServerModel {
     pub(super) deaf: bool,
     exit_told: bool,
     pub(super) initialized: bool,
-    /// It has answered `initialize`.
+    /// It has answered `initialize` before it was told to end.
     pub(super) opened: bool,
     /// Messages up to this one are part of the session it was told at its start.
     pub(super) restored: Option<N>,
@@ -461,7 +461,7 @@ impl World {
             server.shown = Some(offered.clone());
         }
         if method == "initialize" {
-            server.opened |= !fails;
+            server.opened |= !fails && !server.ending;
             server.restored = if re.is_none() { Some(said) } else { server.restored };
         }
         let tool = |id: &String| {

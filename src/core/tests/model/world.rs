@@ -17,9 +17,7 @@ use super::{
 use crate::{
     core::{
         Identity, Proxy,
-        backend::Backend,
         event::{Effect, Event, Exit, Peer, ProcessId, SpawnFailure},
-        lifecycle::State,
         route::is_read,
         tests::stage::EDITOR,
     },
@@ -320,8 +318,7 @@ impl World {
                 Effect::WatchEditor(_) => {}
             }
         }
-        let holds = |it: &&Backend| it.life.is_alive() || matches!(it.life.state(), State::Restarting { .. });
-        self.held = self.core.backends.values().filter(holds).count();
+        self.held = self.core.backends.values().filter(|it| it.holds_a_place()).count();
         if let Err(broken) = self.core.check() {
             panic!("{broken}");
         }

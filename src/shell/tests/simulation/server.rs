@@ -53,8 +53,6 @@ pub(super) struct Server {
     /// The latest of the editor's messages of this kind.
     last_heard: u64,
     tools: BTreeSet<String>,
-    /// Which conversations are none any more.
-    destroyed: Vec<Value>,
     exits: bool,
 }
 
@@ -103,7 +101,6 @@ impl Server {
             last_asked: 0,
             last_heard: 0,
             tools: ["list_dir", "file_search"].map(|it| format!("copilot.{it}")).into(),
-            destroyed: Vec::new(),
             exits: false,
         }
     }
@@ -261,8 +258,6 @@ impl Server {
                 ground.processes.get_mut(&self.n).expect("it lives").documents.clone_from(&self.documents);
             }
             "textDocument/hover" | "textDocument/rename" | "x/note" => self.check_order(params),
-            "conversation/destroy" => self.destroyed.push(params["conversationId"].clone()),
-            "conversation/create" => self.destroyed.retain(|it| *it != params["conversationId"]),
             _ => {}
         }
         if message.get("id").is_none() {
@@ -320,10 +315,6 @@ impl Server {
             "conversation/registerTools"
             | "conversation/unregisterTools"
             | "conversation/updateToolsStatus" => self.offer(method, params),
-            "conversation/turn" if self.destroyed.contains(&params["conversationId"]) => {
-                let error = json!({"code": -32602, "message": "no such conversation"});
-                return self.say(&json!({"jsonrpc": "2.0", "id": id, "error": error})).await;
-            }
             "conversation/create" | "conversation/turn" => {
                 let turn = self.converse(params).await?;
                 json!({"n": n, "turnId": turn})

@@ -60,7 +60,10 @@ fn crash() -> String {
 
 #[test]
 fn a_crash() {
-    check(&crash(), &Filter::default(), &expect![[r#"
+    check(
+        &crash(),
+        &Filter::default(),
+        &expect![[r#"
         recording of lspool: 6 messages with the editor in 1.1 min; lspool has ended
           1.1   partition "read_file" of copilot
           1.2   partition "read_file" of copilot
@@ -77,12 +80,16 @@ fn a_crash() {
              2.000  1.1  was ended by signal 9: out of memory
              2.501  1.2  started again (process 4712)
             63.900  1.2  was ended by signal 15
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn only_what_went_wrong() {
-    check(&crash(), &Filter { only_errors: true, ..Filter::default() }, &expect![[r#"
+    check(
+        &crash(),
+        &Filter { only_errors: true, ..Filter::default() },
+        &expect![[r#"
         recording of lspool: 6 messages with the editor in 1.1 min; lspool has ended
           1.1   partition "read_file" of copilot
           1.2   partition "read_file" of copilot
@@ -95,12 +102,16 @@ fn only_what_went_wrong() {
 
         processes
              2.000  1.1  was ended by signal 9: out of memory
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn two_conversations_at_a_time() {
-    check(&fixture("parallel"), &Filter::default(), &expect![[r#"
+    check(
+        &fixture("parallel"),
+        &Filter::default(),
+        &expect![[r#"
         transcript: 72 messages in 6.86 s
 
         session
@@ -117,13 +128,17 @@ fn two_conversations_at_a_time() {
              1.378     <1 ms    tool fetch_ticket {"key":"STEP-1"}  success
              1.515     <1 ms    confirm run_in_terminal {"command":"true","explanation":"step two","isBackground":false…  accept
              1.517     <1 ms    tool run_in_terminal {"command":"true","explanation":"step two","isBackground":false}  success
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn several_processes() {
     let filter = Filter { method: Some("conversation/*".to_owned()), ..Filter::default() };
-    check(&fixture("crash"), &filter, &expect![[r#"
+    check(
+        &fixture("crash"),
+        &filter,
+        &expect![[r#"
         transcript: 118 messages in 5.22 s
 
         A: session
@@ -150,14 +165,18 @@ fn several_processes() {
         C: conversation conv-full
              4.865    190 ms  conversation/create "[history] full fidelity"
              5.056    131 ms  conversation/create "[history] x"
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn one_conversation() {
     let conversation = Some("conv-two".to_owned());
     let filter = Filter { conversation, method: Some("$/progress".to_owned()), only_errors: false };
-    check(&fixture("parallel"), &filter, &expect![[r#"
+    check(
+        &fixture("parallel"),
+        &filter,
+        &expect![[r#"
         transcript: 72 messages in 6.86 s
 
         conversation conv-two
@@ -171,13 +190,18 @@ fn one_conversation() {
              1.532              < $/progress report
              1.532              < $/progress report
              1.538              < $/progress end
-    "#]]);
+    "#]],
+    );
     let filter = Filter { conversation: Some("nobody's".to_owned()), ..Filter::default() };
-    check(&fixture("parallel"), &filter, &expect![[r#"
+    check(
+        &fixture("parallel"),
+        &filter,
+        &expect![[r#"
         transcript: 72 messages in 6.86 s
 
         nothing of that kind
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -193,7 +217,8 @@ fn a_recording_that_was_cut_off() {
         nothing of that kind
 
         line 18, the last one, was torn and is left out
-    "#]].assert_eq(&text);
+    "#]]
+    .assert_eq(&text);
 }
 
 #[test]
@@ -226,7 +251,8 @@ fn color_is_for_a_terminal() {
              2.000  1.1  was ended by signal 9: out of memory
              2.501  1.2  started again (process 4712)
             63.900  1.2  was ended by signal 15
-    "#]].assert_eq(&plain);
+    "#]]
+    .assert_eq(&plain);
 }
 
 #[test]

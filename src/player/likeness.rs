@@ -184,6 +184,17 @@ pub(super) struct Difference {
     pub(super) live: Value,
 }
 
+impl Difference {
+    /// How much of it there is: the letters between the beginning and the end that both have.
+    pub(super) fn size(&self) -> usize {
+        let (a, b) = (self.recorded.to_string(), self.live.to_string());
+        let (longest, shortest) = (a.len().max(b.len()), a.len().min(b.len()));
+        let start = a.bytes().zip(b.bytes()).take_while(|(a, b)| a == b).count();
+        let end = a.bytes().rev().zip(b.bytes().rev()).take_while(|(a, b)| a == b).count();
+        longest - (start + end).min(shortest)
+    }
+}
+
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = if self.path.is_empty() { "params" } else { &self.path };

@@ -245,8 +245,9 @@ impl Player {
     fn nearest(&self, method: &str, scenes: &[usize], params: &Value, known: &Value) -> Unknown {
         let candidates = scenes.iter().take(LOOKED_AT).map(|scene| {
             let recorded = self.script.params(self.script.scenes[*scene].request);
-            let mut told: Vec<String> =
-                self.script.eye.differences(&recorded, known).iter().map(Difference::to_string).collect();
+            let differences = self.script.eye.differences(&recorded, known);
+            let size: usize = differences.iter().map(Difference::size).sum();
+            let mut told: Vec<String> = differences.iter().map(Difference::to_string).collect();
             for pair in self.pairs(*scene, params).iter().filter(|it| !self.names.agrees(it)) {
                 told.push(format!(
                     "recorded {}, here {}, which has been another one",
@@ -254,10 +255,10 @@ impl Player {
                     short(&pair.live)
                 ));
             }
-            (told, *scene)
+            (told, size, *scene)
         });
-        let best = candidates.min_by_key(|(told, scene)| (told.len(), *scene));
-        let (told, scene) = best.unwrap_or_default();
+        let best = candidates.min_by_key(|(told, size, scene)| (told.len(), *size, *scene));
+        let (told, _, scene) = best.unwrap_or_default();
         let line = self.line(self.script.scenes[scene].request);
         let mut message =
             format!("the recording has no such {method}; the nearest is on line {line}, and differs in");

@@ -1,5 +1,7 @@
 //! Transcripts of a real server, played to clients that behave like the recorded one, or nearly.
 
+#![expect(clippy::needless_pass_by_value, reason = "`json!` in the middle of a call")]
+
 use std::{collections::BTreeMap, time::Duration};
 
 use proptest::prelude::*;

@@ -16,6 +16,7 @@ mod one_voice;
 mod partitions;
 mod processes;
 mod real_server;
+mod recordings;
 mod revive;
 mod same_answers;
 mod sign_in;

@@ -42,8 +42,8 @@ pub enum Mode {
     },
     /// Be a language server made of a recording.
     ServeRecording {
-        /// The recording.
-        file: PathBuf,
+        /// The recording; none: the one that lspool has with it.
+        file: Option<PathBuf>,
         /// Which process of it.
         process: Option<String>,
         /// When things are said.
@@ -211,9 +211,10 @@ enum Task {
     },
     /// Be a language server made of a recording: answer as the recorded one did, on stdin and stdout
     ServeRecording {
-        /// A recording of lspool, or a transcript
-        file: PathBuf,
-        /// The process whose part is played, where several are in the file [default: of a recording of lspool, lspool itself]
+        /// A recording of lspool, or a transcript [default: a session with four agents that lspool has with it]
+        file: Option<PathBuf>,
+        /// The process whose part is played, where several are in the file, or `*` for each that is asked the same [default:
+        /// of a recording of lspool, lspool itself]
         #[arg(long, value_name = "NAME")]
         proc: Option<String>,
         /// Take the time that it took, or none
@@ -373,7 +374,7 @@ mod tests {
     fn tasks_with_recordings() {
         let file = || PathBuf::from("a.jsonl");
         let serve = |process: Option<&str>, speed, is_strict| Mode::ServeRecording {
-            file: file(),
+            file: Some(file()),
             process: process.map(ToOwned::to_owned),
             speed,
             is_strict,
@@ -391,7 +392,8 @@ mod tests {
         };
         let all = parse("inspect a.jsonl --conversation c --method conversation/* --errors").mode;
         assert_eq!(all, Mode::Inspect { file: file(), filter });
-        for line in ["serve-recording", "serve-recording a --speed 2", "inspect", "inspect a b"] {
+        let Mode::ServeRecording { file: None, .. } = parse("serve-recording").mode else { panic!("a file") };
+        for line in ["serve-recording a b", "serve-recording a --speed 2", "inspect", "inspect a b"] {
             let error = parse_from(format!("lspool {line}").split_whitespace()).unwrap_err();
             assert_eq!(error.exit_code(), 2, "{line}");
         }

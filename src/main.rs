@@ -23,7 +23,7 @@ use lspool::{
     core::{Identity, Proxy, event::Prepared},
     inspect,
     player::{self, Player, Script, Speed},
-    recording::source::dialogue,
+    recording::source::{EVERY, dialogue},
     shell::{
         Settings,
         control::{self as sockets, Place},
@@ -52,7 +52,7 @@ fn main() -> ExitCode {
         Mode::Check => check(&cli),
         Mode::Control { task, pid } => control(&task, pid),
         Mode::ServeRecording { file, process, speed, is_strict } => {
-            serve_recording(&file, process.as_deref(), speed, is_strict)
+            serve_recording(file.as_deref(), process.as_deref(), speed, is_strict)
         }
         Mode::Inspect { file, filter } => inspect(&file, &filter),
     };
@@ -191,17 +191,22 @@ fn control(task: &control::Task, pid: Option<u32>) -> anyhow::Result<ExitCode> {
 
 /// What is wrong is told with the name of the file.
 fn serve_recording(
-    file: &Path,
+    file: Option<&Path>,
     process: Option<&str>,
     speed: Speed,
     is_strict: bool,
 ) -> anyhow::Result<ExitCode> {
-    let name = || file.display().to_string();
-    let dialogue = dialogue(open_recording(file)?, process).with_context(name)?;
+    let name = file.map_or_else(|| "the session of lspool".to_owned(), |it| it.display().to_string());
+    let dialogue = match file {
+        Some(file) => dialogue(open_recording(file)?, process),
+        None => dialogue(player::SESSION.as_bytes(), process.or(Some(EVERY))),
+    };
+    let dialogue = dialogue.with_context(|| name.clone())?;
     if let Some(note) = &dialogue.note {
-        tell(&format!("{}: {note}", file.display()));
+        tell(&format!("{name}: {note}"));
     }
-    let mut player = Player::new(Script::new(dialogue).with_context(name)?, speed);
+    let script = Script::new(dialogue).with_context(|| name.clone())?;
+    let mut player = Player::new(script, speed);
     let runtime = runtime()?;
     let played = runtime.block_on(async {
         let stdio::Stdio { input, output, modes } = stdio::open();
@@ -215,7 +220,7 @@ fn serve_recording(
     if !is_strict || deviations.is_empty() {
         return Ok(ExitCode::from(status));
     }
-    tell(&format!("the client was not like the one in {}:", file.display()));
+    tell(&format!("the client was not like the one in {name}:"));
     for it in deviations {
         writeln!(io::stderr(), "  {}", it.replace('\n', "\n  ")).ok();
     }

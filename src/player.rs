@@ -17,5 +17,9 @@ pub use machine::{Player, Speed};
 pub use script::Script;
 pub use stdio::serve;
 
+/// A session of four agents in front of three processes of the real Copilot server, whose models were a stub: what is
+/// served where no recording is named. It is a transcript.
+pub const SESSION: &str = include_str!("player/session.jsonl");
+
 #[cfg(test)]
 mod tests;

@@ -31,6 +31,8 @@ pub struct Script {
     pub(super) cues: Vec<usize>,
     /// For a request of the server, the client's answer.
     pub(super) replies: HashMap<usize, usize>,
+    /// Where the part of the first process ends. What the others said without being asked is not said.
+    pub(super) first_part: usize,
     pub(super) eye: Eye,
 }
 
@@ -98,8 +100,11 @@ pub(super) fn frame(entry: &Entry) -> &Frame {
 impl Script {
     /// Takes a dialogue apart.
     pub fn new(dialogue: Dialogue) -> Result<Script, Problem> {
+        let entries: Vec<Entry> = dialogue.entries;
+        let is_first = |it: &Entry| it.process == entries[0].process;
         let script = Script {
-            entries: dialogue.entries.into_iter().filter(|it| matches!(it.what, What::Said(..))).collect(),
+            first_part: entries.iter().take_while(|it| is_first(it)).count(),
+            entries: entries,
             eye: Eye { is_masked: dialogue.is_masked },
             ..Script::default()
         };
@@ -118,8 +123,11 @@ impl Script {
 
     /// The entry before which all is free to be said once the client has said this one.
     pub(super) fn next_cue(&self, cue: usize) -> usize {
+        if cue >= self.first_part {
+            return 0;
+        }
         let next = self.cues.partition_point(|it| *it <= cue);
-        self.cues.get(next).copied().unwrap_or(self.entries.len())
+        self.cues.get(next).copied().unwrap_or(self.entries.len()).min(self.first_part)
     }
 }
 
@@ -144,6 +152,10 @@ impl Sorting {
             let entry = &self.script.entries[n];
             let What::Said(side, frame) = &entry.what else { continue };
             let (side, frame, line) = (*side, frame.clone(), entry.line);
+            // Another process has ids of its own.
+            if n > 0 && self.script.entries[n - 1].process != entry.process {
+                self = Sorting { script: self.script, ..Sorting::default() };
+            }
             if side == Side::Client {
                 self.script.cues.push(n);
             }
@@ -300,7 +312,8 @@ impl Sorting {
                 self.name(scene, belongs.conversation_id, belongs.turn_id);
                 self.script.scenes[scene].steps.push(Step::Say(n));
             }
-            None => self.script.aside.push(n),
+            None if n < self.script.first_part => self.script.aside.push(n),
+            None => {}
         }
     }
 }

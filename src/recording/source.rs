@@ -24,6 +24,8 @@ use crate::rpc::Frame;
 const LONGEST: u64 = 512 << 20;
 /// The editor's side of a recording of lspool.
 pub const EDITOR: &str = "editor";
+/// In the place of a process: every one.
+pub const EVERY: &str = "*";
 
 /// What is wrong with a recording, and where.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -322,7 +324,7 @@ impl<R: BufRead> Iterator for Source<R> {
 /// The messages between one client and one server.
 #[derive(Debug, Default)]
 pub struct Dialogue {
-    /// In order. No entry is anything but a message.
+    /// In order, and process by process if there are several. No entry is anything but a message.
     pub entries: Vec<Entry>,
     /// Whether letters of texts were replaced by `x`.
     pub is_masked: bool,
@@ -341,7 +343,7 @@ pub enum NoDialogue {
     Choice(String),
 }
 
-/// The dialogue with one process; with the only one, or the editor of lspool, if none is named.
+/// The dialogue with one process, or with [`EVERY`] one; with the only one, or the editor of lspool, if none is named.
 pub fn dialogue<R: BufRead>(input: R, wanted: Option<&str>) -> Result<Dialogue, NoDialogue> {
     let mut source = Source::new(input);
     let mut entries: Vec<Entry> = Vec::new();
@@ -361,6 +363,7 @@ pub fn dialogue<R: BufRead>(input: R, wanted: Option<&str>) -> Result<Dialogue, 
         }
         processes.entry(entry.process.clone()).or_default();
         let is_meant = match wanted {
+            Some(EVERY) => &*entry.process != EDITOR,
             Some(wanted) => is_called(&entry.process, processes.get(&entry.process), wanted),
             None if is_of_lspool => &*entry.process == EDITOR,
             None => entries.first().is_none_or(|first| first.process == entry.process),
@@ -372,6 +375,7 @@ pub fn dialogue<R: BufRead>(input: R, wanted: Option<&str>) -> Result<Dialogue, 
     let is_of_lspool = source.is_of_lspool();
     let several = |entries: &[Entry]| entries.iter().any(|it| it.process != entries[0].process);
     let is_unclear = match wanted {
+        Some(EVERY) => false,
         Some(_) => entries.is_empty() || several(&entries),
         None if is_of_lspool => false,
         None => processes.len() > 1,
@@ -382,6 +386,13 @@ pub fn dialogue<R: BufRead>(input: R, wanted: Option<&str>) -> Result<Dialogue, 
     if entries.is_empty() {
         return Err(NoDialogue::Choice("nobody says anything in this recording".to_owned()));
     }
+    let order: Vec<Arc<str>> = entries.iter().map(|it| it.process.clone()).fold(Vec::new(), |mut all, it| {
+        if !all.contains(&it) {
+            all.push(it);
+        }
+        all
+    });
+    entries.sort_by_key(|it| order.iter().position(|process| *process == it.process));
     let note = source.torn().map(|line| format!("line {line}, the last one, was torn and is left out"));
     Ok(Dialogue { entries, is_masked: source.is_masked(), note })
 }

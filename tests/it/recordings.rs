@@ -102,6 +102,29 @@ fn lspool_stands_in_front_of_a_recording() {
     assert!(session.shutdown().success());
 }
 
+/// Whoever has lspool has a session with it.
+#[test]
+fn partitions_of_the_session_that_lspool_has_with_it() {
+    let sandbox = Sandbox::new();
+    let config = sandbox.write("../config.toml", "[server.lspool]\nkind = \"copilot\"\n");
+    let words = [OsStr::new("--config"), config.as_os_str(), OsStr::new("--")];
+    let mut command = lspool(&sandbox, &words);
+    command.arg(env!("CARGO_BIN_EXE_lspool")).arg("serve-recording");
+    let session = Copilot::start(command, Options::in_workspace(sandbox.workspace()));
+    session.check_signed_in();
+    session.register_tools(&["read_file", "run_in_terminal", "fetch_ticket"]).expect("they are recorded");
+    session.on_tool("run_in_terminal", |_| Ok("12 tests passed".to_owned()));
+    session.on_tool("fetch_ticket", |_| Ok("ABC-1: the tests are slow".to_owned()));
+    let lead = session.create("[ticket] what is to be done?", json!({}));
+    let shell = json!({"lspool": {"tools": ["run_in_terminal"]}});
+    let shell = session.create("[run] do the tests pass?", shell);
+    assert_eq!(session.finish(&shell).progress.text, "12 tests passed");
+    assert_eq!(session.finish(&lead).progress.text, "ABC-1: the tests are slow");
+    let status = session.ok("lspool/status", json!({}));
+    assert_eq!(status["backends"].as_array().map(Vec::len), Some(2), "{status}");
+    assert!(session.shutdown().success());
+}
+
 #[test]
 fn a_prompt_that_was_not_recorded_is_told_with_the_nearest() {
     let sandbox = Sandbox::new();

@@ -65,7 +65,11 @@ fn one_of_several_processes_must_be_named() {
     assert_eq!(choice(None), "several processes are in this recording; say which one with --proc: A, B");
     assert_eq!(choice(Some("C")), "--proc C names not exactly one process; there is: A, B");
     assert!(choice(Some("editor")).starts_with("the lines of \"editor\" were computed"));
-    assert_eq!(dialogue(text.as_bytes(), Some("A")).unwrap().entries.len(), 2);
+    let lines = |wanted| -> Vec<usize> {
+        dialogue(text.as_bytes(), Some(wanted)).unwrap().entries.iter().map(|it| it.line).collect()
+    };
+    assert_eq!(lines("A"), [1, 3]);
+    assert_eq!(lines(EVERY), [1, 3, 2]);
 }
 
 #[test]

@@ -22,6 +22,10 @@ pub struct Cli {
     pub log_file: Option<PathBuf>,
     /// How much is logged; before what the configuration says.
     pub log_level: Option<LogLevel>,
+    /// Where the session is recorded; before what the configuration says.
+    pub record: Option<PathBuf>,
+    /// Whether the recording has texts as they are; before what the configuration says.
+    pub record_texts: Option<bool>,
     /// The task itself.
     pub mode: Mode,
 }
@@ -33,6 +37,8 @@ pub enum Mode {
     Serve(CliServer),
     /// Try the configuration and tell what there is.
     Check,
+    /// Do again what a recording says, and compare.
+    Replay(Replay),
     /// Say something to those that are running.
     Control {
         /// What.
@@ -60,6 +66,20 @@ pub enum Mode {
     },
 }
 
+/// `lspool replay`.
+#[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
+pub struct Replay {
+    /// The recording
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Compare with the effects in another file: a recording, or what an earlier replay has printed
+    #[arg(long, value_name = "EXPECTED")]
+    pub diff: Option<PathBuf>,
+    /// Stop after what follows from line N
+    #[arg(long, value_name = "N")]
+    pub until: Option<usize>,
+}
+
 /// Reads the command line. Tells what is wrong with it on stderr and exits with 2; `--help` and `--version` are
 /// answered on stdout.
 pub fn parse() -> Cli {
@@ -78,7 +98,14 @@ pub fn parse_from(words: impl IntoIterator<Item = impl Into<OsString> + Clone>) 
         None => Mode::Serve(CliServer { command: words.next(), args: words.collect() }),
         Some(task) => task.mode(),
     };
-    Ok(Cli { config: flags.config, log_file: flags.log_file, log_level: flags.log_level, mode })
+    Ok(Cli {
+        config: flags.config,
+        log_file: flags.log_file,
+        log_level: flags.log_level,
+        record: flags.record,
+        record_texts: flags.record_texts,
+        mode,
+    })
 }
 
 #[derive(Debug, Parser)]
@@ -93,7 +120,7 @@ pub fn parse_from(words: impl IntoIterator<Item = impl Into<OsString> + Clone>) 
                   Without COMMAND the server is taken from the configuration file, or\n\
                   copilot-language-server is searched for.",
     after_long_help = "Example, for an editor's configuration:\n  lspool -- copilot-language-server --stdio",
-    override_usage = "lspool [OPTIONS] [-- COMMAND [ARG]...]\n       lspool check|status|restart|stop|logs|reload [OPTIONS]\n       lspool inspect|serve-recording FILE [OPTIONS]",
+    override_usage = "lspool [OPTIONS] [-- COMMAND [ARG]...]\n       lspool check|status|restart|stop|logs|reload [OPTIONS]\n       lspool inspect|replay|serve-recording FILE [OPTIONS]",
     disable_help_subcommand = true
 )]
 struct Flags {
@@ -114,6 +141,19 @@ struct Flags {
             .try_map(|it| LogLevel::from_word(&it).ok_or("no level"))
     )]
     log_level: Option<LogLevel>,
+
+    /// Record the session in this file, or in the next free one of FILE-2 and so on
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+
+    /// Whether the recording has documents, prompts and answers as they are [default: no]
+    #[arg(
+        long,
+        value_name = "yes|no",
+        value_parser = PossibleValuesParser::new(["yes", "no"]).map(|it| it == "yes"),
+        hide_possible_values = true
+    )]
+    record_texts: Option<bool>,
 
     /// Accepted and ignored: lspool always speaks on stdin and stdout
     #[arg(long, overrides_with = "stdio")]
@@ -232,6 +272,11 @@ enum Task {
         #[arg(long, hide = true)]
         stdio: bool,
     },
+    /// Do again what a recording says: prints each effect, and the first that is not as it was
+    #[command(
+        after_help = "Exit status: 0 if all is as it was, 1 if something is different, 2 if a file cannot be used."
+    )]
+    Replay(Replay),
 }
 
 #[derive(Debug, clap::Args)]
@@ -252,6 +297,7 @@ impl Task {
     fn mode(self) -> Mode {
         let (task, which) = match self {
             Task::Check => return Mode::Check,
+            Task::Replay(replay) => return Mode::Replay(replay),
             Task::Status { json, watch, which } => (control::Task::Status { json, watch }, which),
             Task::Restart { backend, which } => (control::Task::Restart(backend.name), which),
             Task::Stop { backend, which } => (control::Task::Stop(backend.name), which),
@@ -322,7 +368,14 @@ mod tests {
             "--clientProcessId=17 --stdio",
             "--stdio --clientProcessId -1 --clientProcessId=2",
         ] {
-            let nothing = Cli { config: None, log_file: None, log_level: None, mode: serve(None, &[]) };
+            let nothing = Cli {
+                config: None,
+                log_file: None,
+                log_level: None,
+                record: None,
+                record_texts: None,
+                mode: serve(None, &[]),
+            };
             assert_eq!(parse(line), nothing, "{line}");
         }
     }
@@ -412,7 +465,7 @@ mod tests {
 
             Usage: lspool [OPTIONS] [-- COMMAND [ARG]...]
                    lspool check|status|restart|stop|logs|reload [OPTIONS]
-                   lspool inspect|serve-recording FILE [OPTIONS]
+                   lspool inspect|replay|serve-recording FILE [OPTIONS]
 
             Commands:
               check            Find and try all servers that are configured, and tell what there is
@@ -423,18 +476,21 @@ mod tests {
               reload           Read the configuration files anew
               inspect          Show what a recording holds: conversations, requests, how long they took, crashes
               serve-recording  Be a language server made of a recording: answer as the recorded one did, on stdin and stdout
+              replay           Do again what a recording says: prints each effect, and the first that is not as it was
 
             Arguments:
               [COMMAND]...  The server to stand in front of, and its arguments
 
             Options:
-                  --config <FILE>        The configuration file [default: lspool/config.toml in the user's configuration folder]
-                  --log-file <FILE>      Write the log to this file; without one there is no log
-                  --log-level <LEVEL>    How much is logged [default: info] [possible values: error, warn, info, debug, trace]
-                  --stdio                Accepted and ignored: lspool always speaks on stdin and stdout
-                  --clientProcessId <N>  Accepted and ignored: the process is named in `initialize`
-              -h, --help                 Print help (see more with '--help')
-              -V, --version              Print version
+                  --config <FILE>          The configuration file [default: lspool/config.toml in the user's configuration folder]
+                  --log-file <FILE>        Write the log to this file; without one there is no log
+                  --log-level <LEVEL>      How much is logged [default: info] [possible values: error, warn, info, debug, trace]
+                  --record <FILE>          Record the session in this file, or in the next free one of FILE-2 and so on
+                  --record-texts <yes|no>  Whether the recording has documents, prompts and answers as they are [default: no]
+                  --stdio                  Accepted and ignored: lspool always speaks on stdin and stdout
+                  --clientProcessId <N>    Accepted and ignored: the process is named in `initialize`
+              -h, --help                   Print help (see more with '--help')
+              -V, --version                Print version
         "#]].assert_eq(&help);
     }
 
@@ -447,7 +503,7 @@ mod tests {
 
                 Usage: lspool [OPTIONS] [-- COMMAND [ARG]...]
                        lspool check|status|restart|stop|logs|reload [OPTIONS]
-                       lspool inspect|serve-recording FILE [OPTIONS]
+                       lspool inspect|replay|serve-recording FILE [OPTIONS]
 
                 For more information, try '--help'.
             "#]],
@@ -459,7 +515,7 @@ mod tests {
 
                 Usage: lspool [OPTIONS] [-- COMMAND [ARG]...]
                        lspool check|status|restart|stop|logs|reload [OPTIONS]
-                       lspool inspect|serve-recording FILE [OPTIONS]
+                       lspool inspect|replay|serve-recording FILE [OPTIONS]
 
                 For more information, try '--help'.
             "#]],
@@ -471,7 +527,7 @@ mod tests {
 
                 Usage: lspool [OPTIONS] [-- COMMAND [ARG]...]
                        lspool check|status|restart|stop|logs|reload [OPTIONS]
-                       lspool inspect|serve-recording FILE [OPTIONS]
+                       lspool inspect|replay|serve-recording FILE [OPTIONS]
 
                 For more information, try '--help'.
             "#]],
@@ -495,7 +551,7 @@ mod tests {
 
                 Usage: lspool [OPTIONS] [-- COMMAND [ARG]...]
                        lspool check|status|restart|stop|logs|reload [OPTIONS]
-                       lspool inspect|serve-recording FILE [OPTIONS]
+                       lspool inspect|replay|serve-recording FILE [OPTIONS]
 
                 For more information, try '--help'.
             "#]],
@@ -507,7 +563,7 @@ mod tests {
 
                 Usage: lspool [OPTIONS] [-- COMMAND [ARG]...]
                        lspool check|status|restart|stop|logs|reload [OPTIONS]
-                       lspool inspect|serve-recording FILE [OPTIONS]
+                       lspool inspect|replay|serve-recording FILE [OPTIONS]
 
                 For more information, try '--help'.
             "#]],

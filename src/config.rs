@@ -41,6 +41,8 @@ pub struct Config {
     pub routes: Vec<RouteConfig>,
     /// What is logged, and where to.
     pub log: LogConfig,
+    /// What is recorded, and where to.
+    pub record: RecordConfig,
 }
 
 impl Config {
@@ -80,6 +82,7 @@ impl Default for Config {
             agents: AgentConfig::builtin(),
             routes: Vec::new(),
             log: LogConfig::default(),
+            record: RecordConfig::default(),
         }
     }
 }
@@ -325,6 +328,24 @@ pub struct RouteConfig {
     pub model: Option<String>,
     /// Name of the agent; there is one of that name.
     pub agent: String,
+}
+
+/// `record` and the keys that begin so.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RecordConfig {
+    /// Where to; absent: nowhere.
+    pub file: Option<PathBuf>,
+    /// Whether texts stay as they are.
+    pub texts: bool,
+    /// How long a recording may become, in bytes.
+    pub max_size: usize,
+}
+
+impl Default for RecordConfig {
+    fn default() -> RecordConfig {
+        RecordConfig { file: None, texts: false, max_size: 256 << 20 }
+    }
 }
 
 /// `[log]`.

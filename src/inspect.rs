@@ -12,7 +12,7 @@ use std::io::BufRead;
 
 use crate::{
     control::Screen,
-    recording::source::{Problem, Source},
+    recording::{reader::Problem, source::Source},
 };
 use timeline::Timeline;
 

@@ -9,11 +9,11 @@
 //! - [`redact`]: secrets out of text that is shown
 //! - [`config`]: TOML text to a checked configuration
 //! - [`core`]: everything that is decided
-//! - [`player`]: a language server made of such a file; [`inspect`] shows what is in one
 //! - [`shell`]: everything that touches the world
 //! - [`recording`]: sessions as files
-//! - [`cli`], [`check`], [`control`]: the command line, the command that tries the configuration, and those that talk to
-//!   a running lspool
+//! - [`player`]: a language server made of such a file; [`inspect`] shows what is in one
+//! - [`cli`], [`check`], [`control`], [`replaying`]: the command line, the command that tries the configuration, those that
+//!   talk to a running lspool, and the one that does a recording again
 
 pub mod check;
 pub mod cli;
@@ -24,5 +24,6 @@ pub mod inspect;
 pub mod player;
 pub mod recording;
 pub mod redact;
+pub mod replaying;
 pub mod rpc;
 pub mod shell;

@@ -85,6 +85,7 @@ pub struct Launch {
     /// Its arguments.
     pub args: Vec<String>,
     /// Variables set on top of lspool's own environment.
+    #[serde(with = "pairs")]
     pub env: Vec<(String, String)>,
     /// Working folder; lspool's own if absent.
     pub cwd: Option<PathBuf>,
@@ -92,6 +93,39 @@ pub struct Launch {
     pub max_message: usize,
     /// How long it may take no byte although some wait for it.
     pub write_stall: Duration,
+}
+
+/// Variables as a JSON object, in their order.
+mod pairs {
+    use std::fmt;
+
+    use serde::{
+        Deserializer, Serializer,
+        de::{MapAccess, Visitor},
+    };
+
+    pub(super) fn serialize<S: Serializer>(
+        it: &[(String, String)],
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(it.iter().map(|(name, value)| (name, value)))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(it: D) -> Result<Vec<(String, String)>, D::Error> {
+        struct Pairs;
+        impl<'de> Visitor<'de> for Pairs {
+            type Value = Vec<(String, String)>;
+
+            fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                out.write_str("an object of texts")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                std::iter::from_fn(|| map.next_entry().transpose()).collect()
+            }
+        }
+        it.deserialize_map(Pairs)
+    }
 }
 
 /// What the shell found when it looked at the workspace of an `initialize`.

@@ -1,6 +1,7 @@
 use expect_test::{Expect, expect};
 
 use super::*;
+use crate::{config::Config, core::Identity, recording::encode::Encoder};
 
 fn inspect(text: &str, filter: &Filter) -> String {
     super::text(text.as_bytes(), filter, Screen::default()).unwrap()
@@ -13,6 +14,11 @@ fn fixture(name: &str) -> String {
 
 fn check(text: &str, filter: &Filter, expected: &Expect) {
     expected.assert_eq(&inspect(text, filter));
+}
+
+fn header() -> String {
+    let header = Encoder::new(false, []).header(Identity { pid: 1, started: 2 }, false, &Config::default());
+    String::from_utf8(header).unwrap().trim_end().to_owned()
 }
 
 /// A partition's process dies in the middle of a turn.
@@ -36,7 +42,7 @@ fn crash() -> String {
             + r#""backend":{"name":"partition \"read_file\" of copilot","tools":["read_file"]},"launch":{}}"#
     };
     [
-        r#"{"lspool-recording":1,"version":"0.1.0","pid":1,"started":2,"texts":false,"config":{}}"#.to_owned(),
+        header(),
         said(1, "in", editor, &create(7)),
         happened(1, "out", "spawn", &spawn(1)),
         happened(2, "in", "spawned", &(of(1) + r#""pid":4711}"#)),

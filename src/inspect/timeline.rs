@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::is_like;
 use crate::{
+    recording::format,
     recording::source::{EDITOR, Entry, Side, What},
     rpc::{Frame, Kind},
 };
@@ -98,7 +99,7 @@ impl Timeline {
         self.length = self.length.max(entry.at);
         let is_editor = &*entry.process == EDITOR;
         match &entry.what {
-            What::Happened(kind, data) => self.happened(entry, kind, data),
+            What::Happened(kind, data) => self.happened(entry, *kind, data),
             What::Said(side, frame) if !is_of_lspool || is_editor => {
                 self.messages += 1;
                 if !is_of_lspool {
@@ -221,10 +222,10 @@ impl Timeline {
         }
     }
 
-    fn happened(&mut self, entry: &Entry, kind: &str, data: &Value) {
+    fn happened(&mut self, entry: &Entry, kind: format::Kind, data: &Value) {
         let process = &entry.process;
         let outcome = match kind {
-            "spawn" | "adopt" => {
+            format::Kind::Spawn | format::Kind::Adopt => {
                 let tools = data["backend"]["tools"].as_array().into_iter().flatten();
                 let tools: Vec<&str> = tools.filter_map(Value::as_str).collect();
                 let name = data["backend"]["name"].as_str().unwrap_or("kept ready");
@@ -235,37 +236,41 @@ impl Timeline {
                     tools => format!("{name} ({})", tools.join(", ")),
                 };
                 self.processes.insert(process.clone(), about);
-                if kind == "spawn" {
+                if kind == format::Kind::Spawn {
                     return;
                 }
                 Outcome::Fine("takes over from one kept ready".to_owned())
             }
-            "spawned" => {
+            format::Kind::Spawned => {
                 let again = if process.ends_with(".1") { "" } else { " again" };
                 Outcome::Fine(format!("started{again} (process {})", data["pid"]))
             }
-            "spawn-failed" => Outcome::Bad(text(&data["message"], "could not be started")),
-            "terminate" => {
+            format::Kind::SpawnFailed => Outcome::Bad(text(&data["message"], "could not be started")),
+            format::Kind::Terminate => {
                 self.told_to_end.insert(process.clone());
                 return;
             }
-            "exited" => self.exited(process, data),
-            "stalled" => Outcome::Bad("takes no bytes".to_owned()),
-            "malformed" => Outcome::Bad(format!("said what is no message: {}", text(&data["reason"], ""))),
-            "unprepared" => Outcome::Bad(text(&data["error"], "there is no server")),
-            "panic" => Outcome::Bad("lspool has panicked".to_owned()),
-            "files-changed" => Outcome::Fine("a configuration file has changed".to_owned()),
-            "quit" => Outcome::Fine(format!("lspool was told to end by signal {}", data["signal"])),
-            "editor-gone" => Outcome::Bad("the editor is gone".to_owned()),
-            "done" => {
+            format::Kind::Exited => self.exited(process, data),
+            format::Kind::Stalled => Outcome::Bad("takes no bytes".to_owned()),
+            format::Kind::Malformed => {
+                Outcome::Bad(format!("said what is no message: {}", text(&data["reason"], "")))
+            }
+            format::Kind::Unprepared => Outcome::Bad(text(&data["error"], "there is no server")),
+            format::Kind::Panic => Outcome::Bad("lspool has panicked".to_owned()),
+            format::Kind::FilesChanged => Outcome::Fine("a configuration file has changed".to_owned()),
+            format::Kind::Quit => {
+                Outcome::Fine(format!("lspool was told to end by signal {}", data["signal"]))
+            }
+            format::Kind::EditorGone => Outcome::Bad("the editor is gone".to_owned()),
+            format::Kind::Done => {
                 self.end = Some("lspool has ended".to_owned());
                 return;
             }
-            "full" => {
+            format::Kind::Full => {
                 self.end = Some("the file was as large as it may become".to_owned());
                 return;
             }
-            "too-slow" => {
+            format::Kind::TooSlow => {
                 self.end = Some("the disk did not keep up".to_owned());
                 return;
             }
@@ -277,7 +282,7 @@ impl Timeline {
             process: process.clone(),
             group: Group::Processes,
             is_of_server: true,
-            method: kind.to_owned(),
+            method: String::new(),
             detail: String::new(),
             outcome,
         });

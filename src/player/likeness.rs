@@ -15,13 +15,6 @@ use serde_json::{Map, Value};
 use super::names::{Class, Names, Pair};
 use crate::redact::redact;
 
-/// How values are looked at.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Eye {
-    /// Letters of recorded texts were replaced by `x`, so only how long they are can be compared.
-    pub(super) is_masked: bool,
-}
-
 /// Whether a member is of no account: it belongs to the client, or to the moment.
 fn is_free(key: &str, beside: &Map<String, Value>, parent: &str) -> bool {
     match key {
@@ -91,88 +84,64 @@ fn without_port(text: &str) -> Option<String> {
     Some(format!("<loopback>{}", &rest[end..]))
 }
 
-impl Eye {
-    /// What of a value must be the same.
-    fn shape(self, key: &str, value: &Value) -> Value {
-        match value {
-            Value::Object(members) => {
-                let mut keys: Vec<&String> = members.keys().collect();
-                keys.sort();
-                let kept =
-                    keys.into_iter().filter(|it| !is_free(it, members, key) && !members[*it].is_null());
-                Value::Object(kept.map(|it| (it.clone(), self.shape(it, &members[it]))).collect())
-            }
-            Value::Array(items) => Value::Array(items.iter().map(|it| self.shape(key, it)).collect()),
-            Value::String(text) => Value::String(self.text(key, text)),
-            other => other.clone(),
+/// What of a value must be the same.
+fn shape(key: &str, value: &Value) -> Value {
+    match value {
+        Value::Object(members) => {
+            let mut keys: Vec<&String> = members.keys().collect();
+            keys.sort();
+            let kept = keys.into_iter().filter(|it| !is_free(it, members, key) && !members[*it].is_null());
+            Value::Object(kept.map(|it| (it.clone(), shape(it, &members[it]))).collect())
         }
-    }
-
-    fn text(self, key: &str, text: &str) -> String {
-        match look(key, text) {
+        Value::Array(items) => Value::Array(items.iter().map(|it| shape(key, it)).collect()),
+        Value::String(text) => Value::String(match look(key, text) {
             Some(look) => look.to_owned(),
-            None if self.is_masked => text
-                .chars()
-                .map(|it| match it.len_utf8() {
-                    1 if matches!(it, '\r' | '\n') => it,
-                    1 => '1',
-                    2 => '2',
-                    3 => '3',
-                    _ => '4',
-                })
-                .collect(),
-            None => without_port(text).unwrap_or_else(|| text.to_owned()),
-        }
+            None => without_port(text).unwrap_or_else(|| text.clone()),
+        }),
+        other => other.clone(),
     }
+}
 
-    /// Equal for those that are the same.
-    pub(super) fn fingerprint(self, params: &Value) -> u64 {
-        let mut hasher = DefaultHasher::new();
-        self.shape("", params).to_string().hash(&mut hasher);
-        hasher.finish()
-    }
+/// Equal for those that are the same.
+pub(super) fn fingerprint(params: &Value) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    shape("", params).to_string().hash(&mut hasher);
+    hasher.finish()
+}
 
-    /// Where two values are not the same. In `live` the names are those of the recording.
-    pub(super) fn differences(self, recorded: &Value, live: &Value) -> Vec<Difference> {
-        let mut all = Vec::new();
-        self.collect(&mut String::new(), "", recorded, live, &mut all);
-        all
-    }
+/// Where two values are not the same. In `live` the names are those of the recording.
+pub(super) fn differences(recorded: &Value, live: &Value) -> Vec<Difference> {
+    let mut all = Vec::new();
+    collect(&mut String::new(), "", recorded, live, &mut all);
+    all
+}
 
-    fn collect(
-        self,
-        path: &mut String,
-        key: &str,
-        recorded: &Value,
-        live: &Value,
-        all: &mut Vec<Difference>,
-    ) {
-        let len = path.len();
-        match (recorded, live) {
-            (Value::Object(a), Value::Object(b)) => {
-                let keys: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
-                for name in keys {
-                    if is_free(name, a, key) || is_free(name, b, key) {
-                        continue;
-                    }
-                    path.push_str(if len == 0 { "" } else { "." });
-                    path.push_str(name);
-                    let null = Value::Null;
-                    self.collect(path, name, a.get(name).unwrap_or(&null), b.get(name).unwrap_or(&null), all);
-                    path.truncate(len);
+fn collect(path: &mut String, key: &str, recorded: &Value, live: &Value, all: &mut Vec<Difference>) {
+    let len = path.len();
+    match (recorded, live) {
+        (Value::Object(a), Value::Object(b)) => {
+            let keys: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
+            for name in keys {
+                if is_free(name, a, key) || is_free(name, b, key) {
+                    continue;
                 }
+                path.push_str(if len == 0 { "" } else { "." });
+                path.push_str(name);
+                let null = Value::Null;
+                collect(path, name, a.get(name).unwrap_or(&null), b.get(name).unwrap_or(&null), all);
+                path.truncate(len);
             }
-            (Value::Array(a), Value::Array(b)) => {
-                for n in 0..a.len().max(b.len()) {
-                    write!(path, "[{n}]").ok();
-                    let null = Value::Null;
-                    self.collect(path, key, a.get(n).unwrap_or(&null), b.get(n).unwrap_or(&null), all);
-                    path.truncate(len);
-                }
-            }
-            (a, b) if self.shape(key, a) == self.shape(key, b) => {}
-            (a, b) => all.push(Difference { path: path.clone(), recorded: a.clone(), live: b.clone() }),
         }
+        (Value::Array(a), Value::Array(b)) => {
+            for n in 0..a.len().max(b.len()) {
+                write!(path, "[{n}]").ok();
+                let null = Value::Null;
+                collect(path, key, a.get(n).unwrap_or(&null), b.get(n).unwrap_or(&null), all);
+                path.truncate(len);
+            }
+        }
+        (a, b) if shape(key, a) == shape(key, b) => {}
+        (a, b) => all.push(Difference { path: path.clone(), recorded: a.clone(), live: b.clone() }),
     }
 }
 
@@ -259,9 +228,8 @@ mod tests {
     use super::*;
 
     fn are_same(a: &Value, b: &Value) -> bool {
-        let eye = Eye::default();
-        let is_same = eye.fingerprint(a) == eye.fingerprint(b);
-        assert_eq!(is_same, eye.differences(a, b).is_empty(), "{a} {b}");
+        let is_same = fingerprint(a) == fingerprint(b);
+        assert_eq!(is_same, differences(a, b).is_empty(), "{a} {b}");
         is_same
     }
 
@@ -300,21 +268,10 @@ mod tests {
     }
 
     #[test]
-    fn a_masked_text_is_as_long_as_the_one_it_was() {
-        let eye = Eye { is_masked: true };
-        let recorded = json!({"text": "xxxx xé\nxx".replace(' ', "x")});
-        assert_eq!(
-            eye.fingerprint(&recorded),
-            eye.fingerprint(&json!({"text": "it is ü\n!?".replacen(' ', "_", 1)}))
-        );
-        assert_ne!(eye.fingerprint(&recorded), eye.fingerprint(&json!({"text": "it is\n!?"})));
-    }
-
-    #[test]
     fn differences_are_readable_and_without_secrets() {
         let recorded = json!({"turns": [{"request": "one"}], "b": {"c": 1}, "gone": true});
         let live = json!({"turns": [{"request": "two gho_abcdef123"}, 2], "b": 7});
-        let all = Eye::default().differences(&recorded, &live);
+        let all = differences(&recorded, &live);
         let text: Vec<String> = all.iter().map(ToString::to_string).collect();
         assert_eq!(
             text,

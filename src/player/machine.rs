@@ -10,11 +10,14 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::{
-    likeness::{Difference, pairs, short},
+    likeness::{Difference, differences, fingerprint, pairs, short},
     names::{Class, Names, Pair},
     script::{Script, Step},
 };
-use crate::rpc::{ErrorCode, Frame, Kind, RawId};
+use crate::{
+    recording::redactor::{About, Redactor},
+    rpc::{ErrorCode, Frame, Kind, RawId},
+};
 
 mod roots;
 
@@ -205,6 +208,19 @@ impl Player {
         }
     }
 
+    /// A part of a message of the client as it would stand in the recording.
+    fn as_recorded(&self, method: &str, part: &str, mut value: Value) -> Value {
+        self.names.to_recorded(&mut value);
+        if !self.script.is_masked {
+            return value;
+        }
+        let about = About { method, is_answer: part != "params" };
+        let message = json!({part: value}).to_string();
+        let masked = Redactor::new(false, []).message(about, &message);
+        let masked: Option<Value> = masked.and_then(|it| serde_json::from_slice(&it).ok());
+        masked.map_or(value, |mut it| it[part].take())
+    }
+
     /// The recorded request that this one is.
     fn choose(&self, method: &str, params: &Value) -> Result<usize, Unknown> {
         let Some(scenes) = self.script.by_method.get(method) else {
@@ -217,9 +233,8 @@ impl Player {
         if matches!(method, "initialize" | "shutdown") {
             return Ok(scenes.iter().copied().min_by_key(|it| self.played[*it]).unwrap_or(scenes[0]));
         }
-        let mut known = params.clone();
-        self.names.to_recorded(&mut known);
-        let look = self.script.eye.fingerprint(&known);
+        let known = self.as_recorded(method, "params", params.clone());
+        let look = fingerprint(&known);
         let alike = scenes.iter().copied().filter(|it| self.script.scenes[*it].look == look);
         let ranked = alike.filter_map(|scene| {
             let pairs = self.pairs(scene, params);
@@ -245,7 +260,7 @@ impl Player {
     fn nearest(&self, method: &str, scenes: &[usize], params: &Value, known: &Value) -> Unknown {
         let candidates = scenes.iter().take(LOOKED_AT).map(|scene| {
             let recorded = self.script.params(self.script.scenes[*scene].request);
-            let differences = self.script.eye.differences(&recorded, known);
+            let differences = differences(&recorded, known);
             let size: usize = differences.iter().map(Difference::size).sum();
             let mut told: Vec<String> = differences.iter().map(Difference::to_string).collect();
             for pair in self.pairs(*scene, params).iter().filter(|it| !self.names.agrees(it)) {
@@ -383,9 +398,8 @@ impl Player {
             }
             _ => {}
         }
-        let mut known = params.clone();
-        self.names.to_recorded(&mut known);
-        let look = self.script.eye.fingerprint(&known);
+        let known = self.as_recorded(method, "params", params.clone());
+        let look = fingerprint(&known);
         let notices = self.script.notices.get(method).map_or(&[][..], Vec::as_slice);
         let mut waiting = notices.iter().filter(|(entry, _)| !self.heard[*entry]);
         let same = waiting.clone().find(|(_, it)| *it == look);
@@ -395,7 +409,7 @@ impl Player {
         };
         let recorded_params = self.script.params(entry);
         if recorded != look {
-            let differences = self.script.eye.differences(&recorded_params, &known);
+            let differences = differences(&recorded_params, &known);
             let told: Vec<String> = differences.iter().take(TOLD).map(|it| format!("\n  {it}")).collect();
             let line = self.line(entry);
             self.deviations.push(format!("line {line}: {method} is not as recorded{}", told.concat()));
@@ -416,13 +430,15 @@ impl Player {
             return;
         };
         let Some(entry) = self.script.replies.get(&question.entry).copied() else { return };
-        let value = |frame: &Frame| {
-            let body: Value = serde_json::from_slice(frame.body()).unwrap_or_default();
-            json!({"result": body["result"], "error": body["error"]})
+        let value = |frame: &Frame| -> (&str, Value) {
+            let part = if frame.result().is_some() { "result" } else { "error" };
+            let raw = frame.result().or(frame.error_value());
+            (part, raw.and_then(|it| serde_json::from_slice(it).ok()).unwrap_or_default())
         };
-        let (recorded, mut live) = (value(self.script.frame(entry)), value(frame));
-        self.names.to_recorded(&mut live);
-        let differences = self.script.eye.differences(&recorded, &live);
+        let method = self.script.frame(question.entry).method().unwrap_or_default();
+        let ((_, recorded), (part, live)) = (value(self.script.frame(entry)), value(frame));
+        let live = self.as_recorded(method, part, live);
+        let differences = differences(&recorded, &live);
         if !differences.is_empty() {
             let told: Vec<String> = differences.iter().take(TOLD).map(|it| format!("\n  {it}")).collect();
             let line = self.line(entry);

@@ -10,9 +10,12 @@ use std::collections::{BTreeMap, HashMap};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::likeness::Eye;
+use super::likeness::fingerprint;
 use crate::{
-    recording::source::{Dialogue, Entry, Problem, Side, What},
+    recording::{
+        reader::Problem,
+        source::{Dialogue, Entry, Side, What},
+    },
     rpc::{Frame, Kind},
 };
 
@@ -33,7 +36,8 @@ pub struct Script {
     pub(super) replies: HashMap<usize, usize>,
     /// Where the part of the first process ends. What the others said without being asked is not said.
     pub(super) first_part: usize,
-    pub(super) eye: Eye,
+    /// Whether texts were masked when it was recorded.
+    pub(super) is_masked: bool,
 }
 
 /// A request of the client and what follows from it.
@@ -104,8 +108,8 @@ impl Script {
         let is_first = |it: &Entry| it.process == entries[0].process;
         let script = Script {
             first_part: entries.iter().take_while(|it| is_first(it)).count(),
-            entries: entries,
-            eye: Eye { is_masked: dialogue.is_masked },
+            entries,
+            is_masked: dialogue.is_masked,
             ..Script::default()
         };
         Sorting { script, ..Sorting::default() }.sort()
@@ -174,7 +178,7 @@ impl Sorting {
     fn request(&mut self, n: usize, frame: &Frame) {
         let method = frame.method().unwrap_or_default().to_owned();
         let params = read(frame.params());
-        let look = self.script.eye.fingerprint(&params);
+        let look = fingerprint(&params);
         let belongs = Belongs::deserialize(&params).unwrap_or_default();
         let scene = self.script.scenes.len();
         let token = belongs.work_done_token.clone();
@@ -235,7 +239,7 @@ impl Sorting {
             // It came too late, which it may.
             Some(_) => {}
             None => {
-                let look = self.script.eye.fingerprint(&params);
+                let look = fingerprint(&params);
                 self.script.notices.entry(method.to_owned()).or_default().push((n, look));
                 self.current = None;
             }

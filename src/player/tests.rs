@@ -363,6 +363,21 @@ fn the_end() {
 }
 
 #[test]
+fn a_masked_recording_knows_the_client_by_how_long_its_texts_are() {
+    let mut dialogue = written(&turn("t", "xxxxxxxxxx", 1));
+    dialogue.is_masked = true;
+    let mut client = Client::new(dialogue);
+    assert_eq!(create(&mut client, 1, "hello, you", None).len(), 2);
+    let error = &create(&mut client, 2, "hello, all of you", None)[0]["error"]["message"];
+    assert!(
+        error
+            .as_str()
+            .unwrap()
+            .contains("turns[0].request: recorded \"xxxxxxxxxx\", here \"xxxxxxxxxxxxxxxxx\"")
+    );
+}
+
+#[test]
 fn a_recording_without_its_beginning_is_told() {
     let problem = Script::new(written(&[answer("s2c", 1, json!(1))])).unwrap_err();
     assert_eq!(

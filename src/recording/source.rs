@@ -5,37 +5,22 @@
 //! one line is held. A last line that was torn, as by a kill, is left out and noted; anything else that does not
 //! belong there is an error that names its line.
 
-use std::{
-    borrow::Cow,
-    collections::BTreeMap,
-    io::{BufRead, Read as _},
-    sync::Arc,
-    time::Duration,
-};
+use std::{borrow::Cow, collections::BTreeMap, io::BufRead, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
-use super::format::FORMAT;
+use super::{
+    format::{Dir, Kind, Line, PeerName, ProcessName, Time},
+    reader::{Problem, Reader, words},
+};
 use crate::rpc::Frame;
 
-/// No message is longer.
-const LONGEST: u64 = 512 << 20;
 /// The editor's side of a recording of lspool.
 pub const EDITOR: &str = "editor";
 /// In the place of a process: every one.
 pub const EVERY: &str = "*";
-
-/// What is wrong with a recording, and where.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("line {line}: {what}")]
-pub struct Problem {
-    /// Counted from 1.
-    pub line: usize,
-    /// What is wrong.
-    pub what: String,
-}
 
 /// Who says a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,15 +50,13 @@ pub enum What {
     /// A message.
     Said(Side, Frame),
     /// Anything else that lspool was told or did: its kind, and what there is to say of it.
-    Happened(String, Value),
+    Happened(Kind, Value),
 }
 
 /// The lines of a recording.
 #[derive(Debug)]
 pub struct Source<R> {
-    input: R,
-    line: usize,
-    buffer: Vec<u8>,
+    lines: Reader<R>,
     names: BTreeMap<String, Arc<str>>,
     form: Form,
     is_masked: bool,
@@ -89,65 +72,28 @@ enum Form {
     Lspool,
 }
 
+/// A line of a transcript.
 #[derive(Deserialize)]
 struct Said<'a> {
-    t: f64,
-    dir: &'a str,
+    t: Time,
+    dir: Cow<'a, str>,
     #[serde(default, borrow)]
     proc: Option<Cow<'a, str>>,
     #[serde(borrow)]
     msg: &'a RawValue,
 }
 
+/// Of what happens to a process.
 #[derive(Deserialize)]
-struct Header {
-    #[serde(rename = "lspool-recording")]
-    format: u32,
-    #[serde(default)]
-    texts: bool,
-}
-
-#[derive(Deserialize)]
-struct Line<'a> {
-    t: f64,
-    dir: &'a str,
-    #[serde(borrow)]
-    kind: Cow<'a, str>,
-    peer: Option<Peer>,
-    #[serde(default, borrow)]
-    msg: Option<&'a RawValue>,
-    #[serde(default)]
-    raw: Option<String>,
-    #[serde(default)]
-    data: Option<Value>,
-}
-
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Peer {
-    Client { client: u32 },
-    Process(Process),
-}
-
-#[derive(Deserialize)]
-struct Process {
-    backend: u32,
-    generation: u32,
-}
-
-impl Process {
-    fn name(&self) -> String {
-        format!("{}.{}", self.backend, self.generation)
-    }
+struct OfProcess {
+    process: ProcessName,
 }
 
 impl<R: BufRead> Source<R> {
     /// Reads from its beginning on.
     pub fn new(input: R) -> Source<R> {
         Source {
-            input,
-            line: 0,
-            buffer: Vec::new(),
+            lines: Reader::new(input),
             names: BTreeMap::new(),
             form: Form::Unknown,
             is_masked: false,
@@ -171,131 +117,97 @@ impl<R: BufRead> Source<R> {
         self.torn
     }
 
-    fn problem(&self, what: impl Into<String>) -> Problem {
-        Problem { line: self.line, what: what.into() }
-    }
-
     fn read(&mut self) -> Result<Option<Entry>, Problem> {
-        loop {
-            self.line += 1;
-            self.buffer.clear();
-            let read = (&mut self.input).take(LONGEST).read_until(b'\n', &mut self.buffer);
-            let len = read.map_err(|error| self.problem(format!("cannot be read: {error}")))?;
-            if len == 0 {
-                let is_empty = self.form == Form::Unknown;
-                return if is_empty { Err(self.problem("the recording is empty")) } else { Ok(None) };
-            }
-            let is_whole = self.buffer.ends_with(b"\n");
-            if !is_whole && u64::try_from(len).is_ok_and(|it| it >= LONGEST) {
-                return Err(self.problem("it is too long for a line of a recording"));
-            }
-            if self.buffer.trim_ascii().is_empty() {
-                continue;
-            }
-            let text = std::mem::take(&mut self.buffer);
-            let entry = self.entry(&text);
-            self.buffer = text;
-            match entry {
+        while self.lines.read()? {
+            match self.entry() {
                 Ok(None) => {}
-                Err(problem) if is_whole || self.form == Form::Unknown => return Err(problem),
-                Err(_) => {
-                    self.torn = Some(self.line);
+                Err(_) if self.lines.is_torn() && self.form != Form::Unknown => {
+                    self.torn = Some(self.lines.number());
                     return Ok(None);
                 }
-                entry @ Ok(Some(_)) => return entry,
+                entry => return entry,
             }
+        }
+        match self.form {
+            Form::Unknown => Err(Problem { line: 1, what: "the recording is empty".to_owned() }),
+            Form::Transcript | Form::Lspool => Ok(None),
         }
     }
 
-    fn entry(&mut self, text: &[u8]) -> Result<Option<Entry>, Problem> {
-        let text = std::str::from_utf8(text).map_err(|_| self.problem("it is no UTF-8"))?;
+    fn entry(&mut self) -> Result<Option<Entry>, Problem> {
         match self.form {
-            Form::Lspool => self.line_of_lspool(text),
-            Form::Transcript => self.line_of_transcript(text).map(Some),
-            Form::Unknown => {
-                if let Ok(header) = serde_json::from_str::<Header>(text) {
-                    if header.format != FORMAT {
-                        let what = format!("the format is {}; this lspool reads {FORMAT}", header.format);
-                        return Err(self.problem(what));
-                    }
+            Form::Lspool => self.line_of_lspool(),
+            Form::Transcript => self.line_of_transcript().map(Some),
+            Form::Unknown => match self.lines.header()? {
+                Ok(header) => {
                     self.form = Form::Lspool;
                     self.is_masked = !header.texts;
-                    return Ok(None);
+                    Ok(None)
                 }
-                let entry = self.line_of_transcript(text).map_err(|problem| {
-                    self.problem(format!(
-                        "this is neither the header of a recording of lspool nor a line of a transcript ({})",
-                        problem.what
-                    ))
-                })?;
-                self.form = Form::Transcript;
-                Ok(Some(entry))
-            }
+                Err(_) => {
+                    let entry = self.line_of_transcript().map_err(|problem| {
+                        self.lines.problem(&format!(
+                            "this is neither the header of a recording of lspool nor a line of a transcript: {}",
+                            problem.what
+                        ))
+                    })?;
+                    self.form = Form::Transcript;
+                    Ok(Some(entry))
+                }
+            },
         }
     }
 
-    fn line_of_transcript(&mut self, text: &str) -> Result<Entry, Problem> {
-        let said: Said<'_> = serde_json::from_str(text).map_err(|error| self.no_line(&error))?;
-        let side = match said.dir {
+    fn line_of_transcript(&mut self) -> Result<Entry, Problem> {
+        let said: Said<'_> =
+            serde_json::from_slice(self.lines.text()).map_err(|error| self.lines.problem(&words(&error)))?;
+        let side = match said.dir.as_ref() {
             "c2s" => Side::Client,
             "s2c" => Side::Server,
-            other => return Err(self.problem(format!("`dir` is {other:?}, neither \"c2s\" nor \"s2c\""))),
+            other => {
+                let what = format!("`dir` is {other:?}, neither \"c2s\" nor \"s2c\"");
+                return Err(self.lines.problem(&what));
+            }
         };
         let what = self.said(side, said.msg.get())?;
-        let process = self.name(said.proc.as_deref().unwrap_or_default());
-        Ok(Entry { line: self.line, at: self.time(said.t)?, process, what })
+        let (at, process) = (said.t.0, said.proc.unwrap_or_default().into_owned());
+        Ok(Entry { line: self.lines.number(), at, process: self.name(&process), what })
     }
 
-    fn line_of_lspool(&mut self, text: &str) -> Result<Option<Entry>, Problem> {
-        let line: Line<'_> = serde_json::from_str(text).map_err(|error| self.no_line(&error))?;
-        let is_in = match line.dir {
-            "in" => true,
-            "out" => false,
-            "end" => {
-                let (at, process) = (self.time(line.t)?, self.name(EDITOR));
-                let what = What::Happened(line.kind.into_owned(), Value::Null);
-                return Ok(Some(Entry { line: self.line, at, process, what }));
-            }
-            other => return Err(self.problem(format!("`dir` is {other:?}: neither in, out nor end"))),
+    fn line_of_lspool(&mut self) -> Result<Option<Entry>, Problem> {
+        let (t, dir) = {
+            let line = self.lines.line()?;
+            (line.t, line.dir)
         };
-        let named = line.data.as_ref().and_then(|it| Process::deserialize(&it["process"]).ok());
+        self.lines.check(t, dir)?;
+        let line = self.lines.line()?;
         let (process, is_client) = match line.peer {
-            Some(Peer::Client { client: 0 }) => (EDITOR.to_owned(), true),
+            Some(PeerName::Client { client: 0 }) => (EDITOR.to_owned(), true),
             // Who controls lspool takes no part in the session.
-            Some(Peer::Client { .. }) => return Ok(None),
-            Some(Peer::Process(process)) => (process.name(), false),
-            None => (named.map_or_else(|| EDITOR.to_owned(), |it| it.name()), false),
+            Some(PeerName::Client { .. }) => return Ok(None),
+            Some(PeerName::Process(process)) => (called(process), false),
+            None => {
+                let of = line.data.and_then(|it| serde_json::from_str::<OfProcess>(it.get()).ok());
+                (of.map_or_else(|| EDITOR.to_owned(), |it| called(it.process)), false)
+            }
         };
-        let what = match (line.kind.as_ref(), line.msg, line.raw.as_deref()) {
-            ("message", Some(msg), _) => {
-                let side = if is_in == is_client { Side::Client } else { Side::Server };
+        let what = match (line.kind, line.msg) {
+            (Kind::Message, Some(msg)) => {
+                let side = if (line.dir == Dir::In) == is_client { Side::Client } else { Side::Server };
                 self.said(side, msg.get())?
             }
-            // Such a message has no parameters that could be compared.
-            ("message", None, Some(_)) => What::Happened("malformed".to_owned(), Value::Null),
-            ("message", None, None) => return Err(self.problem("a message without `msg` or `raw`")),
-            (kind, _, _) => What::Happened(kind.to_owned(), line.data.unwrap_or_default()),
+            // Its parameters are no JSON, and cannot be compared with others.
+            (Kind::Message, None) => What::Happened(Kind::Malformed, Value::Null),
+            (kind, _) => What::Happened(kind, data(&line)),
         };
-        Ok(Some(Entry { line: self.line, at: self.time(line.t)?, process: self.name(&process), what }))
+        let process = self.name(&process);
+        Ok(Some(Entry { line: self.lines.number(), at: t.0, process, what }))
     }
 
     fn said(&self, side: Side, message: &str) -> Result<What, Problem> {
         let frame = Frame::parse(Bytes::copy_from_slice(message.as_bytes()));
-        let frame = frame.map_err(|it| self.problem(format!("`msg` is no message: {it}")))?;
+        let frame = frame.map_err(|it| self.lines.problem(&format!("`msg` is no message: {it}")))?;
         Ok(What::Said(side, frame))
-    }
-
-    fn no_line(&self, error: &serde_json::Error) -> Problem {
-        // serde_json counts lines too, of which there is one.
-        let text = error.to_string();
-        let text = text.split(" at line ").next().unwrap_or_default();
-        let what = if error.is_data() { "a member is wrong" } else { "this is no JSON object" };
-        self.problem(format!("{what}: {text}, column {}", error.column()))
-    }
-
-    fn time(&self, millis: f64) -> Result<Duration, Problem> {
-        let wrong = |_| self.problem("`t` is no time in milliseconds");
-        Duration::try_from_secs_f64(millis / 1000.0).map_err(wrong)
     }
 
     fn name(&mut self, name: &str) -> Arc<str> {
@@ -306,6 +218,14 @@ impl<R: BufRead> Source<R> {
         self.names.insert(name.to_owned(), fresh.clone());
         fresh
     }
+}
+
+fn called(process: ProcessName) -> String {
+    format!("{}.{}", process.backend, process.generation)
+}
+
+fn data(line: &Line<'_>) -> Value {
+    line.data.and_then(|it| serde_json::from_str(it.get()).ok()).unwrap_or_default()
 }
 
 impl<R: BufRead> Iterator for Source<R> {
@@ -352,7 +272,7 @@ pub fn dialogue<R: BufRead>(input: R, wanted: Option<&str>) -> Result<Dialogue, 
     while let Some(entry) = source.next().transpose()? {
         let is_of_lspool = source.is_of_lspool();
         if let What::Happened(kind, data) = &entry.what {
-            if let ("spawn" | "adopt", Some(name)) = (kind.as_str(), data["backend"]["name"].as_str()) {
+            if let (Kind::Spawn | Kind::Adopt, Some(name)) = (kind, data["backend"]["name"].as_str()) {
                 processes.insert(entry.process.clone(), name.to_owned());
             }
             continue;

@@ -9,8 +9,8 @@ use std::{
 use serde_json::{Value, json};
 
 use super::support::{
-    copilot::{Copilot, Options, tool_answer},
-    editor::TestEditor,
+    copilot::{Copilot, Options, Outcome, tool_answer},
+    editor::{Sent, TestEditor},
     real::Sandbox,
 };
 
@@ -58,21 +58,33 @@ fn recorded_tools(name: &str) -> Value {
 
 /// An agent's turn with a tool of the editor, as the recording has it.
 fn a_turn_with_a_tool(command: Command, sandbox: &Sandbox) -> Copilot {
+    let (session, outcome) = turns(command, sandbox);
+    assert_eq!(outcome.progress.text, "Ticket: Ticket ABC-1: fix the login page");
+    session
+}
+
+/// The same with a recording in which texts are masked.
+fn a_masked_turn(command: Command, sandbox: &Sandbox) -> Copilot {
+    let (session, outcome) = turns(command, sandbox);
+    assert_eq!(outcome.progress.text, "x".repeat("Ticket: Ticket ABC-1: fix the login page".len()));
+    session
+}
+
+fn turns(command: Command, sandbox: &Sandbox) -> (Copilot, Outcome) {
     let session = Copilot::start(command, Options::in_workspace(sandbox.workspace()));
     session.check_signed_in();
     session.ok("conversation/registerTools", recorded_tools("agent-tools"));
     session.hold_tools();
     let turn = session.create("[custom] what is ABC-1?", json!({}));
     let call = session.expect_request("conversation/invokeClientTool");
-    assert_eq!(call.params["input"], json!({"key": "ABC-1"}));
+    assert_eq!(call.params["name"], "fetch_ticket");
     session.answer(&call, Ok(tool_answer(Ok("Ticket ABC-1: fix the login page".to_owned()))));
     let outcome = session.finish(&turn);
     outcome.expect_success();
     assert_eq!(call.params["conversationId"], outcome.conversation());
-    assert_eq!(outcome.progress.text, "Ticket: Ticket ABC-1: fix the login page");
     let next = session.turn(&outcome.conversation(), "[history] and a second turn", json!({"source": null}));
     session.finish(&next).expect_success();
-    session
+    (session, outcome)
 }
 
 #[test]
@@ -123,6 +135,57 @@ fn partitions_of_the_session_that_lspool_has_with_it() {
     let status = session.ok("lspool/status", json!({}));
     assert_eq!(status["backends"].as_array().map(Vec::len), Some(2), "{status}");
     assert!(session.shutdown().success());
+}
+
+/// What is heard of a session with lspool's own recording is what was heard when it was recorded.
+#[test]
+fn what_lspool_has_recorded_is_the_same_session_once_more() {
+    let sandbox = Sandbox::new();
+    for texts in ["yes", "no"] {
+        let file = sandbox.workspace().with_file_name(format!("texts-{texts}.jsonl"));
+        let mut command = proxied(&sandbox, "agent-tools");
+        // Before the command of the server.
+        let words: Vec<_> = command.get_args().map(ToOwned::to_owned).collect();
+        command = lspool(
+            &sandbox,
+            &[OsStr::new("--record"), file.as_os_str(), OsStr::new("--record-texts"), OsStr::new(texts)],
+        );
+        command.args(words);
+        let recorded = said_in(&a_turn_with_a_tool(command, &sandbox));
+        let played =
+            lspool(&sandbox, &[OsStr::new("serve-recording"), OsStr::new("--strict"), file.as_os_str()]);
+        let session = if texts == "yes" {
+            a_turn_with_a_tool(played, &sandbox)
+        } else {
+            a_masked_turn(played, &sandbox)
+        };
+        let again = said_in(&session);
+        assert_eq!(recorded.len(), again.len());
+        if texts == "yes" {
+            assert_eq!(recorded, again);
+        }
+        assert!(session.shutdown().success(), "{}", session.stderr());
+        let shown = run(lspool(&sandbox, &[OsStr::new("inspect"), file.as_os_str()]));
+        let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+        assert!(shown.contains("  tool fetch_ticket "), "{shown}");
+        assert!(shown.contains("0.1  started (process "), "{shown}");
+    }
+}
+
+/// What the server said so far, without what is new in each session.
+fn said_in(session: &Copilot) -> Vec<String> {
+    let entries = session.transcript();
+    let said = entries.iter().filter(|it| it.sent == Sent::ByServer).map(|it| it.message.to_string());
+    // Ids of lspool's own hold its process id.
+    said.map(|it| without_ids(&it)).collect()
+}
+
+fn without_ids(text: &str) -> String {
+    let mut parts = text.split("lspool-");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |all, part| {
+        all + "lspool-#" + part.trim_start_matches(|it: char| it.is_ascii_digit() || it == '-')
+    })
 }
 
 #[test]
@@ -204,7 +267,7 @@ fn a_file_that_cannot_be_served_is_told() {
             "several processes are in this recording; say which one with --proc: A, B, C",
         ),
         (vec![foreign.into_os_string()], "line 1: this is neither the header of a recording of lspool nor"),
-        (vec![edited.clone().into_os_string()], "line 2: this is no JSON object"),
+        (vec![edited.clone().into_os_string()], "line 2: expected value"),
         (vec!["nothing.jsonl".into()], "cannot read nothing.jsonl"),
     ] {
         let words: Vec<_> = ["serve-recording".into()].into_iter().chain(words).collect();

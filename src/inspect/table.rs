@@ -1,6 +1,6 @@
 //! Rows to aligned text.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use super::{
     Filter, is_like,
@@ -22,21 +22,10 @@ pub(super) fn text(all: &Timeline, filter: &Filter, torn: Option<&str>, screen: 
         }
     }
     let rows: Vec<&Row> = all.rows.iter().filter(|it| is_shown(it, filter)).collect();
-    let mut groups: Vec<(&Arc<str>, &Group)> = Vec::new();
-    for row in &rows {
-        let group = key(row, all.is_of_lspool);
-        if !groups.contains(&group) {
-            groups.push(group);
-        }
-    }
-    // Those of a transcript stand together.
-    groups.sort_by_key(|(process, group)| (first_of(&rows, process, all), **group == Group::Processes));
-    for group in groups {
+    for (group, rows) in grouped(&rows, all.is_of_lspool) {
         lines.push(String::new());
         lines.push(screen.paint(&title(group, all), Tone::Strong));
-        for row in rows.iter().filter(|it| key(it, all.is_of_lspool) == group) {
-            lines.push(line(row, screen));
-        }
+        lines.extend(rows.into_iter().map(|it| line(it, screen)));
     }
     if rows.is_empty() {
         lines.push(String::new());
@@ -61,8 +50,26 @@ fn key(row: &Row, is_of_lspool: bool) -> (&Arc<str>, &Group) {
     (if is_of_lspool { &NOBODY } else { &row.process }, &row.group)
 }
 
-fn first_of(rows: &[&Row], process: &Arc<str>, all: &Timeline) -> Option<Duration> {
-    rows.iter().find(|it| key(it, all.is_of_lspool).0 == process).map(|it| it.at)
+type Key<'a> = (&'a Arc<str>, &'a Group);
+
+/// Those that belong together, in the order in which they begin; what became of processes last, and each process of a
+/// transcript by itself.
+fn grouped<'a>(rows: &[&'a Row], is_of_lspool: bool) -> Vec<(Key<'a>, Vec<&'a Row>)> {
+    let mut groups: Vec<(Key<'a>, Vec<&Row>)> = Vec::new();
+    let mut known: HashMap<Key<'a>, usize> = HashMap::new();
+    let mut processes: HashMap<&Arc<str>, usize> = HashMap::new();
+    for &row in rows {
+        let key = key(row, is_of_lspool);
+        let n = *known.entry(key).or_insert(groups.len());
+        if n == groups.len() {
+            groups.push((key, Vec::new()));
+        }
+        groups[n].1.push(row);
+        processes.entry(key.0).or_insert(n);
+    }
+    groups
+        .sort_by_key(|((process, group), _)| (processes.get(process).copied(), **group == Group::Processes));
+    groups
 }
 
 fn title((process, group): (&Arc<str>, &Group), all: &Timeline) -> String {

@@ -32,7 +32,7 @@ pub(super) struct Row {
 }
 
 /// To what a row belongs.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Group {
     Session,
     Conversation(String),

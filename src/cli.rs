@@ -142,7 +142,7 @@ struct Flags {
     )]
     log_level: Option<LogLevel>,
 
-    /// Record the session in this file, or in the next free one of FILE-2 and so on
+    /// Record the session in this file, or in the next free one of FILE-2 and so on [env: LSPOOL_RECORD]
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
 
@@ -485,7 +485,7 @@ mod tests {
                   --config <FILE>          The configuration file [default: lspool/config.toml in the user's configuration folder]
                   --log-file <FILE>        Write the log to this file; without one there is no log
                   --log-level <LEVEL>      How much is logged [default: info] [possible values: error, warn, info, debug, trace]
-                  --record <FILE>          Record the session in this file, or in the next free one of FILE-2 and so on
+                  --record <FILE>          Record the session in this file, or in the next free one of FILE-2 and so on [env: LSPOOL_RECORD]
                   --record-texts <yes|no>  Whether the recording has documents, prompts and answers as they are [default: no]
                   --stdio                  Accepted and ignored: lspool always speaks on stdin and stdout
                   --clientProcessId <N>    Accepted and ignored: the process is named in `initialize`

@@ -149,14 +149,16 @@ impl Search {
     /// Begins a recording if one is asked for.
     fn recorder(&self, cli: &Cli, identity: Identity) -> Option<Recorder> {
         let config = self.first.clone().unwrap_or_default();
-        let file = match (&cli.record, &config.record.file) {
-            (Some(file), _) => Ok(file.clone()),
+        let of_variable = self.env.var(record::VARIABLE).map(PathBuf::from);
+        let file = match (cli.record.clone().or(of_variable), &config.record.file) {
+            (Some(file), _) => Ok(file),
             (None, Some(file)) => self.env.expand(file),
             (None, None) => return None,
         };
         let plan = record::Plan {
             texts: cli.record_texts.unwrap_or(config.record.texts),
             max_size: config.record.max_size,
+            max_waiting: record::WAITING,
         };
         let started = file.and_then(|file| {
             Recorder::create(&file, &plan, identity, &config)

@@ -175,7 +175,7 @@ pub(super) static ROOT: Section<Config> = Section {
             workspace: Workspace::No,
             absent: "nothing is recorded",
             doc: "Record each session in a file of this name, or in the next free one of `NAME-2` and so on: an absolute path, or \
-                  one that starts with `~/`. Read when lspool starts; `--record` on the command line goes first. See \
+                  one that starts with `~/`. Read when lspool starts; `--record` on the command line, and the variable `LSPOOL_RECORD`, go first. See \
                   [fixtures.md](fixtures.md).",
         },
         Key {

@@ -68,7 +68,7 @@ impl Proxy {
 
     /// A turn that is cancelled while it waits for a tool would wait on: the server does not take its question
     /// back, so lspool answers it and takes it back at the editor.
-    fn settle_tool_calls(&mut self, turn: &Pending, process: ProcessId, out: &mut Effects) {
+    pub(super) fn settle_tool_calls(&mut self, turn: &Pending, process: ProcessId, out: &mut Effects) {
         let Purpose::Turn { conversation, .. } = &turn.purpose else { return };
         let family = self.conversations.family(conversation);
         if let Some(it) = self.conversations.get_mut(conversation) {

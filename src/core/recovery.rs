@@ -26,7 +26,7 @@ use crate::{
     config::TurnRecovery,
     core::{
         conversations::Conversation,
-        event::{BackendId, Effects, ProcessId},
+        event::{BackendId, Effect, Effects, Peer, ProcessId},
         history::{Call, Status, Tool},
         requests::{Owner, Pending, Purpose, SentId, To},
         restore::Restores,
@@ -411,12 +411,30 @@ impl Proxy {
         is_it
     }
 
-    /// The conversation of a turn that waits for its process is destroyed, or replaced.
+    /// A conversation is destroyed, or replaced, whose turn has begun in a process that is gone. It ends here: how the
+    /// next process tells its part of it is known only as long as the conversation is.
     pub(super) fn end_kept(&mut self, id: &RawId, out: &mut Effects) {
-        let kept = self.conversations.get(id).filter(|it| self.is_kept(id, it));
-        if let Some((backend, sent)) = kept.and_then(|it| Some((it.backend, it.active?))) {
+        let Some(conversation) = self.conversations.get(id) else { return };
+        let (backend, goes_on) = (conversation.backend, conversation.flight.part.is_some());
+        let Some(sent) = conversation.active else { return };
+        if self.is_kept(id, conversation) {
             self.take_gated(backend, sent, Some(id));
             self.cancel_kept(sent, id, out);
+        } else if goes_on {
+            self.end_continued(sent, id, out);
+        }
+    }
+
+    /// Nobody hears any more of a turn that a process continues.
+    fn end_continued(&mut self, sent: SentId, id: &RawId, out: &mut Effects) {
+        let Some(pending) = self.requests.get(sent).cloned() else { return };
+        let To::Process(process) = pending.to else { return };
+        let params = Patch::of(b"{}").set("id", RawId::from(sent).as_bytes()).finish();
+        out.push(Effect::Send(Peer::Backend(process), Frame::notification("$/cancelRequest", Some(&params))));
+        self.settle_tool_calls(&pending, process, out);
+        self.ignore_restored(process, id, out);
+        if let Some(next) = self.finish_turn(sent, id, Some(cancelled_by_user()), out) {
+            self.release(process.backend, next, out);
         }
     }
 

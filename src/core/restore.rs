@@ -42,7 +42,7 @@ pub(crate) struct Restores {
     is_set: bool,
     /// The server may have written to the folder since it was told to stop, in a turn that goes on.
     is_left: bool,
-    /// What the server made of creates that it could not restore. Nobody hears of them.
+    /// What the server made of creates that it could not restore, or that are wanted no more. Nobody hears of them.
     strays: BTreeSet<RawId>,
 }
 
@@ -84,6 +84,7 @@ impl Proxy {
                     }
                     if is_its_turn {
                         conversation.known_by = Some(process);
+                        self.heed(process, &id);
                     }
                 }
             }
@@ -250,6 +251,23 @@ impl Proxy {
         }
         self.ask_restored(process, again, meant, History::plain_turns, out);
         self.stop_transcripts(process, out);
+    }
+
+    /// What a process goes on to say of a conversation is not wanted any more.
+    pub(super) fn ignore_restored(&mut self, process: ProcessId, id: &RawId, out: &mut Effects) {
+        self.end_restore(process, id, out);
+        if let Some(backend) = self.backends.get_mut(&process.backend) {
+            backend.restores.strays.insert(id.clone());
+        }
+    }
+
+    /// A conversation of this name is wanted again.
+    fn heed(&mut self, process: ProcessId, id: &RawId) {
+        if self.backend(process.backend).is_some_and(|it| it.restores.strays.contains(id))
+            && let Some(backend) = self.backends.get_mut(&process.backend)
+        {
+            backend.restores.strays.remove(id);
+        }
     }
 
     /// Whether progress belongs to a conversation that nobody asked for.

@@ -361,3 +361,6 @@ fn is_placeholder(text: &str) -> bool {
     let number = text.strip_prefix("<secret-").and_then(|it| it.strip_suffix('>'));
     number.is_some_and(|it| !it.is_empty() && it.bytes().all(|it| it.is_ascii_digit()))
 }
+
+#[cfg(test)]
+mod tests;

@@ -173,7 +173,10 @@ pub(super) fn of_string(rule: Rule, name: &str, text: &str, place: &Place<'_>) -
     if is_text || lower == "name" && place.is_symbol {
         return Rule::Mask;
     }
-    let is_kept = KEPT.contains(&&*lower) || KEPT_ENDINGS.iter().any(|it| name.ends_with(it));
+    let is_kept = KEPT.contains(&&*lower)
+        || KEPT_ENDINGS.iter().any(|it| name.ends_with(it))
+        || PROGRESS_TOKENS.contains(&&*lower)
+        || is_progress(&lower, place);
     if is_kept || is_word(text) { Rule::Keep } else { Rule::Mask }
 }
 
@@ -200,7 +203,7 @@ fn is_spoken(lower: &str, place: &Place<'_>) -> bool {
 
 /// `data` of a completion and the like: what the server wants to be told again.
 fn is_opaque(lower: &str, place: &Place<'_>) -> bool {
-    lower == "data" && place.part != "error"
+    lower == "data" && matches!(place.part, "params" | "result")
 }
 
 #[cfg(test)]
@@ -217,8 +220,8 @@ mod tests {
         for (method, name, text, expected) in [
             ("x", "accessToken", "a b", Rule::Secret),
             ("x", "token", "abc", Rule::Secret),
-            ("$/progress", "token", "abc", Rule::Keep),
-            ("x", "workDoneToken", "abc", Rule::Keep),
+            ("$/progress", "token", "a b", Rule::Keep),
+            ("x", "workDoneToken", "a b", Rule::Keep),
             ("signIn", "userCode", "AB-12", Rule::Secret),
             ("x", "text", "word", Rule::Mask),
             ("x", "insertText", "word", Rule::Mask),

@@ -35,8 +35,11 @@ use crate::{
     },
 };
 
-/// Bytes of messages that may wait to be written.
-const WAITING: usize = 64 << 20;
+/// The variable that says where to record if no flag does. For editors that give no flags to their servers.
+pub const VARIABLE: &str = "LSPOOL_RECORD";
+
+/// Bytes of messages that may wait to be written, usually.
+pub const WAITING: usize = 64 << 20;
 
 /// How long the end of lspool may be held up by what is not yet written.
 const FAREWELL: Duration = Duration::from_secs(1);
@@ -54,6 +57,8 @@ pub struct Plan {
     pub texts: bool,
     /// How long the file may become, in bytes.
     pub max_size: usize,
+    /// How much may wait to be written, in bytes.
+    pub max_waiting: usize,
 }
 
 /// Something that happened, on its way to the file.
@@ -77,6 +82,7 @@ pub struct Recorder {
     /// Absent once the recording has ended.
     notes: Option<mpsc::Sender<Note>>,
     waiting: Arc<AtomicUsize>,
+    max_waiting: usize,
     written: mpsc::Receiver<()>,
 }
 
@@ -117,7 +123,7 @@ impl Recorder {
             done.send(()).ok();
         })?;
         let start = tokio::time::Instant::now().into_std();
-        Ok(Recorder { start, notes: Some(notes), waiting, written })
+        Ok(Recorder { start, notes: Some(notes), waiting, max_waiting: plan.max_waiting, written })
     }
 
     fn note(&mut self, now: Instant, happenings: Vec<Happening>) {
@@ -125,7 +131,7 @@ impl Recorder {
         let at = now.saturating_duration_since(self.start);
         let size = happenings.iter().map(size).sum();
         let waiting = self.waiting.fetch_add(size, Ordering::Relaxed) + size;
-        let (note, is_last) = match waiting > WAITING && waiting > size {
+        let (note, is_last) = match waiting > self.max_waiting && waiting > size {
             true => (Note::End(at, Kind::TooSlow), true),
             false => (Note::Step(at, happenings, size), false),
         };

@@ -249,6 +249,41 @@ fn a_text_that_is_cut_off_goes_on_in_its_round() {
 }
 
 #[test]
+fn a_turn_that_goes_on_ends_with_its_conversation() {
+    for begun in [false, true] {
+        let mut flight = Flight::new();
+        flight.text(1, "Tw");
+        flight.dies();
+        flight.starts();
+        flight.restored();
+        if begun {
+            flight.says("begin", &json!({}));
+            flight.it.take(Peer::Backend(SECOND));
+        }
+        flight.it.take(EDITOR);
+        let destroy = json!({"id": 3, "method": "conversation/destroy", "params": {"conversationId": "c"}});
+        flight.it.editor(destroy);
+        let told: Vec<String> = flight.it.take(Peer::Backend(SECOND)).iter().map(name).collect();
+        assert_eq!(
+            (told.first().unwrap().as_str(), told.last().unwrap().as_str()),
+            ("$/cancelRequest", "conversation/destroy")
+        );
+        let heard = flight.it.take(EDITOR);
+        assert_eq!((&heard[0]["params"]["value"]["kind"], &heard[1]["id"]), (&json!("end"), &json!(2)));
+        // What the process says of it until it has read that is nobody's.
+        flight.says("begin", &json!({}));
+        flight.text(1, "o.");
+        flight.says("end", &json!({}));
+        flight.it.server(SECOND, json!({"id": flight.asked, "error": {"code": -32800, "message": "?"}}));
+        assert!(flight.it.take(EDITOR).is_empty());
+        // Another one of that name is heard.
+        flight.it.create(4, &json!({"conversationId": "c"}));
+        flight.it.server(SECOND, progress("t1", &value("begin", &json!({}))));
+        assert_eq!(flight.it.take(EDITOR).len(), 1);
+    }
+}
+
+#[test]
 fn a_late_answer_of_the_client_is_waited_for() {
     let mut flight = Flight::new();
     flight.text(1, "Asking.");

@@ -25,7 +25,10 @@ impl Tape {
     /// Tells a server where to record.
     pub fn of(command: &mut Command) -> Tape {
         let records_elsewhere = command.get_args().any(|it| it == "--record");
-        let is_certain = Path::new(command.get_program()).ends_with("lspool") && !records_elsewhere;
+        // A server made of a recording makes none.
+        let is_server = command.get_args().next().is_some_and(|it| it == "serve-recording");
+        let is_certain =
+            Path::new(command.get_program()).ends_with("lspool") && !records_elsewhere && !is_server;
         let tape = Tape { folder: tempfile::tempdir().expect("a temporary folder"), is_certain };
         command.env(VARIABLE, tape.file());
         tape

@@ -11,7 +11,7 @@ use clap::{
     error::ErrorKind,
 };
 
-use crate::{config::LogLevel, control, shell::discover::CliServer};
+use crate::{config::LogLevel, control, inspect, player::Speed, shell::discover::CliServer};
 
 /// What lspool is asked to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +45,24 @@ pub enum Mode {
         task: control::Task,
         /// To the one with this process id.
         pid: Option<u32>,
+    },
+    /// Be a language server made of a recording.
+    ServeRecording {
+        /// The recording; none: the one that lspool has with it.
+        file: Option<PathBuf>,
+        /// Which process of it.
+        process: Option<String>,
+        /// When things are said.
+        speed: Speed,
+        /// Whether a client that is not like the recorded one is a failure.
+        is_strict: bool,
+    },
+    /// Show what a recording holds.
+    Inspect {
+        /// The recording.
+        file: PathBuf,
+        /// What of it.
+        filter: inspect::Filter,
     },
 }
 
@@ -102,7 +120,7 @@ pub fn parse_from(words: impl IntoIterator<Item = impl Into<OsString> + Clone>) 
                   Without COMMAND the server is taken from the configuration file, or\n\
                   copilot-language-server is searched for.",
     after_long_help = "Example, for an editor's configuration:\n  lspool -- copilot-language-server --stdio",
-    override_usage = "lspool [OPTIONS] [-- COMMAND [ARG]...]\n       lspool check|status|restart|stop|logs|reload|replay [OPTIONS]",
+    override_usage = "lspool [OPTIONS] [-- COMMAND [ARG]...]\n       lspool check|status|restart|stop|logs|reload [OPTIONS]\n       lspool inspect|replay|serve-recording FILE [OPTIONS]",
     disable_help_subcommand = true
 )]
 struct Flags {
@@ -221,6 +239,43 @@ enum Task {
         #[command(flatten)]
         which: Which,
     },
+    /// Show what a recording holds: conversations, requests, how long they took, crashes
+    Inspect {
+        /// A recording of lspool, or a transcript
+        file: PathBuf,
+        /// Only this conversation
+        #[arg(long, value_name = "ID")]
+        conversation: Option<String>,
+        /// Only messages of these methods; `*` stands for anything
+        #[arg(long, value_name = "GLOB")]
+        method: Option<String>,
+        /// Only what went wrong
+        #[arg(long)]
+        errors: bool,
+    },
+    /// Be a language server made of a recording: answer as the recorded one did, on stdin and stdout
+    ServeRecording {
+        /// A recording of lspool, or a transcript [default: a session with four agents that lspool has with it]
+        file: Option<PathBuf>,
+        /// The process whose part is played, where several are in the file, or `*` for each that is asked the same [default:
+        /// of a recording of lspool, lspool itself]
+        #[arg(long, value_name = "NAME")]
+        proc: Option<String>,
+        /// Take the time that it took, or none
+        #[arg(
+            long,
+            default_value = "fast",
+            value_parser = PossibleValuesParser::new(["real", "fast"])
+                .map(|it| if it == "real" { Speed::Real } else { Speed::Fast })
+        )]
+        speed: Speed,
+        /// Fail at the end, and say why on stderr, if the client was not like the recorded one
+        #[arg(long)]
+        strict: bool,
+        /// Accepted and ignored
+        #[arg(long, hide = true)]
+        stdio: bool,
+    },
     /// Do again what a recording says: prints each effect, and the first that is not as it was
     #[command(
         after_help = "Exit status: 0 if all is as it was, 1 if something is different, 2 if a file cannot be used."
@@ -254,6 +309,13 @@ impl Task {
                 (control::Task::Logs { name: backend.name, follow }, which)
             }
             Task::Reload { which } => (control::Task::Reload, which),
+            Task::Inspect { file, conversation, method, errors } => {
+                let filter = inspect::Filter { conversation, method, only_errors: errors };
+                return Mode::Inspect { file, filter };
+            }
+            Task::ServeRecording { file, proc: process, speed, strict: is_strict, stdio: _ } => {
+                return Mode::ServeRecording { file, process, speed, is_strict };
+            }
         };
         Mode::Control { task, pid: which.pid }
     }
@@ -366,6 +428,35 @@ mod tests {
     }
 
     #[test]
+    fn tasks_with_recordings() {
+        let file = || PathBuf::from("a.jsonl");
+        let serve = |process: Option<&str>, speed, is_strict| Mode::ServeRecording {
+            file: Some(file()),
+            process: process.map(ToOwned::to_owned),
+            speed,
+            is_strict,
+        };
+        assert_eq!(parse("serve-recording a.jsonl").mode, serve(None, Speed::Fast, false));
+        assert_eq!(parse("serve-recording a.jsonl --stdio").mode, serve(None, Speed::Fast, false));
+        let all = parse("serve-recording --proc A --speed=real --strict a.jsonl").mode;
+        assert_eq!(all, serve(Some("A"), Speed::Real, true));
+        let filter = inspect::Filter::default();
+        assert_eq!(parse("inspect a.jsonl").mode, Mode::Inspect { file: file(), filter });
+        let filter = inspect::Filter {
+            conversation: Some("c".to_owned()),
+            method: Some("conversation/*".to_owned()),
+            only_errors: true,
+        };
+        let all = parse("inspect a.jsonl --conversation c --method conversation/* --errors").mode;
+        assert_eq!(all, Mode::Inspect { file: file(), filter });
+        let Mode::ServeRecording { file: None, .. } = parse("serve-recording").mode else { panic!("a file") };
+        for line in ["serve-recording a b", "serve-recording a --speed 2", "inspect", "inspect a b"] {
+            let error = parse_from(format!("lspool {line}").split_whitespace()).unwrap_err();
+            assert_eq!(error.exit_code(), 2, "{line}");
+        }
+    }
+
+    #[test]
     fn help_and_version_are_no_errors() {
         for line in ["--help", "-h", "--version", "-V", "check --help"] {
             let answer = parse_from(format!("lspool {line}").split_whitespace()).unwrap_err();
@@ -377,16 +468,19 @@ mod tests {
             A language server that stands in front of another one
 
             Usage: lspool [OPTIONS] [-- COMMAND [ARG]...]
-                   lspool check|status|restart|stop|logs|reload|replay [OPTIONS]
+                   lspool check|status|restart|stop|logs|reload [OPTIONS]
+                   lspool inspect|replay|serve-recording FILE [OPTIONS]
 
             Commands:
-              check    Find and try all servers that are configured, and tell what there is
-              status   What each running lspool and its servers are doing
-              restart  Start a server, or a partition of it, anew; also one that was stopped or has failed
-              stop     Stop a server, or a partition of it, until it is needed again
-              logs     What a server has written to stderr
-              reload   Read the configuration files anew
-              replay   Do again what a recording says: prints each effect, and the first that is not as it was
+              check            Find and try all servers that are configured, and tell what there is
+              status           What each running lspool and its servers are doing
+              restart          Start a server, or a partition of it, anew; also one that was stopped or has failed
+              stop             Stop a server, or a partition of it, until it is needed again
+              logs             What a server has written to stderr
+              reload           Read the configuration files anew
+              inspect          Show what a recording holds: conversations, requests, how long they took, crashes
+              serve-recording  Be a language server made of a recording: answer as the recorded one did, on stdin and stdout
+              replay           Do again what a recording says: prints each effect, and the first that is not as it was
 
             Arguments:
               [COMMAND]...  The server to stand in front of, and its arguments
@@ -412,7 +506,8 @@ mod tests {
                 error: lspool speaks with the editor on stdin and stdout (--stdio); it has no --node-ipc
 
                 Usage: lspool [OPTIONS] [-- COMMAND [ARG]...]
-                       lspool check|status|restart|stop|logs|reload|replay [OPTIONS]
+                       lspool check|status|restart|stop|logs|reload [OPTIONS]
+                       lspool inspect|replay|serve-recording FILE [OPTIONS]
 
                 For more information, try '--help'.
             "#]],
@@ -423,7 +518,8 @@ mod tests {
                 error: lspool speaks with the editor on stdin and stdout (--stdio); it has no --pipe
 
                 Usage: lspool [OPTIONS] [-- COMMAND [ARG]...]
-                       lspool check|status|restart|stop|logs|reload|replay [OPTIONS]
+                       lspool check|status|restart|stop|logs|reload [OPTIONS]
+                       lspool inspect|replay|serve-recording FILE [OPTIONS]
 
                 For more information, try '--help'.
             "#]],
@@ -434,7 +530,8 @@ mod tests {
                 error: lspool speaks with the editor on stdin and stdout (--stdio); it has no --socket
 
                 Usage: lspool [OPTIONS] [-- COMMAND [ARG]...]
-                       lspool check|status|restart|stop|logs|reload|replay [OPTIONS]
+                       lspool check|status|restart|stop|logs|reload [OPTIONS]
+                       lspool inspect|replay|serve-recording FILE [OPTIONS]
 
                 For more information, try '--help'.
             "#]],
@@ -457,7 +554,8 @@ mod tests {
                   tip: to pass '--lgo-file' as a value, use '-- --lgo-file'
 
                 Usage: lspool [OPTIONS] [-- COMMAND [ARG]...]
-                       lspool check|status|restart|stop|logs|reload|replay [OPTIONS]
+                       lspool check|status|restart|stop|logs|reload [OPTIONS]
+                       lspool inspect|replay|serve-recording FILE [OPTIONS]
 
                 For more information, try '--help'.
             "#]],
@@ -468,7 +566,8 @@ mod tests {
                 error: unexpected argument 'pyright-langserver' found
 
                 Usage: lspool [OPTIONS] [-- COMMAND [ARG]...]
-                       lspool check|status|restart|stop|logs|reload|replay [OPTIONS]
+                       lspool check|status|restart|stop|logs|reload [OPTIONS]
+                       lspool inspect|replay|serve-recording FILE [OPTIONS]
 
                 For more information, try '--help'.
             "#]],

@@ -11,6 +11,7 @@
 //! - [`core`]: everything that is decided
 //! - [`shell`]: everything that touches the world
 //! - [`recording`]: sessions as files
+//! - [`player`]: a language server made of such a file; [`inspect`] shows what is in one
 //! - [`cli`], [`check`], [`control`], [`replaying`]: the command line, the command that tries the configuration, those that
 //!   talk to a running lspool, and the one that does a recording again
 
@@ -19,6 +20,8 @@ pub mod cli;
 pub mod config;
 pub mod control;
 pub mod core;
+pub mod inspect;
+pub mod player;
 pub mod recording;
 pub mod redact;
 pub mod replaying;

@@ -2,8 +2,8 @@
 
 use std::{
     ffi::OsStr,
-    fs::OpenOptions,
-    io::{self, IsTerminal as _, Write as _},
+    fs::{File, OpenOptions},
+    io::{self, BufReader, IsTerminal as _, Write as _},
     os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
     process::ExitCode,
@@ -21,6 +21,9 @@ use lspool::{
     config::{Config, LogLevel},
     control::{self, Screen},
     core::{Identity, Proxy, event::Prepared},
+    inspect,
+    player::{self, Player, Script, Speed},
+    recording::source::{EVERY, dialogue},
     replaying,
     shell::{
         Settings,
@@ -55,6 +58,10 @@ fn main() -> ExitCode {
         Mode::Check => check(&cli),
         Mode::Replay(task) => replay(&task),
         Mode::Control { task, pid } => control(&task, pid),
+        Mode::ServeRecording { file, process, speed, is_strict } => {
+            serve_recording(file.as_deref(), process.as_deref(), speed, is_strict)
+        }
+        Mode::Inspect { file, filter } => inspect(&file, &filter),
     };
     done.unwrap_or_else(|error| {
         tell(&format!("{error:#}"));
@@ -249,6 +256,56 @@ fn control(task: &control::Task, pid: Option<u32>) -> anyhow::Result<ExitCode> {
         tell(message);
     }
     Ok(ExitCode::from(failure.status()))
+}
+
+/// What is wrong is told with the name of the file.
+fn serve_recording(
+    file: Option<&Path>,
+    process: Option<&str>,
+    speed: Speed,
+    is_strict: bool,
+) -> anyhow::Result<ExitCode> {
+    let name = file.map_or_else(|| "the session of lspool".to_owned(), |it| it.display().to_string());
+    let dialogue = match file {
+        Some(file) => dialogue(open_recording(file)?, process),
+        None => dialogue(player::SESSION.as_bytes(), process.or(Some(EVERY))),
+    };
+    let dialogue = dialogue.with_context(|| name.clone())?;
+    if let Some(note) = &dialogue.note {
+        tell(&format!("{name}: {note}"));
+    }
+    let script = Script::new(dialogue).with_context(|| name.clone())?;
+    let mut player = Player::new(script, speed);
+    let runtime = runtime()?;
+    let played = runtime.block_on(async {
+        let stdio::Stdio { input, output, modes } = stdio::open();
+        let status = player::serve(&mut player, input, output).await;
+        drop(modes);
+        status
+    });
+    runtime.shutdown_background();
+    let status = played.context("the client cannot be spoken with any more")?;
+    let deviations = player.deviations();
+    if !is_strict || deviations.is_empty() {
+        return Ok(ExitCode::from(status));
+    }
+    tell(&format!("the client was not like the one in {name}:"));
+    for it in deviations {
+        writeln!(io::stderr(), "  {}", it.replace('\n', "\n  ")).ok();
+    }
+    Ok(ExitCode::FAILURE)
+}
+
+fn inspect(file: &Path, filter: &inspect::Filter) -> anyhow::Result<ExitCode> {
+    let text = inspect::text(open_recording(file)?, filter, Screen::stdout());
+    let text = text.with_context(|| file.display().to_string())?;
+    write!(io::stdout(), "{text}").ok();
+    Ok(ExitCode::SUCCESS)
+}
+
+fn open_recording(file: &Path) -> anyhow::Result<BufReader<File>> {
+    let opened = File::open(file).with_context(|| format!("cannot read {}", file.display()))?;
+    Ok(BufReader::with_capacity(1 << 16, opened))
 }
 
 /// On stderr, which nobody may read any more.

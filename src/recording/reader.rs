@@ -48,23 +48,29 @@ impl<R: BufRead> Reader<R> {
         if !reader.read()? {
             return Err(Problem { line: 1, what: foreign("it is empty") });
         }
-        let any: AnyHeader = serde_json::from_slice(reader.text()).map_err(|error| {
-            reader.problem(&foreign(&format!("its first line is no header: {}", words(&error))))
-        })?;
+        let header = reader.header()?.map_err(|no_header| reader.problem(&foreign(&no_header)))?;
+        Ok((reader, header))
+    }
+
+    /// The line that is held as a header, or why it is none at all.
+    pub(super) fn header(&self) -> Result<Result<Header, String>, Problem> {
+        let any: AnyHeader = match serde_json::from_slice(self.text()) {
+            Ok(any) => any,
+            Err(error) => return Ok(Err(format!("its first line is no header: {}", words(&error)))),
+        };
         if any.format != FORMAT {
             let what = format!(
                 "it has format {}, of lspool {}; this one reads format {FORMAT}",
                 any.format, any.version
             );
-            return Err(reader.problem(&what));
+            return Err(self.problem(&what));
         }
-        let header = serde_json::from_slice(reader.text())
-            .map_err(|error| reader.problem(&format!("the header: {}", words(&error))))?;
-        Ok((reader, header))
+        let header = serde_json::from_slice(self.text());
+        header.map(Ok).map_err(|error| self.problem(&format!("the header: {}", words(&error))))
     }
 
     /// A reader of lines, without a header.
-    fn new(input: R) -> Reader<R> {
+    pub(super) fn new(input: R) -> Reader<R> {
         Reader {
             input,
             number: 0,
@@ -147,7 +153,8 @@ impl<R: BufRead> Reader<R> {
         Problem { line: self.number, what: what.to_owned() }
     }
 
-    fn check(&mut self, t: Time, dir: Dir) -> Result<(), Problem> {
+    /// Whether a line may stand here.
+    pub(super) fn check(&mut self, t: Time, dir: Dir) -> Result<(), Problem> {
         if self.is_ended {
             return Err(self.problem("nothing may follow the line that says that the recording ends"));
         }
@@ -160,7 +167,7 @@ impl<R: BufRead> Reader<R> {
     }
 
     /// Reads a line that is not blank. False at the end of the file.
-    fn read(&mut self) -> Result<bool, Problem> {
+    pub(super) fn read(&mut self) -> Result<bool, Problem> {
         loop {
             self.buffer.clear();
             self.number += 1;
@@ -181,7 +188,7 @@ impl<R: BufRead> Reader<R> {
 }
 
 /// What serde says, without its own count of lines.
-fn words(error: &serde_json::Error) -> String {
+pub(super) fn words(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let what = text.rsplit_once(" at line ").map_or(&*text, |(what, _)| what);
     if error.column() == 0 { what.to_owned() } else { format!("{what} (column {})", error.column()) }

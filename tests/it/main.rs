@@ -17,6 +17,7 @@ mod one_voice;
 mod partitions;
 mod processes;
 mod real_server;
+mod recordings;
 mod replay;
 mod revive;
 mod same_answers;

@@ -27,7 +27,9 @@ impl Tape {
         // Another place, or none.
         let is_elsewhere = command.get_args().any(|it| it == "--record")
             || command.get_envs().any(|(name, value)| name == VARIABLE && value.is_some());
-        let is_certain = Path::new(command.get_program()).ends_with("lspool") && !is_elsewhere;
+        // A server made of a recording makes none.
+        let is_server = command.get_args().next().is_some_and(|it| it == "serve-recording");
+        let is_certain = Path::new(command.get_program()).ends_with("lspool") && !is_elsewhere && !is_server;
         let tape = Tape { folder: tempfile::tempdir().expect("a temporary folder"), is_certain };
         if !is_elsewhere {
             command.env(VARIABLE, tape.file());

@@ -6,10 +6,9 @@
 use std::{borrow::Cow, collections::BTreeMap, ops::Range};
 
 use bytes::Bytes;
-use serde::Deserialize;
 use tracing::warn;
 
-use crate::rpc::{Patch, decode, members, path, text};
+use crate::rpc::{Patch, decode, elements, members, path, text};
 
 /// Changes are kept unfolded up to half the size of the text, and at least up to this many bytes.
 const UNFOLDED_BYTES: usize = 16 * 1024;
@@ -161,10 +160,11 @@ impl Document {
         let mut text = Edited::new(text, encoding);
         let mut start = 0;
         for end in self.ends.drain(..) {
-            match serde_json::from_slice::<Vec<Change<'_>>>(&self.changes[start..end]) {
-                Ok(changes) => changes.into_iter().for_each(|it| text.apply(it)),
-                Err(error) => {
-                    warn!(%error, "a didChange that cannot be read is left out of the tracked text");
+            let changes = &self.changes[start..end];
+            for change in elements(changes) {
+                match Change::of(&changes[change]) {
+                    Some(change) => text.apply(change),
+                    None => warn!("a change that cannot be read is left out of the tracked text"),
                 }
             }
             start = end;
@@ -202,23 +202,67 @@ impl Document {
     }
 }
 
-#[derive(Deserialize)]
 struct Change<'a> {
     range: Option<Span>,
-    #[serde(borrow)]
     text: Cow<'a, str>,
 }
 
-#[derive(Deserialize)]
+#[derive(Debug, PartialEq, Eq)]
 struct Span {
     start: Position,
     end: Position,
 }
 
-#[derive(Deserialize)]
+#[derive(Debug, PartialEq, Eq)]
 struct Position {
     line: u32,
     character: u32,
+}
+
+impl<'a> Change<'a> {
+    fn of(raw: &'a [u8]) -> Option<Change<'a>> {
+        let (mut range, mut text) = (None, None);
+        for (key, value) in members(raw) {
+            match &*key {
+                "range" if raw[value.clone()] != *b"null" => range = Some(Span::of(&raw[value])?),
+                "text" => text = Some(decode(&raw[value])?),
+                _ => {}
+            }
+        }
+        Some(Change { range, text: text? })
+    }
+}
+
+impl Span {
+    fn of(raw: &[u8]) -> Option<Span> {
+        let (mut start, mut end) = (None, None);
+        for (key, value) in members(raw) {
+            match &*key {
+                "start" => start = Position::of(&raw[value]),
+                "end" => end = Position::of(&raw[value]),
+                _ => {}
+            }
+        }
+        Some(Span { start: start?, end: end? })
+    }
+}
+
+impl Position {
+    fn of(raw: &[u8]) -> Option<Position> {
+        let (mut line, mut character) = (None, None);
+        for (key, value) in members(raw) {
+            match &*key {
+                "line" => line = number(&raw[value]),
+                "character" => character = number(&raw[value]),
+                _ => {}
+            }
+        }
+        Some(Position { line: line?, character: character? })
+    }
+}
+
+fn number(raw: &[u8]) -> Option<u32> {
+    std::str::from_utf8(raw).ok()?.parse().ok()
 }
 
 /// A text that changes are made to.
@@ -334,6 +378,22 @@ mod tests {
         assert_eq!(edited(Encoding::Utf16, "é😀x", &[(0, 3, 0, 4, "y")]), "é😀y");
         assert_eq!(edited(Encoding::Utf8, "é😀x", &[(0, 6, 0, 7, "y")]), "é😀y");
         assert_eq!(edited(Encoding::Utf32, "é😀x", &[(0, 2, 0, 3, "y")]), "é😀y");
+    }
+
+    #[test]
+    fn a_change_is_read_however_it_is_written() {
+        let odd = br#" { "text" : "\u0061\n" , "x" : [ { } ] , "range" :
+            { "end" : { "character" : 4, "line" : 3 } , "start" : { "line" : 1, "character" : 2, "y" : null } } } "#;
+        let change = Change::of(odd).unwrap();
+        assert_eq!(change.text, "a\n");
+        let (start, end) = (Position { line: 1, character: 2 }, Position { line: 3, character: 4 });
+        assert_eq!(change.range, Some(Span { start, end }));
+        assert_eq!(Change::of(br#"{"text":"","range":null}"#).unwrap().range, None);
+        for bad in
+            [&br#"{}"#[..], br#"{"text":1}"#, br#"{"text":"","range":{}}"#, br#"{"text":"","range":7}"#]
+        {
+            assert!(Change::of(bad).is_none());
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! which id. **An answer is taken from the table exactly once, and only when it comes from the peer that was
 //! asked**; a duplicate, late or forged answer finds nothing.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::{
     core::{
@@ -67,6 +67,8 @@ pub(crate) struct Pending {
     /// The request as it was sent.
     pub(crate) frame: Frame,
     pub(crate) marks: Marks,
+    /// Another request of the same client under the same id, which is not answered yet.
+    earlier: Option<SentId>,
 }
 
 /// What has happened to a request on its way.
@@ -109,8 +111,9 @@ pub(crate) struct Requests {
     last: SentId,
     /// Boxed: an entry is large, and the others must not be moved when one comes or goes.
     pending: BTreeMap<SentId, Box<Pending>>,
-    /// A client may have several requests under one id, if it does not number them.
-    by_client: BTreeSet<(ClientId, RawId, SentId)>,
+    /// The latest request under this id. A client that does not number them has several: see [`Pending::earlier`].
+    by_client: HashMap<(ClientId, RawId), SentId>,
+    n_of_clients: usize,
     by_process: BTreeMap<(ProcessId, RawId), SentId>,
     /// Requests that only read, by the tokens in them.
     by_token: BTreeMap<RawId, SentId>,
@@ -123,9 +126,11 @@ impl Requests {
     pub(crate) fn sent(&mut self, to: To, owner: Owner, purpose: Purpose, frame: &Frame) -> (SentId, Frame) {
         self.last += 1;
         let id = self.last;
+        let mut earlier = None;
         match &owner {
             Owner::Client(client, wire) => {
-                self.by_client.insert((*client, wire.clone(), id));
+                earlier = self.by_client.insert((*client, wire.clone()), id);
+                self.n_of_clients += 1;
                 to.backend().into_iter().for_each(|it| self.owed.add(it));
                 self.by_token.extend(tokens_of_read(frame).map(|token| (token, id)));
             }
@@ -133,7 +138,8 @@ impl Requests {
             Owner::Proxy => {}
         }
         let frame = frame.with_id(RawId::from(id));
-        let pending = Pending { to, owner, purpose, frame: frame.clone(), marks: Marks::default() };
+        let marks = Marks::default();
+        let pending = Pending { to, owner, purpose, frame: frame.clone(), marks, earlier };
         self.pending.insert(id, Box::new(pending));
         (id, frame)
     }
@@ -141,7 +147,7 @@ impl Requests {
     /// A request whose process is gone is asked again, of the next one: under another number, so that nothing the first
     /// one said is taken for the answer.
     pub(crate) fn again(&mut self, id: SentId) -> Option<Frame> {
-        let Pending { to, owner, purpose, frame, marks } = self.take(id)?;
+        let Pending { to, owner, purpose, frame, marks, earlier: _ } = self.take(id)?;
         let (again, frame) = self.sent(to.backend().map_or(to, To::Gate), owner, purpose, &frame);
         self.mark(again, |it| *it = Marks { first: marks.first.or(Some(id)), ..marks });
         Some(frame)
@@ -181,7 +187,7 @@ impl Requests {
         let pending = self.pending.remove(&id)?;
         match &pending.owner {
             Owner::Client(client, wire) => {
-                self.by_client.remove(&(*client, wire.clone(), id));
+                self.forget_id(&(*client, wire.clone()), id, pending.earlier);
                 pending.to.backend().into_iter().for_each(|it| self.owed.remove(it));
                 if !self.by_token.is_empty() {
                     for token in tokens_of_read(&pending.frame) {
@@ -203,6 +209,29 @@ impl Requests {
         Some(*pending)
     }
 
+    /// A request is no more: the id under which it was asked means the one before it, if there is one.
+    fn forget_id(&mut self, key: &(ClientId, RawId), id: SentId, earlier: Option<SentId>) {
+        self.n_of_clients -= 1;
+        let mut later = match self.by_client.get_mut(key) {
+            Some(latest) if *latest != id => Some(*latest),
+            Some(latest) => {
+                match earlier {
+                    Some(earlier) => *latest = earlier,
+                    None => drop(self.by_client.remove(key)),
+                }
+                return;
+            }
+            None => None,
+        };
+        while let Some(pending) = later.and_then(|it| self.pending.get_mut(&it)) {
+            if pending.earlier == Some(id) {
+                pending.earlier = earlier;
+                return;
+            }
+            later = pending.earlier;
+        }
+    }
+
     /// The request with this number.
     pub(crate) fn get(&self, id: SentId) -> Option<&Pending> {
         self.pending.get(&id).map(|it| &**it)
@@ -210,11 +239,7 @@ impl Requests {
 
     /// The number of a client's request that is in flight; of several under one id, the last one's.
     pub(crate) fn of_client(&self, client: ClientId, wire: &RawId) -> Option<SentId> {
-        if self.by_client.is_empty() {
-            return None;
-        }
-        let all = (client, wire.clone(), SentId::MIN)..=(client, wire.clone(), SentId::MAX);
-        self.by_client.range(all).next_back().map(|(_, _, sent)| *sent)
+        self.by_client.get(&(client, wire.clone())).copied()
     }
 
     /// Whether a process waits for an answer of a client.
@@ -262,22 +287,39 @@ impl Requests {
 
     /// Whether the indexes lead to the requests of those whom they name, and every asker is in one.
     pub(crate) fn check(&self) -> Result<(), String> {
-        let clients = self.by_client.iter().map(|(id, wire, sent)| (Owner::Client(*id, wire.clone()), sent));
         let processes =
             self.by_process.iter().map(|((id, wire), sent)| (Owner::Backend(*id, wire.clone()), sent));
         let owed = self.pending.values().filter(|it| matches!(it.owner, Owner::Client(..)));
         self.owed.check(owed.filter_map(|it| it.to.backend()))?;
-        for (owner, sent) in clients.chain(processes) {
+        for (owner, sent) in processes {
             if self.pending.get(sent).is_none_or(|it| it.owner != owner) {
                 return Err(format!("{owner:?} is said to have asked request {sent}"));
             }
         }
+        let of_clients = self.pending.values().filter(|it| matches!(it.owner, Owner::Client(..))).count();
+        if of_clients != self.n_of_clients {
+            return Err(format!("{of_clients} requests of clients, {} noted", self.n_of_clients));
+        }
         let lost = self.pending.iter().find(|(id, it)| match &it.owner {
-            Owner::Client(client, wire) => !self.by_client.contains(&(*client, wire.clone(), **id)),
+            Owner::Client(client, wire) => !self.under(*client, wire).any(|it| it == **id),
             // A server may use an id for two requests at once: it is answered twice.
             Owner::Backend(..) | Owner::Proxy => false,
         });
+        let known = |(client, wire): &(ClientId, RawId)| {
+            self.under(*client, wire).all(|it| {
+                self.pending.get(&it).is_some_and(|it| it.owner == Owner::Client(*client, wire.clone()))
+            })
+        };
+        if !self.by_client.keys().all(known) {
+            return Err("an id leads to a request that is not under it".to_owned());
+        }
         lost.map_or(Ok(()), |(id, it)| Err(format!("request {id} of {:?} is in no index", it.owner)))
+    }
+
+    /// All requests of a client under one id, the latest first.
+    fn under(&self, client: ClientId, wire: &RawId) -> impl Iterator<Item = SentId> {
+        let latest = self.of_client(client, wire);
+        std::iter::successors(latest, |it| self.pending.get(it)?.earlier)
     }
 
     /// How many answers of this backend clients are owed.
@@ -292,7 +334,7 @@ impl Requests {
 
     /// How many answers clients are owed.
     pub(crate) fn n_owed_to_clients(&self) -> usize {
-        self.by_client.len()
+        self.n_of_clients
     }
 
     /// How many requests are open.

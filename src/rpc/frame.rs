@@ -330,7 +330,11 @@ impl Span {
 
 /// The method, if it is there and written with escapes.
 fn decoded(body: &[u8], method: Span) -> Option<Arc<str>> {
-    match decode(method.get(body)?) {
+    let method = method.get(body)?;
+    if !method.contains(&b'\\') {
+        return None;
+    }
+    match decode(method) {
         Some(Cow::Owned(text)) => Some(text.into()),
         Some(Cow::Borrowed(_)) | None => None,
     }

@@ -46,7 +46,7 @@ pub fn scan(body: &[u8]) -> Result<Envelope, Malformed> {
     std::str::from_utf8(body)
         .map_err(|error| Malformed { at: error.valid_up_to(), what: "invalid UTF-8" })?;
     let mut envelope = Envelope::default();
-    let mut object = Object::open(body)?;
+    let mut object = Object::of_message(body)?;
     while let Some(Entry { key, value }) = object.next()? {
         let slot = match key.plain(body).and_then(|it| envelope.slot(it)) {
             Some(slot) => Some(slot),
@@ -218,6 +218,16 @@ enum State {
 }
 
 impl<'a> Object<'a> {
+    /// The same as [`Object::open`], and nearly every message begins alike.
+    fn of_message(body: &'a [u8]) -> Result<Object<'a>, Malformed> {
+        const USUAL: &[u8] = br#"{"jsonrpc":"2.0","#;
+        if !body.starts_with(USUAL) {
+            return Object::open(body);
+        }
+        let cursor = Cursor { text: body, at: USUAL.len() - 1 };
+        Ok(Object { cursor, state: State::Between })
+    }
+
     pub(super) fn open(text: &'a [u8]) -> Result<Object<'a>, Malformed> {
         let mut cursor = Cursor { text, at: 0 };
         cursor.skip_space();
@@ -283,6 +293,9 @@ impl<'a> Array<'a> {
     }
 }
 
+/// So many bytes of a string are looked at one by one.
+const SHORT: usize = 24;
+
 struct Cursor<'a> {
     text: &'a [u8],
     at: usize,
@@ -314,6 +327,18 @@ impl Cursor<'_> {
     fn string(&mut self) -> Result<Text, Malformed> {
         let start = self.at;
         self.take(b'"', "no string")?;
+        // Keys and names are short, and a search has to be prepared.
+        let short = self.text.len().min(self.at + SHORT);
+        while self.at < short {
+            match self.text[self.at] {
+                b'"' => {
+                    self.at += 1;
+                    return Ok(Text { span: start..self.at, escaped: false });
+                }
+                b'\\' => break,
+                _ => self.at += 1,
+            }
+        }
         let mut escaped = false;
         while let Some(n) = memchr::memchr2(b'"', b'\\', self.text.get(self.at..).unwrap_or_default()) {
             self.at += n;

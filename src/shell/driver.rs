@@ -267,6 +267,26 @@ impl<C: Core, W: World> Driver<C, W> {
     }
 
     fn on_event(&mut self, event: Event) {
+        // Nearly all are such.
+        if let Event::Received(peer, frame) = event {
+            let is_plain = match peer {
+                Peer::Client(client) => client == ClientId::EDITOR,
+                Peer::Backend(_) => self.adopted.is_empty(),
+            };
+            if is_plain {
+                return self.on_message(peer, frame);
+            }
+            return self.on_other(Event::Received(peer, frame));
+        }
+        self.on_other(event);
+    }
+
+    fn on_message(&mut self, peer: Peer, frame: Frame) {
+        tracing::trace!(?peer, ?frame, "received");
+        self.step("a message", |core, now, out| core.handle(now, Event::Received(peer, frame), out));
+    }
+
+    fn on_other(&mut self, event: Event) {
         let event = self.renamed(event);
         let Some(mut event) = self.of_client(event) else { return };
         match &mut event {
@@ -287,11 +307,12 @@ impl<C: Core, W: World> Driver<C, W> {
             }
             _ => {}
         }
-        match &event {
-            Event::Received(peer, frame) => tracing::trace!(?peer, ?frame, "received"),
-            // Without its contents: a configuration may hold secrets.
-            other => tracing::trace!(event = kind(other)),
-        }
+        let event = match event {
+            Event::Received(peer, frame) => return self.on_message(peer, frame),
+            other => other,
+        };
+        // Without its contents: a configuration may hold secrets.
+        tracing::trace!(event = kind(&event));
         self.step(kind(&event), |core, now, out| core.handle(now, event, out));
     }
 

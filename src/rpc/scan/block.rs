@@ -10,21 +10,24 @@ impl Block {
     #[inline]
     pub(super) fn of(bytes: &[u8; 64]) -> Block {
         let (quarters, _) = bytes.as_chunks::<16>();
-        Block([0, 1, 2, 3].map(|n| u8x16::from(quarters[n])))
+        let quarter = |n: usize| u8x16::from(quarters[n]);
+        Block([quarter(0), quarter(1), quarter(2), quarter(3)])
     }
 
     #[inline]
     pub(super) fn equal(self, byte: u8) -> u64 {
         let wanted = u8x16::splat(byte);
-        let [a, b, c, d] = self.0.map(|it| u64::from(it.simd_eq(wanted).to_bitmask()));
-        a | b << 16 | c << 32 | d << 48
+        let bits = |it: u8x16| u64::from(it.simd_eq(wanted).to_bitmask());
+        let [a, b, c, d] = self.0;
+        bits(a) | bits(b) << 16 | bits(c) << 32 | bits(d) << 48
     }
 
     /// With these bits set in each byte.
     #[inline]
     pub(super) fn or(self, bits: u8) -> Block {
         let bits = u8x16::splat(bits);
-        Block(self.0.map(|it| it | bits))
+        let [a, b, c, d] = self.0;
+        Block([a | bits, b | bits, c | bits, d | bits])
     }
 }
 

@@ -58,6 +58,28 @@ fn the_status_says_how_everything_stands() {
 }
 
 #[test]
+fn an_editor_has_the_name_that_it_gives() {
+    for (initialize, editor) in [
+        (json!({"clientInfo": {"name": "Vim"}}), "Vim"),
+        (
+            json!({
+                "clientInfo": {"name": "Neovim", "version": "0.11"},
+                "initializationOptions": {"editorInfo": {"name": "other", "version": "1"}},
+            }),
+            "Neovim 0.11",
+        ),
+        (
+            json!({"initializationOptions": {"editorInfo": {"name": "JetBrains-IC", "version": "1"}}}),
+            "JetBrains-IC 1",
+        ),
+    ] {
+        let mut it = Stage::new(ServerKind::Generic);
+        it.editor(json!({"id": 0, "method": "initialize", "params": initialize}));
+        assert_eq!(asked(&mut it, "lspool/status", &json!({}))["result"]["editor"], editor);
+    }
+}
+
+#[test]
 fn a_restart_is_answered_when_it_is_ready_or_has_failed() {
     let mut it = Stage::copilot();
     assert_eq!(asked(&mut it, "lspool/restart", &json!({"name": "copilot"})), Value::Null, "not yet");

@@ -32,6 +32,10 @@ use lspool::{
     },
 };
 use rustix::fs::OFlags;
+use tokio::{
+    runtime::{LocalOptions, LocalRuntime},
+    task::spawn_local,
+};
 use tracing::level_filters::LevelFilter;
 
 /// Exit status when there is nothing to serve with.
@@ -74,7 +78,10 @@ fn serve(cli: &Cli, server: CliServer) -> anyhow::Result<ExitCode> {
     let runtime = runtime()?;
     let code = runtime.block_on(async {
         let stdio::Stdio { input, output, modes } = stdio::open();
-        let code = driver.run(input, output, signals::listen()).await;
+        // A task like those that it talks with: what `block_on` itself waits for is looked at only after the
+        // operating system has been asked once more.
+        let code =
+            spawn_local(driver.run(input, output, signals::listen())).await.unwrap_or(driver::INTERNAL_ERROR);
         drop(modes);
         code
     });
@@ -196,8 +203,9 @@ fn world(identity: &Identity) -> System {
     System::new(Guard::new(program, Mark::new(identity.pid, identity.started)))
 }
 
-fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")
+fn runtime() -> anyhow::Result<LocalRuntime> {
+    let options = LocalOptions::default();
+    tokio::runtime::Builder::new_current_thread().enable_all().build_local(options).context("cannot start")
 }
 
 /// Begins the log if one is asked for. A pipe that nobody reads loses lines rather than hold us up.

@@ -11,4 +11,4 @@ mod scan;
 pub use codec::{Codec, FrameError, Incoming};
 pub use frame::{ErrorCode, Frame, Kind, RawId};
 pub use patch::Patch;
-pub use scan::{Envelope, Malformed, elements, member, members, path, scan, text};
+pub use scan::{Envelope, Malformed, decode, elements, member, members, path, scan, text};

@@ -3,16 +3,16 @@
 //! Nothing is parsed while nobody asks: a document is its `didOpen` and the `didChange`s since, as they came.
 //! They are folded into a text when a process needs it, or when the changes come to weigh as much.
 
-use std::{collections::BTreeMap, ops::Range};
+use std::{borrow::Cow, collections::BTreeMap, ops::Range};
 
 use bytes::Bytes;
 use serde::Deserialize;
 use tracing::warn;
 
-use crate::rpc::{Patch, path, text};
+use crate::rpc::{Patch, decode, members, path, text};
 
 /// Changes are kept unfolded up to half the size of the text, and at least up to this many bytes.
-const UNFOLDED_BYTES: usize = 4 * 1024;
+const UNFOLDED_BYTES: usize = 16 * 1024;
 
 /// And not more of them than this: each may take time in proportion to the text.
 const UNFOLDED: usize = 256;
@@ -43,9 +43,12 @@ struct Document {
     open: Bytes,
     /// The text as of the last fold; none yet, and it is where it came, in `open`.
     text: Option<String>,
-    /// Parameters of each `didChange` since.
-    changes: Vec<Bytes>,
-    change_bytes: usize,
+    /// The `contentChanges` of each `didChange` since, one behind the other.
+    changes: Vec<u8>,
+    /// Where each of them ends.
+    ends: Vec<usize>,
+    /// The version that the last of them made.
+    version: Vec<u8>,
 }
 
 /// Open documents by URI, and notebooks likewise.
@@ -63,23 +66,43 @@ impl Documents {
 
     pub(crate) fn opened(&mut self, params: &Bytes) {
         if let Some(uri) = uri(params, "textDocument") {
-            let document =
-                Document { open: params.clone(), text: None, changes: Vec::new(), change_bytes: 0 };
+            let (changes, ends, version) = (Vec::new(), Vec::new(), Vec::new());
+            let document = Document { open: params.clone(), text: None, changes, ends, version };
             self.texts.insert(uri, document);
         }
     }
 
-    pub(crate) fn changed(&mut self, params: &Bytes) {
-        let encoding = self.encoding;
-        let Some(document) = uri(params, "textDocument").and_then(|uri| self.texts.get_mut(&uri)) else {
-            return;
-        };
-        document.changes.push(params.clone());
-        document.change_bytes += params.len();
+    /// This is done for each key that is pressed.
+    pub(crate) fn changed(&mut self, params: &[u8]) {
+        let (mut identifier, mut changes) = (None, None);
+        for (key, range) in members(params) {
+            match &*key {
+                "textDocument" => identifier = Some(&params[range]),
+                "contentChanges" => changes = Some(&params[range]),
+                _ => {}
+            }
+        }
+        let (mut uri, mut version) = (None, None);
+        let identifier = identifier.unwrap_or(b"{}");
+        for (key, range) in members(identifier) {
+            let value = &identifier[range];
+            match &*key {
+                "uri" => uri = decode(value),
+                "version" => version = Some(value),
+                _ => {}
+            }
+        }
+        let Some(document) = uri.and_then(|uri| self.texts.get_mut(&*uri)) else { return };
+        if let Some(version) = version {
+            document.version.clear();
+            document.version.extend_from_slice(version);
+        }
+        document.changes.extend_from_slice(changes.unwrap_or(b"[]"));
+        document.ends.push(document.changes.len());
         let length = document.text.as_ref().map_or(document.open.len(), String::len);
-        let is_much = document.change_bytes > UNFOLDED_BYTES.max(length / 2);
-        if is_much || document.changes.len() >= UNFOLDED {
-            document.fold(encoding);
+        let is_much = document.changes.len() > UNFOLDED_BYTES.max(length / 2);
+        if is_much || document.ends.len() >= UNFOLDED {
+            document.fold(self.encoding);
         }
     }
 
@@ -131,25 +154,25 @@ const VERSION: [&str; 2] = ["textDocument", "version"];
 
 impl Document {
     fn fold(&mut self, encoding: Encoding) {
-        if self.changes.is_empty() {
+        if self.ends.is_empty() {
             return;
         }
         let text = self.take_text();
         let mut text = Edited::new(text, encoding);
-        let mut version = None;
-        for params in self.changes.drain(..) {
-            match serde_json::from_slice::<DidChange>(&params) {
-                Ok(change) => change.content_changes.into_iter().for_each(|it| text.apply(it)),
+        let mut start = 0;
+        for end in self.ends.drain(..) {
+            match serde_json::from_slice::<Vec<Change<'_>>>(&self.changes[start..end]) {
+                Ok(changes) => changes.into_iter().for_each(|it| text.apply(it)),
                 Err(error) => {
                     warn!(%error, "a didChange that cannot be read is left out of the tracked text");
                 }
             }
-            if let Some(range) = path(&params, &VERSION) {
-                version = Some(params.slice(range));
-            }
+            start = end;
         }
-        self.change_bytes = 0;
-        if let Some(version) = version {
+        self.changes.clear();
+        self.changes.shrink_to(UNFOLDED_BYTES);
+        if !self.version.is_empty() {
+            let version = std::mem::take(&mut self.version);
             self.open = Bytes::from(Patch::of(&self.open).set_path(&VERSION, &version).finish());
         }
         let mut text = text.text;
@@ -180,15 +203,10 @@ impl Document {
 }
 
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct DidChange {
-    content_changes: Vec<Change>,
-}
-
-#[derive(Deserialize)]
-struct Change {
+struct Change<'a> {
     range: Option<Span>,
-    text: String,
+    #[serde(borrow)]
+    text: Cow<'a, str>,
 }
 
 #[derive(Deserialize)]
@@ -218,9 +236,9 @@ impl Edited {
         Edited { text, encoding, lines }
     }
 
-    fn apply(&mut self, change: Change) {
+    fn apply(&mut self, change: Change<'_>) {
         match change.range {
-            None => *self = Edited::new(change.text, self.encoding),
+            None => *self = Edited::new(change.text.into_owned(), self.encoding),
             Some(span) => {
                 let (one, other) = (self.offset(&span.start), self.offset(&span.end));
                 self.replace(one.min(other)..other.max(one), &change.text);
@@ -354,7 +372,7 @@ mod tests {
             let change =
                 json!({"textDocument": {"uri": "u", "version": n}, "contentChanges": [{"text": long}]});
             documents.changed(&bytes(&change));
-            assert!(documents.texts["u"].change_bytes <= UNFOLDED_BYTES + 2000);
+            assert!(documents.texts["u"].changes.len() <= UNFOLDED_BYTES + 2000);
         }
         assert_eq!(documents.restored().len(), 1);
         documents.closed(br#"{"textDocument":{"uri":"u"}}"#);

@@ -107,7 +107,8 @@ impl To {
 #[derive(Debug, Default)]
 pub(crate) struct Requests {
     last: SentId,
-    pending: BTreeMap<SentId, Pending>,
+    /// Boxed: an entry is large, and the others must not be moved when one comes or goes.
+    pending: BTreeMap<SentId, Box<Pending>>,
     /// A client may have several requests under one id, if it does not number them.
     by_client: BTreeSet<(ClientId, RawId, SentId)>,
     by_process: BTreeMap<(ProcessId, RawId), SentId>,
@@ -132,8 +133,8 @@ impl Requests {
             Owner::Proxy => {}
         }
         let frame = frame.with_id(RawId::from(id));
-        self.pending
-            .insert(id, Pending { to, owner, purpose, frame: frame.clone(), marks: Marks::default() });
+        let pending = Pending { to, owner, purpose, frame: frame.clone(), marks: Marks::default() };
+        self.pending.insert(id, Box::new(pending));
         (id, frame)
     }
 
@@ -199,16 +200,19 @@ impl Requests {
             }
             Owner::Proxy => {}
         }
-        Some(pending)
+        Some(*pending)
     }
 
     /// The request with this number.
     pub(crate) fn get(&self, id: SentId) -> Option<&Pending> {
-        self.pending.get(&id)
+        self.pending.get(&id).map(|it| &**it)
     }
 
     /// The number of a client's request that is in flight; of several under one id, the last one's.
     pub(crate) fn of_client(&self, client: ClientId, wire: &RawId) -> Option<SentId> {
+        if self.by_client.is_empty() {
+            return None;
+        }
         let all = (client, wire.clone(), SentId::MIN)..=(client, wire.clone(), SentId::MAX);
         self.by_client.range(all).next_back().map(|(_, _, sent)| *sent)
     }
@@ -253,7 +257,7 @@ impl Requests {
 
     /// All of them, by number.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (SentId, &Pending)> {
-        self.pending.iter().map(|(id, pending)| (*id, pending))
+        self.pending.iter().map(|(id, pending)| (*id, &**pending))
     }
 
     /// Whether the indexes lead to the requests of those whom they name, and every asker is in one.

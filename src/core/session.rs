@@ -69,10 +69,13 @@ impl Session {
         if keep == Keep::Nothing {
             return;
         }
+        if let (Keep::Change, Some(params)) = (keep, frame.params()) {
+            return self.documents.changed(params);
+        }
         // Copied: a slice would keep the buffer that it was read into.
         let Some(params) = frame.params().map(Bytes::copy_from_slice) else { return };
         match keep {
-            Keep::Nothing => {}
+            Keep::Nothing | Keep::Change => {}
             Keep::Latest => {
                 if let Some(kept) = kept(frame, params) {
                     self.latest.insert(kept.method.clone(), kept);
@@ -89,7 +92,6 @@ impl Session {
             Keep::Auth => self.auth = Some(params),
             Keep::SignOut => self.auth = None,
             Keep::Open => self.documents.opened(&params),
-            Keep::Change => self.documents.changed(&params),
             Keep::Close => self.close(&params),
             Keep::NotebookOpen => self.documents.notebook_opened(&params),
             Keep::NotebookChange => self.documents.notebook_changed(&params),

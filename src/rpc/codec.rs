@@ -26,6 +26,9 @@ const RESERVE: usize = 1024 * 1024;
 
 const LENGTH: &[u8] = b"content-length";
 
+/// More than this many digits are no length that anybody has.
+const DIGITS: usize = 15;
+
 /// What was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Incoming {
@@ -152,6 +155,19 @@ impl Codec {
         }
     }
 
+    /// A header block as nearly everybody writes it: how long it is, and the length that it gives.
+    fn plain_header(&self, src: &[u8]) -> Option<(usize, usize)> {
+        let State::Header { searched: 0, length: None, others } = &self.state else { return None };
+        if !others.is_empty() || self.junk > 0 {
+            return None;
+        }
+        let digits = src.strip_prefix(b"Content-Length: ")?;
+        let n = digits.iter().take(DIGITS).take_while(|it| it.is_ascii_digit()).count();
+        let is_whole = n > 0 && digits[n..].starts_with(b"\r\n\r\n");
+        let length = digits[..n].iter().fold(0, |sum, digit| sum * 10 + usize::from(digit - b'0'));
+        (is_whole && (1..=self.max_len).contains(&length)).then(|| (src.len() - digits.len() + n + 4, length))
+    }
+
     fn body(&mut self, src: &mut BytesMut, length: usize) -> Option<Bytes> {
         if src.len() >= length {
             self.state = State::START;
@@ -175,6 +191,11 @@ impl Decoder for Codec {
         loop {
             if let State::Body { length } = self.state {
                 return Ok(self.body(src, length).map(Incoming::Body));
+            }
+            if let Some((header, length)) = self.plain_header(src) {
+                src.advance(header);
+                self.state = State::Body { length };
+                continue;
             }
             let Some(line) = self.line(src)? else { return Ok(None) };
             if let Some(junk) = self.header(&line)? {

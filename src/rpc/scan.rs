@@ -8,7 +8,11 @@
 //! brackets). Runs of backslashes tell which quotes are escaped, a prefix xor over the others tells what is
 //! inside of strings, and the brackets that remain move the depth.
 
+mod block;
+
 use std::{borrow::Cow, ops::Range};
+
+use self::block::Block;
 
 /// Where the members of a JSON-RPC message are: spans of raw values, strings with their quotes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -44,7 +48,11 @@ pub fn scan(body: &[u8]) -> Result<Envelope, Malformed> {
     let mut envelope = Envelope::default();
     let mut object = Object::open(body)?;
     while let Some(Entry { key, value }) = object.next()? {
-        let Some(slot) = envelope.slot(&key.decode(body)?) else { continue };
+        let slot = match key.plain(body).and_then(|it| envelope.slot(it)) {
+            Some(slot) => Some(slot),
+            None => envelope.slot(key.decode(body)?.as_bytes()),
+        };
+        let Some(slot) = slot else { continue };
         if slot.is_some() {
             return Err(Malformed { at: key.span.start, what: "duplicate member" });
         }
@@ -63,13 +71,13 @@ pub fn scan(body: &[u8]) -> Result<Envelope, Malformed> {
 }
 
 impl Envelope {
-    fn slot(&mut self, key: &str) -> Option<&mut Option<Range<usize>>> {
+    fn slot(&mut self, key: &[u8]) -> Option<&mut Option<Range<usize>>> {
         match key {
-            "id" => Some(&mut self.id),
-            "method" => Some(&mut self.method),
-            "params" => Some(&mut self.params),
-            "result" => Some(&mut self.result),
-            "error" => Some(&mut self.error),
+            b"id" => Some(&mut self.id),
+            b"method" => Some(&mut self.method),
+            b"params" => Some(&mut self.params),
+            b"result" => Some(&mut self.result),
+            b"error" => Some(&mut self.error),
             _ => None,
         }
     }
@@ -145,7 +153,7 @@ pub(super) fn is_id(raw: &[u8]) -> bool {
 }
 
 /// The text of a raw JSON string, quotes included in `raw`.
-pub(super) fn decode(raw: &[u8]) -> Option<Cow<'_, str>> {
+pub fn decode(raw: &[u8]) -> Option<Cow<'_, str>> {
     let mut cursor = Cursor { text: raw, at: 0 };
     let text = cursor.string().ok()?;
     if cursor.at == raw.len() { text.decode(raw).ok() } else { None }
@@ -168,6 +176,11 @@ impl Text {
     /// `span` is known to hold a whole string.
     fn of(text: &[u8], span: &Range<usize>) -> Text {
         Text { span: span.clone(), escaped: memchr::memchr(b'\\', &text[span.clone()]).is_some() }
+    }
+
+    /// The text itself, unchecked, if it is written without escapes.
+    fn plain<'a>(&self, text: &'a [u8]) -> Option<&'a [u8]> {
+        (!self.escaped).then(|| &text[self.span.start + 1..self.span.end - 1])
     }
 
     fn decode<'a>(&self, text: &'a [u8]) -> Result<Cow<'a, str>, Malformed> {
@@ -404,14 +417,18 @@ impl Skipper {
     /// Offset of the bracket that closes the first one, if it is in this block.
     #[inline]
     fn feed(&mut self, block: &[u8; 64]) -> Option<usize> {
-        let backslashes =
-            if any(block, |byte| byte == b'\\') { mask(block, |byte| byte == b'\\') } else { 0 };
-        let quotes = mask(block, |byte| byte == b'"') & !self.escapes(backslashes);
+        let block = Block::of(block);
+        let backslashes = block.equal(b'\\');
+        let mut quotes = block.equal(b'"');
+        if backslashes | self.escaped != 0 {
+            quotes &= !self.escapes(backslashes);
+        }
         let strings = prefix_xor(quotes) ^ self.in_string;
         self.in_string = 0u64.wrapping_sub(strings >> 63);
         // Square brackets and braces differ in one bit.
-        let mut opening = mask(block, |byte| byte | 0x20 == b'{') & !strings;
-        let mut closing = mask(block, |byte| byte | 0x20 == b'}') & !strings;
+        let braces = block.or(0x20);
+        let mut opening = braces.equal(b'{') & !strings;
+        let mut closing = braces.equal(b'}') & !strings;
         if closing.count_ones() as usize >= self.depth {
             while closing != 0 {
                 let bit = closing.trailing_zeros();
@@ -449,25 +466,6 @@ fn prefix_xor(mut bits: u64) -> u64 {
         bits ^= bits << shift;
     }
     bits
-}
-
-/// Whether it holds for any byte; much cheaper than to know for which.
-#[inline]
-fn any(block: &[u8; 64], is: impl Fn(u8) -> bool) -> bool {
-    block.iter().fold(false, |found, &byte| found | is(byte))
-}
-
-/// One bit for each byte. Written so that the compiler makes vector code of it.
-#[inline]
-fn mask(block: &[u8; 64], is: impl Fn(u8) -> bool) -> u64 {
-    // Times this, the lowest bits of eight bytes meet in the highest byte.
-    const GATHER: u64 = 0x0102_0408_1020_4080;
-    let mut hits = [0u8; 64];
-    for (hit, &byte) in hits.iter_mut().zip(block) {
-        *hit = u8::from(is(byte));
-    }
-    let (words, _) = hits.as_chunks::<8>();
-    words.iter().rev().fold(0, |bits, &word| bits << 8 | u64::from_le_bytes(word).wrapping_mul(GATHER) >> 56)
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use std::{
 use bytes::Bytes;
 use tokio::{
     sync::{mpsc, watch},
-    task::{LocalSet, spawn_blocking, spawn_local},
+    task::{spawn_blocking, spawn_local},
     time::{sleep, sleep_until, timeout},
 };
 
@@ -126,6 +126,8 @@ pub struct Driver<C, W> {
     /// While memory is measured: of which processes it is to be measured next.
     measuring: Option<Vec<ProcessId>>,
     effects: Effects,
+    /// When the loop last went on.
+    now: Instant,
     exit: Option<i32>,
     /// Whether the editor lets too much wait.
     paused: watch::Receiver<bool>,
@@ -134,6 +136,8 @@ pub struct Driver<C, W> {
 /// What the loop waits for.
 enum Next {
     Event(Event),
+    /// Several events, in order.
+    Batch,
     Connection(Connection),
     Timeout(&'static str),
     Signal(i32),
@@ -166,33 +170,32 @@ impl<C: Core, W: World> Driver<C, W> {
             watch: None,
             measuring: None,
             effects: Effects::new(),
+            now: now(),
             exit: None,
         }
     }
 
     /// Serves the editor on these streams until the core says exit, or a second signal comes. All processes are
-    /// gone when this returns; the answer is the exit status.
-    pub async fn run(self, input: Input, output: Output, signals: mpsc::Receiver<i32>) -> i32 {
-        // Dropping the set drops all tasks, whatever they wait for.
-        LocalSet::new().run_until(self.drive(input, output, signals)).await
-    }
-
-    async fn drive(mut self, input: Input, output: Output, mut signals: mpsc::Receiver<i32>) -> i32 {
+    /// gone when this returns; the answer is the exit status. Its tasks end with the runtime of the thread.
+    pub async fn run(mut self, input: Input, output: Output, mut signals: mpsc::Receiver<i32>) -> i32 {
         spawn_local(read_editor(input, self.settings.max_message, self.events.clone()));
         spawn_local(write_editor(output, self.editor.clone(), self.events.clone()));
         let (joining, mut joined) = mpsc::channel(1);
         spawn_local(accept(self.world.listen(), joining));
         let mut quit = None;
+        let mut batch = Vec::with_capacity(AHEAD);
         let code = loop {
             if let Some(code) = self.exit {
                 break code;
             }
             let next = match self.own.pop_front() {
                 Some(event) => Next::Event(event),
-                None => self.next(&mut signals, &mut joined).await,
+                None => self.next(&mut batch, &mut signals, &mut joined).await,
             };
+            self.now = now();
             match next {
                 Next::Event(event) => self.on_event(event),
+                Next::Batch => self.on_batch(&mut batch),
                 Next::Connection(connection) => self.clients.join(connection),
                 Next::Timeout(why) => self.on_timeout(why),
                 Next::Signal(signal) if quit.is_none() => {
@@ -210,6 +213,7 @@ impl<C: Core, W: World> Driver<C, W> {
 
     async fn next(
         &mut self,
+        batch: &mut Vec<Event>,
         signals: &mut mpsc::Receiver<i32>,
         joined: &mut mpsc::Receiver<Connection>,
     ) -> Next {
@@ -227,7 +231,7 @@ impl<C: Core, W: World> Driver<C, W> {
         let (incoming, from_clients) = (&mut self.incoming, &mut self.from_clients);
         let other = async {
             tokio::select! {
-                Some(event) = incoming.recv() => Next::Event(event),
+                _ = incoming.recv_many(batch, AHEAD) => Next::Batch,
                 Some(event) = from_clients.recv() => Next::Event(event),
                 Some(connection) = joined.recv() => Next::Connection(connection),
             }
@@ -238,6 +242,18 @@ impl<C: Core, W: World> Driver<C, W> {
             why = timer => Next::Timeout(why),
             Ok(()) = self.paused.changed() => Next::Event(Event::EditorReads(!*self.paused.borrow_and_update())),
             next = other => next,
+        }
+    }
+
+    fn on_batch(&mut self, batch: &mut Vec<Event>) {
+        for event in batch.drain(..) {
+            self.on_event(event);
+            while let Some(event) = self.own.pop_front().filter(|_| self.exit.is_none()) {
+                self.on_event(event);
+            }
+            if self.exit.is_some() {
+                return;
+            }
         }
     }
 
@@ -347,7 +363,7 @@ impl<C: Core, W: World> Driver<C, W> {
     }
 
     fn step(&mut self, what: &str, call: impl FnOnce(&mut C, Instant, &mut Effects)) {
-        let now = tokio::time::Instant::now().into_std();
+        let now = self.now;
         let mut effects = std::mem::take(&mut self.effects);
         // A core that has panicked is not called again, so nobody sees what it left broken.
         let called = catch_unwind(AssertUnwindSafe(|| call(&mut self.core, now, &mut effects)));
@@ -603,6 +619,10 @@ impl<C: Core, W: World> Driver<C, W> {
         }
         code
     }
+}
+
+fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
 }
 
 /// Passes on who connects.

@@ -9,9 +9,9 @@
 //!   to it are discarded, so memory stays bounded whatever it does.
 
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     collections::{BTreeMap, VecDeque},
-    io::{self, IoSlice, Write as _},
+    io::{self, IoSlice},
     ops::Range,
     rc::Rc,
     time::Duration,
@@ -35,6 +35,9 @@ const LARGE: usize = 16 * 1024;
 const BATCH: usize = 64 * 1024;
 /// Linux takes up to 1024 at once; more than this does not help.
 const MAX_SLICES: usize = 64;
+
+/// So many messages are expected to wait at once, but for bursts.
+const SHRUNK: usize = 512;
 
 /// How much may wait.
 #[derive(Clone, Copy, Debug)]
@@ -147,6 +150,8 @@ struct Shared {
     /// All is written.
     drained: Notify,
     /// Over high water, until below low water.
+    is_over: Cell<bool>,
+    /// The same, for those who wait for a change.
     over: watch::Sender<bool>,
 }
 
@@ -183,6 +188,7 @@ impl Outbox {
             queue: RefCell::new(Queue::new(limits)),
             filled: Notify::new(),
             drained: Notify::new(),
+            is_over: Cell::new(false),
             over: watch::Sender::new(false),
         }))
     }
@@ -194,7 +200,10 @@ impl Outbox {
         match pushed {
             Pushed::Taken => {
                 self.0.mark(&queue);
-                self.0.filled.notify_one();
+                // Otherwise the writer looks by itself when it has written what it has.
+                if queue.frames.len() == 1 {
+                    self.0.filled.notify_one();
+                }
             }
             Pushed::Stalled => tracing::warn!(bytes = queue.n_bytes(), "far too much waits for a peer"),
             Pushed::Discarded => {}
@@ -310,11 +319,12 @@ impl Shared {
     fn mark(&self, queue: &Queue) {
         let Limits { high_water, low_water, .. } = queue.limits;
         let n = queue.n_bytes();
-        self.over.send_if_modified(|over| {
-            let was = *over;
-            *over = if was { n >= low_water && n > 0 } else { n > high_water };
-            was != *over
-        });
+        let was = self.is_over.get();
+        let is = if was { n >= low_water && n > 0 } else { n > high_water };
+        if is != was {
+            self.is_over.set(is);
+            self.over.send_replace(is);
+        }
     }
 }
 
@@ -382,19 +392,18 @@ impl Queue {
         }
         let len = wire_len(&frame);
         let is_over = self.n_bytes() + len > self.limits.high_water;
-        let report = match Expendable::of(&frame) {
-            Some(Expendable::LogMessage) if is_over => {
+        // Nothing is dropped that was queued under high water, so nothing has to be known of it.
+        let report = match if is_over { Expendable::of(&frame) } else { None } {
+            Some(Expendable::LogMessage) => {
                 self.n_dropped += 1;
                 return Pushed::Taken;
             }
             Some(Expendable::Report { token, says }) => Some((token, says)),
-            Some(Expendable::LogMessage) | None => None,
+            None => None,
         };
         if let Some((token, says)) = &report {
             let number = self.n_popped + self.frames.len() as u64;
-            if let Some(earlier) = self.reports.insert(token.clone(), number)
-                && is_over
-            {
+            if let Some(earlier) = self.reports.insert(token.clone(), number) {
                 self.drop_covered(earlier, *says);
             }
         }
@@ -444,6 +453,10 @@ impl Queue {
             self.is_in_flight = true;
             batch.push(&frame);
         }
+        if self.frames.is_empty() {
+            // What a burst needed is not held for ever.
+            self.frames.shrink_to(SHRUNK);
+        }
         !batch.is_empty()
     }
 
@@ -460,6 +473,18 @@ fn wire_len(frame: &Frame) -> usize {
     let body = frame.wire_len();
     let digits = body.checked_ilog10().map_or(1, |log| log as usize + 1);
     "Content-Length: \r\n\r\n".len() + digits + body
+}
+
+/// What `write!` does, without what that costs: this is done for each message.
+fn push_decimal(to: &mut Vec<u8>, mut n: usize) {
+    let start = to.len();
+    loop {
+        to.push(b'0' + u8::try_from(n % 10).expect("a digit"));
+        n /= 10;
+        if n == 0 {
+            return to[start..].reverse();
+        }
+    }
 }
 
 /// Messages in the hands of the writer: small parts side by side, large ones where they lie.
@@ -494,7 +519,9 @@ impl Batch {
 
     fn push(&mut self, frame: &Frame) {
         let start = self.copied.len();
-        write!(self.copied, "Content-Length: {}\r\n\r\n", frame.wire_len()).expect("a Vec takes all");
+        self.copied.extend_from_slice(b"Content-Length: ");
+        push_decimal(&mut self.copied, frame.wire_len());
+        self.copied.extend_from_slice(b"\r\n\r\n");
         self.note_copied(start);
         for (index, part) in frame.parts().into_iter().enumerate() {
             if part.len() >= LARGE {

@@ -20,7 +20,7 @@ use bytes::{Bytes, BytesMut};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex},
     sync::{mpsc, watch},
-    task::{AbortHandle, spawn_local},
+    task::{AbortHandle, LocalSet, spawn_local},
     time::timeout,
 };
 use tokio_util::codec::Decoder as _;
@@ -338,7 +338,10 @@ impl Stage {
         let driver = Driver::new(core, world, Arc::new(()), self.settings.clone());
         let editor = editor(Talk::new(ear, mouth));
         let signals = self.listening.take().unwrap();
-        let both = async { tokio::join!(driver.run(Box::new(stdin), Box::new(stdout), signals), editor) };
+        // As in the program, where all tasks end with the runtime.
+        let served =
+            async { LocalSet::new().run_until(driver.run(Box::new(stdin), Box::new(stdout), signals)).await };
+        let both = async { tokio::join!(served, editor) };
         timeout(Duration::from_hours(1), both).await.expect("deadlock")
     }
 }

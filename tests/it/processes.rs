@@ -96,7 +96,9 @@ fn play(first: Vec<Effect>, at_message: Vec<Effect>, is_last: fn(&Event) -> bool
     let guard = Guard::new(env!("CARGO_BIN_EXE_lspool").into(), Mark::new(std::process::id(), 0));
     let driver = Driver::new(Noting { script, notes }, System::new(guard), Arc::new(()), Settings::default());
     let (_signals, listening) = mpsc::channel(1);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    runtime.enable_all();
+    let runtime = runtime.build_local(tokio::runtime::LocalOptions::default()).unwrap();
     let code = runtime.block_on(async {
         let run = driver.run(Box::new(empty()), Box::new(tokio::io::sink()), listening);
         tokio::time::timeout(Duration::from_mins(1), run).await.expect("hangs")

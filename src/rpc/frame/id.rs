@@ -83,6 +83,14 @@ impl RawId {
         self.as_bytes() == b"null"
     }
 
+    /// The same as [`RawId::meaning`], for an id that is written in the only way there is: nearly every one is.
+    fn plain(&self) -> Option<(bool, &[u8])> {
+        match self.as_bytes() {
+            [b'"', text @ .., b'"'] => (!text.contains(&b'\\')).then_some((true, text)),
+            number => number.iter().all(u8::is_ascii_digit).then_some((false, number)),
+        }
+    }
+
     /// What equality, order and hash are made of: `true` and decoded text for a string.
     fn meaning(&self) -> (bool, Cow<'_, [u8]>) {
         match self.as_text() {
@@ -118,7 +126,8 @@ impl From<u64> for RawId {
 
 impl PartialEq for RawId {
     fn eq(&self, other: &RawId) -> bool {
-        self.as_bytes() == other.as_bytes() || self.meaning() == other.meaning()
+        self.as_bytes() == other.as_bytes()
+            || (self.plain().is_none() || other.plain().is_none()) && self.meaning() == other.meaning()
     }
 }
 
@@ -132,13 +141,19 @@ impl PartialOrd for RawId {
 
 impl Ord for RawId {
     fn cmp(&self, other: &RawId) -> Ordering {
-        self.meaning().cmp(&other.meaning())
+        match (self.plain(), other.plain()) {
+            (Some(this), Some(other)) => this.cmp(&other),
+            (_, _) => self.meaning().cmp(&other.meaning()),
+        }
     }
 }
 
 impl Hash for RawId {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.meaning().hash(state);
+        match self.plain() {
+            Some(plain) => plain.hash(state),
+            None => self.meaning().hash(state),
+        }
     }
 }
 

@@ -46,9 +46,10 @@ fn play(seed: u64) -> u64 {
             let editor = editor::Editor::new(ground.clone(), editor_rng, ear, mouth);
             editor.run().await
         };
-        let both = Box::pin(async {
-            tokio::join!(driver.run(Box::new(stdin), Box::new(stdout), listening), editor)
-        });
+        let served = async {
+            LocalSet::new().run_until(driver.run(Box::new(stdin), Box::new(stdout), listening)).await
+        };
+        let both = Box::pin(async { tokio::join!(served, editor) });
         let Ok((code, end)) = everybody.run_until(timeout(Duration::from_hours(48), both)).await else {
             panic!("deadlock: {}", ground.borrow().told());
         };

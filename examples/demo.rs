@@ -1,8 +1,8 @@
 //! lspool at work, for people to watch: `scripts/demo` builds and starts this.
 //!
 //! It plays an editor whose lead agent has every tool, and whose other agents have few, in front of the real Copilot
-//! server (its models are a stub on loopback) or of `examples/scripted-server.rs`. It says what it sees as it
-//! happens, checks it, and fails if something is not as it should be.
+//! server (its models are a stub on loopback) or of a recording of it (`lspool serve-recording`). It says what it sees as
+//! it happens, checks it, and fails if something is not as it should be.
 
 #[path = "../tests/it/support/mod.rs"]
 mod support;
@@ -27,9 +27,9 @@ use support::{
 
 #[derive(Parser)]
 struct Arguments {
-    /// Why the real server is not there; the scripted one is taken.
+    /// Why the real server is not taken; the recorded one is.
     #[arg(long, value_name = "WHY")]
-    scripted: Option<String>,
+    recorded: Option<String>,
     /// How the network is shut off, to say it.
     #[arg(long, default_value = "not shut off; the servers' proxy variables point at the stub")]
     network: String,
@@ -84,10 +84,10 @@ fn main() -> ExitCode {
     let stub = Stub::start(script);
     let sandbox = Sandbox::new();
     let folder = folder_of_builds();
-    let is_scripted = arguments.scripted.is_some();
-    let (server, name) = match &arguments.scripted {
+    let is_recorded = arguments.recorded.is_some();
+    let (server, name) = match &arguments.recorded {
         Some(why) => {
-            (folder.join("examples/scripted-server"), format!("scripted, without a model, since {why}"))
+            (folder.join("lspool"), format!("a recording of the real copilot-language-server, since {why}"))
         }
         None => (real::copilot(), format!("the real copilot-language-server {}", version())),
     };
@@ -96,24 +96,28 @@ fn main() -> ExitCode {
     show.title("An editor starts lspool instead of its language server");
     show.fact("server", name);
     show.fact("network", &arguments.network);
-    if !is_scripted {
+    if !is_recorded {
         show.fact("models", format!("a stub at {}: their answers are written down in this demo", stub.url()));
     }
     let mut command = sandbox.signed_in_command(&lspool, &stub);
-    if is_scripted {
-        let config = sandbox.write("../config.toml", "[server.scripted-server]\nkind = \"copilot\"\n");
+    if is_recorded {
+        let config = sandbox.write("../config.toml", "[server.lspool]\nkind = \"copilot\"\n");
         command.arg("--config").arg(config);
     }
-    command.arg("--").arg(&server).arg("--stdio");
+    command.arg("--").arg(&server).arg(if is_recorded { "serve-recording" } else { "--stdio" });
     show.fact("command", words(&command));
     let session = Copilot::start(command, Options::in_workspace(sandbox.workspace()));
     let status = session.ok("checkStatus", json!({}));
     show.event("editor", format!("initialized; signed in as {}", status["user"].as_str().unwrap_or("?")));
-    let registered = session.register_tools(&CLIENT_TOOLS).is_ok();
-    show.check(registered, format!("the editor registers the tools {}", CLIENT_TOOLS.join(", ")));
+    let registered = session.register_tools(&CLIENT_TOOLS);
+    show.check(registered.is_ok(), format!("the editor registers the tools {}", CLIENT_TOOLS.join(", ")));
     session.hold_tools();
 
-    let demo = Demo { session, stub, server, is_scripted };
+    let all_tools = registered.unwrap_or_default();
+    let all_tools = all_tools.as_array().into_iter().flatten().filter_map(|it| it["name"].as_str());
+    let all_tools = sorted(all_tools.map(ToOwned::to_owned));
+
+    let demo = Demo { session, stub, server, all_tools, is_recorded };
     let conversations = demo.four_agents(&mut show);
     demo.tool_calls(&mut show, &conversations);
     demo.outside(&mut show, &conversations[1]);
@@ -144,7 +148,9 @@ struct Demo {
     session: Copilot,
     stub: Stub,
     server: PathBuf,
-    is_scripted: bool,
+    /// What the server says that it has.
+    all_tools: Vec<String>,
+    is_recorded: bool,
 }
 
 /// A conversation that has begun.
@@ -166,7 +172,7 @@ impl Demo {
             })
             .collect();
         show.event("editor", "conversation/create ×4, without waiting for answers");
-        let who = if self.is_scripted { "what it knows" } else { "what its model is offered" };
+        let who = if self.is_recorded { "its tools" } else { "what its model is offered" };
         show.row("AGENT", format!("process  {who}"));
         let mut seen: Vec<(Conversation, Vec<String>)> = Vec::new();
         let mut waiting = begun;
@@ -191,7 +197,7 @@ impl Demo {
 
     /// Which of these the models are asked for first. A model of the stub does not answer yet.
     fn next_to_be_seen(&self, waiting: &[(&Agent, Turn)]) -> usize {
-        if self.is_scripted {
+        if self.is_recorded {
             return 0;
         }
         let asked = |log: &[LogEntry]| {
@@ -203,14 +209,9 @@ impl Demo {
 
     /// Which process serves the conversation, and which tools its model was offered.
     fn seen(&self, agent: &Agent, turn: &Turn) -> (u32, Vec<String>) {
-        if self.is_scripted {
-            let said = |values: &[Value]| values.iter().find_map(|it| it.get("scripted").cloned());
-            let progress =
-                self.session.wait_progress(turn, "what the process knows", |it| said(&it.values).is_some());
-            let said = said(&progress.values).unwrap_or_default();
-            let tools = said["tools"].as_array().into_iter().flatten();
-            let pid = said["pid"].as_u64().and_then(|it| u32::try_from(it).ok()).unwrap_or_default();
-            return (pid, sorted(tools.filter_map(|it| Some(it.as_str()?.to_owned()))));
+        if self.is_recorded {
+            self.session.wait_progress(turn, "its begin", |it| it.begins > 0);
+            return self.placed(agent);
         }
         let log = self.stub.log();
         let entry = log.iter().find(|it| it.is_turn() && asks(it, agent.says)).expect("it was waited for");
@@ -218,6 +219,19 @@ impl Demo {
         let processes = self.session.mark().processes();
         let pid = processes.iter().find(|it| it.has_port(entry.port)).map_or(0, |it| it.pid);
         (pid, sorted(entry.chat.iter().flat_map(|it| it.tools.clone())))
+    }
+
+    /// Which process lspool says that it has for an agent, and with which tools. No model was there to be seen.
+    fn placed(&self, agent: &Agent) -> (u32, Vec<String>) {
+        let status = self.session.ok("lspool/status", json!({}));
+        let tools = agent.tools.map(|it| sorted(it.iter().map(ToString::to_string)));
+        let has_them = |it: &&Value| {
+            let set = it["toolset"].as_array();
+            set.map(|it| sorted(it.iter().filter_map(|it| it.as_str().map(ToOwned::to_owned)))) == tools
+        };
+        let backend = status["backends"].as_array().and_then(|it| it.iter().find(has_them));
+        let pid = backend.and_then(|it| it["pid"].as_u64()).and_then(|it| u32::try_from(it).ok());
+        (pid.unwrap_or_default(), tools.unwrap_or_else(|| self.all_tools.clone()))
     }
 
     /// All four agents wait for a tool at the same time; the editor answers the last one first.
@@ -257,18 +271,12 @@ impl Demo {
         let outcome = self.session.finish(&self.next_turn(explorer, "[outside] run the tests"));
         outcome.expect_success();
         let told = &outcome.progress.text;
-        if self.is_scripted {
-            show.event("explorer", format!("process {} calls run_in_terminal all the same", explorer.pid));
-            show.event("lspool", format!("refuses: {told}"));
-            show.check(told.contains("is not available to this agent"), "lspool has refused the call");
-        } else {
-            show.event(
-                "model",
-                "asks for run_in_terminal, which it was not offered: this process does not know it",
-            );
-            show.event("explorer", format!("process {} tells the model: {told}", explorer.pid));
-            show.check(told.contains("run_in_terminal not found"), "the server itself has refused the call");
-        }
+        show.event(
+            "model",
+            "asks for run_in_terminal, which it was not offered: this process does not know it",
+        );
+        show.event("explorer", format!("process {} tells the model: {told}", explorer.pid));
+        show.check(told.contains("run_in_terminal not found"), "the server itself has refused the call");
         show.check(asked == self.tool_requests(), "the editor was not asked");
     }
 
@@ -317,8 +325,9 @@ impl Demo {
                 process.command.replace(&self.server.display().to_string(), &file_name(&self.server));
             show.row(format!("pid {}", process.pid), format!("{memory:>9}  {}", shortened(&command)));
         }
-        let n_servers =
-            processes.iter().filter(|it| it.command.starts_with(&self.server.display().to_string()));
+        let server = format!("{} serve-recording", self.server.display());
+        let server = if self.is_recorded { server } else { self.server.display().to_string() };
+        let n_servers = processes.iter().filter(|it| it.command.starts_with(&server));
         show.check(n_servers.count() == 3, "lspool, its guard and three servers run");
         let status = self.session.shutdown();
         show.event("editor", "shutdown, exit");
@@ -329,7 +338,7 @@ impl Demo {
         }
         let left = mark.processes().len();
         show.check(left == 0, format!("of {} processes {left} are left", processes.len()));
-        if !self.is_scripted {
+        if !self.is_recorded {
             let log = self.stub.log();
             let refused = log.iter().filter(|it| it.outcome == Outcome::Refused);
             let refused = list(refused.map(|it| it.path.clone()));

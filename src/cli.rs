@@ -11,7 +11,7 @@ use clap::{
     error::ErrorKind,
 };
 
-use crate::{config::LogLevel, control, shell::discover::CliServer};
+use crate::{config::LogLevel, control, inspect, player::Speed, shell::discover::CliServer};
 
 /// What lspool is asked to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +22,10 @@ pub struct Cli {
     pub log_file: Option<PathBuf>,
     /// How much is logged; before what the configuration says.
     pub log_level: Option<LogLevel>,
+    /// Where the session is recorded; before what the configuration says.
+    pub record: Option<PathBuf>,
+    /// Whether the recording has texts as they are; before what the configuration says.
+    pub record_texts: Option<bool>,
     /// The task itself.
     pub mode: Mode,
 }
@@ -33,6 +37,8 @@ pub enum Mode {
     Serve(CliServer),
     /// Try the configuration and tell what there is.
     Check,
+    /// Do again what a recording says, and compare.
+    Replay(Replay),
     /// Say something to those that are running.
     Control {
         /// What.
@@ -40,6 +46,38 @@ pub enum Mode {
         /// To the one with this process id.
         pid: Option<u32>,
     },
+    /// Be a language server made of a recording.
+    ServeRecording {
+        /// The recording; none: the one that lspool has with it.
+        file: Option<PathBuf>,
+        /// Which process of it.
+        process: Option<String>,
+        /// When things are said.
+        speed: Speed,
+        /// Whether a client that is not like the recorded one is a failure.
+        is_strict: bool,
+    },
+    /// Show what a recording holds.
+    Inspect {
+        /// The recording.
+        file: PathBuf,
+        /// What of it.
+        filter: inspect::Filter,
+    },
+}
+
+/// `lspool replay`.
+#[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
+pub struct Replay {
+    /// The recording
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Compare with the effects in another file: a recording, or what an earlier replay has printed
+    #[arg(long, value_name = "EXPECTED")]
+    pub diff: Option<PathBuf>,
+    /// Stop after what follows from line N
+    #[arg(long, value_name = "N")]
+    pub until: Option<usize>,
 }
 
 /// Reads the command line. Tells what is wrong with it on stderr and exits with 2; `--help` and `--version` are
@@ -60,7 +98,14 @@ pub fn parse_from(words: impl IntoIterator<Item = impl Into<OsString> + Clone>) 
         None => Mode::Serve(CliServer { command: words.next(), args: words.collect() }),
         Some(task) => task.mode(),
     };
-    Ok(Cli { config: flags.config, log_file: flags.log_file, log_level: flags.log_level, mode })
+    Ok(Cli {
+        config: flags.config,
+        log_file: flags.log_file,
+        log_level: flags.log_level,
+        record: flags.record,
+        record_texts: flags.record_texts,
+        mode,
+    })
 }
 
 #[derive(Debug, Parser)]
@@ -75,7 +120,7 @@ pub fn parse_from(words: impl IntoIterator<Item = impl Into<OsString> + Clone>) 
                   Without COMMAND the server is taken from the configuration file, or\n\
                   copilot-language-server is searched for.",
     after_long_help = "Example, for an editor's configuration:\n  lspool -- copilot-language-server --stdio",
-    override_usage = "lspool [OPTIONS] [-- COMMAND [ARG]...]\n       lspool check|status|restart|stop|logs|reload [OPTIONS]",
+    override_usage = "lspool [OPTIONS] [-- COMMAND [ARG]...]\n       lspool check|status|restart|stop|logs|reload [OPTIONS]\n       lspool inspect|replay|serve-recording FILE [OPTIONS]",
     disable_help_subcommand = true
 )]
 struct Flags {
@@ -96,6 +141,23 @@ struct Flags {
             .try_map(|it| LogLevel::from_word(&it).ok_or("no level"))
     )]
     log_level: Option<LogLevel>,
+
+    /// Record the session in this file, or in the next free one of FILE-2 and so on [env: `LSPOOL_RECORD`]
+    #[arg(
+        long,
+        value_name = "FILE",
+        help = "Record the session in this file, or in the next free one of FILE-2 and so on [env: LSPOOL_RECORD]"
+    )]
+    record: Option<PathBuf>,
+
+    /// Whether the recording has documents, prompts and answers as they are [default: no]
+    #[arg(
+        long,
+        value_name = "yes|no",
+        value_parser = PossibleValuesParser::new(["yes", "no"]).map(|it| it == "yes"),
+        hide_possible_values = true
+    )]
+    record_texts: Option<bool>,
 
     /// Accepted and ignored: lspool always speaks on stdin and stdout
     #[arg(long, overrides_with = "stdio")]
@@ -177,6 +239,48 @@ enum Task {
         #[command(flatten)]
         which: Which,
     },
+    /// Show what a recording holds: conversations, requests, how long they took, crashes
+    Inspect {
+        /// A recording of lspool, or a transcript
+        file: PathBuf,
+        /// Only this conversation
+        #[arg(long, value_name = "ID")]
+        conversation: Option<String>,
+        /// Only messages of these methods; `*` stands for anything
+        #[arg(long, value_name = "GLOB")]
+        method: Option<String>,
+        /// Only what went wrong
+        #[arg(long)]
+        errors: bool,
+    },
+    /// Be a language server made of a recording: answer as the recorded one did, on stdin and stdout
+    ServeRecording {
+        /// A recording of lspool, or a transcript [default: a session with four agents that lspool has with it]
+        file: Option<PathBuf>,
+        /// The process whose part is played, where several are in the file, or `*` for each that is asked the same [default:
+        /// of a recording of lspool, lspool itself]
+        #[arg(long, value_name = "NAME")]
+        proc: Option<String>,
+        /// Take the time that it took, or none
+        #[arg(
+            long,
+            default_value = "fast",
+            value_parser = PossibleValuesParser::new(["real", "fast"])
+                .map(|it| if it == "real" { Speed::Real } else { Speed::Fast })
+        )]
+        speed: Speed,
+        /// Fail at the end, and say why on stderr, if the client was not like the recorded one
+        #[arg(long)]
+        strict: bool,
+        /// Accepted and ignored
+        #[arg(long, hide = true)]
+        stdio: bool,
+    },
+    /// Do again what a recording says: prints each effect, and the first that is not as it was
+    #[command(
+        after_help = "Exit status: 0 if all is as it was, 1 if something is different, 2 if a file cannot be used."
+    )]
+    Replay(Replay),
 }
 
 #[derive(Debug, clap::Args)]
@@ -197,6 +301,7 @@ impl Task {
     fn mode(self) -> Mode {
         let (task, which) = match self {
             Task::Check => return Mode::Check,
+            Task::Replay(replay) => return Mode::Replay(replay),
             Task::Status { json, watch, which } => (control::Task::Status { json, watch }, which),
             Task::Restart { backend, which } => (control::Task::Restart(backend.name), which),
             Task::Stop { backend, which } => (control::Task::Stop(backend.name), which),
@@ -204,6 +309,13 @@ impl Task {
                 (control::Task::Logs { name: backend.name, follow }, which)
             }
             Task::Reload { which } => (control::Task::Reload, which),
+            Task::Inspect { file, conversation, method, errors } => {
+                let filter = inspect::Filter { conversation, method, only_errors: errors };
+                return Mode::Inspect { file, filter };
+            }
+            Task::ServeRecording { file, proc: process, speed, strict: is_strict, stdio: _ } => {
+                return Mode::ServeRecording { file, process, speed, is_strict };
+            }
         };
         Mode::Control { task, pid: which.pid }
     }
@@ -260,7 +372,14 @@ mod tests {
             "--clientProcessId=17 --stdio",
             "--stdio --clientProcessId -1 --clientProcessId=2",
         ] {
-            let nothing = Cli { config: None, log_file: None, log_level: None, mode: serve(None, &[]) };
+            let nothing = Cli {
+                config: None,
+                log_file: None,
+                log_level: None,
+                record: None,
+                record_texts: None,
+                mode: serve(None, &[]),
+            };
             assert_eq!(parse(line), nothing, "{line}");
         }
     }
@@ -309,6 +428,35 @@ mod tests {
     }
 
     #[test]
+    fn tasks_with_recordings() {
+        let file = || PathBuf::from("a.jsonl");
+        let serve = |process: Option<&str>, speed, is_strict| Mode::ServeRecording {
+            file: Some(file()),
+            process: process.map(ToOwned::to_owned),
+            speed,
+            is_strict,
+        };
+        assert_eq!(parse("serve-recording a.jsonl").mode, serve(None, Speed::Fast, false));
+        assert_eq!(parse("serve-recording a.jsonl --stdio").mode, serve(None, Speed::Fast, false));
+        let all = parse("serve-recording --proc A --speed=real --strict a.jsonl").mode;
+        assert_eq!(all, serve(Some("A"), Speed::Real, true));
+        let filter = inspect::Filter::default();
+        assert_eq!(parse("inspect a.jsonl").mode, Mode::Inspect { file: file(), filter });
+        let filter = inspect::Filter {
+            conversation: Some("c".to_owned()),
+            method: Some("conversation/*".to_owned()),
+            only_errors: true,
+        };
+        let all = parse("inspect a.jsonl --conversation c --method conversation/* --errors").mode;
+        assert_eq!(all, Mode::Inspect { file: file(), filter });
+        let Mode::ServeRecording { file: None, .. } = parse("serve-recording").mode else { panic!("a file") };
+        for line in ["serve-recording a b", "serve-recording a --speed 2", "inspect", "inspect a b"] {
+            let error = parse_from(format!("lspool {line}").split_whitespace()).unwrap_err();
+            assert_eq!(error.exit_code(), 2, "{line}");
+        }
+    }
+
+    #[test]
     fn help_and_version_are_no_errors() {
         for line in ["--help", "-h", "--version", "-V", "check --help"] {
             let answer = parse_from(format!("lspool {line}").split_whitespace()).unwrap_err();
@@ -321,26 +469,32 @@ mod tests {
 
             Usage: lspool [OPTIONS] [-- COMMAND [ARG]...]
                    lspool check|status|restart|stop|logs|reload [OPTIONS]
+                   lspool inspect|replay|serve-recording FILE [OPTIONS]
 
             Commands:
-              check    Find and try all servers that are configured, and tell what there is
-              status   What each running lspool and its servers are doing
-              restart  Start a server, or a partition of it, anew; also one that was stopped or has failed
-              stop     Stop a server, or a partition of it, until it is needed again
-              logs     What a server has written to stderr
-              reload   Read the configuration files anew
+              check            Find and try all servers that are configured, and tell what there is
+              status           What each running lspool and its servers are doing
+              restart          Start a server, or a partition of it, anew; also one that was stopped or has failed
+              stop             Stop a server, or a partition of it, until it is needed again
+              logs             What a server has written to stderr
+              reload           Read the configuration files anew
+              inspect          Show what a recording holds: conversations, requests, how long they took, crashes
+              serve-recording  Be a language server made of a recording: answer as the recorded one did, on stdin and stdout
+              replay           Do again what a recording says: prints each effect, and the first that is not as it was
 
             Arguments:
               [COMMAND]...  The server to stand in front of, and its arguments
 
             Options:
-                  --config <FILE>        The configuration file [default: lspool/config.toml in the user's configuration folder]
-                  --log-file <FILE>      Write the log to this file; without one there is no log
-                  --log-level <LEVEL>    How much is logged [default: info] [possible values: error, warn, info, debug, trace]
-                  --stdio                Accepted and ignored: lspool always speaks on stdin and stdout
-                  --clientProcessId <N>  Accepted and ignored: the process is named in `initialize`
-              -h, --help                 Print help (see more with '--help')
-              -V, --version              Print version
+                  --config <FILE>          The configuration file [default: lspool/config.toml in the user's configuration folder]
+                  --log-file <FILE>        Write the log to this file; without one there is no log
+                  --log-level <LEVEL>      How much is logged [default: info] [possible values: error, warn, info, debug, trace]
+                  --record <FILE>          Record the session in this file, or in the next free one of FILE-2 and so on [env: LSPOOL_RECORD]
+                  --record-texts <yes|no>  Whether the recording has documents, prompts and answers as they are [default: no]
+                  --stdio                  Accepted and ignored: lspool always speaks on stdin and stdout
+                  --clientProcessId <N>    Accepted and ignored: the process is named in `initialize`
+              -h, --help                   Print help (see more with '--help')
+              -V, --version                Print version
         "#]].assert_eq(&help);
     }
 
@@ -353,6 +507,7 @@ mod tests {
 
                 Usage: lspool [OPTIONS] [-- COMMAND [ARG]...]
                        lspool check|status|restart|stop|logs|reload [OPTIONS]
+                       lspool inspect|replay|serve-recording FILE [OPTIONS]
 
                 For more information, try '--help'.
             "#]],
@@ -364,6 +519,7 @@ mod tests {
 
                 Usage: lspool [OPTIONS] [-- COMMAND [ARG]...]
                        lspool check|status|restart|stop|logs|reload [OPTIONS]
+                       lspool inspect|replay|serve-recording FILE [OPTIONS]
 
                 For more information, try '--help'.
             "#]],
@@ -375,6 +531,7 @@ mod tests {
 
                 Usage: lspool [OPTIONS] [-- COMMAND [ARG]...]
                        lspool check|status|restart|stop|logs|reload [OPTIONS]
+                       lspool inspect|replay|serve-recording FILE [OPTIONS]
 
                 For more information, try '--help'.
             "#]],
@@ -398,6 +555,7 @@ mod tests {
 
                 Usage: lspool [OPTIONS] [-- COMMAND [ARG]...]
                        lspool check|status|restart|stop|logs|reload [OPTIONS]
+                       lspool inspect|replay|serve-recording FILE [OPTIONS]
 
                 For more information, try '--help'.
             "#]],
@@ -409,6 +567,7 @@ mod tests {
 
                 Usage: lspool [OPTIONS] [-- COMMAND [ARG]...]
                        lspool check|status|restart|stop|logs|reload [OPTIONS]
+                       lspool inspect|replay|serve-recording FILE [OPTIONS]
 
                 For more information, try '--help'.
             "#]],

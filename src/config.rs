@@ -23,9 +23,11 @@ use std::{
 
 pub use docs::{markdown, schema};
 pub use problem::{Problem, Problems, Shadowed};
+use serde::{Deserialize, Serialize};
 
 /// Everything that the user's file and the workspace files say.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// The servers lspool can stand in front of, by name.
     pub servers: BTreeMap<String, ServerConfig>,
@@ -39,6 +41,8 @@ pub struct Config {
     pub routes: Vec<RouteConfig>,
     /// What is logged, and where to.
     pub log: LogConfig,
+    /// What is recorded, and where to.
+    pub record: RecordConfig,
 }
 
 impl Config {
@@ -78,12 +82,14 @@ impl Default for Config {
             agents: AgentConfig::builtin(),
             routes: Vec::new(),
             log: LogConfig::default(),
+            record: RecordConfig::default(),
         }
     }
 }
 
 /// What a server is, as far as lspool treats it differently.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum ServerKind {
     /// A `copilot-language-server`: its conversations are partitioned by tool set.
     Copilot,
@@ -92,7 +98,8 @@ pub enum ServerKind {
 }
 
 /// `[server.NAME]`: how a server is started, and its limits.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct ServerConfig {
     /// The executable; absent: the section's name, or for a Copilot server what a search finds.
     pub command: Option<String>,
@@ -135,7 +142,8 @@ pub struct ServerConfig {
 }
 
 /// When a process that died is started again, and what it means if it cannot be.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Policy {
     /// Which deaths it is brought back from.
     pub restart: Restart,
@@ -152,7 +160,8 @@ pub struct Policy {
 }
 
 /// Which deaths a process is brought back from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Restart {
     /// From none.
     Never,
@@ -163,7 +172,8 @@ pub enum Restart {
 }
 
 /// How long a restart waits: longer each time.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Backoff {
     /// The first time.
     pub initial: Duration,
@@ -211,7 +221,8 @@ impl Profile {
 }
 
 /// What becomes of a turn whose process dies after it has begun.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum TurnRecovery {
     /// The next process goes on with it.
     #[default]
@@ -247,7 +258,8 @@ impl Default for ServerConfig {
 }
 
 /// `[[folder]]`: what holds in one project only.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct FolderConfig {
     /// The project's folder; may start with `~/`.
     pub path: PathBuf,
@@ -258,7 +270,8 @@ pub struct FolderConfig {
 }
 
 /// Where an agent was defined.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum AgentSource {
     /// In lspool.
     Builtin,
@@ -269,7 +282,8 @@ pub enum AgentSource {
 }
 
 /// `[agent.NAME]`: a named tool set.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct AgentConfig {
     /// The tools it may use; `None` is every tool, an empty list none.
     pub tools: Option<Vec<String>>,
@@ -299,7 +313,8 @@ impl AgentConfig {
 }
 
 /// `[[route]]`: conversations created with all of these values belong to `agent`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct RouteConfig {
     /// `chatMode` of the create.
     pub chat_mode: Option<String>,
@@ -315,8 +330,27 @@ pub struct RouteConfig {
     pub agent: String,
 }
 
+/// `record` and the keys that begin so.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RecordConfig {
+    /// Where to; absent: nowhere.
+    pub file: Option<PathBuf>,
+    /// Whether texts stay as they are.
+    pub texts: bool,
+    /// How long a recording may become, in bytes.
+    pub max_size: usize,
+}
+
+impl Default for RecordConfig {
+    fn default() -> RecordConfig {
+        RecordConfig { file: None, texts: false, max_size: 256 << 20 }
+    }
+}
+
 /// `[log]`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct LogConfig {
     /// Where to; absent: nowhere but warnings on stderr.
     pub file: Option<PathBuf>,
@@ -325,7 +359,8 @@ pub struct LogConfig {
 }
 
 /// How much is logged.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum LogLevel {
     /// An invariant was broken, or a client's work was lost.
     Error,

@@ -21,8 +21,9 @@ use serde_json::{Value, json};
 
 use client::{Client, Error};
 use pick::{Found, Seen};
-use report::plain;
+pub(crate) use report::plain;
 pub use screen::Screen;
+pub(crate) use screen::Tone;
 
 /// What is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]

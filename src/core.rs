@@ -271,6 +271,11 @@ impl Proxy {
         all.into_iter().flatten().min_by_key(|(at, _)| *at)
     }
 
+    /// What a backend is, for people: its name, and the tools of its conversations as they were declared.
+    pub fn about(&self, id: BackendId) -> Option<(&str, Vec<String>)> {
+        self.backend(id).map(|it| (&*it.name, it.set.names()))
+    }
+
     /// What follows from all that an event has changed: which partitions are idle, what is to be done next, and an
     /// editor that has closed its stream is left once it is owed nothing. This is done for each message, so it must
     /// not look through all there is.

@@ -10,14 +10,20 @@
 //! - [`config`]: TOML text to a checked configuration
 //! - [`core`]: everything that is decided
 //! - [`shell`]: everything that touches the world
-//! - [`cli`], [`check`], [`control`]: the command line, the command that tries the configuration, and those that talk to
-//!   a running lspool
+//! - [`recording`]: sessions as files
+//! - [`player`]: a language server made of such a file; [`inspect`] shows what is in one
+//! - [`cli`], [`check`], [`control`], [`replaying`]: the command line, the command that tries the configuration, those that
+//!   talk to a running lspool, and the one that does a recording again
 
 pub mod check;
 pub mod cli;
 pub mod config;
 pub mod control;
 pub mod core;
+pub mod inspect;
+pub mod player;
+pub mod recording;
 pub mod redact;
+pub mod replaying;
 pub mod rpc;
 pub mod shell;

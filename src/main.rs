@@ -2,13 +2,13 @@
 
 use std::{
     ffi::OsStr,
-    fs::OpenOptions,
-    io::{self, IsTerminal as _, Write as _},
+    fs::{File, OpenOptions},
+    io::{self, BufReader, IsTerminal as _, Write as _},
     os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
     process::ExitCode,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
     time::{SystemTime, UNIX_EPOCH},
@@ -21,12 +21,17 @@ use lspool::{
     config::{Config, LogLevel},
     control::{self, Screen},
     core::{Identity, Proxy, event::Prepared},
+    inspect,
+    player::{self, Player, Script, Speed},
+    recording::source::{EVERY, dialogue},
+    replaying,
     shell::{
         Settings,
         control::{self as sockets, Place},
         discover::{CliServer, Env, prepare, read_user, user_file, workspace_files},
         driver::{self, Driver, Search as _},
         guard::{self, Guard, Mark},
+        record::{self, Recorded, Recorder},
         signals, stdio,
         system::System,
     },
@@ -51,7 +56,12 @@ fn main() -> ExitCode {
     let done = match cli.mode.clone() {
         Mode::Serve(server) => serve(&cli, server),
         Mode::Check => check(&cli),
+        Mode::Replay(task) => replay(&task),
         Mode::Control { task, pid } => control(&task, pid),
+        Mode::ServeRecording { file, process, speed, is_strict } => {
+            serve_recording(file.as_deref(), process.as_deref(), speed, is_strict)
+        }
+        Mode::Inspect { file, filter } => inspect(&file, &filter),
     };
     done.unwrap_or_else(|error| {
         tell(&format!("{error:#}"));
@@ -73,8 +83,22 @@ fn serve(cli: &Cli, server: CliServer) -> anyhow::Result<ExitCode> {
         pid: identity.pid,
         started: identity.started,
     });
-    let driver = Driver::new(Proxy::new(identity), world, search.clone(), Settings::default());
+    let core = Proxy::new(identity);
+    let code = match search.recorder(cli, identity) {
+        Some(recorder) => drive(Recorded::new(core, recorder), world, search.clone()),
+        None => drive(core, world, search.clone()),
+    }?;
+    let code = u8::try_from(code).unwrap_or(u8::MAX);
+    // An editor that went away before it said anything has not been told what is wrong.
+    if code < NOTHING_TO_SERVE && search.has_failed() {
+        return Ok(ExitCode::from(NOTHING_TO_SERVE));
+    }
+    Ok(ExitCode::from(code))
+}
 
+/// Serves the editor until the end.
+fn drive(core: impl driver::Core + 'static, world: System, search: Arc<Search>) -> anyhow::Result<i32> {
+    let driver = Driver::new(core, world, search, Settings::default());
     let runtime = runtime()?;
     let code = runtime.block_on(async {
         let stdio::Stdio { input, output, modes } = stdio::open();
@@ -87,12 +111,7 @@ fn serve(cli: &Cli, server: CliServer) -> anyhow::Result<ExitCode> {
     });
     // A read of a terminal cannot be called off; it ends with the process.
     runtime.shutdown_background();
-    let code = u8::try_from(code).unwrap_or(u8::MAX);
-    // An editor that went away before it said anything has not been told what is wrong.
-    if code < NOTHING_TO_SERVE && search.has_failed() {
-        return Ok(ExitCode::from(NOTHING_TO_SERVE));
-    }
-    Ok(ExitCode::from(code))
+    Ok(code)
 }
 
 /// What is known before an editor speaks, and the search for the server when it does.
@@ -103,8 +122,10 @@ struct Search {
     env: Env,
     /// What a file said that can be read only once.
     piped: Option<Config>,
-    /// Why there is no log although one was asked for.
-    log: Result<(), String>,
+    /// What the user's file said at the start.
+    first: Option<Config>,
+    /// Why there is no log, or no recording, although one was asked for.
+    problem: OnceLock<String>,
     is_done: AtomicBool,
     is_vain: AtomicBool,
 }
@@ -119,19 +140,53 @@ impl Search {
             Err(_) => Ok(()),
         };
         let is_piped = cli.config.as_deref().is_some_and(|it| it.exists() && !it.is_file());
+        let first = user.ok();
         Search {
             server,
             file: cli.config.clone(),
-            piped: user.ok().filter(|_| is_piped),
+            piped: first.clone().filter(|_| is_piped),
+            first,
             env,
-            log,
+            problem: log.err().map(OnceLock::from).unwrap_or_default(),
             is_done: AtomicBool::new(false),
             is_vain: AtomicBool::new(false),
         }
     }
 
+    /// Begins a recording if one is asked for.
+    fn recorder(&self, cli: &Cli, identity: Identity) -> Option<Recorder> {
+        let config = self.first.clone().unwrap_or_default();
+        let of_variable = self.env.var(record::VARIABLE).map(PathBuf::from);
+        let file = match (cli.record.clone().or(of_variable), &config.record.file) {
+            (Some(file), _) => Ok(file),
+            (None, Some(file)) => self.env.expand(file),
+            (None, None) => return None,
+        };
+        let plan = record::Plan {
+            texts: cli.record_texts.unwrap_or(config.record.texts),
+            max_size: config.record.max_size,
+            max_waiting: record::WAITING,
+        };
+        let started = file.and_then(|file| {
+            Recorder::create(&file, &plan, identity, &config)
+                .map_err(|error| format!("cannot record to {}: {error}", file.display()))
+        });
+        match started {
+            Ok((recorder, file)) => {
+                tracing::info!(file = %file.display(), texts = plan.texts, "recording");
+                Some(recorder)
+            }
+            Err(problem) => {
+                self.problem.set(problem).ok();
+                None
+            }
+        }
+    }
+
     fn find(&self, folders: &[PathBuf]) -> Result<Prepared, String> {
-        self.log.clone()?;
+        if let Some(problem) = self.problem.get() {
+            return Err(problem.clone());
+        }
         let user = match &self.piped {
             Some(config) => config.clone(),
             None => read_user(self.file.as_deref(), &self.env)?.config,
@@ -177,6 +232,20 @@ fn check(cli: &Cli) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(u8::try_from(report.status()).unwrap_or(u8::MAX)))
 }
 
+fn replay(task: &cli::Replay) -> anyhow::Result<ExitCode> {
+    let mut out = io::BufWriter::new(io::stdout());
+    let done = replaying::run(task, &mut out);
+    // Nobody may read it any more, `head` for one.
+    out.flush().ok();
+    match done? {
+        None => Ok(ExitCode::SUCCESS),
+        Some(difference) => {
+            write!(io::stderr(), "lspool: {difference}").ok();
+            Ok(ExitCode::from(1))
+        }
+    }
+}
+
 fn control(task: &control::Task, pid: Option<u32>) -> anyhow::Result<ExitCode> {
     let folders = sockets::folders(&Env::real());
     let mut out = io::stdout();
@@ -187,6 +256,56 @@ fn control(task: &control::Task, pid: Option<u32>) -> anyhow::Result<ExitCode> {
         tell(message);
     }
     Ok(ExitCode::from(failure.status()))
+}
+
+/// What is wrong is told with the name of the file.
+fn serve_recording(
+    file: Option<&Path>,
+    process: Option<&str>,
+    speed: Speed,
+    is_strict: bool,
+) -> anyhow::Result<ExitCode> {
+    let name = file.map_or_else(|| "the session of lspool".to_owned(), |it| it.display().to_string());
+    let dialogue = match file {
+        Some(file) => dialogue(open_recording(file)?, process),
+        None => dialogue(player::SESSION.as_bytes(), process.or(Some(EVERY))),
+    };
+    let dialogue = dialogue.with_context(|| name.clone())?;
+    if let Some(note) = &dialogue.note {
+        tell(&format!("{name}: {note}"));
+    }
+    let script = Script::new(dialogue).with_context(|| name.clone())?;
+    let mut player = Player::new(script, speed);
+    let runtime = runtime()?;
+    let played = runtime.block_on(async {
+        let stdio::Stdio { input, output, modes } = stdio::open();
+        let status = player::serve(&mut player, input, output).await;
+        drop(modes);
+        status
+    });
+    runtime.shutdown_background();
+    let status = played.context("the client cannot be spoken with any more")?;
+    let deviations = player.deviations();
+    if !is_strict || deviations.is_empty() {
+        return Ok(ExitCode::from(status));
+    }
+    tell(&format!("the client was not like the one in {name}:"));
+    for it in deviations {
+        writeln!(io::stderr(), "  {}", it.replace('\n', "\n  ")).ok();
+    }
+    Ok(ExitCode::FAILURE)
+}
+
+fn inspect(file: &Path, filter: &inspect::Filter) -> anyhow::Result<ExitCode> {
+    let text = inspect::text(open_recording(file)?, filter, Screen::stdout());
+    let text = text.with_context(|| file.display().to_string())?;
+    write!(io::stdout(), "{text}").ok();
+    Ok(ExitCode::SUCCESS)
+}
+
+fn open_recording(file: &Path) -> anyhow::Result<BufReader<File>> {
+    let opened = File::open(file).with_context(|| format!("cannot read {}", file.display()))?;
+    Ok(BufReader::with_capacity(1 << 16, opened))
 }
 
 /// On stderr, which nobody may read any more.

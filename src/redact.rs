@@ -13,6 +13,11 @@ const PREFIXES: [&str; 7] = ["gho_", "ghu_", "ghp_", "ghs_", "ghr_", "github_pat
 
 /// The text without its secrets.
 pub fn redact(text: &str) -> Cow<'_, str> {
+    replace(text, |_| Cow::Borrowed(GONE))
+}
+
+/// The text with something else in the place of each secret.
+pub fn replace<'a>(text: &'a str, mut other: impl FnMut(&'a str) -> Cow<'static, str>) -> Cow<'a, str> {
     let mut out = String::new();
     let (mut kept, mut at, mut is_named) = (0, 0, false);
     while at < text.len() {
@@ -25,9 +30,10 @@ pub fn redact(text: &str) -> Cow<'_, str> {
             at += next;
             continue;
         }
-        if let Some(start) = secret(word, is_named).or_else(|| of_url(text, at, word)) {
+        let found = secret(word, is_named).or_else(|| of_url(text, at, word));
+        if let Some(start) = found.filter(|_| !is_placeholder(text, at, word)) {
             out.push_str(&text[kept..at + start]);
-            out.push_str(GONE);
+            out.push_str(&other(&word[start..]));
             kept = at + word.len();
         }
         // `Authorization: Basic SECRET`: the word between is no secret, and keeps the name.
@@ -39,6 +45,11 @@ pub fn redact(text: &str) -> Cow<'_, str> {
     }
     out.push_str(&text[kept..]);
     Cow::Owned(out)
+}
+
+/// Whether the word stands in the place of a secret already: `<secret-1>`.
+fn is_placeholder(text: &str, at: usize, word: &str) -> bool {
+    word.starts_with("secret") && text[..at].ends_with('<') && text[at + word.len()..].starts_with('>')
 }
 
 /// Characters of which tokens are made.
@@ -75,7 +86,7 @@ fn of_url(text: &str, at: usize, word: &str) -> Option<usize> {
 const SCHEMES: [&str; 2] = ["basic", "token"];
 
 /// Whether a secret is likely to follow this word.
-fn is_name(word: &str) -> bool {
+pub fn is_name(word: &str) -> bool {
     let word = word.trim_start_matches("--").to_ascii_lowercase();
     let is_one_of = |names: &[&str]| names.iter().any(|it| word.ends_with(it));
     is_one_of(&[

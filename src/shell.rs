@@ -17,6 +17,7 @@ pub mod outbox;
 mod private;
 pub mod process;
 mod reader;
+pub mod record;
 mod settings;
 pub mod signals;
 pub mod stdio;

@@ -169,6 +169,30 @@ pub(super) static ROOT: Section<Config> = Section {
             absent: "see there",
             doc: "The log.",
         },
+        Key {
+            name: "record",
+            ty: Type::Path(|it| &mut it.record.file),
+            workspace: Workspace::No,
+            absent: "nothing is recorded",
+            doc: "Record each session in a file of this name, or in the next free one of `NAME-2` and so on: an absolute path, or \
+                  one that starts with `~/`. Read when lspool starts; `--record` on the command line, and the variable `LSPOOL_RECORD`, go first. See \
+                  [fixtures.md](fixtures.md).",
+        },
+        Key {
+            name: "record_texts",
+            ty: Type::Flag(|it| &mut it.record.texts),
+            workspace: Workspace::No,
+            absent: "",
+            doc: "Whether a recording has documents, prompts and answers as they are. Else each of their characters is an \
+                  `x`. Secrets are taken out in either case.",
+        },
+        Key {
+            name: "record_max_size",
+            ty: Type::Size(|it| &mut it.record.max_size),
+            workspace: Workspace::No,
+            absent: "",
+            doc: "How long a recording may become. It ends there, with a line that says so.",
+        },
     ],
 };
 

@@ -245,6 +245,6 @@ fn shorten(text: &str, width: usize) -> String {
 }
 
 /// What somebody else says, without what would move the cursor of a terminal.
-pub(super) fn plain(text: &str) -> String {
+pub(crate) fn plain(text: &str) -> String {
     text.chars().map(|c| if c.is_control() && c != '\n' && c != '\t' { '\u{fffd}' } else { c }).collect()
 }

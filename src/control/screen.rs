@@ -35,7 +35,7 @@ impl Screen {
 
 /// What a text is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Tone {
+pub(crate) enum Tone {
     Plain,
     Strong,
     Faint,
@@ -46,7 +46,7 @@ pub(super) enum Tone {
 
 impl Screen {
     /// The text in the color of its tone.
-    pub(super) fn paint(self, text: &str, tone: Tone) -> String {
+    pub(crate) fn paint(self, text: &str, tone: Tone) -> String {
         let code = match tone {
             Tone::Plain => return text.to_owned(),
             Tone::Strong => "1",

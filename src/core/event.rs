@@ -3,6 +3,7 @@
 use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 
 use crate::{
     config::{Config, ServerConfig},
@@ -45,7 +46,8 @@ pub enum Peer {
 }
 
 /// How a process ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Exit {
     /// It exited with this code.
     Code(i32),
@@ -75,13 +77,15 @@ pub struct SpawnFailure {
 }
 
 /// Everything needed to start a process of a server.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Launch {
     /// Absolute path of the executable.
     pub program: PathBuf,
     /// Its arguments.
     pub args: Vec<String>,
     /// Variables set on top of lspool's own environment.
+    #[serde(with = "pairs")]
     pub env: Vec<(String, String)>,
     /// Working folder; lspool's own if absent.
     pub cwd: Option<PathBuf>,
@@ -89,6 +93,39 @@ pub struct Launch {
     pub max_message: usize,
     /// How long it may take no byte although some wait for it.
     pub write_stall: Duration,
+}
+
+/// Variables as a JSON object, in their order.
+mod pairs {
+    use std::fmt;
+
+    use serde::{
+        Deserializer, Serializer,
+        de::{MapAccess, Visitor},
+    };
+
+    pub(super) fn serialize<S: Serializer>(
+        it: &[(String, String)],
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(it.iter().map(|(name, value)| (name, value)))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(it: D) -> Result<Vec<(String, String)>, D::Error> {
+        struct Pairs;
+        impl<'de> Visitor<'de> for Pairs {
+            type Value = Vec<(String, String)>;
+
+            fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                out.write_str("an object of texts")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                std::iter::from_fn(|| map.next_entry().transpose()).collect()
+            }
+        }
+        it.deserialize_map(Pairs)
+    }
 }
 
 /// What the shell found when it looked at the workspace of an `initialize`.
@@ -129,7 +166,7 @@ impl fmt::Debug for Prepared {
 }
 
 /// What the core is told.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Event {
     /// A whole message arrived.
     Received(Peer, Frame),
@@ -195,7 +232,7 @@ pub enum Event {
 }
 
 /// What the shell is told to do. Effects are data: they are carried out in order, without a decision.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Effect {
     /// Queue a message for a peer. Never waits.
     Send(Peer, Frame),

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use tracing::debug;
 
-use super::{Backend, Cause, Failure, Proxy};
+use super::{Cause, Failure, Proxy};
 use crate::{
     core::{
         event::{BackendId, Effect, Effects, Peer, ProcessId},
@@ -79,7 +79,7 @@ impl Proxy {
     /// included.
     fn put_first(&mut self, id: BackendId, again: Vec<Frame>) {
         let first = |it: &Frame| self.requests.get(it.id()?.as_u64()?)?.marks.first;
-        let gated = self.backend(id).into_iter().flat_map(Backend::gated);
+        let gated = self.backend(id).into_iter().flat_map(super::backend::Backend::gated);
         let first: BTreeMap<RawId, SentId> =
             again.iter().chain(gated).filter_map(|it| Some((it.id()?, first(it)?))).collect();
         let Some(backend) = self.backends.get_mut(&id) else { return };

@@ -13,3 +13,4 @@ mod reviving;
 mod spares;
 mod stage;
 mod supervision;
+mod taped;

@@ -44,6 +44,7 @@ use crate::{
             BackendId, ClientId, Effect, Effects, Event, Launch, Peer, Prepared, ProcessId, SpawnFailure,
         },
     },
+    recording::format::About,
     rpc::{Frame, RawId},
 };
 
@@ -63,6 +64,10 @@ pub trait Core {
     fn handle_timeout(&mut self, now: Instant, out: &mut Effects);
     /// When to call [`Core::handle_timeout`], and why.
     fn poll_timeout(&self) -> Option<(Instant, &'static str)>;
+    /// What a backend is, for those who read a recording.
+    fn about(&self, _backend: BackendId) -> Option<About> {
+        None
+    }
 }
 
 impl Core for Proxy {
@@ -76,6 +81,10 @@ impl Core for Proxy {
 
     fn poll_timeout(&self) -> Option<(Instant, &'static str)> {
         Proxy::poll_timeout(self)
+    }
+
+    fn about(&self, backend: BackendId) -> Option<About> {
+        Proxy::about(self, backend).map(|(name, tools)| About { name: name.to_owned(), tools })
     }
 }
 

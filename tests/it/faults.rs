@@ -13,6 +13,7 @@ mod stopped;
 
 use std::{process::Command, time::Duration};
 
+use lspool::shell::record::VARIABLE;
 use serde_json::{Value, json};
 
 use crate::support::{
@@ -47,6 +48,17 @@ impl Pair {
     /// The same, with the handshake done.
     fn started() -> (Pair, Puppet) {
         let pair = Pair::new();
+        let server = pair.handshake();
+        (pair, server)
+    }
+
+    /// The same, and no recording takes memory.
+    fn measured() -> (Pair, Puppet) {
+        let (host, sandbox) = (PuppetHost::new(), Sandbox::new());
+        let mut lspool = lspool(&sandbox, "", &[PUPPET]);
+        host.tie(&mut lspool);
+        lspool.env(VARIABLE, "");
+        let pair = Pair { editor: TestEditor::spawn(lspool), host, sandbox };
         let server = pair.handshake();
         (pair, server)
     }

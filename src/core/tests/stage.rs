@@ -12,15 +12,17 @@ use serde_json::{Value, json};
 use crate::{
     config::{AgentConfig, AgentSource, Config, ServerConfig, ServerKind},
     core::{
-        Identity, Proxy,
+        Identity,
         event::{BackendId, ClientId, Effect, Event, Exit, Generation, Launch, Peer, Prepared, ProcessId},
     },
     rpc::Frame,
 };
 
+use super::taped::Taped;
+
 /// A core under test.
 pub(super) struct Stage {
-    pub(super) core: Proxy,
+    pub(super) core: Taped,
     pub(super) now: Instant,
     /// Messages by peer that the test has not looked at.
     sent: BTreeMap<Peer, Vec<Value>>,
@@ -60,7 +62,7 @@ pub(super) const fn process(backend: u32, generation: u32) -> ProcessId {
 impl Stage {
     pub(super) fn new(kind: ServerKind) -> Stage {
         Stage {
-            core: Proxy::new(Identity { pid: 77, started: 5 }),
+            core: Taped::new(Identity { pid: 77, started: 5 }),
             now: Instant::now(),
             sent: BTreeMap::new(),
             spawned: Vec::new(),

@@ -598,9 +598,9 @@ fn the_users_file() {
         assert_eq!(read(&tree, None), "true Some(\"copilot\")", "a relative one is to be ignored");
         tree.file("xdg/lspool/config.toml", "x = 1\n");
         tree.var("XDG_CONFIG_HOME", tree.at("xdg"));
-        expect![[r"
+        expect![[r#"
             the configuration has problems:
-            /xdg/lspool/config.toml:1: x: there is no such key; there are: default_server, server, folder, agent, route, log"]].assert_eq(&read(&tree, None));
+            /xdg/lspool/config.toml:1: x: there is no such key; there are: default_server, server, folder, agent, route, log, record, record_texts, record_max_size"#]].assert_eq(&read(&tree, None));
     }
 }
 

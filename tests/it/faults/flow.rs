@@ -12,7 +12,7 @@ const BOUNDED: u64 = 24 * 1024;
 
 #[test]
 fn an_editor_that_reads_late_stops_nobody_and_gets_everything() {
-    let (pair, server) = Pair::started();
+    let (pair, server) = Pair::measured();
     let reply = "r".repeat(16 * 1024);
     server.on("textDocument/hover", move |it| Ok(json!([it["n"], reply])));
     pair.editor.set_reading(false);
@@ -126,7 +126,7 @@ fn a_partition_that_stops_reading_stops_no_other() {
 
 #[test]
 fn a_server_that_never_reads_is_ended_before_memory_is() {
-    let (pair, server) = Pair::started();
+    let (pair, server) = Pair::measured();
     server.set_reading(false);
     let command = pair.editor.request("workspace/executeCommand", json!({}));
     let fill = "f".repeat(1 << 20);

@@ -266,7 +266,7 @@ fn a_malformed_request_is_refused_whoever_made_it() {
 
 #[test]
 fn eight_mebibytes_pass_both_ways_byte_for_byte() {
-    let (pair, server) = Pair::started();
+    let (pair, server) = Pair::measured();
     let text = "0123456789äöü😀\\\"\n".repeat((8 << 20) / 24);
     let hover = pair.editor.request("textDocument/hover", json!({"text": text}));
     let asked = server.expect("textDocument/hover");

@@ -21,7 +21,7 @@ use std::{
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde_json::{Value, json};
 
-use super::processes::Mark;
+use super::{processes::Mark, tape::Tape};
 
 /// How long anything may take before a test gives up. A guard against hanging, never a measure.
 pub const PATIENCE: Duration = Duration::from_secs(45);
@@ -33,6 +33,7 @@ pub struct TestEditor {
     child: Mutex<Child>,
     pid: Pid,
     mark: Mark,
+    tape: Tape,
     next_id: Mutex<i64>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -190,6 +191,7 @@ impl TestEditor {
     pub fn spawn(mut command: Command) -> TestEditor {
         use std::os::unix::process::CommandExt;
         let mark = Mark::of(&mut command);
+        let tape = Tape::of(&mut command);
         let mut child = command
             .process_group(0)
             .stdin(Stdio::piped())
@@ -224,7 +226,8 @@ impl TestEditor {
             std::thread::spawn(move || reader.read(stdout.expect("stdout is piped"))),
             std::thread::spawn(move || listener.listen(stderr.expect("stderr is piped"))),
         ];
-        TestEditor { shared, to_server, child: Mutex::new(child), pid, mark, next_id: Mutex::new(1), threads }
+        let (child, next_id) = (Mutex::new(child), Mutex::new(1));
+        TestEditor { shared, to_server, child, pid, mark, tape, next_id, threads }
     }
 
     /// The process id of the server.
@@ -543,6 +546,7 @@ impl Drop for TestEditor {
             return;
         }
         assert!(problems.is_empty(), "{}\n{}", problems.join("\n"), self.shared.state().last_words());
+        self.tape.check();
     }
 }
 

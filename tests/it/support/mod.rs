@@ -1,7 +1,7 @@
 //! What the tests and the examples share: a stand-in for the Copilot services, an editor
 //! to drive a language server with, and the real servers in a sandbox.
 //!
-//! Nothing here knows lspool: every tool takes a command line, so one script can run
+//! Nothing here but `tape` knows lspool: every tool takes a command line, so one script can run
 //! against a bare server and against the same server behind lspool.
 
 #![allow(
@@ -24,3 +24,4 @@ pub mod processes;
 pub mod puppet;
 pub mod real;
 pub mod stub;
+pub mod tape;

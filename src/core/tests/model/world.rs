@@ -16,10 +16,10 @@ use super::{
 };
 use crate::{
     core::{
-        Identity, Proxy,
+        Identity,
         event::{Effect, Event, Exit, Peer, ProcessId, SpawnFailure},
         route::is_read,
-        tests::stage::EDITOR,
+        tests::{stage::EDITOR, taped::Taped},
     },
     rpc::{Frame, Kind},
 };
@@ -33,7 +33,7 @@ pub(super) enum Life {
 }
 
 pub(super) struct World {
-    pub(super) core: Proxy,
+    pub(super) core: Taped,
     pub(super) now: Instant,
     start: Instant,
     pub(super) script: Script,
@@ -65,7 +65,7 @@ impl World {
     pub(super) fn new(script: &Script) -> World {
         let start = Instant::now();
         let mut world = World {
-            core: Proxy::new(Identity { pid: 77, started: 5 }),
+            core: Taped::new(Identity { pid: 77, started: 5 }),
             now: start,
             start,
             script: script.clone(),

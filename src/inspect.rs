@@ -1,0 +1,55 @@
+//! `lspool inspect`: what a recording holds, as a timeline for people.
+//!
+//! Requests and what came of them, grouped by conversation; the calls of tools within; what became of the processes. The
+//! file is read once, and of each message no more is kept than is shown.
+
+mod table;
+#[cfg(test)]
+mod tests;
+mod timeline;
+
+use std::io::BufRead;
+
+use crate::{
+    control::Screen,
+    recording::{reader::Problem, source::Source},
+};
+use timeline::Timeline;
+
+/// What is shown.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// Only this conversation.
+    pub conversation: Option<String>,
+    /// Only messages of these methods, notifications included; `*` stands for anything.
+    pub method: Option<String>,
+    /// Only what went wrong.
+    pub only_errors: bool,
+}
+
+/// The text for a recording.
+pub fn text(input: impl BufRead, filter: &Filter, screen: Screen) -> Result<String, Problem> {
+    let mut source = Source::new(input);
+    let mut timeline = Timeline::new(filter.method.as_deref());
+    while let Some(entry) = source.next().transpose()? {
+        timeline.add(&entry, source.is_of_lspool());
+    }
+    let torn = source.torn().map(|line| format!("line {line}, the last one, was torn and is left out"));
+    Ok(table::text(&timeline.finish(), filter, torn.as_deref(), screen))
+}
+
+/// Whether a text is like a pattern in which `*` stands for anything.
+fn is_like(text: &str, pattern: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let first = parts.next().unwrap_or_default();
+    let Some(mut rest) = text.strip_prefix(first) else { return false };
+    let mut parts: Vec<&str> = parts.collect();
+    let Some(last) = parts.pop() else { return rest.is_empty() };
+    for part in parts {
+        match rest.find(part) {
+            Some(at) => rest = &rest[at + part.len()..],
+            None => return false,
+        }
+    }
+    rest.ends_with(last)
+}

@@ -1,0 +1,156 @@
+//! Rows to aligned text.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use super::{
+    Filter, is_like,
+    timeline::{Group, Outcome, Row, Timeline},
+};
+use crate::control::{Screen, Tone, plain};
+
+/// Where there is no terminal.
+const WIDTH: usize = 120;
+/// What a row is about is not shortened further.
+const FEWEST: usize = 24;
+
+/// The text of all that the filter leaves.
+pub(super) fn text(all: &Timeline, filter: &Filter, torn: Option<&str>, screen: Screen) -> String {
+    let mut lines = vec![screen.paint(&head(all), Tone::Strong)];
+    if all.is_of_lspool && !all.processes.is_empty() {
+        for (process, about) in &all.processes {
+            lines.push(format!("  {process:<5} {}", plain(about)));
+        }
+    }
+    let rows: Vec<&Row> = all.rows.iter().filter(|it| is_shown(it, filter)).collect();
+    for (group, rows) in grouped(&rows, all.is_of_lspool) {
+        lines.push(String::new());
+        lines.push(screen.paint(&title(group, all), Tone::Strong));
+        lines.extend(rows.into_iter().map(|it| line(it, screen)));
+    }
+    if rows.is_empty() {
+        lines.push(String::new());
+        lines.push("nothing of that kind".to_owned());
+    }
+    if let Some(note) = torn {
+        lines.push(String::new());
+        lines.push(screen.paint(note, Tone::Passing));
+    }
+    lines.iter().fold(String::new(), |text, line| text + line.trim_end() + "\n")
+}
+
+fn head(all: &Timeline) -> String {
+    let what = if all.is_of_lspool { "recording of lspool" } else { "transcript" };
+    let end = all.end.as_ref().map_or_else(String::new, |it| format!("; {it}"));
+    let with = if all.is_of_lspool { " with the editor" } else { "" };
+    format!("{what}: {} messages{with} in {}{end}", all.messages, took(all.length))
+}
+
+fn key(row: &Row, is_of_lspool: bool) -> (&Arc<str>, &Group) {
+    static NOBODY: std::sync::LazyLock<Arc<str>> = std::sync::LazyLock::new(|| "".into());
+    (if is_of_lspool { &NOBODY } else { &row.process }, &row.group)
+}
+
+type Key<'a> = (&'a Arc<str>, &'a Group);
+
+/// Those that belong together, in the order in which they begin; what became of processes last, and each process of a
+/// transcript by itself.
+fn grouped<'a>(rows: &[&'a Row], is_of_lspool: bool) -> Vec<(Key<'a>, Vec<&'a Row>)> {
+    let mut groups: Vec<(Key<'a>, Vec<&Row>)> = Vec::new();
+    let mut known: HashMap<Key<'a>, usize> = HashMap::new();
+    let mut processes: HashMap<&Arc<str>, usize> = HashMap::new();
+    for &row in rows {
+        let key = key(row, is_of_lspool);
+        let n = *known.entry(key).or_insert(groups.len());
+        if n == groups.len() {
+            groups.push((key, Vec::new()));
+        }
+        groups[n].1.push(row);
+        processes.entry(key.0).or_insert(n);
+    }
+    groups
+        .sort_by_key(|((process, group), _)| (processes.get(process).copied(), **group == Group::Processes));
+    groups
+}
+
+fn title((process, group): (&Arc<str>, &Group), all: &Timeline) -> String {
+    let before = if process.is_empty() { String::new() } else { format!("{process}: ") };
+    let what = match group {
+        Group::Session => "session".to_owned(),
+        Group::Processes => "processes".to_owned(),
+        Group::Conversation(id) => {
+            let served = all.served.get(id).map_or(&[][..], Vec::as_slice);
+            let served = served.iter().map(ToString::to_string).collect::<Vec<_>>().join(", then ");
+            let of = if served.is_empty() { served } else { format!("  served by {served}") };
+            format!("conversation {id}{of}")
+        }
+    };
+    plain(&format!("{before}{what}"))
+}
+
+fn is_shown(row: &Row, filter: &Filter) -> bool {
+    let is_bad = match row.outcome {
+        Outcome::Fine(_) => false,
+        Outcome::Bad(_) | Outcome::Open => true,
+    };
+    let is_meant = |wanted: &String| match &row.group {
+        Group::Conversation(id) => id == wanted,
+        Group::Session | Group::Processes => false,
+    };
+    (!filter.only_errors || is_bad)
+        && filter.conversation.as_ref().is_none_or(is_meant)
+        && filter.method.as_ref().is_none_or(|it| is_like(&row.method, it))
+}
+
+fn line(row: &Row, screen: Screen) -> String {
+    let at = format!("{:>10.3}", row.at.as_secs_f64());
+    let (outcome, tone) = match &row.outcome {
+        Outcome::Fine(text) => (text.as_str(), Tone::Plain),
+        Outcome::Bad(text) => (text.as_str(), Tone::Bad),
+        Outcome::Open => ("no answer", Tone::Bad),
+    };
+    let what = match (&row.group, row.is_of_server, short_name(&row.method)) {
+        (Group::Processes, ..) => {
+            return format!("{at}  {}  {}", row.process, screen.paint(&one_line(outcome), tone));
+        }
+        (_, true, Some(name)) => format!("  {name} {}", row.detail),
+        (_, true, None) => format!("  < {} {}", row.method, row.detail),
+        (_, false, _) => format!("{} {}", row.method, row.detail),
+    };
+    let width = screen.size.map_or(WIDTH, |(columns, _)| columns);
+    let outcome = one_line(outcome);
+    let took = row.took.map_or_else(String::new, took);
+    let rest = width.saturating_sub(at.len() + 2 + 8 + 2);
+    let room = rest.saturating_sub(outcome.chars().count() + 2).max(FEWEST);
+    let what = shorten(&one_line(what.trim_end()), room);
+    let outcome = if outcome.is_empty() { outcome } else { format!("  {}", screen.paint(&outcome, tone)) };
+    format!("{at}  {took:>8}  {what}{outcome}")
+}
+
+/// What a tool is called is more than the method by which it is called.
+fn short_name(method: &str) -> Option<&'static str> {
+    match method {
+        "conversation/invokeClientTool" => Some("tool"),
+        "conversation/invokeClientToolConfirmation" => Some("confirm"),
+        _ => None,
+    }
+}
+
+fn one_line(text: &str) -> String {
+    plain(text).replace(['\n', '\t'], " ")
+}
+
+fn shorten(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
+}
+
+fn took(time: Duration) -> String {
+    match time.as_millis() {
+        0 => "<1 ms".to_owned(),
+        millis @ 1..1000 => format!("{millis} ms"),
+        1000..60_000 => format!("{:.2} s", time.as_secs_f64()),
+        _ => format!("{:.1} min", time.as_secs_f64() / 60.0),
+    }
+}

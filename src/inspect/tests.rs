@@ -1,0 +1,280 @@
+use expect_test::{Expect, expect};
+
+use super::*;
+use crate::{config::Config, core::Identity, recording::encode::Encoder};
+
+fn inspect(text: &str, filter: &Filter) -> String {
+    super::text(text.as_bytes(), filter, Screen::default()).unwrap()
+}
+
+fn fixture(name: &str) -> String {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/transcripts");
+    std::fs::read_to_string(format!("{folder}/{name}.jsonl")).unwrap()
+}
+
+fn check(text: &str, filter: &Filter, expected: &Expect) {
+    expected.assert_eq(&inspect(text, filter));
+}
+
+fn header() -> String {
+    let header = Encoder::new(false, []).header(Identity { pid: 1, started: 2 }, false, &Config::default());
+    String::from_utf8(header).unwrap().trim_end().to_owned()
+}
+
+/// A partition's process dies in the middle of a turn.
+fn crash() -> String {
+    let said = |t: u32, dir: &str, peer: &str, msg: &str| {
+        format!(r#"{{"t":{t},"dir":"{dir}","kind":"message","peer":{peer},"msg":{msg}}}"#)
+    };
+    let happened = |t: u32, dir: &str, kind: &str, data: &str| {
+        format!(r#"{{"t":{t},"dir":"{dir}","kind":"{kind}","data":{data}}}"#)
+    };
+    let create = |id: u32| {
+        format!(
+            r#"{{"id":{id},"method":"conversation/create","params":{{"workDoneToken":1,"conversationId":"c","turns":[{{"request":"go\non"}}]}}}}"#
+        )
+    };
+    let editor = r#"{"client":0}"#;
+    let process = |generation: u32| format!(r#"{{"backend":1,"generation":{generation}}}"#);
+    let of = |generation: u32| format!(r#"{{"process":{}}}"#, process(generation)).replace("}}", "},");
+    let spawn = |generation: u32| {
+        of(generation)
+            + r#""backend":{"name":"partition \"read_file\" of copilot","tools":["read_file"]},"launch":{}}"#
+    };
+    [
+        header(),
+        said(1, "in", editor, &create(7)),
+        happened(1, "out", "spawn", &spawn(1)),
+        happened(2, "in", "spawned", &(of(1) + r#""pid":4711}"#)),
+        said(1000, "out", &process(1), &create(40)),
+        said(1001, "in", &process(1), r#"{"id":0,"method":"conversation/invokeClientTool","params":{"name":"read_file","input":{"a":1},"conversationId":"c"}}"#),
+        said(1001, "out", editor, r#"{"id":3,"method":"conversation/invokeClientTool","params":{"name":"read_file","input":{"a":1},"conversationId":"c"}}"#),
+        said(1003, "in", editor, r#"{"id":3,"result":[{"status":"error"},null]}"#),
+        happened(2000, "in", "exited", &(of(1) + r#""exit":{"signal":9},"stderr":"at x\nout of memory\n"}"#)),
+        happened(2500, "out", "spawn", &spawn(2)),
+        happened(2501, "in", "spawned", &(of(2) + r#""pid":4712}"#)),
+        said(3500, "out", &process(2), &create(41)),
+        said(63_500, "out", editor, r#"{"id":7,"result":{"conversationId":"c"}}"#),
+        said(63_600, "in", editor, r#"{"id":8,"method":"textDocument/hover","params":{"textDocument":{"uri":"file:///a/b.py"}}}"#),
+        said(63_600, "out", editor, r#"{"id":8,"error":{"code":-32801,"message":"modified"}}"#),
+        happened(63_700, "out", "terminate", &(of(2) + r#""x":0}"#)),
+        happened(63_900, "in", "exited", &(of(2) + r#""exit":{"signal":15},"stderr":""}"#)),
+        r#"{"t":64000,"dir":"end","kind":"done"}"#.to_owned(),
+    ]
+    .join("\n")
+}
+
+#[test]
+fn a_crash() {
+    check(
+        &crash(),
+        &Filter::default(),
+        &expect![[r#"
+        recording of lspool: 6 messages with the editor in 1.1 min; lspool has ended
+          1.1   partition "read_file" of copilot
+          1.2   partition "read_file" of copilot
+
+        conversation c  served by 1.1, then 1.2
+             0.001   1.1 min  conversation/create "go"
+             1.001      2 ms    tool read_file {"a":1}  error
+
+        session
+            63.600     <1 ms  textDocument/hover b.py  error -32801: modified
+
+        processes
+             0.002  1.1  started (process 4711)
+             2.000  1.1  was ended by signal 9: out of memory
+             2.501  1.2  started again (process 4712)
+            63.900  1.2  was ended by signal 15
+    "#]],
+    );
+}
+
+#[test]
+fn only_what_went_wrong() {
+    check(
+        &crash(),
+        &Filter { only_errors: true, ..Filter::default() },
+        &expect![[r#"
+        recording of lspool: 6 messages with the editor in 1.1 min; lspool has ended
+          1.1   partition "read_file" of copilot
+          1.2   partition "read_file" of copilot
+
+        conversation c  served by 1.1, then 1.2
+             1.001      2 ms    tool read_file {"a":1}  error
+
+        session
+            63.600     <1 ms  textDocument/hover b.py  error -32801: modified
+
+        processes
+             2.000  1.1  was ended by signal 9: out of memory
+    "#]],
+    );
+}
+
+#[test]
+fn two_conversations_at_a_time() {
+    check(
+        &fixture("parallel"),
+        &Filter::default(),
+        &expect![[r#"
+        transcript: 72 messages in 6.86 s
+
+        session
+             0.001    914 ms  initialize
+             1.215     14 ms  checkStatus
+             1.229     10 ms  conversation/registerTools
+             6.862      1 ms  shutdown
+
+        conversation conv-one
+             1.239    5.62 s  conversation/create "[slow] one"
+
+        conversation conv-two
+             1.239    300 ms  conversation/create "[multi] two"
+             1.378     <1 ms    tool fetch_ticket {"key":"STEP-1"}  success
+             1.515     <1 ms    confirm run_in_terminal {"command":"true","explanation":"step two","isBackground":false…  accept
+             1.517     <1 ms    tool run_in_terminal {"command":"true","explanation":"step two","isBackground":false}  success
+    "#]],
+    );
+}
+
+#[test]
+fn several_processes() {
+    let filter = Filter { method: Some("conversation/*".to_owned()), ..Filter::default() };
+    check(
+        &fixture("crash"),
+        &filter,
+        &expect![[r#"
+        transcript: 118 messages in 5.22 s
+
+        A: session
+             1.221              < conversation/preconditionsNotification
+             1.236      1 ms  conversation/registerTools
+
+        A: conversation conv-crash
+             1.237    237 ms  conversation/create "[custom] what is ABC-1?"
+             1.367     <1 ms    tool fetch_ticket {"key":"ABC-1"}  success
+             1.474            conversation/turn "[slow] tell me more"  no answer
+
+        B: session
+             3.236              < conversation/preconditionsNotification
+             3.282      1 ms  conversation/registerTools
+
+        B: conversation conv-crash
+             3.283    196 ms  conversation/create "[history] tell me more (again)"
+             3.480    110 ms  conversation/turn "[history] go on"
+
+        C: session
+             4.795              < conversation/preconditionsNotification
+             4.839     26 ms  conversation/registerTools
+
+        C: conversation conv-full
+             4.865    190 ms  conversation/create "[history] full fidelity"
+             5.056    131 ms  conversation/create "[history] x"
+    "#]],
+    );
+}
+
+#[test]
+fn one_conversation() {
+    let conversation = Some("conv-two".to_owned());
+    let filter = Filter { conversation, method: Some("$/progress".to_owned()), only_errors: false };
+    check(
+        &fixture("parallel"),
+        &filter,
+        &expect![[r#"
+        transcript: 72 messages in 6.86 s
+
+        conversation conv-two
+             1.258              < $/progress begin
+             1.377              < $/progress report
+             1.378              < $/progress report
+             1.379              < $/progress report
+             1.460              < $/progress report
+             1.517              < $/progress report
+             1.518              < $/progress report
+             1.532              < $/progress report
+             1.532              < $/progress report
+             1.538              < $/progress end
+    "#]],
+    );
+    let filter = Filter { conversation: Some("nobody's".to_owned()), ..Filter::default() };
+    check(
+        &fixture("parallel"),
+        &filter,
+        &expect![[r#"
+        transcript: 72 messages in 6.86 s
+
+        nothing of that kind
+    "#]],
+    );
+}
+
+#[test]
+fn a_recording_that_was_cut_off() {
+    let all = crash();
+    let cut = &all[..all.len() - 20];
+    let text = inspect(cut, &Filter { method: Some("nothing".to_owned()), ..Filter::default() });
+    expect![[r#"
+        recording of lspool: 6 messages with the editor in 1.1 min; it was cut off
+          1.1   partition "read_file" of copilot
+          1.2   partition "read_file" of copilot
+
+        nothing of that kind
+
+        line 18, the last one, was torn and is left out
+    "#]]
+    .assert_eq(&text);
+}
+
+#[test]
+fn color_is_for_a_terminal() {
+    let screen = Screen { size: Some((40, 24)), is_colored: true };
+    let text = super::text(crash().as_bytes(), &Filter::default(), screen).unwrap();
+    let mut plain = String::new();
+    let mut rest = text.as_str();
+    while let Some((before, after)) = rest.split_once("\x1b[") {
+        plain += before;
+        rest = after.split_once('m').unwrap().1;
+    }
+    plain += rest;
+    assert_ne!(plain, text);
+    assert!(!inspect(&crash(), &Filter::default()).contains('\x1b'));
+    expect![[r#"
+        recording of lspool: 6 messages with the editor in 1.1 min; lspool has ended
+          1.1   partition "read_file" of copilot
+          1.2   partition "read_file" of copilot
+
+        conversation c  served by 1.1, then 1.2
+             0.001   1.1 min  conversation/create "go"
+             1.001      2 ms    tool read_file {"a":1}  error
+
+        session
+            63.600     <1 ms  textDocument/hover b.py  error -32801: modified
+
+        processes
+             0.002  1.1  started (process 4711)
+             2.000  1.1  was ended by signal 9: out of memory
+             2.501  1.2  started again (process 4712)
+            63.900  1.2  was ended by signal 15
+    "#]]
+    .assert_eq(&plain);
+}
+
+#[test]
+fn patterns() {
+    for (text, pattern) in [
+        ("a/b", "a/b"),
+        ("a/b", "*"),
+        ("a/b", "a*"),
+        ("a/b", "*b"),
+        ("a/bc/d", "a*c*d"),
+        ("aa", "a*a"),
+        ("", "*"),
+    ] {
+        assert!(is_like(text, pattern), "{text} {pattern}");
+    }
+    for (text, pattern) in [("a/b", "a"), ("a", "a*a"), ("ab", "b*"), ("a/b", ""), ("abc", "a*c*c")] {
+        assert!(!is_like(text, pattern), "{text} {pattern}");
+    }
+}

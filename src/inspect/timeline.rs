@@ -1,0 +1,337 @@
+//! Messages to rows: a request and its answer are one.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
+    time::Duration,
+};
+
+use serde_json::Value;
+
+use super::is_like;
+use crate::{
+    recording::format,
+    recording::source::{EDITOR, Entry, Side, What},
+    rpc::{Frame, Kind},
+};
+
+/// Something that happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Row {
+    pub(super) at: Duration,
+    pub(super) took: Option<Duration>,
+    /// The process of a transcript.
+    pub(super) process: Arc<str>,
+    pub(super) group: Group,
+    /// The server asked, or told.
+    pub(super) is_of_server: bool,
+    pub(super) method: String,
+    /// What it is about.
+    pub(super) detail: String,
+    pub(super) outcome: Outcome,
+}
+
+/// To what a row belongs.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum Group {
+    Session,
+    Conversation(String),
+    /// What became of processes.
+    Processes,
+}
+
+/// What came of something.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// Nothing that need be said.
+    Fine(String),
+    /// It ended, and not as one would like.
+    Bad(String),
+    /// It has no end.
+    Open,
+}
+
+/// All that is shown.
+#[derive(Debug, Default)]
+pub(super) struct Timeline {
+    pub(super) rows: Vec<Row>,
+    pub(super) messages: usize,
+    pub(super) length: Duration,
+    pub(super) is_of_lspool: bool,
+    /// By conversation, the processes that served it, in order.
+    pub(super) served: BTreeMap<String, Vec<Arc<str>>>,
+    /// Which processes there are, and what they are: of a recording of lspool the server and its tools.
+    pub(super) processes: BTreeMap<Arc<str>, String>,
+    /// Why it ends.
+    pub(super) end: Option<String>,
+    /// Of these methods notifications are shown as well.
+    shown: Option<String>,
+    /// By process, side that asked and id: the row.
+    open: HashMap<(Arc<str>, bool, String), usize>,
+    /// By process and token: the row.
+    tokens: HashMap<(Arc<str>, String), usize>,
+    /// Processes that were told to end.
+    told_to_end: BTreeSet<Arc<str>>,
+}
+
+fn parsed(raw: Option<&[u8]>) -> Value {
+    raw.and_then(|it| serde_json::from_slice(it).ok()).unwrap_or_default()
+}
+
+/// An id as people read it.
+fn name(id: &Value) -> Option<String> {
+    match id {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
+    }
+}
+
+impl Timeline {
+    /// An empty one. `shown`: notifications of these methods are shown as well.
+    pub(super) fn new(shown: Option<&str>) -> Timeline {
+        Timeline { shown: shown.map(ToOwned::to_owned), ..Timeline::default() }
+    }
+
+    /// Takes in what a line says.
+    pub(super) fn add(&mut self, entry: &Entry, is_of_lspool: bool) {
+        self.is_of_lspool = is_of_lspool;
+        self.length = self.length.max(entry.at);
+        let is_editor = &*entry.process == EDITOR;
+        match &entry.what {
+            What::Happened(kind, data) => self.happened(entry, *kind, data),
+            What::Said(side, frame) if !is_of_lspool || is_editor => {
+                self.messages += 1;
+                if !is_of_lspool {
+                    self.processes.entry(entry.process.clone()).or_default();
+                }
+                self.said(entry, *side, frame);
+            }
+            What::Said(Side::Client, frame) => self.passed_on(&entry.process, frame),
+            What::Said(Side::Server, _) => {}
+        }
+    }
+
+    /// All there is to show.
+    pub(super) fn finish(mut self) -> Timeline {
+        if self.is_of_lspool && self.end.is_none() {
+            self.end = Some("it was cut off".to_owned());
+        }
+        self
+    }
+
+    /// lspool says something to a process: which conversations it serves.
+    fn passed_on(&mut self, process: &Arc<str>, frame: &Frame) {
+        if !matches!(frame.method(), Some("conversation/create" | "conversation/turn")) {
+            return;
+        }
+        let Some(conversation) = name(&parsed(frame.params())["conversationId"]) else { return };
+        let served = self.served.entry(conversation).or_default();
+        if served.last() != Some(process) {
+            served.push(process.clone());
+        }
+    }
+
+    fn said(&mut self, entry: &Entry, side: Side, frame: &Frame) {
+        let is_of_server = side == Side::Server;
+        match frame.kind() {
+            Kind::Request => {
+                let row = self.row(entry, is_of_server, frame, Outcome::Open);
+                if let Some(id) = frame.id() {
+                    self.open.insert((entry.process.clone(), is_of_server, id.to_string()), row);
+                }
+            }
+            Kind::Notification => {
+                let method = frame.method().unwrap_or_default();
+                if method == "$/progress" {
+                    self.progress(entry, &parsed(frame.params()));
+                }
+                if self.shown.as_ref().is_some_and(|it| is_like(method, it)) {
+                    self.row(entry, is_of_server, frame, Outcome::Fine(String::new()));
+                }
+            }
+            Kind::Response => {
+                let id = frame.id().map(|it| it.to_string()).unwrap_or_default();
+                if let Some(row) = self.open.remove(&(entry.process.clone(), !is_of_server, id)) {
+                    self.answered(row, entry.at, frame);
+                }
+            }
+        }
+    }
+
+    fn row(&mut self, entry: &Entry, is_of_server: bool, frame: &Frame, outcome: Outcome) -> usize {
+        let method = frame.method().unwrap_or_default().to_owned();
+        let params = parsed(frame.params());
+        let conversation =
+            name(&params["conversationId"]).or_else(|| name(&params["value"]["conversationId"]));
+        let row = self.rows.len();
+        if let Some(token) = params.get("workDoneToken").filter(|it| !it.is_null()) {
+            self.tokens.insert((entry.process.clone(), token.to_string()), row);
+        }
+        self.rows.push(Row {
+            at: entry.at,
+            took: None,
+            process: entry.process.clone(),
+            group: conversation.map_or(Group::Session, Group::Conversation),
+            is_of_server,
+            detail: detail(&method, &params),
+            method,
+            outcome,
+        });
+        row
+    }
+
+    /// Of a turn: in which conversation it is, and how it ends.
+    fn progress(&mut self, entry: &Entry, params: &Value) {
+        let key = (entry.process.clone(), params["token"].to_string());
+        let Some(row) = self.tokens.get(&key).and_then(|it| self.rows.get_mut(*it)) else { return };
+        let value = &params["value"];
+        if let (Group::Session, Some(conversation)) = (&row.group, name(&value["conversationId"])) {
+            row.group = Group::Conversation(conversation);
+        }
+        if value["kind"] == "end" {
+            let error = value["error"]["message"].as_str().or(value["cancellationReason"].as_str());
+            if let Some(error) = error {
+                row.outcome = Outcome::Bad(error.to_owned());
+            }
+        }
+    }
+
+    fn answered(&mut self, row: usize, at: Duration, frame: &Frame) {
+        let row = &mut self.rows[row];
+        row.took = Some(at.saturating_sub(row.at));
+        if let Some(error) = frame.error_value() {
+            let error = parsed(Some(error));
+            row.outcome = Outcome::Bad(format!(
+                "error {}: {}",
+                error["code"],
+                error["message"].as_str().unwrap_or_default()
+            ));
+            return;
+        }
+        if row.outcome != Outcome::Open {
+            return;
+        }
+        let result = parsed(frame.result());
+        row.outcome = match row.method.as_str() {
+            "conversation/invokeClientTool" | "conversation/invokeClientToolConfirmation" => tool(&result),
+            _ => Outcome::Fine(String::new()),
+        };
+        if let (Group::Session, Some(conversation)) = (&row.group, name(&result["conversationId"])) {
+            row.group = Group::Conversation(conversation);
+        }
+    }
+
+    fn happened(&mut self, entry: &Entry, kind: format::Kind, data: &Value) {
+        let process = &entry.process;
+        let outcome = match kind {
+            format::Kind::Spawn | format::Kind::Adopt => {
+                let tools = data["backend"]["tools"].as_array().into_iter().flatten();
+                let tools: Vec<&str> = tools.filter_map(Value::as_str).collect();
+                let name = data["backend"]["name"].as_str().unwrap_or("kept ready");
+                let about = match tools.as_slice() {
+                    [] | ["*"] => name.to_owned(),
+                    // A partition is called after its tools.
+                    _ if name.contains('"') => name.to_owned(),
+                    tools => format!("{name} ({})", tools.join(", ")),
+                };
+                self.processes.insert(process.clone(), about);
+                if kind == format::Kind::Spawn {
+                    return;
+                }
+                Outcome::Fine("takes over from one kept ready".to_owned())
+            }
+            format::Kind::Spawned => {
+                let again = if process.ends_with(".1") { "" } else { " again" };
+                Outcome::Fine(format!("started{again} (process {})", data["pid"]))
+            }
+            format::Kind::SpawnFailed => Outcome::Bad(text(&data["message"], "could not be started")),
+            format::Kind::Terminate => {
+                self.told_to_end.insert(process.clone());
+                return;
+            }
+            format::Kind::Exited => self.exited(process, data),
+            format::Kind::Stalled => Outcome::Bad("takes no bytes".to_owned()),
+            format::Kind::Malformed => {
+                Outcome::Bad(format!("said what is no message: {}", text(&data["reason"], "")))
+            }
+            format::Kind::Unprepared => Outcome::Bad(text(&data["error"], "there is no server")),
+            format::Kind::Panic => Outcome::Bad("lspool has panicked".to_owned()),
+            format::Kind::FilesChanged => Outcome::Fine("a configuration file has changed".to_owned()),
+            format::Kind::Quit => {
+                Outcome::Fine(format!("lspool was told to end by signal {}", data["signal"]))
+            }
+            format::Kind::EditorGone => Outcome::Bad("the editor is gone".to_owned()),
+            format::Kind::Done => {
+                self.end = Some("lspool has ended".to_owned());
+                return;
+            }
+            format::Kind::Full => {
+                self.end = Some("the file was as large as it may become".to_owned());
+                return;
+            }
+            format::Kind::TooSlow => {
+                self.end = Some("the disk did not keep up".to_owned());
+                return;
+            }
+            _ => return,
+        };
+        self.rows.push(Row {
+            at: entry.at,
+            took: None,
+            process: process.clone(),
+            group: Group::Processes,
+            is_of_server: true,
+            method: String::new(),
+            detail: String::new(),
+            outcome,
+        });
+    }
+
+    fn exited(&self, process: &Arc<str>, data: &Value) -> Outcome {
+        let exit = &data["exit"];
+        let how = match (exit["code"].as_i64(), exit["signal"].as_i64()) {
+            (Some(code), _) => format!("ended with exit code {code}"),
+            (None, Some(signal)) => format!("was ended by signal {signal}"),
+            (None, None) => "ended".to_owned(),
+        };
+        if self.told_to_end.contains(process) || exit["code"] == 0 {
+            return Outcome::Fine(how);
+        }
+        let last = data["stderr"].as_str().unwrap_or_default().lines().rfind(|it| !it.trim().is_empty());
+        Outcome::Bad(last.map_or_else(|| how.clone(), |last| format!("{how}: {last}")))
+    }
+}
+
+fn text(value: &Value, otherwise: &str) -> String {
+    value.as_str().unwrap_or(otherwise).to_owned()
+}
+
+/// What a request is about, if that can be said in a few words.
+fn detail(method: &str, params: &Value) -> String {
+    let quoted = |it: &Value| it.as_str().map(|it| format!("{:?}", it.lines().next().unwrap_or_default()));
+    let last_turn = params["turns"].as_array().and_then(|it| it.last());
+    let file = params["textDocument"]["uri"].as_str().and_then(|it| it.rsplit('/').next());
+    let found = match method {
+        "conversation/create" => last_turn.and_then(|it| quoted(&it["request"])),
+        "conversation/turn" => quoted(&params["message"]),
+        "conversation/invokeClientTool" | "conversation/invokeClientToolConfirmation" => {
+            params["name"].as_str().map(|it| format!("{it} {}", params["input"]))
+        }
+        "workspace/executeCommand" => params["command"].as_str().map(ToOwned::to_owned),
+        "$/progress" => params["value"]["kind"].as_str().map(ToOwned::to_owned),
+        _ => file.map(ToOwned::to_owned),
+    };
+    found.unwrap_or_default()
+}
+
+/// What the editor answers to the call of a tool, or to the question whether it may be called.
+fn tool(result: &Value) -> Outcome {
+    let word = result[0]["status"].as_str().or(result[0]["result"].as_str());
+    match word {
+        None if result[0].is_null() => Outcome::Bad("no result".to_owned()),
+        None => Outcome::Fine("success".to_owned()),
+        Some(word @ ("error" | "cancelled" | "dismiss")) => Outcome::Bad(word.to_owned()),
+        Some(word) => Outcome::Fine(word.to_owned()),
+    }
+}

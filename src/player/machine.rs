@@ -1,0 +1,653 @@
+//! The state machine: hears what the client says, and says what the server once said to that.
+
+use std::{
+    cmp::Reverse,
+    collections::{BTreeSet, BinaryHeap, HashMap},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+use super::{
+    likeness::{Difference, differences, fingerprint, pairs, short},
+    names::{Class, Names, Pair},
+    script::{Script, Step},
+};
+use crate::{
+    recording::redactor::{About, Redactor},
+    rpc::{ErrorCode, Frame, Kind, RawId},
+};
+
+mod roots;
+
+/// When things are said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Speed {
+    /// After the time that the recorded server took.
+    Real,
+    /// At once.
+    #[default]
+    Fast,
+}
+
+/// So many differences are told.
+const TOLD: usize = 6;
+/// So many recorded requests are looked at to find the nearest.
+const LOOKED_AT: usize = 500;
+
+/// A language server made of a recording.
+#[derive(Debug)]
+pub struct Player {
+    script: Script,
+    speed: Speed,
+    names: Names,
+    runs: Vec<Run>,
+    /// How often each scene was played.
+    played: Vec<usize>,
+    /// Which entries of the client have been heard.
+    heard: Vec<bool>,
+    /// How much of what belongs to no scene was said, and when the last of it is due.
+    aside: usize,
+    aside_due: Duration,
+    queue: BinaryHeap<Reverse<Cue>>,
+    turn: u64,
+    /// Requests to the client that it has not answered, by their id.
+    questions: HashMap<u64, Question>,
+    /// Which id a request to the client was given last, by entry.
+    asked: HashMap<usize, u64>,
+    next_id: u64,
+    deviations: Vec<String>,
+    was_shut_down: bool,
+    end: Option<u8>,
+}
+
+/// A scene that is being played.
+#[derive(Debug)]
+struct Run {
+    scene: usize,
+    at: usize,
+    id: Value,
+    /// Recorded and live.
+    tokens: Vec<(Value, Value)>,
+    names: Names,
+    /// Steps of the client that came before they were waited for.
+    heard: BTreeSet<usize>,
+    due: Duration,
+    /// The value with which its progress began; gone once it has ended.
+    open: Option<Value>,
+    is_over: bool,
+}
+
+#[derive(Debug)]
+struct Question {
+    entry: usize,
+    run: Option<usize>,
+}
+
+/// Something that is to be said: in the order of time, then of the client's messages, then of the recording.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Cue {
+    due: Duration,
+    turn: u64,
+    entry: usize,
+    run: Option<usize>,
+    own: Option<Bytes>,
+}
+
+impl Player {
+    /// One that has heard nothing yet.
+    pub fn new(script: Script, speed: Speed) -> Player {
+        let mut player = Player {
+            played: vec![0; script.scenes.len()],
+            heard: vec![false; script.entries.len()],
+            script,
+            speed,
+            names: Names::default(),
+            runs: Vec::new(),
+            aside: 0,
+            aside_due: Duration::ZERO,
+            queue: BinaryHeap::new(),
+            turn: 0,
+            questions: HashMap::new(),
+            asked: HashMap::new(),
+            next_id: 0,
+            deviations: Vec::new(),
+            was_shut_down: false,
+            end: None,
+        };
+        let first = player.script.cues.first().copied().unwrap_or(player.script.entries.len());
+        player.say_aside(Duration::ZERO, Duration::ZERO, first);
+        player
+    }
+
+    /// The client says something.
+    pub fn hear(&mut self, now: Duration, frame: &Frame) {
+        self.turn += 1;
+        let value =
+            |raw: Option<&[u8]>| raw.and_then(|it| serde_json::from_slice(it).ok()).unwrap_or_default();
+        match (frame.kind(), frame.method(), frame.id()) {
+            (Kind::Request, Some(method), Some(id)) => self.request(now, method, &id, &value(frame.params())),
+            (Kind::Notification, Some(method), _) => self.notification(now, method, &value(frame.params())),
+            (Kind::Response, _, Some(id)) => self.reply(now, &id, frame),
+            _ => {}
+        }
+    }
+
+    /// The client said something that is no message.
+    pub fn hear_junk(&mut self, what: &str) {
+        self.deviations.push(format!("the client sent what is no message: {what}"));
+    }
+
+    /// When there is something to say.
+    pub fn due(&self) -> Option<Duration> {
+        self.queue.peek().map(|Reverse(it)| it.due)
+    }
+
+    /// What is to be said now.
+    pub fn say(&mut self, now: Duration) -> Option<Frame> {
+        while self.due().is_some_and(|it| it <= now) {
+            let Reverse(cue) = self.queue.pop()?;
+            let frame = match cue.own {
+                Some(body) => Frame::parse(body).ok(),
+                None => self.render(cue.entry, cue.run),
+            };
+            if frame.is_some() {
+                return frame;
+            }
+        }
+        None
+    }
+
+    /// The client will say no more.
+    pub fn close(&mut self) {
+        self.end = self.end.or(Some(0));
+    }
+
+    /// The exit status, if the server is to end.
+    pub fn end(&self) -> Option<u8> {
+        self.end
+    }
+
+    /// What was not as recorded so far, and what was recorded and has not come.
+    pub fn deviations(&self) -> Vec<String> {
+        let owed = |entry: &&usize| {
+            let it = self.script.frame(**entry);
+            let is_late = matches!(it.method(), Some("$/cancelRequest" | "window/workDoneProgress/cancel"));
+            !self.heard[**entry] && !is_late
+        };
+        let missing = self.script.cues.iter().filter(owed).map(|entry| {
+            let it = self.script.frame(*entry);
+            let what = it
+                .method()
+                .map_or_else(|| "the answer to a request of the server".to_owned(), ToOwned::to_owned);
+            format!("line {}: {what} did not come", self.line(*entry))
+        });
+        self.deviations.iter().cloned().chain(missing).collect()
+    }
+
+    fn line(&self, entry: usize) -> usize {
+        self.script.entries[entry].line
+    }
+
+    fn request(&mut self, now: Duration, method: &str, id: &RawId, params: &Value) {
+        match self.choose(method, params) {
+            Ok(scene) => self.start(now, scene, id, params),
+            Err(_) if method == "shutdown" => {
+                self.was_shut_down = true;
+                self.say_own(now, &Frame::response(id.clone(), b"null"));
+            }
+            Err(unknown) => {
+                self.deviations.push(unknown.message.clone());
+                let data = unknown.data.to_string();
+                self.say_own(
+                    now,
+                    &Frame::error(id.clone(), unknown.code, &unknown.message, Some(data.as_bytes())),
+                );
+            }
+        }
+    }
+
+    /// A part of a message of the client as it would stand in the recording.
+    fn as_recorded(&self, method: &str, part: &str, mut value: Value) -> Value {
+        self.names.to_recorded(&mut value);
+        if !self.script.is_masked {
+            return value;
+        }
+        let about = About { method, is_answer: part != "params" };
+        let message = json!({part: value}).to_string();
+        let masked = Redactor::new(false, []).message(about, &message);
+        let masked: Option<Value> = masked.and_then(|it| serde_json::from_slice(&it).ok());
+        masked.map_or(value, |mut it| it[part].take())
+    }
+
+    /// The recorded request that this one is.
+    fn choose(&self, method: &str, params: &Value) -> Result<usize, Unknown> {
+        let Some(scenes) = self.script.by_method.get(method) else {
+            let known: Vec<&str> = self.script.by_method.keys().map(String::as_str).collect();
+            let message = format!("the recording has no request {method}; it has: {}", known.join(", "));
+            let data = json!({"method": method, "known": known});
+            return Err(Unknown { code: ErrorCode::MethodNotFound, message, data });
+        };
+        // Who a client is makes no difference.
+        if matches!(method, "initialize" | "shutdown") {
+            return Ok(scenes.iter().copied().min_by_key(|it| self.played[*it]).unwrap_or(scenes[0]));
+        }
+        let known = self.as_recorded(method, "params", params.clone());
+        let look = fingerprint(&known);
+        let alike = scenes.iter().copied().filter(|it| self.script.scenes[*it].look == look);
+        let ranked = alike.filter_map(|scene| {
+            let pairs = self.pairs(scene, params);
+            let is_same = pairs.iter().all(|it| self.names.agrees(it));
+            is_same.then(|| (self.played[scene], self.unknown(&pairs), scene))
+        });
+        ranked.min().map(|(_, _, scene)| scene).ok_or_else(|| self.nearest(method, scenes, params, &known))
+    }
+
+    fn pairs(&self, scene: usize, params: &Value) -> Vec<Pair> {
+        pairs(&self.script.params(self.script.scenes[scene].request), params, &self.names)
+    }
+
+    /// How many of these are not known to be one.
+    fn unknown(&self, pairs: &[Pair]) -> usize {
+        let is_known = |it: &Pair| match (&it.recorded, &it.live) {
+            (Value::String(recorded), Value::String(live)) => self.names.text_to_recorded(live) == *recorded,
+            _ => self.names.recorded(it.class, &it.live).is_some(),
+        };
+        pairs.iter().filter(|it| !is_known(it)).count()
+    }
+
+    fn nearest(&self, method: &str, scenes: &[usize], params: &Value, known: &Value) -> Unknown {
+        let candidates = scenes.iter().take(LOOKED_AT).map(|scene| {
+            let recorded = self.script.params(self.script.scenes[*scene].request);
+            let differences = differences(&recorded, known);
+            let size: usize = differences.iter().map(Difference::size).sum();
+            let mut told: Vec<String> = differences.iter().map(Difference::to_string).collect();
+            for pair in self.pairs(*scene, params).iter().filter(|it| !self.names.agrees(it)) {
+                told.push(format!(
+                    "recorded {}, here {}, which has been another one",
+                    short(&pair.recorded),
+                    short(&pair.live)
+                ));
+            }
+            (told, size, *scene)
+        });
+        let best = candidates.min_by_key(|(told, size, scene)| (told.len(), *size, *scene));
+        let (told, _, scene) = best.unwrap_or_default();
+        let line = self.line(self.script.scenes[scene].request);
+        let mut message =
+            format!("the recording has no such {method}; the nearest is on line {line}, and differs in");
+        for it in told.iter().take(TOLD) {
+            message = message + "\n  " + it;
+        }
+        if told.len() > TOLD {
+            message = format!("{message}\n  and {} more", told.len() - TOLD);
+        }
+        let data = json!({"method": method, "line": line, "differences": told});
+        Unknown { code: ErrorCode::RequestFailed, message, data }
+    }
+
+    /// Begins a scene for a request of the client.
+    fn start(&mut self, now: Duration, scene: usize, id: &RawId, params: &Value) {
+        let it = &self.script.scenes[scene];
+        let (request, recorded) = (it.request, self.script.params(it.request));
+        if self.played[scene] > 0 {
+            let (line, method) = (self.line(request), &it.method);
+            self.deviations.push(format!("line {line}: {method} came more often than recorded"));
+        }
+        match it.method.as_str() {
+            "initialize" => {
+                for (recorded, live) in roots::pairs(&recorded, params) {
+                    self.names.bind_text(&recorded, &live);
+                }
+            }
+            "shutdown" => self.was_shut_down = true,
+            _ => {}
+        }
+        let names = self.name_scene(scene, &recorded, params);
+        let tokens = ["workDoneToken", "partialResultToken"].iter();
+        let tokens = tokens.filter(|key| !recorded[**key].is_null());
+        let tokens = tokens.map(|key| (recorded[*key].clone(), params[*key].clone())).collect();
+        self.played[scene] += 1;
+        self.heard[request] = true;
+        self.runs.push(Run {
+            scene,
+            at: 0,
+            id: serde_json::from_slice(id.as_bytes()).unwrap_or_default(),
+            tokens,
+            names,
+            heard: BTreeSet::new(),
+            due: now,
+            open: None,
+            is_over: false,
+        });
+        self.go_on(now, self.runs.len() - 1, request);
+        self.cue(now, request);
+    }
+
+    /// What the client calls the conversation and the turn of a scene, and whatever else it names.
+    fn name_scene(&mut self, scene: usize, recorded: &Value, params: &Value) -> Names {
+        let mut pairs: Vec<Pair> =
+            pairs(recorded, params, &self.names).into_iter().filter(|it| self.names.agrees(it)).collect();
+        let is_again = self.played[scene] > 0;
+        let last_turn =
+            &params["turns"].as_array().and_then(|it| it.last()).unwrap_or(&Value::Null)["turnId"];
+        let given = [
+            &params["conversationId"],
+            if params["turnId"].is_null() { last_turn } else { &params["turnId"] },
+        ];
+        let it = &self.script.scenes[scene];
+        for (class, all, given) in
+            [(Class::Conversation, &it.conversations, given[0]), (Class::Turn, &it.turns, given[1])]
+        {
+            let mut given = Some(given).filter(|it| !it.is_null());
+            given = given.filter(|given| !pairs.iter().any(|it| it.class == class && it.live == **given));
+            for recorded in all {
+                if pairs.iter().any(|it| it.class == class && it.recorded == *recorded) {
+                    continue;
+                }
+                let is_taken =
+                    is_again || self.names.recorded(class, recorded).is_some_and(|it| it != recorded);
+                let live = match given.take() {
+                    Some(given) => given.clone(),
+                    None if is_taken => self.fresh(class, recorded),
+                    None => recorded.clone(),
+                };
+                pairs.push(Pair { class, recorded: recorded.clone(), live });
+            }
+        }
+        let mut names = Names::default();
+        for pair in &pairs {
+            if pair.class != Class::Place {
+                names.bind(pair);
+            }
+            self.names.bind(pair);
+        }
+        names
+    }
+
+    /// Another name that looks like this one.
+    fn fresh(&self, class: Class, recorded: &Value) -> Value {
+        let text = recorded.as_str().map_or_else(|| recorded.to_string(), ToOwned::to_owned);
+        let stem = if text.len() == 36 { text.get(..32) } else { None };
+        let name = |n: usize| json!(stem.map_or_else(|| format!("{text}-{n}"), |it| format!("{it}{n:04x}")));
+        let is_free = |it: &Value| self.names.recorded(class, it).is_none();
+        (2..usize::MAX).map(name).find(is_free).unwrap_or_default()
+    }
+
+    fn notification(&mut self, now: Duration, method: &str, params: &Value) {
+        match method {
+            "exit" => {
+                if let Some((entry, _)) = self.script.notices.get(method).and_then(|it| it.first()) {
+                    self.heard[*entry] = true;
+                }
+                let is_answer =
+                    |it: &Cue| it.own.is_some() || self.script.frame(it.entry).kind() == Kind::Response;
+                self.queue.retain(|Reverse(it)| is_answer(it));
+                self.end = Some(u8::from(!self.was_shut_down));
+                return;
+            }
+            "$/cancelRequest" => {
+                let run = self.runs.iter().rposition(|it| !it.is_over && it.id == params["id"]);
+                return run.into_iter().for_each(|it| self.cancel(now, it));
+            }
+            "window/workDoneProgress/cancel" => {
+                let is_it = |it: &Run| it.tokens.iter().any(|(_, live)| *live == params["token"]);
+                let run = self.runs.iter().rposition(|it| !it.is_over && is_it(it));
+                return run.into_iter().for_each(|it| self.cancel(now, it));
+            }
+            _ => {}
+        }
+        let known = self.as_recorded(method, "params", params.clone());
+        let look = fingerprint(&known);
+        let notices = self.script.notices.get(method).map_or(&[][..], Vec::as_slice);
+        let mut waiting = notices.iter().filter(|(entry, _)| !self.heard[*entry]);
+        let same = waiting.clone().find(|(_, it)| *it == look);
+        let Some(&(entry, recorded)) = same.or_else(|| waiting.next()) else {
+            self.deviations.push(format!("{method} came, and is not in the recording, or not so often"));
+            return;
+        };
+        let recorded_params = self.script.params(entry);
+        if recorded != look {
+            let differences = differences(&recorded_params, &known);
+            let told: Vec<String> = differences.iter().take(TOLD).map(|it| format!("\n  {it}")).collect();
+            let line = self.line(entry);
+            self.deviations.push(format!("line {line}: {method} is not as recorded{}", told.concat()));
+        }
+        for pair in pairs(&recorded_params, params, &self.names) {
+            if pair.class == Class::Place && self.names.agrees(&pair) {
+                self.names.bind(&pair);
+            }
+        }
+        self.heard[entry] = true;
+        self.cue(now, entry);
+    }
+
+    /// The client answers a request of ours.
+    fn reply(&mut self, now: Duration, id: &RawId, frame: &Frame) {
+        let Some(question) = id.as_u64().and_then(|it| self.questions.remove(&it)) else {
+            self.deviations.push(format!("the client answers request {id}, which nobody asked"));
+            return;
+        };
+        let Some(entry) = self.script.replies.get(&question.entry).copied() else { return };
+        let value = |frame: &Frame| -> (&str, Value) {
+            let part = if frame.result().is_some() { "result" } else { "error" };
+            let raw = frame.result().or(frame.error_value());
+            (part, raw.and_then(|it| serde_json::from_slice(it).ok()).unwrap_or_default())
+        };
+        let method = self.script.frame(question.entry).method().unwrap_or_default();
+        let ((_, recorded), (part, live)) = (value(self.script.frame(entry)), value(frame));
+        let live = self.as_recorded(method, part, live);
+        let differences = differences(&recorded, &live);
+        if !differences.is_empty() {
+            let told: Vec<String> = differences.iter().take(TOLD).map(|it| format!("\n  {it}")).collect();
+            let line = self.line(entry);
+            self.deviations.push(format!("line {line}: the answer is not as recorded{}", told.concat()));
+        }
+        self.heard[entry] = true;
+        if let Some(run) = question.run {
+            self.runs[run].heard.insert(entry);
+            self.go_on(now, run, entry);
+        }
+        self.cue(now, entry);
+    }
+
+    fn cancel(&mut self, now: Duration, run: usize) {
+        let it = &self.runs[run];
+        let steps = &self.script.scenes[it.scene].steps;
+        let ahead = steps.iter().skip(it.at).position(|it| matches!(it, Step::Cancelled(_)));
+        self.queue.retain(|Reverse(cue)| cue.run != Some(run));
+        match ahead {
+            Some(ahead) => {
+                let entry = steps[it.at + ahead].entry();
+                self.runs[run].at += ahead;
+                self.runs[run].heard.insert(entry);
+                self.runs[run].due = now;
+                self.heard[entry] = true;
+                self.go_on(now, run, entry);
+                self.cue(now, entry);
+            }
+            None => self.cancel_unlike_recorded(now, run),
+        }
+    }
+
+    /// The recorded server was not asked to stop: it is said what servers say then.
+    fn cancel_unlike_recorded(&mut self, now: Duration, run: usize) {
+        let it = &self.runs[run];
+        let request = self.script.scenes[it.scene].request;
+        let (line, method) = (self.line(request), &self.script.scenes[it.scene].method);
+        self.deviations.push(format!("line {line}: {method} was cancelled, unlike in the recording"));
+        let is_answer = |it: &usize| self.script.frame(*it).kind() == Kind::Response;
+        let said = self.script.scenes[it.scene].steps.iter().filter_map(|it| match it {
+            Step::Say(entry) => Some(*entry),
+            Step::Hear(_) | Step::Cancelled(_) => None,
+        });
+        let answer = said.rev().find(is_answer);
+        let is_turn = it.open.is_some();
+        if let (Some(open), Some((_, token))) = (&it.open, it.tokens.first()) {
+            let end = json!({
+                "token": token,
+                "value": {
+                    "kind": "end",
+                    "conversationId": open["conversationId"],
+                    "turnId": open["turnId"],
+                    "cancellationReason": "CancelledByUser",
+                },
+            });
+            self.say_own(now, &Frame::notification("$/progress", Some(end.to_string().as_bytes())));
+        }
+        let it = &mut self.runs[run];
+        it.open = None;
+        it.at = usize::MAX;
+        match answer.filter(|_| is_turn) {
+            Some(entry) => {
+                self.queue.push(Reverse(Cue { due: now, turn: self.turn, entry, run: Some(run), own: None }));
+            }
+            None => {
+                it.is_over = true;
+                let id = RawId::from_raw(it.id.to_string().as_bytes()).unwrap_or_else(RawId::null);
+                self.say_own(now, &Frame::error(id, ErrorCode::RequestCancelled, "cancelled", None));
+            }
+        }
+    }
+
+    /// Says what is to be said in a scene up to where it waits for the client. `cue`: the entry it has just heard.
+    fn go_on(&mut self, now: Duration, run: usize, cue: usize) {
+        let it = &mut self.runs[run];
+        let steps = &self.script.scenes[it.scene].steps;
+        let mut since = self.script.entries[cue].at;
+        while let Some(step) = steps.get(it.at) {
+            match *step {
+                Step::Say(entry) => {
+                    let gap = self.script.entries[entry].at.saturating_sub(since);
+                    it.due = it.due.max(match self.speed {
+                        Speed::Real => now + gap,
+                        Speed::Fast => now,
+                    });
+                    self.queue.push(Reverse(Cue {
+                        due: it.due,
+                        turn: self.turn,
+                        entry,
+                        run: Some(run),
+                        own: None,
+                    }));
+                }
+                Step::Hear(entry) | Step::Cancelled(entry) if it.heard.remove(&entry) => {
+                    since = since.max(self.script.entries[entry].at);
+                }
+                Step::Hear(_) | Step::Cancelled(_) => return,
+            }
+            it.at += 1;
+        }
+        if !self.script.scenes[it.scene].is_answered && !it.is_over {
+            self.break_off(run);
+        }
+    }
+
+    /// A client that waits for ever learns nothing.
+    fn break_off(&mut self, run: usize) {
+        let it = &mut self.runs[run];
+        it.is_over = true;
+        let (due, id) = (it.due, RawId::from_raw(it.id.to_string().as_bytes()).unwrap_or_else(RawId::null));
+        let scene = &self.script.scenes[it.scene];
+        let (line, method) = (self.line(scene.request), &scene.method);
+        let message = format!("the recording ends before this {method}, on line {line}, is answered");
+        let own = Some(Frame::error(id, ErrorCode::RequestFailed, &message, None).to_bytes());
+        self.queue.push(Reverse(Cue { due, turn: self.turn, entry: usize::MAX, run: Some(run), own }));
+    }
+
+    /// The client has said what this entry is: what belongs to no scene may be said up to its next one.
+    fn cue(&mut self, now: Duration, entry: usize) {
+        let (since, end) = (self.script.entries[entry].at, self.script.next_cue(entry));
+        self.say_aside(now, since, end);
+    }
+
+    fn say_aside(&mut self, now: Duration, since: Duration, end: usize) {
+        while let Some(&entry) = self.script.aside.get(self.aside).filter(|it| **it < end) {
+            let gap = self.script.entries[entry].at.saturating_sub(since);
+            self.aside_due = self.aside_due.max(match self.speed {
+                Speed::Real => now + gap,
+                Speed::Fast => now,
+            });
+            self.queue.push(Reverse(Cue {
+                due: self.aside_due,
+                turn: self.turn,
+                entry,
+                run: None,
+                own: None,
+            }));
+            self.aside += 1;
+        }
+    }
+
+    fn say_own(&mut self, now: Duration, frame: &Frame) {
+        let own = Some(frame.to_bytes());
+        // In the order in which they are told to be said.
+        let entry = self.queue.len();
+        self.queue.push(Reverse(Cue { due: now, turn: self.turn, entry, run: None, own }));
+    }
+
+    /// A recorded message for this client.
+    fn render(&mut self, entry: usize, run: Option<usize>) -> Option<Frame> {
+        let frame = self.script.frame(entry).clone();
+        let mut message: Value = serde_json::from_slice(frame.body()).ok()?;
+        let nothing = Names::default();
+        let names = run.map_or(&nothing, |it| &self.runs[it].names);
+        for part in ["params", "result", "error"] {
+            if let Some(it) = message.get_mut(part) {
+                self.names.to_live(names, it);
+            }
+        }
+        match frame.kind() {
+            Kind::Request => {
+                message["id"] = json!(self.next_id);
+                self.questions.insert(self.next_id, Question { entry, run });
+                self.asked.insert(entry, self.next_id);
+                self.next_id += 1;
+            }
+            Kind::Response => {
+                let it = &mut self.runs[run?];
+                message["id"] = it.id.clone();
+                it.is_over = true;
+            }
+            Kind::Notification if frame.method() == Some("$/cancelRequest") => {
+                let recorded = message["params"]["id"].to_string();
+                let question = self.script.entries[..entry].iter().rposition(|it| {
+                    let it = super::script::frame(it);
+                    it.kind() == Kind::Request
+                        && it.id().is_some_and(|it| it.as_bytes() == recorded.as_bytes())
+                });
+                let id = question.and_then(|it| self.asked.get(&it))?;
+                message["params"]["id"] = json!(id);
+            }
+            Kind::Notification => {
+                if let Some(run) = run {
+                    self.follow_progress(run, &mut message["params"]);
+                }
+            }
+        }
+        Frame::parse(message.to_string().into()).ok()
+    }
+
+    /// Puts the client's token in, and notes what has begun and ended.
+    fn follow_progress(&mut self, run: usize, params: &mut Value) {
+        let run = &mut self.runs[run];
+        let Some(token) = params.get_mut("token") else { return };
+        if let Some((_, live)) = run.tokens.iter().find(|(recorded, _)| recorded == token) {
+            *token = live.clone();
+        }
+        match params["value"]["kind"].as_str() {
+            Some("begin") if run.open.is_none() => run.open = Some(params["value"].clone()),
+            Some("end") => run.open = None,
+            _ => {}
+        }
+    }
+}
+
+/// A request that the recording does not have.
+#[derive(Debug)]
+struct Unknown {
+    code: ErrorCode,
+    message: String,
+    data: Value,
+}

@@ -1,0 +1,270 @@
+//! What the client calls what the recording calls otherwise: conversations, turns, files, ids.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+/// What a name is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Class {
+    Conversation,
+    Turn,
+    /// A file, a folder, or an id that is known by its look.
+    Place,
+}
+
+impl Class {
+    /// What the value of a member is, by its key.
+    pub(super) fn of(key: &str) -> Option<Class> {
+        match key {
+            "conversationId" => Some(Class::Conversation),
+            "turnId" | "parentTurnId" | "restoreToTurnId" => Some(Class::Turn),
+            _ => None,
+        }
+    }
+}
+
+/// A name in the recording, and the client's for the same thing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Pair {
+    pub(super) class: Class,
+    pub(super) recorded: Value,
+    pub(super) live: Value,
+}
+
+/// Shorter ids might be words, and are replaced only where they stand alone.
+const SHORTEST: usize = 6;
+
+/// Names both ways.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Names {
+    live: BTreeMap<(Class, String), Value>,
+    recorded: BTreeMap<(Class, String), Value>,
+    /// What is replaced wherever it stands in a text: recorded and live; the longest first.
+    texts: Vec<(String, String)>,
+}
+
+fn key(class: Class, value: &Value) -> (Class, String) {
+    (class, value.to_string())
+}
+
+impl Names {
+    /// The client's name.
+    pub(super) fn live(&self, class: Class, recorded: &Value) -> Option<&Value> {
+        self.live.get(&key(class, recorded))
+    }
+
+    /// The name in the recording.
+    pub(super) fn recorded(&self, class: Class, live: &Value) -> Option<&Value> {
+        self.recorded.get(&key(class, live))
+    }
+
+    /// Whether the pair contradicts none before. A place has one name; a conversation of the recording may be
+    /// held several times.
+    pub(super) fn agrees(&self, pair: &Pair) -> bool {
+        let back = self.recorded(pair.class, &pair.live).is_none_or(|it| *it == pair.recorded);
+        let is_one = pair.class == Class::Place;
+        back && (!is_one || self.live(pair.class, &pair.recorded).is_none_or(|it| *it == pair.live))
+    }
+
+    /// From now on these are one.
+    pub(super) fn bind(&mut self, pair: &Pair) {
+        self.live.insert(key(pair.class, &pair.recorded), pair.live.clone());
+        self.recorded.insert(key(pair.class, &pair.live), pair.recorded.clone());
+        if let (Value::String(recorded), Value::String(live)) = (&pair.recorded, &pair.live)
+            && (pair.class == Class::Place || recorded.len().min(live.len()) >= SHORTEST)
+        {
+            self.bind_text(recorded, live);
+        }
+    }
+
+    /// This text is replaced by that one wherever it stands as a word.
+    pub(super) fn bind_text(&mut self, recorded: &str, live: &str) {
+        if recorded == live || recorded.len() < 2 || live.len() < 2 {
+            return;
+        }
+        self.texts.retain(|(it, _)| it != recorded);
+        self.texts.push((recorded.to_owned(), live.to_owned()));
+        self.texts.sort_by_key(|(it, _)| std::cmp::Reverse(it.len()));
+    }
+
+    /// Puts the client's names into a value of the recording. Those of `first` count before.
+    pub(super) fn to_live(&self, first: &Names, value: &mut Value) {
+        let lookup = |class, it: &Value| first.live(class, it).or_else(|| self.live(class, it)).cloned();
+        let texts: Vec<(&str, &str)> =
+            first.texts.iter().chain(&self.texts).map(|(from, to)| (from.as_str(), to.as_str())).collect();
+        rewrite(value, "", &lookup, &texts);
+    }
+
+    /// Puts the names of the recording into what the client says.
+    pub(super) fn to_recorded(&self, value: &mut Value) {
+        let lookup = |class, it: &Value| self.recorded(class, it).cloned();
+        rewrite(value, "", &lookup, &self.backwards());
+    }
+
+    /// The same for one text.
+    pub(super) fn text_to_recorded(&self, text: &str) -> String {
+        replaced(text, &self.backwards()).unwrap_or_else(|| text.to_owned())
+    }
+
+    fn backwards(&self) -> Vec<(&str, &str)> {
+        let mut texts: Vec<(&str, &str)> =
+            self.texts.iter().map(|(to, from)| (from.as_str(), to.as_str())).collect();
+        texts.sort_by_key(|(from, _)| std::cmp::Reverse(from.len()));
+        texts
+    }
+}
+
+fn rewrite(
+    value: &mut Value,
+    key: &str,
+    lookup: &dyn Fn(Class, &Value) -> Option<Value>,
+    texts: &[(&str, &str)],
+) {
+    if let Some(class) = Class::of(key)
+        && let Some(name) = lookup(class, value)
+    {
+        *value = name;
+        return;
+    }
+    match value {
+        Value::String(text) => {
+            if let Some(fresh) = replaced(text, texts) {
+                *text = fresh;
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|it| rewrite(it, key, lookup, texts)),
+        Value::Object(members) => {
+            // Edits are listed by file.
+            if members.keys().any(|it| replaced(it, texts).is_some()) {
+                let old = std::mem::take(members);
+                members.extend(old.into_iter().map(|(key, it)| (replaced(&key, texts).unwrap_or(key), it)));
+            }
+            for (key, it) in members.iter_mut() {
+                rewrite(it, key, lookup, texts);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// The text with all of these replaced, if there is one in it. At each place the first that fits counts.
+fn replaced(text: &str, texts: &[(&str, &str)]) -> Option<String> {
+    if !texts.iter().any(|(from, _)| text.contains(from)) {
+        return None;
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut at = 0;
+    while let Some(next) = text[at..].chars().next() {
+        let fits = |from: &str| {
+            text[at..].starts_with(from) && is_start(&text[..at], from) && is_end(&text[at + from.len()..])
+        };
+        match texts.iter().find(|(from, _)| fits(from)) {
+            Some((from, to)) => {
+                out.push_str(to);
+                at += from.len();
+            }
+            None => {
+                out.push(next);
+                at += next.len_utf8();
+            }
+        }
+    }
+    Some(out)
+}
+
+fn is_word(it: char) -> bool {
+    it.is_alphanumeric() || it == '_' || it == '-'
+}
+
+fn is_start(before: &str, name: &str) -> bool {
+    // A path is no path if more of it stands before.
+    let is_path = name.starts_with('/');
+    before.chars().next_back().is_none_or(|it| !is_word(it) && !(is_path && (it == '/' || it == '.')))
+}
+
+fn is_end(after: &str) -> bool {
+    let mut rest = after.chars();
+    match rest.next() {
+        None => true,
+        // The end of a sentence, or of a file's name?
+        Some('.') => rest.next().is_none_or(|it| !is_word(it)),
+        Some(it) => !is_word(it),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn names(pairs: &[(Class, &str, &str)]) -> Names {
+        let mut names = Names::default();
+        for (class, recorded, live) in pairs {
+            names.bind(&Pair { class: *class, recorded: json!(recorded), live: json!(live) });
+        }
+        names
+    }
+
+    #[test]
+    fn names_are_replaced_wherever_they_stand() {
+        let mut names = names(&[
+            (Class::Conversation, "conv-one", "mine-00"),
+            (Class::Conversation, "c", "a much longer one"),
+            (Class::Place, "file:///workspace/b.py", "file:///home/x/other.py"),
+        ]);
+        names.bind_text("file:///workspace", "file:///home/x");
+        names.bind_text("/workspace", "/home/x");
+        let recorded = json!({
+            "conversationId": "conv-one",
+            "title": "Conversation conv-one Turn 1",
+            "other": ["conv-one2", "my-conv-one", "c"],
+            "nested": {"conversationId": "c"},
+            "changes": {"file:///workspace/b.py": [], "file:///workspace/a.py": []},
+            "text": "see /workspace/a.py in /workspace. Not /workspace2, /workspace.d or ../workspace",
+        });
+        let mut value = recorded.clone();
+        names.to_live(&Names::default(), &mut value);
+        assert_eq!(
+            value,
+            json!({
+                "conversationId": "mine-00",
+                "title": "Conversation mine-00 Turn 1",
+                "other": ["conv-one2", "my-conv-one", "c"],
+                "nested": {"conversationId": "a much longer one"},
+                "changes": {"file:///home/x/other.py": [], "file:///home/x/a.py": []},
+                "text": "see /home/x/a.py in /home/x. Not /workspace2, /workspace.d or ../workspace",
+            })
+        );
+        names.to_recorded(&mut value);
+        assert_eq!(value, recorded);
+    }
+
+    #[test]
+    fn a_conversation_may_be_held_twice_and_a_file_has_one_name() {
+        let names =
+            names(&[(Class::Conversation, "conv-one", "a"), (Class::Place, "file:///a", "file:///b")]);
+        let agrees = |class, recorded: &str, live: &str| {
+            names.agrees(&Pair { class, recorded: json!(recorded), live: json!(live) })
+        };
+        assert!(agrees(Class::Conversation, "conv-one", "again"));
+        assert!(!agrees(Class::Conversation, "conv-two", "a"));
+        assert!(agrees(Class::Place, "file:///a", "file:///b"));
+        assert!(!agrees(Class::Place, "file:///a", "file:///c"));
+        assert!(!agrees(Class::Place, "file:///c", "file:///b"));
+    }
+
+    proptest! {
+        #[test]
+        fn there_and_back_is_the_same(text in "[a-z/ .]{0,12}(/recorded|conv-one)[a-z/ .]{0,12}") {
+            let mut names = names(&[(Class::Conversation, "conv-one", "live-one")]);
+            names.bind_text("/recorded", "/live/folder");
+            let mut value = json!({"text": text.clone()});
+            names.to_live(&Names::default(), &mut value);
+            names.to_recorded(&mut value);
+            prop_assert_eq!(value, json!({"text": text}));
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Lines, to what the core is told.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde::Deserialize;
+
+use super::format::{self, Kind, Line, PeerName};
+use crate::{
+    core::event::{Event, Peer, Prepared, SpawnFailure},
+    rpc::Frame,
+};
+
+/// What the core is told.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// An event.
+    Event(Event),
+    /// Its time has come.
+    Timeout,
+}
+
+/// What a line `in` tells the core, or what is wrong with it.
+pub fn input(line: &Line<'_>) -> Result<Input, String> {
+    let event = match line.kind {
+        Kind::Message => Event::Received(peer(line)?, frame(line)?),
+        Kind::Malformed => {
+            let it: format::Malformed = data(line)?;
+            let id = it.id.map(|id| (id.0, it.request));
+            Event::Malformed { peer: peer(line)?, id, reason: it.reason }
+        }
+        Kind::Closed => {
+            let it: format::Closed = match line.data {
+                Some(_) => data(line)?,
+                None => format::Closed { error: None },
+            };
+            Event::Closed { peer: peer(line)?, error: it.error }
+        }
+        Kind::Unwritable => match peer(line)? {
+            Peer::Client(client) => Event::Unwritable(client),
+            Peer::Backend(_) => return Err("`unwritable` is of clients".to_owned()),
+        },
+        Kind::Prepared => {
+            let it: format::Prepared = data(line)?;
+            Event::Prepared(Ok(Box::new(Prepared {
+                config: Arc::new(*it.config),
+                name: it.name,
+                server: *it.server,
+                launch: Arc::new(*it.launch),
+                missing: it.missing,
+                warnings: it.warnings,
+                transcripts: it.transcripts,
+            })))
+        }
+        Kind::Unprepared => Event::Prepared(Err(data::<format::Unprepared>(line)?.error)),
+        Kind::Spawned => {
+            let it: format::Spawned = data(line)?;
+            Event::Spawned { process: it.process.into(), pid: it.pid }
+        }
+        Kind::SpawnFailed => {
+            let it: format::SpawnFailed = data(line)?;
+            let failure = SpawnFailure { permanent: it.permanent, message: it.message };
+            Event::SpawnFailed(it.process.into(), failure)
+        }
+        Kind::Exited => {
+            let it: format::Exited = data(line)?;
+            Event::Exited { process: it.process.into(), exit: it.exit, stderr: it.stderr }
+        }
+        Kind::TranscriptWritten => {
+            let it: format::TranscriptWritten = data(line)?;
+            let format::TranscriptWritten { process, conversation, folder } = it;
+            Event::TranscriptWritten { process: process.into(), conversation, folder }
+        }
+        Kind::Measured => {
+            let it: format::Measured = data(line)?;
+            let measured = it.processes.into_iter().map(|(process, bytes)| (process.into(), bytes));
+            Event::Measured(measured.collect())
+        }
+        Kind::FilesChanged => Event::FilesChanged,
+        Kind::EditorReads => Event::EditorReads(data::<format::EditorReads>(line)?.reads),
+        Kind::Stalled => Event::Stalled(peer(line)?),
+        Kind::EditorGone => Event::EditorGone,
+        Kind::Quit => Event::Quit(data::<format::Quit>(line)?.signal),
+        Kind::Timeout => return Ok(Input::Timeout),
+        Kind::Prepare
+        | Kind::WatchEditor
+        | Kind::Spawn
+        | Kind::Adopt
+        | Kind::WriteTranscript
+        | Kind::RemoveTranscript
+        | Kind::RemoveTranscripts
+        | Kind::Measure
+        | Kind::Logs
+        | Kind::CloseInput
+        | Kind::Terminate
+        | Kind::Exit
+        | Kind::Panic
+        | Kind::Done
+        | Kind::Full
+        | Kind::TooSlow => return Err("a line `in` is an event, and this is none".to_owned()),
+    };
+    Ok(Input::Event(event))
+}
+
+fn peer(line: &Line<'_>) -> Result<Peer, String> {
+    line.peer.map(PeerName::into).ok_or_else(|| "`peer` is missing".to_owned())
+}
+
+fn data<'a, T: Deserialize<'a>>(line: &Line<'a>) -> Result<T, String> {
+    let data = line.data.ok_or("`data` is missing")?;
+    serde_json::from_str(data.get()).map_err(|error| format!("`data`: {error}"))
+}
+
+fn frame(line: &Line<'_>) -> Result<Frame, String> {
+    let (name, body) = match (line.msg, &line.raw) {
+        (Some(msg), None) => ("msg", msg.get()),
+        (None, Some(raw)) => ("raw", &**raw),
+        (Some(_), Some(_)) | (None, None) => return Err("one of `msg` and `raw` is needed".to_owned()),
+    };
+    let body = Bytes::copy_from_slice(body.as_bytes());
+    Frame::parse(body).map_err(|error| format!("`{name}` is no message: {error}"))
+}

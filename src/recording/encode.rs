@@ -1,0 +1,307 @@
+//! What happens, to lines.
+//!
+//! Owns what must be remembered for that: which request an answer is to, and the secrets.
+
+use std::{collections::HashMap, time::Duration};
+
+use serde::Serialize;
+
+use super::{
+    format::{self, Dir, FORMAT, Header, Kind, PeerName, RawId, Time},
+    redactor::{About, Redactor},
+};
+use crate::{
+    config::Config,
+    core::{
+        Identity,
+        event::{Effect, Event, Peer},
+    },
+    redact::is_name,
+    rpc::{self, Frame},
+};
+
+/// Requests that are remembered for the sake of their answers.
+const REMEMBERED: usize = 100_000;
+
+/// Writes lines. Each ends with a line end.
+#[derive(Debug)]
+pub struct Encoder {
+    redactor: Redactor,
+    /// The method of each request that is not answered, by who asks, in which direction, and the id.
+    asked: HashMap<(Peer, bool, rpc::RawId), String>,
+}
+
+/// What the core says of the backend that an effect is about.
+pub type AboutBackend = Option<format::About>;
+
+impl Encoder {
+    /// `secrets`: what is known to be secret already, such as tokens in variables.
+    pub fn new(texts: bool, secrets: impl IntoIterator<Item = String>) -> Encoder {
+        Encoder { redactor: Redactor::new(texts, secrets), asked: HashMap::new() }
+    }
+
+    /// The values of variables whose name says that they are secret.
+    pub fn secrets(variables: impl IntoIterator<Item = (String, String)>) -> Vec<String> {
+        variables.into_iter().filter(|(name, _)| is_name(name)).map(|(_, value)| value).collect()
+    }
+
+    /// The first line.
+    pub fn header(&mut self, identity: Identity, texts: bool, config: &Config) -> Vec<u8> {
+        let header = Header {
+            format: FORMAT,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: identity.pid,
+            started: identity.started,
+            texts,
+            config: Box::new(config.clone()),
+        };
+        let mut line = self.own(&header);
+        line.push(b'\n');
+        line
+    }
+
+    /// An event.
+    pub fn event(&mut self, at: Duration, event: &Event) -> Vec<u8> {
+        let line = |kind| LineOut::new(at, Dir::In, kind);
+        match event {
+            Event::Received(peer, frame) => self.message(line(Kind::Message), *peer, frame),
+            Event::Malformed { peer, id, reason } => {
+                let data = self.own(&format::Malformed {
+                    id: id.as_ref().map(|(id, _)| Box::new(RawId(id.clone()))),
+                    request: id.as_ref().is_some_and(|(_, is_request)| *is_request),
+                    reason: reason.clone(),
+                });
+                line(Kind::Malformed).peer(*peer).data(&data).finish()
+            }
+            Event::Closed { peer, error } => {
+                let data = self.own(&format::Closed { error: error.clone() });
+                line(Kind::Closed).peer(*peer).data(&data).finish()
+            }
+            Event::Unwritable(client) => line(Kind::Unwritable).peer(Peer::Client(*client)).finish(),
+            Event::Prepared(Ok(it)) => {
+                let data = self.own(&format::Prepared {
+                    name: it.name.clone(),
+                    config: Box::new(it.config.as_ref().clone()),
+                    server: Box::new(it.server.clone()),
+                    launch: Box::new(it.launch.as_ref().clone()),
+                    missing: it.missing.clone(),
+                    warnings: it.warnings.clone(),
+                    transcripts: it.transcripts.clone(),
+                });
+                line(Kind::Prepared).data(&data).finish()
+            }
+            Event::Prepared(Err(error)) => {
+                let data = self.own(&format::Unprepared { error: error.clone() });
+                line(Kind::Unprepared).data(&data).finish()
+            }
+            Event::Spawned { process, pid } => {
+                let data = self.own(&format::Spawned { process: (*process).into(), pid: *pid });
+                line(Kind::Spawned).data(&data).finish()
+            }
+            Event::SpawnFailed(process, failure) => {
+                let data = self.own(&format::SpawnFailed {
+                    process: (*process).into(),
+                    permanent: failure.permanent,
+                    message: failure.message.clone(),
+                });
+                line(Kind::SpawnFailed).data(&data).finish()
+            }
+            Event::Exited { process, exit, stderr } => {
+                let data = self.own(&format::Exited {
+                    process: (*process).into(),
+                    exit: *exit,
+                    stderr: stderr.clone(),
+                });
+                line(Kind::Exited).data(&data).finish()
+            }
+            Event::TranscriptWritten { process, conversation, folder } => {
+                let data = self.own(&format::TranscriptWritten {
+                    process: (*process).into(),
+                    conversation: conversation.clone(),
+                    folder: folder.clone(),
+                });
+                line(Kind::TranscriptWritten).data(&data).finish()
+            }
+            Event::Measured(all) => {
+                let processes = all.iter().map(|(process, bytes)| ((*process).into(), *bytes)).collect();
+                let data = self.own(&format::Measured { processes });
+                line(Kind::Measured).data(&data).finish()
+            }
+            Event::FilesChanged => line(Kind::FilesChanged).finish(),
+            Event::EditorReads(reads) => {
+                let data = self.own(&format::EditorReads { reads: *reads });
+                line(Kind::EditorReads).data(&data).finish()
+            }
+            Event::Stalled(peer) => line(Kind::Stalled).peer(*peer).finish(),
+            Event::EditorGone => line(Kind::EditorGone).finish(),
+            Event::Quit(signal) => {
+                let data = self.own(&format::Quit { signal: *signal });
+                line(Kind::Quit).data(&data).finish()
+            }
+        }
+    }
+
+    /// What the core waited for has become due.
+    pub fn timeout(at: Duration) -> Vec<u8> {
+        LineOut::new(at, Dir::In, Kind::Timeout).finish()
+    }
+
+    /// The core has panicked.
+    pub fn panic(at: Duration) -> Vec<u8> {
+        LineOut::new(at, Dir::Out, Kind::Panic).finish()
+    }
+
+    /// Nothing follows.
+    pub fn end(at: Duration, kind: Kind) -> Vec<u8> {
+        LineOut::new(at, Dir::End, kind).finish()
+    }
+
+    /// An effect.
+    pub fn effect(&mut self, at: Duration, effect: &Effect, backend: AboutBackend) -> Vec<u8> {
+        let line = |kind| LineOut::new(at, Dir::Out, kind);
+        match effect {
+            Effect::Send(peer, frame) => self.message(line(Kind::Message), *peer, frame),
+            Effect::Prepare { folders } => {
+                let data = self.own(&format::Prepare { folders: folders.clone() });
+                line(Kind::Prepare).data(&data).finish()
+            }
+            Effect::WatchEditor(pid) => {
+                let data = self.own(&format::WatchEditor { pid: *pid });
+                line(Kind::WatchEditor).data(&data).finish()
+            }
+            Effect::Spawn(process, launch) => {
+                let launch = Box::new(launch.as_ref().clone());
+                let data = self.own(&format::Spawn { process: (*process).into(), backend, launch });
+                line(Kind::Spawn).data(&data).finish()
+            }
+            Effect::Adopt { spare, process } => {
+                let (spare, process) = ((*spare).into(), (*process).into());
+                let data = self.own(&format::Adopt { spare, process, backend });
+                line(Kind::Adopt).data(&data).finish()
+            }
+            Effect::WriteTranscript { process, conversation, content, kept } => {
+                let content = self.redactor.transcript(&String::from_utf8_lossy(content));
+                let data = json(&format::WriteTranscript {
+                    process: (*process).into(),
+                    conversation: conversation.clone(),
+                    content,
+                    kept: kept.clone(),
+                });
+                line(Kind::WriteTranscript).data(&data).finish()
+            }
+            Effect::RemoveTranscript { kept, conversation } => {
+                let (kept, conversation) = (kept.clone(), conversation.clone());
+                let data = self.own(&format::RemoveTranscript { kept, conversation });
+                line(Kind::RemoveTranscript).data(&data).finish()
+            }
+            Effect::RemoveTranscripts(process) => {
+                let data = self.own(&format::OfProcess { process: (*process).into() });
+                line(Kind::RemoveTranscripts).data(&data).finish()
+            }
+            Effect::Measure(all) => {
+                let processes = all.iter().map(|it| (*it).into()).collect();
+                let data = self.own(&format::Measure { processes });
+                line(Kind::Measure).data(&data).finish()
+            }
+            Effect::Logs { backend, client, id, follow } => {
+                let id = Box::new(RawId(id.clone()));
+                let data = self.own(&format::Logs { backend: backend.0, id, follow: *follow });
+                line(Kind::Logs).peer(Peer::Client(*client)).data(&data).finish()
+            }
+            Effect::CloseInput(process) => {
+                let data = self.own(&format::OfProcess { process: (*process).into() });
+                line(Kind::CloseInput).data(&data).finish()
+            }
+            Effect::Terminate(process) => {
+                let data = self.own(&format::OfProcess { process: (*process).into() });
+                line(Kind::Terminate).data(&data).finish()
+            }
+            Effect::Exit(code) => {
+                let data = self.own(&format::ExitCode { code: *code });
+                line(Kind::Exit).data(&data).finish()
+            }
+        }
+    }
+
+    fn message(&mut self, line: LineOut, peer: Peer, frame: &Frame) -> Vec<u8> {
+        let is_in = line.dir == Dir::In;
+        let is_own = frame.method() == Some("workspace/executeCommand")
+            && frame
+                .params()
+                .and_then(|it| rpc::text(it, &["command"]))
+                .is_some_and(|it| it.starts_with("lspool."));
+        let method = if is_own { Some("lspool/command") } else { frame.method() };
+        let (method, is_answer) = match (method, frame.id()) {
+            (Some(method), Some(id)) => {
+                if self.asked.len() < REMEMBERED {
+                    self.asked.insert((peer, is_in, id), method.to_owned());
+                }
+                (method.to_owned(), false)
+            }
+            (Some(method), None) => (method.to_owned(), false),
+            (None, Some(id)) => (self.asked.remove(&(peer, !is_in, id)).unwrap_or_default(), true),
+            (None, None) => (String::new(), false),
+        };
+        let bytes = frame.to_bytes();
+        let body = String::from_utf8_lossy(&bytes);
+        let line = line.peer(peer);
+        match self.redactor.message(About { method: &method, is_answer }, &body) {
+            Some(msg) => line.raw_member("msg", &msg).finish(),
+            None => line.raw_member("raw", &json(&self.redactor.broken(&body))).finish(),
+        }
+    }
+
+    /// Something that lspool says of itself, without secrets.
+    fn own(&mut self, it: &impl Serialize) -> Vec<u8> {
+        let json = json(it);
+        let text = String::from_utf8_lossy(&json);
+        self.redactor.own(&text).unwrap_or_default()
+    }
+}
+
+/// What is no text, such as a path in another encoding, is left out.
+fn json(it: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(it).unwrap_or_else(|error| {
+        tracing::warn!(%error, "cannot be recorded");
+        b"null".to_vec()
+    })
+}
+
+/// A line on its way.
+struct LineOut {
+    dir: Dir,
+    text: Vec<u8>,
+}
+
+impl LineOut {
+    fn new(at: Duration, dir: Dir, kind: Kind) -> LineOut {
+        let mut line = LineOut { dir, text: Vec::new() };
+        line.text.extend_from_slice(b"{\"t\":");
+        line.text.extend_from_slice(&json(&Time(at)));
+        line.raw_member("dir", &json(&dir)).raw_member("kind", &json(&kind))
+    }
+
+    fn peer(self, peer: Peer) -> LineOut {
+        self.raw_member("peer", &json(&PeerName::from(peer)))
+    }
+
+    fn data(self, data: &[u8]) -> LineOut {
+        if data == b"{}" {
+            return self;
+        }
+        self.raw_member("data", data)
+    }
+
+    fn raw_member(mut self, name: &str, json: &[u8]) -> LineOut {
+        self.text.extend_from_slice(b",\"");
+        self.text.extend_from_slice(name.as_bytes());
+        self.text.extend_from_slice(b"\":");
+        self.text.extend_from_slice(json);
+        self
+    }
+
+    fn finish(mut self) -> Vec<u8> {
+        self.text.extend_from_slice(b"}\n");
+        self.text
+    }
+}

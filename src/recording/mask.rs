@@ -1,0 +1,129 @@
+//! Texts that cannot be read any more, and are as long as they were.
+//!
+//! Each character becomes an `x` as wide in UTF-8 and in UTF-16, so that positions in the text still hold. Line ends stay.
+
+/// What stands in the place of a character.
+fn masked(it: char) -> char {
+    match it {
+        '\n' | '\r' => it,
+        _ => match it.len_utf8() {
+            1 => 'x',
+            2 => '\u{d7}',
+            3 => '\u{ff58}',
+            _ => '\u{1d5d1}',
+        },
+    }
+}
+
+/// The text, masked.
+#[cfg(test)]
+fn text(text: &str) -> String {
+    text.chars().map(masked).collect()
+}
+
+/// A raw JSON string with its quotes, masked, escapes being the characters they stand for. A surrogate that stands alone
+/// says nothing, and stays.
+pub(super) fn literal(raw: &str, out: &mut Vec<u8>) {
+    let inner = raw.strip_prefix('"').and_then(|it| it.strip_suffix('"')).unwrap_or_default();
+    out.push(b'"');
+    let mut rest = inner;
+    while let Some(it) = rest.chars().next() {
+        let length = if it == '\\' { escape(rest, out) } else { plain(it, out) };
+        rest = rest.get(length..).unwrap_or_default();
+    }
+    out.push(b'"');
+}
+
+fn plain(it: char, out: &mut Vec<u8>) -> usize {
+    let mut bytes = [0; 4];
+    out.extend_from_slice(masked(it).encode_utf8(&mut bytes).as_bytes());
+    it.len_utf8()
+}
+
+/// Masks the escape at the start, and tells how long it is.
+fn escape(rest: &str, out: &mut Vec<u8>) -> usize {
+    let kind = rest[1..].chars().next().unwrap_or('\\');
+    if kind == 'n' || kind == 'r' {
+        out.extend_from_slice(&rest.as_bytes()[..2]);
+        return 2;
+    }
+    if kind != 'u' {
+        plain('x', out);
+        return 1 + kind.len_utf8();
+    }
+    let Some(unit) = unit(rest) else {
+        plain('x', out);
+        return 2;
+    };
+    let second = rest.get(6..).and_then(self::unit);
+    let pair = second.and_then(|second| char::decode_utf16([unit, second]).next()?.ok());
+    match char::from_u32(u32::from(unit)) {
+        Some('\n') => out.extend_from_slice(br"\n"),
+        Some('\r') => out.extend_from_slice(br"\r"),
+        Some(it) => drop(plain(it, out)),
+        None => match pair {
+            Some(it) => {
+                plain(it, out);
+                return 12;
+            }
+            None => out.extend_from_slice(&rest.as_bytes()[..6]),
+        },
+    }
+    6
+}
+
+/// The number in the `\u1234` at the start.
+fn unit(rest: &str) -> Option<u16> {
+    u16::from_str_radix(rest.strip_prefix("\\u")?.get(..4)?, 16).ok()
+}
+
+/// Text that looks like JSON and is none, masked: what a scanner of brackets and strings sees stays.
+pub(super) fn broken(text: &str) -> String {
+    let is_structure = |it: char| "{}[]\":,\\ \t\n\r".contains(it);
+    text.chars().map(|it| if is_structure(it) { it } else { masked(it) }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn masked_literal(raw: &str) -> String {
+        let mut out = Vec::new();
+        literal(raw, &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn escapes_are_the_characters_they_stand_for() {
+        assert_eq!(
+            masked_literal(r#""a\"\\\t\n\r\u000a\u00e9\u20ac\ud83d\ude00b""#),
+            "\"xxxx\\n\\r\\n×ｘ𝗑x\""
+        );
+        assert_eq!(masked_literal(r#""\ud83d.\ude00""#), r#""\ud83dx\ude00""#);
+    }
+
+    proptest! {
+        #[test]
+        fn widths_and_lines_stay(original: String) {
+            let raw = serde_json::to_string(&original).unwrap();
+            let masked: String = serde_json::from_str(&masked_literal(&raw)).unwrap();
+            prop_assert_eq!(&masked, &text(&original));
+            prop_assert_eq!(masked.chars().count(), original.chars().count());
+            for (it, was) in masked.chars().zip(original.chars()) {
+                prop_assert_eq!((it.len_utf8(), it.len_utf16()), (was.len_utf8(), was.len_utf16()));
+                prop_assert_eq!(it == '\n' || it == '\r', was == '\n' || was == '\r');
+                prop_assert!(it == was || "x×ｘ𝗑".contains(it));
+            }
+            prop_assert_eq!(text(&masked), masked);
+        }
+
+        #[test]
+        fn no_literal_makes_it_panic(raw: String) {
+            literal(&raw, &mut Vec::new());
+            literal(&format!("\"{raw}\""), &mut Vec::new());
+            broken(&raw);
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! The lines of a recording, one at a time, and what is wrong with a file.
+
+use std::io::{BufRead, Read as _};
+
+use serde::Deserialize;
+
+use super::format::{Dir, FORMAT, Header, Line, Time};
+
+/// Longer than any line that lspool writes.
+const LONGEST: u64 = 2 << 30;
+
+/// Why a file cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: {what}")]
+pub struct Problem {
+    /// Where, counted from 1.
+    pub line: usize,
+    /// What is wrong.
+    pub what: String,
+}
+
+/// Reads a recording. Holds one line.
+#[derive(Debug)]
+pub struct Reader<R> {
+    input: R,
+    /// The number of the line that is held.
+    number: usize,
+    buffer: Vec<u8>,
+    is_torn: bool,
+    is_ended: bool,
+    last: Time,
+}
+
+/// As much of a header as every format has.
+#[derive(Deserialize)]
+struct AnyHeader {
+    #[serde(rename = "lspool-recording")]
+    format: u32,
+    #[serde(default)]
+    version: String,
+}
+
+impl<R: BufRead> Reader<R> {
+    /// Reads the header.
+    pub fn open(input: R) -> Result<(Reader<R>, Header), Problem> {
+        let mut reader = Reader::new(input);
+        let foreign = |what: &str| format!("this is no recording of lspool: {what}");
+        if !reader.read()? {
+            return Err(Problem { line: 1, what: foreign("it is empty") });
+        }
+        let header = reader.header()?.map_err(|no_header| reader.problem(&foreign(&no_header)))?;
+        Ok((reader, header))
+    }
+
+    /// The line that is held as a header, or why it is none at all.
+    pub(super) fn header(&self) -> Result<Result<Header, String>, Problem> {
+        let any: AnyHeader = match serde_json::from_slice(self.text()) {
+            Ok(any) => any,
+            Err(error) => return Ok(Err(format!("its first line is no header: {}", words(&error)))),
+        };
+        if any.format != FORMAT {
+            let what = format!(
+                "it has format {}, of lspool {}; this one reads format {FORMAT}",
+                any.format, any.version
+            );
+            return Err(self.problem(&what));
+        }
+        let header = serde_json::from_slice(self.text());
+        header.map(Ok).map_err(|error| self.problem(&format!("the header: {}", words(&error))))
+    }
+
+    /// A reader of lines, without a header.
+    pub(super) fn new(input: R) -> Reader<R> {
+        Reader {
+            input,
+            number: 0,
+            buffer: Vec::new(),
+            is_torn: false,
+            is_ended: false,
+            last: Time::default(),
+        }
+    }
+
+    /// Reads effects, be it those in a recording or those that a replay has printed.
+    pub fn of_effects(input: R) -> Reader<R> {
+        Reader::new(input)
+    }
+
+    /// The next line, if there is one.
+    pub fn advance(&mut self) -> Result<Option<Line<'_>>, Problem> {
+        if !self.read()? {
+            return Ok(None);
+        }
+        // Whether it can be read is known before it is lent.
+        match serde_json::from_slice::<Line<'_>>(&self.buffer) {
+            Ok(line) => {
+                let (t, dir) = (line.t, line.dir);
+                self.check(t, dir)?;
+            }
+            Err(_) if self.is_torn => return Ok(None),
+            Err(error) => return Err(self.problem(&words(&error))),
+        }
+        self.is_torn = false;
+        self.line().map(Some)
+    }
+
+    /// The next effect, if there is one.
+    pub fn next_effect(&mut self) -> Result<Option<Line<'_>>, Problem> {
+        loop {
+            if !self.read()? {
+                return Ok(None);
+            }
+            if self.number == 1 && serde_json::from_slice::<AnyHeader>(&self.buffer).is_ok() {
+                continue;
+            }
+            match serde_json::from_slice::<Line<'_>>(&self.buffer) {
+                Ok(line) if line.dir == Dir::Out => break,
+                Ok(_) => {}
+                Err(_) if self.is_torn => return Ok(None),
+                Err(error) => return Err(self.problem(&words(&error))),
+            }
+        }
+        self.line().map(Some)
+    }
+
+    /// The line that is held once more.
+    pub fn line(&self) -> Result<Line<'_>, Problem> {
+        serde_json::from_slice(self.text()).map_err(|error| self.problem(&words(&error)))
+    }
+
+    /// Its text, without a line end.
+    pub fn text(&self) -> &[u8] {
+        self.buffer.trim_ascii_end()
+    }
+
+    /// Its number, counted from 1.
+    pub fn number(&self) -> usize {
+        self.number
+    }
+
+    /// Whether the file ends within a line, as it does when its writer was killed.
+    pub fn is_torn(&self) -> bool {
+        self.is_torn
+    }
+
+    /// Whether the last line said that nothing follows.
+    pub fn is_ended(&self) -> bool {
+        self.is_ended
+    }
+
+    /// What is wrong with the line that is held.
+    pub fn problem(&self, what: &str) -> Problem {
+        Problem { line: self.number, what: what.to_owned() }
+    }
+
+    /// Whether a line may stand here.
+    pub(super) fn check(&mut self, t: Time, dir: Dir) -> Result<(), Problem> {
+        if self.is_ended {
+            return Err(self.problem("nothing may follow the line that says that the recording ends"));
+        }
+        if t < self.last {
+            return Err(self.problem("it is earlier than the line before"));
+        }
+        self.last = t;
+        self.is_ended = dir == Dir::End;
+        Ok(())
+    }
+
+    /// Reads a line that is not blank. False at the end of the file.
+    pub(super) fn read(&mut self) -> Result<bool, Problem> {
+        loop {
+            self.buffer.clear();
+            self.number += 1;
+            let read = (&mut self.input).take(LONGEST).read_until(b'\n', &mut self.buffer);
+            let n = read.map_err(|error| self.problem(&format!("cannot be read: {error}")))?;
+            if n == 0 {
+                return Ok(false);
+            }
+            if n as u64 == LONGEST {
+                return Err(self.problem("it is too long for a line of a recording"));
+            }
+            self.is_torn = !self.buffer.ends_with(b"\n");
+            if !self.buffer.trim_ascii().is_empty() {
+                return Ok(true);
+            }
+        }
+    }
+}
+
+/// What serde says, without its own count of lines.
+pub(super) fn words(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let what = text.rsplit_once(" at line ").map_or(&*text, |(what, _)| what);
+    if error.column() == 0 { what.to_owned() } else { format!("{what} (column {})", error.column()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::*;
+    use crate::{config::Config, core::Identity, recording::encode::Encoder};
+
+    fn header() -> String {
+        let header = Encoder::new(true, []).header(Identity { pid: 1, started: 2 }, true, &Config::default());
+        String::from_utf8(header).unwrap()
+    }
+
+    fn read(text: &str) -> Result<(usize, bool, bool), Problem> {
+        let (mut reader, _) = Reader::open(text.as_bytes())?;
+        let mut n = 0;
+        while reader.advance()?.is_some() {
+            n += 1;
+        }
+        Ok((n, reader.is_torn(), reader.is_ended()))
+    }
+
+    fn check_problem(text: &str, expected: &Expect) {
+        expected.assert_eq(&read(text).unwrap_err().to_string());
+    }
+
+    #[test]
+    fn whole_and_cut_files() {
+        let timeout = r#"{"t":1.5,"dir":"in","kind":"timeout"}"#;
+        let done = r#"{"t":2,"dir":"end","kind":"done"}"#;
+        let header = header();
+        assert_eq!(read(&header), Ok((0, false, false)));
+        assert_eq!(read(&format!("{header}{timeout}\n\n{done}\n\n")), Ok((2, false, true)));
+        assert_eq!(read(&format!("{header}{timeout}\n{done}")), Ok((2, false, true)));
+        for cut in 1..timeout.len() {
+            let torn = &timeout[..cut];
+            assert_eq!(read(&format!("{header}{timeout}\n{torn}")), Ok((1, true, false)), "{torn}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_told() {
+        let header = header();
+        check_problem("", &expect!["line 1: this is no recording of lspool: it is empty"]);
+        check_problem(
+            "hello\n",
+            &expect![
+                "line 1: this is no recording of lspool: its first line is no header: expected value (column 1)"
+            ],
+        );
+        check_problem(
+            "{\"t\":0,\"dir\":\"c2s\",\"msg\":{}}\n",
+            &expect![
+                "line 1: this is no recording of lspool: its first line is no header: missing field `lspool-recording` (column 28)"
+            ],
+        );
+        check_problem(
+            "{\"lspool-recording\":2,\"version\":\"9.0\",\"x\":1}\n",
+            &expect!["line 1: it has format 2, of lspool 9.0; this one reads format 1"],
+        );
+        check_problem(
+            "{\"lspool-recording\":1,\"version\":\"0.1.0\"}\n",
+            &expect!["line 1: the header: missing field `pid` (column 40)"],
+        );
+        check_problem(
+            &format!("{header}{{\"t\":1,\"dir\":\"in\",\"kin\n{{}}\n"),
+            &expect![[r#"line 2: control character (\u0000-\u001F) found while parsing a string"#]],
+        );
+        check_problem(
+            &format!("{header}\n{{\"t\":1,\"dir\":\"in\",\"kind\":\"foo\"}}\n"),
+            &expect![
+                "line 3: unknown variant `foo`, expected one of `message`, `malformed`, `closed`, `unwritable`, `prepared`, `unprepared`, `spawned`, `spawn-failed`, `exited`, `transcript-written`, `measured`, `files-changed`, `editor-reads`, `stalled`, `editor-gone`, `quit`, `timeout`, `prepare`, `watch-editor`, `spawn`, `adopt`, `write-transcript`, `remove-transcript`, `remove-transcripts`, `measure`, `logs`, `close-input`, `terminate`, `exit`, `panic`, `done`, `full`, `too-slow` (column 30)"
+            ],
+        );
+        let timeout = |t: u8| format!("{{\"t\":{t},\"dir\":\"in\",\"kind\":\"timeout\"}}\n");
+        check_problem(
+            &format!("{header}{}{}", timeout(2), timeout(1)),
+            &expect!["line 3: it is earlier than the line before"],
+        );
+        let done = "{\"t\":2,\"dir\":\"end\",\"kind\":\"done\"}\n";
+        check_problem(
+            &format!("{header}{done}{}", timeout(3)),
+            &expect!["line 3: nothing may follow the line that says that the recording ends"],
+        );
+    }
+}

@@ -1,0 +1,366 @@
+//! Takes secrets and texts out of JSON, and changes nothing else.
+//!
+//! **Twice is once**: what was redacted stays as it is. So a core that is told what was redacted answers what was
+//! answered, redacted, and the two can be compared.
+
+use std::{borrow::Cow, collections::BTreeMap};
+
+use memchr::memmem;
+
+use super::{
+    mask,
+    rules::{self, Place, Rule},
+};
+use crate::{redact, rpc};
+
+/// Shorter ones are looked for nowhere but at their own place: they would be found in anything.
+const SEARCHED: usize = 8;
+
+/// JSON within strings within JSON.
+const NESTED: usize = 4;
+
+/// What is known of the secrets of a session.
+#[derive(Debug)]
+pub struct Redactor {
+    /// Whether texts stay.
+    texts: bool,
+    /// Each secret and its number.
+    known: BTreeMap<String, usize>,
+    /// Those that are looked for everywhere, each with what finds it.
+    searched: Vec<(memmem::Finder<'static>, String)>,
+}
+
+/// A message as far as it says what its parts are.
+#[derive(Clone, Copy, Debug)]
+pub struct About<'a> {
+    /// Its method, or that of the request it answers.
+    pub method: &'a str,
+    /// Whether it is an answer.
+    pub is_answer: bool,
+}
+
+impl Redactor {
+    /// `secrets`: what is known to be secret already.
+    pub fn new(texts: bool, secrets: impl IntoIterator<Item = String>) -> Redactor {
+        let mut it = Redactor { texts, known: BTreeMap::new(), searched: Vec::new() };
+        secrets.into_iter().for_each(|secret| it.search_for(&secret));
+        it
+    }
+
+    /// A message, redacted: JSON without line ends. `None` if it is no valid JSON.
+    pub fn message(&mut self, about: About<'_>, body: &str) -> Option<Vec<u8>> {
+        self.json(body, about, Rule::ByName)
+    }
+
+    /// A message that is no valid JSON in its parts.
+    pub fn broken(&mut self, body: &str) -> String {
+        if self.texts {
+            return self.without_secrets(body).into_owned();
+        }
+        let Ok(envelope) = rpc::scan(body.as_bytes()) else { return mask::broken(body) };
+        let mut parts: Vec<_> =
+            [envelope.params, envelope.result, envelope.error].into_iter().flatten().collect();
+        parts.sort_by_key(|it| it.start);
+        let (mut out, mut kept) = (String::new(), 0);
+        for part in parts {
+            out += &self.without_secrets(body.get(kept..part.start).unwrap_or_default());
+            out += &mask::broken(body.get(part.clone()).unwrap_or_default());
+            kept = part.end;
+        }
+        out += &self.without_secrets(body.get(kept..).unwrap_or_default());
+        out
+    }
+
+    /// What lspool says of itself: texts stay.
+    pub fn own(&mut self, json: &str) -> Option<Vec<u8>> {
+        self.json(json, About { method: "", is_answer: false }, Rule::Keep)
+    }
+
+    /// The lines of a transcript.
+    pub fn transcript(&mut self, content: &str) -> String {
+        let about = About { method: TRANSCRIPT, is_answer: false };
+        let line = |line: &str| match self.json(line, about, Rule::ByName) {
+            Some(redacted) => String::from_utf8(redacted).unwrap_or_default(),
+            None => mask::broken(line),
+        };
+        content.split('\n').map(line).collect::<Vec<_>>().join("\n")
+    }
+
+    /// A text of lspool's own, redacted.
+    pub fn without_secrets<'a>(&mut self, text: &'a str) -> Cow<'a, str> {
+        let found = self.searched.iter().filter(|(it, _)| it.find(text.as_bytes()).is_some());
+        let found: Vec<String> = found.map(|(_, secret)| secret.clone()).collect();
+        if found.is_empty() {
+            return redact::replace(text, |it| Cow::Owned(self.placeholder(it)));
+        }
+        let mut text = text.to_owned();
+        for secret in found {
+            text = text.replace(&secret, &self.placeholder(&secret));
+        }
+        Cow::Owned(redact::replace(&text, |it| Cow::Owned(self.placeholder(it))).into_owned())
+    }
+
+    /// What stands for a secret.
+    fn placeholder(&mut self, secret: &str) -> String {
+        let next = self.known.len() + 1;
+        let number = match self.known.get(secret) {
+            Some(number) => *number,
+            None => {
+                self.known.insert(secret.to_owned(), next);
+                self.search_for(secret);
+                next
+            }
+        };
+        format!("<secret-{number}>")
+    }
+
+    fn search_for(&mut self, secret: &str) {
+        if secret.len() < SEARCHED
+            || is_placeholder(secret)
+            || self.searched.iter().any(|(_, it)| it == secret)
+        {
+            return;
+        }
+        let finder = memmem::Finder::new(secret.as_bytes()).into_owned();
+        self.searched.push((finder, secret.to_owned()));
+        // What contains another one is replaced first.
+        self.searched.sort_by_key(|(_, it)| std::cmp::Reverse(it.len()));
+    }
+
+    fn json(&mut self, json: &str, about: About<'_>, rule: Rule) -> Option<Vec<u8>> {
+        self.nested(json, about, rule, 0, 0)
+    }
+
+    /// `depth`: where the value is in its message. `nested`: within how many strings.
+    fn nested(
+        &mut self,
+        json: &str,
+        about: About<'_>,
+        rule: Rule,
+        depth: usize,
+        nested: usize,
+    ) -> Option<Vec<u8>> {
+        serde_json::from_str::<serde::de::IgnoredAny>(json).ok()?;
+        let out = Vec::with_capacity(json.len());
+        let mut walk =
+            Walk { redactor: self, about, json, at: 0, out, depth, part: "", nested, is_symbol: false };
+        walk.value("", rule);
+        walk.space();
+        Some(walk.out)
+    }
+}
+
+/// Stands for a method: the lines are those of [`Redactor::transcript`].
+const TRANSCRIPT: &str = "lspool.transcript";
+
+/// Walks through valid JSON and writes it anew.
+struct Walk<'a, 'r> {
+    redactor: &'r mut Redactor,
+    about: About<'a>,
+    json: &'a str,
+    at: usize,
+    out: Vec<u8>,
+    depth: usize,
+    part: &'a str,
+    nested: usize,
+    is_symbol: bool,
+}
+
+impl<'a> Walk<'a, '_> {
+    fn value(&mut self, name: &str, rule: Rule) {
+        self.space();
+        match self.peek() {
+            b'{' => self.object(rule),
+            b'[' => self.array(name, rule),
+            b'"' => self.string(name, rule),
+            _ => {
+                let rest = &self.json[self.at..];
+                let end = rest.find([',', '}', ']', ' ', '\n', '\r', '\t']).unwrap_or(rest.len());
+                self.copy(end);
+            }
+        }
+    }
+
+    fn object(&mut self, rule: Rule) {
+        let is_symbol = std::mem::replace(&mut self.is_symbol, is_symbol(&self.json[self.at..]));
+        self.depth += 1;
+        self.copy(1);
+        loop {
+            self.space();
+            if self.peek() != b'"' {
+                break;
+            }
+            let raw = self.literal();
+            self.at += raw.len();
+            let name = decoded(raw).unwrap_or_default();
+            // A name may be anything: of a variable, of a file.
+            match self.redactor.without_secrets(&name) {
+                Cow::Borrowed(_) => self.out.extend_from_slice(raw.as_bytes()),
+                Cow::Owned(other) => write(&other, &mut self.out),
+            }
+            self.space();
+            self.copy(1);
+            self.member(&name, rule);
+            self.space();
+            if self.peek() == b',' {
+                self.copy(1);
+            }
+        }
+        self.copy(1);
+        self.depth -= 1;
+        self.is_symbol = is_symbol;
+    }
+
+    fn member(&mut self, name: &str, rule: Rule) {
+        if self.depth == 1 && self.nested == 0 && self.about.method != TRANSCRIPT && rule == Rule::ByName {
+            self.part = match name {
+                "params" => "params",
+                "result" => "result",
+                "error" => "error",
+                // The rest of the envelope is as it is.
+                _ => return self.value(name, Rule::Keep),
+            };
+        }
+        let inner = rules::of_member(rule, name, &self.place());
+        self.value(name, inner);
+    }
+
+    fn array(&mut self, name: &str, rule: Rule) {
+        self.copy(1);
+        // `"--token", "abc"`: the one after a name is its value.
+        let mut is_named = false;
+        loop {
+            self.space();
+            match self.peek() {
+                b']' | 0 => break,
+                b',' => self.copy(1),
+                b'"' => {
+                    let text = decoded(self.literal()).unwrap_or_default();
+                    let is_option = text.starts_with('-') && !text.contains('=') && redact::is_name(&text);
+                    self.string(name, if is_named { Rule::Secret } else { rule });
+                    is_named = is_option;
+                }
+                _ => {
+                    is_named = false;
+                    self.value(name, rule);
+                }
+            }
+        }
+        self.copy(1);
+    }
+
+    fn string(&mut self, name: &str, rule: Rule) {
+        let raw = self.literal();
+        self.at += raw.len();
+        let text = decoded(raw);
+        let place = self.place();
+        let shown = text.as_deref().unwrap_or("two words");
+        if let Some(inner) = text.as_deref().and_then(|it| self.json_in(name, rule, it)) {
+            return write(&inner, &mut self.out);
+        }
+        match rules::of_string(rule, name, shown, &place) {
+            Rule::Secret => match text {
+                Some(text) if text.is_empty() || is_placeholder(&text) => {
+                    self.out.extend_from_slice(raw.as_bytes());
+                }
+                Some(text) => write(&self.redactor.placeholder(&text), &mut self.out),
+                None => write(&self.redactor.placeholder(raw), &mut self.out),
+            },
+            Rule::Mask if !self.redactor.texts => mask::literal(raw, &mut self.out),
+            Rule::Mask | Rule::Keep | Rule::ByName => match text {
+                Some(text) => match self.redactor.without_secrets(&text) {
+                    Cow::Borrowed(_) => self.out.extend_from_slice(raw.as_bytes()),
+                    Cow::Owned(other) => write(&other, &mut self.out),
+                },
+                None => self.out.extend_from_slice(raw.as_bytes()),
+            },
+        }
+    }
+
+    /// A string that holds JSON where that is known to happen, redacted.
+    fn json_in(&mut self, name: &str, rule: Rule, text: &str) -> Option<String> {
+        let is_transcript = self.about.method == TRANSCRIPT;
+        let rule = match (name, rule) {
+            // The arguments of a tool.
+            ("arguments", Rule::ByName | Rule::Mask) => Rule::Mask,
+            // The messages between two questions.
+            ("content", Rule::ByName) if is_transcript && text.starts_with("[{\"role\"") => Rule::ByName,
+            // The settings of MCP servers.
+            ("mcp", Rule::ByName | Rule::Keep) => rule,
+            _ => return None,
+        };
+        if self.nested >= NESTED || !text.starts_with(['{', '[']) {
+            return None;
+        }
+        let inner = self.redactor.nested(text, self.about, rule, self.depth, self.nested + 1)?;
+        String::from_utf8(inner).ok()
+    }
+
+    fn place(&self) -> Place<'a> {
+        Place {
+            method: self.about.method,
+            is_answer: self.about.is_answer,
+            depth: self.depth,
+            part: self.part,
+            is_symbol: self.is_symbol,
+        }
+    }
+
+    /// The string at the cursor, with its quotes.
+    fn literal(&self) -> &'a str {
+        let rest = &self.json[self.at..];
+        let mut end = 1;
+        while let Some(n) = memchr::memchr2(b'"', b'\\', rest.as_bytes().get(end..).unwrap_or_default()) {
+            end += n;
+            if rest.as_bytes()[end] == b'"' {
+                return &rest[..=end];
+            }
+            end += 2;
+        }
+        rest
+    }
+
+    fn peek(&self) -> u8 {
+        self.json.as_bytes().get(self.at).copied().unwrap_or(0)
+    }
+
+    fn copy(&mut self, n: usize) {
+        let end = (self.at + n).min(self.json.len());
+        self.out.extend_from_slice(&self.json.as_bytes()[self.at..end]);
+        self.at = end;
+    }
+
+    /// White space is kept but for line ends.
+    fn space(&mut self) {
+        while let it @ (b' ' | b'\t' | b'\n' | b'\r') = self.peek() {
+            self.out.push(if it == b'\t' { b'\t' } else { b' ' });
+            self.at += 1;
+        }
+    }
+}
+
+/// Whether an object is something that a document defines: its name is a piece of the document.
+fn is_symbol(object: &str) -> bool {
+    let mut members = rpc::members(object.as_bytes()).map(|(name, _)| name);
+    members.any(|it| matches!(&*it, "location" | "selectionRange" | "containerName"))
+}
+
+fn decoded(literal: &str) -> Option<Cow<'_, str>> {
+    if literal.contains('\\') {
+        return serde_json::from_str(literal).ok().map(Cow::Owned);
+    }
+    literal.get(1..literal.len() - 1).map(Cow::Borrowed)
+}
+
+fn write(text: &str, out: &mut Vec<u8>) {
+    // Writing to memory does not fail, and a text is always JSON.
+    serde_json::to_writer(out, text).ok();
+}
+
+fn is_placeholder(text: &str) -> bool {
+    let number = text.strip_prefix("<secret-").and_then(|it| it.strip_suffix('>'));
+    number.is_some_and(|it| !it.is_empty() && it.bytes().all(|it| it.is_ascii_digit()))
+}
+
+#[cfg(test)]
+mod tests;

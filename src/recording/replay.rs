@@ -1,0 +1,240 @@
+//! A recording once more: the core is told what it was told, and must answer what it answered.
+//!
+//! Goes through the file event by event, and holds no more than one of them with its effects.
+
+mod difference;
+
+use std::{
+    collections::VecDeque,
+    io::BufRead,
+    panic::{AssertUnwindSafe, catch_unwind},
+    time::Instant,
+};
+
+pub use difference::Difference;
+
+use super::{
+    decode::{self, Input},
+    encode::Encoder,
+    format::{About, Dir, Header},
+    reader::{Problem, Reader},
+};
+use crate::core::{
+    Proxy,
+    event::{Effect, Effects, ProcessId},
+};
+
+/// Lines that are shown before a difference.
+const CONTEXT: usize = 8;
+
+/// A replay under way.
+#[derive(Debug)]
+pub struct Replay<R> {
+    reader: Reader<R>,
+    /// A line is held that was not looked at.
+    is_pending: bool,
+    proxy: Proxy,
+    encoder: Encoder,
+    start: Instant,
+    context: VecDeque<(usize, String)>,
+    has_panicked: bool,
+}
+
+/// One event.
+#[derive(Debug)]
+pub struct Step {
+    /// Its line.
+    pub line: usize,
+    /// Its text.
+    pub event: Vec<u8>,
+    /// What the core answers: lines, with line ends.
+    pub effects: Vec<Vec<u8>>,
+    /// What it answered, without line ends: number and text of each line.
+    pub recorded: Vec<(usize, Vec<u8>)>,
+    /// The file ends here, and not because lspool did: effects may be missing.
+    pub is_cut: bool,
+}
+
+impl<R: BufRead> Replay<R> {
+    /// A replay that has not begun. `now` is when it is said to be.
+    pub fn new(input: R, now: Instant) -> Result<(Replay<R>, Header), Problem> {
+        let (reader, header) = Reader::open(input)?;
+        let replay = Replay {
+            reader,
+            is_pending: false,
+            proxy: Proxy::new(header.identity()),
+            encoder: Encoder::new(header.texts, []),
+            start: now,
+            context: VecDeque::new(),
+            has_panicked: false,
+        };
+        Ok((replay, header))
+    }
+
+    /// The next event, if there is one.
+    pub fn step(&mut self) -> Result<Option<Step>, Problem> {
+        if self.has_panicked || !self.is_pending && self.reader.advance()?.is_none() {
+            return Ok(None);
+        }
+        self.is_pending = true;
+        let line = self.reader.line()?;
+        match line.dir {
+            Dir::In => self.is_pending = false,
+            Dir::Out => return Err(self.reader.problem("an effect before any event")),
+            Dir::End => return Ok(None),
+        }
+        let at = line.t;
+        let input = decode::input(&line).map_err(|what| self.reader.problem(&what))?;
+        let mut step = Step {
+            line: self.reader.number(),
+            event: self.reader.text().to_vec(),
+            effects: self.handle(at.0, input),
+            recorded: Vec::new(),
+            is_cut: false,
+        };
+        while let Some(line) = self.reader.advance()? {
+            if line.dir != Dir::Out {
+                self.is_pending = true;
+                step.is_cut = line.dir == Dir::End && line.kind != super::format::Kind::Done;
+                break;
+            }
+            step.recorded.push((self.reader.number(), self.reader.text().to_vec()));
+        }
+        step.is_cut |= !self.is_pending;
+        Ok(Some(step))
+    }
+
+    /// Whether the file ends within a line.
+    pub fn is_torn(&self) -> bool {
+        self.reader.is_torn()
+    }
+
+    /// What is different in a step, if anything is. To be asked of each step in turn.
+    pub fn difference(&mut self, step: &Step) -> Option<Difference> {
+        let Step { line, event, effects, recorded, is_cut } = step;
+        self.note(*line, event);
+        for (n, effect) in effects.iter().enumerate() {
+            let expected = recorded.get(n);
+            if expected.is_none() && *is_cut {
+                return None;
+            }
+            if expected.is_none_or(|(_, it)| !difference::is_same(it, effect)) {
+                return Some(self.found(*line, expected.cloned(), Some(effect)));
+            }
+            if let Some((line, text)) = expected {
+                self.note(*line, text);
+            }
+        }
+        let missing = recorded.get(effects.len())?;
+        Some(self.found(*line, Some(missing.clone()), None))
+    }
+
+    /// What is different from the effects in another file, if anything is. To be asked of each step in turn.
+    pub fn difference_from<E: BufRead>(
+        &mut self,
+        step: &Step,
+        expected: &mut Reader<E>,
+    ) -> Result<Option<Difference>, Problem> {
+        self.note(step.line, &step.event);
+        for effect in &step.effects {
+            let found = expected.next_effect()?.is_some();
+            let wanted = found.then(|| (expected.number(), expected.text().to_vec()));
+            if wanted.as_ref().is_none_or(|(_, it)| !difference::is_same(it, effect)) {
+                return Ok(Some(self.found(step.line, wanted, Some(effect))));
+            }
+            self.note(expected.number(), effect);
+        }
+        Ok(None)
+    }
+
+    /// What another file expects beyond the last event.
+    pub fn left_over<E: BufRead>(&self, expected: &mut Reader<E>) -> Result<Option<Difference>, Problem> {
+        if expected.next_effect()?.is_none() {
+            return Ok(None);
+        }
+        let wanted = (expected.number(), expected.text().to_vec());
+        Ok(Some(self.found(self.reader.number(), Some(wanted), None)))
+    }
+
+    fn found(&self, event: usize, expected: Option<(usize, Vec<u8>)>, actual: Option<&[u8]>) -> Difference {
+        Difference {
+            event,
+            expected: expected.map(|(line, it)| (line, difference::shown(&it))),
+            actual: actual.map(difference::shown),
+            context: self.context.iter().cloned().collect(),
+        }
+    }
+
+    fn note(&mut self, line: usize, text: &[u8]) {
+        if self.context.len() == CONTEXT {
+            self.context.pop_front();
+        }
+        self.context.push_back((line, difference::shown(text)));
+    }
+
+    fn handle(&mut self, at: std::time::Duration, input: Input) -> Vec<Vec<u8>> {
+        let now = self.start + at;
+        let mut effects = Effects::new();
+        if let Input::Event(event) = &input {
+            // It remembers what is asked.
+            self.encoder.event(at, event);
+        }
+        let proxy = &mut self.proxy;
+        let out = &mut effects;
+        // A core that has panicked is not called again.
+        let called = catch_unwind(AssertUnwindSafe(|| match input {
+            Input::Event(event) => proxy.handle(now, event, out),
+            Input::Timeout => proxy.handle_timeout(now, out),
+        }));
+        self.has_panicked = called.is_err();
+        let mut lines: Vec<_> = effects
+            .iter()
+            .map(|effect| {
+                let about = process(effect).and_then(|it| self.proxy.about(it.backend));
+                let about = about.map(|(name, tools)| About { name: name.to_owned(), tools });
+                self.encoder.effect(at, effect, about)
+            })
+            .collect();
+        if self.has_panicked {
+            lines.push(Encoder::panic(at));
+        }
+        lines
+    }
+}
+
+/// The process that an effect begins something with: of which it is worth to know what it is.
+pub fn process(effect: &Effect) -> Option<ProcessId> {
+    match effect {
+        Effect::Spawn(process, _) | Effect::Adopt { process, .. } => Some(*process),
+        Effect::Send(..)
+        | Effect::Prepare { .. }
+        | Effect::WatchEditor(_)
+        | Effect::WriteTranscript { .. }
+        | Effect::RemoveTranscript { .. }
+        | Effect::RemoveTranscripts(_)
+        | Effect::Measure(_)
+        | Effect::Logs { .. }
+        | Effect::CloseInput(_)
+        | Effect::Terminate(_)
+        | Effect::Exit(_) => None,
+    }
+}
+
+/// The recording with the effects that this core answers with.
+pub fn renewed(recording: &[u8], now: Instant) -> Result<Vec<u8>, Problem> {
+    let (mut replay, _) = Replay::new(recording, now)?;
+    let mut out = recording.split_inclusive(|it| *it == b'\n').next().unwrap_or_default().to_vec();
+    while let Some(step) = replay.step()? {
+        out.extend_from_slice(&step.event);
+        out.push(b'\n');
+        step.effects.iter().for_each(|it| out.extend_from_slice(it));
+    }
+    if replay.is_pending {
+        out.extend_from_slice(replay.reader.text());
+        out.push(b'\n');
+    }
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,243 @@
+//! What may be read in a recording: by the name of a value, its message, and its shape.
+//!
+//! A text stays only if something says so: its name, or that it looks like a word of a protocol and not like one
+//! of a person.
+
+use crate::redact::is_name;
+
+/// What becomes of the strings of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rule {
+    /// Each is judged by its own name.
+    ByName,
+    /// They stay, without secrets.
+    Keep,
+    /// They are masked, but for the names of files and the like.
+    Mask,
+    /// They are secrets.
+    Secret,
+}
+
+/// Where a value is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place<'a> {
+    /// Method of the message, or of the request that it answers.
+    pub(super) method: &'a str,
+    pub(super) is_answer: bool,
+    /// How many members lead to it: 1 for `params`, `result` and `error`.
+    pub(super) depth: usize,
+    /// `params`, `result` or `error`.
+    pub(super) part: &'a str,
+    /// The object it is in is something in a document.
+    pub(super) is_symbol: bool,
+}
+
+/// Names of values that people have written, or that quote them.
+const TEXTS: &[&str] = &[
+    "body",
+    "code",
+    "codeblock",
+    "commandnames",
+    "containername",
+    "content",
+    "contents",
+    "currentvalue",
+    "detail",
+    "details",
+    "diff",
+    "documentation",
+    "explanation",
+    "expression",
+    "hover",
+    "instructions",
+    "label",
+    "markdown",
+    "newname",
+    "patch",
+    "placeholder",
+    "query",
+    "question",
+    "reply",
+    "request",
+    "response",
+    "snippet",
+    "subcommands",
+    "summary",
+    "task",
+    "todolist",
+    "todos",
+    "tooltip",
+    "value",
+    "word",
+];
+
+/// Likewise, of all names that end so.
+const TEXT_ENDINGS: &[&str] = &["description", "message", "prompt", "text", "title"];
+
+/// Names of values that stay, whatever they look like.
+const KEPT: &[&str] = &[
+    "category",
+    "chatmode",
+    "directory",
+    "displayname",
+    "id",
+    "ids",
+    "kind",
+    "method",
+    "model",
+    "modelfamily",
+    "modelname",
+    "name",
+    "path",
+    "pattern",
+    "section",
+    "source",
+    "status",
+    "type",
+    "uri",
+    "user",
+    "version",
+];
+
+/// Likewise, of all names that end so. As written: `paid` is no id.
+const KEPT_ENDINGS: &[&str] = &["Id", "Ids", "Uri", "Path", "Paths", "Directory", "_id", "Version"];
+
+/// Of what was masked as a whole these stay: which file, which tool.
+const FILES: &[&str] =
+    &["filepath", "path", "uri", "mcpservername", "mcptoolname", "tooltype", "mcptype", "toolcallid"];
+
+/// Names whose strings are secrets, however deep.
+const SECRETS: &[&str] = &[
+    "cookie",
+    "cookies",
+    "devicecode",
+    "device_code",
+    "env",
+    "headers",
+    "set-cookie",
+    "usercode",
+    "user_code",
+];
+
+/// Names of tokens that are no secrets, but name what is under way.
+const PROGRESS_TOKENS: &[&str] = &["workdonetoken", "partialresulttoken", "progresstoken"];
+
+/// Messages whose `message` is what the server says of itself to the user.
+const SPOKEN: &[&str] = &[
+    "didChangeStatus",
+    "didChangeStatus/v2",
+    "statusNotification",
+    "window/showMessage",
+    "window/showMessageRequest",
+];
+
+/// Messages without a word of the user's.
+const KEPT_MESSAGES: &[&str] = &[
+    "client/registerCapability",
+    "client/unregisterCapability",
+    "conversation/registerTools",
+    "conversation/unregisterTools",
+    "copilot/mcpTools",
+    "mcp/getTools",
+    "workspace/didChangeWorkspaceFolders",
+];
+
+/// The rule for the value of this name.
+pub(super) fn of_member(outer: Rule, name: &str, place: &Place<'_>) -> Rule {
+    let lower = name.to_ascii_lowercase();
+    let is = |list: &[&str]| list.contains(&&*lower);
+    if outer == Rule::Secret || is(SECRETS) {
+        return Rule::Secret;
+    }
+    if is_name(&lower) && !is(PROGRESS_TOKENS) && !is_progress(&lower, place) {
+        return Rule::Secret;
+    }
+    match outer {
+        Rule::Keep => Rule::Keep,
+        Rule::Mask if is(FILES) => Rule::Keep,
+        Rule::Mask => Rule::Mask,
+        Rule::Secret => Rule::Secret,
+        Rule::ByName if is_kept_message(place) => Rule::Keep,
+        Rule::ByName if lower == "capabilities" || lower == "lspool" => Rule::Keep,
+        Rule::ByName if is_spoken(&lower, place) => Rule::Keep,
+        Rule::ByName if lower == "input" || lower == "arguments" || is_opaque(&lower, place) => Rule::Mask,
+        Rule::ByName => Rule::ByName,
+    }
+}
+
+/// The rule for a string of this name, under a rule of [`of_member`].
+pub(super) fn of_string(rule: Rule, name: &str, text: &str, place: &Place<'_>) -> Rule {
+    if rule != Rule::ByName {
+        return rule;
+    }
+    let lower = name.to_ascii_lowercase();
+    let is_text = TEXTS.contains(&&*lower) || TEXT_ENDINGS.iter().any(|it| lower.ends_with(it));
+    if is_text || lower == "name" && place.is_symbol {
+        return Rule::Mask;
+    }
+    let is_kept = KEPT.contains(&&*lower)
+        || KEPT_ENDINGS.iter().any(|it| name.ends_with(it))
+        || PROGRESS_TOKENS.contains(&&*lower)
+        || is_progress(&lower, place);
+    if is_kept || is_word(text) { Rule::Keep } else { Rule::Mask }
+}
+
+/// Whether it looks like what programs say to one another: a name, a number, a path.
+fn is_word(text: &str) -> bool {
+    text.len() <= 512 && text.bytes().all(|it| it.is_ascii_graphic())
+}
+
+fn is_progress(lower: &str, place: &Place<'_>) -> bool {
+    lower == "token"
+        && place.depth == 2
+        && (place.method == "$/progress" || place.method.contains("rogress/"))
+}
+
+fn is_kept_message(place: &Place<'_>) -> bool {
+    let is_listed = KEPT_MESSAGES.contains(&place.method) || place.method.starts_with("lspool/");
+    is_listed || place.method == "initialize" && place.is_answer && place.part == "result"
+}
+
+fn is_spoken(lower: &str, place: &Place<'_>) -> bool {
+    let is_error = place.part == "error" && place.depth == 2 && lower == "message";
+    is_error || SPOKEN.contains(&place.method) && (lower == "message" || lower == "title")
+}
+
+/// `data` of a completion and the like: what the server wants to be told again.
+fn is_opaque(lower: &str, place: &Place<'_>) -> bool {
+    lower == "data" && matches!(place.part, "params" | "result")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rule(method: &str, name: &str, text: &str) -> Rule {
+        let place = Place { method, is_answer: false, depth: 2, part: "params", is_symbol: false };
+        of_string(of_member(Rule::ByName, name, &place), name, text, &place)
+    }
+
+    #[test]
+    fn rules() {
+        for (method, name, text, expected) in [
+            ("x", "accessToken", "a b", Rule::Secret),
+            ("x", "token", "abc", Rule::Secret),
+            ("$/progress", "token", "a b", Rule::Keep),
+            ("x", "workDoneToken", "a b", Rule::Keep),
+            ("signIn", "userCode", "AB-12", Rule::Secret),
+            ("x", "text", "word", Rule::Mask),
+            ("x", "insertText", "word", Rule::Mask),
+            ("x", "unknown", "word", Rule::Keep),
+            ("x", "unknown", "two words", Rule::Mask),
+            ("x", "unknown", "言葉", Rule::Mask),
+            ("x", "fileUri", "file:///a b", Rule::Keep),
+            ("x", "id", "a b", Rule::Keep),
+            ("x", "toolCallId", "a b", Rule::Keep),
+            ("window/logMessage", "message", "word", Rule::Mask),
+            ("window/showMessage", "message", "two words", Rule::Keep),
+            ("conversation/registerTools", "description", "two words", Rule::Keep),
+        ] {
+            assert_eq!(rule(method, name, text), expected, "{method} {name}");
+        }
+    }
+}

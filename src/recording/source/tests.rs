@@ -1,0 +1,124 @@
+use super::*;
+use crate::{config::Config, core::Identity, recording::encode::Encoder};
+
+fn header() -> String {
+    let header = Encoder::new(false, []).header(Identity { pid: 1, started: 2 }, false, &Config::default());
+    String::from_utf8(header).unwrap().trim_end().to_owned()
+}
+
+fn transcript(process: &str, id: u32) -> String {
+    format!(
+        r#"{{"t": {id}.5, "dir": "c2s", "msg": {{"jsonrpc":"2.0","id":{id},"method":"m"}}, "proc": "{process}"}}"#
+    )
+}
+
+fn error_of(text: &str) -> String {
+    Source::new(text.as_bytes()).find_map(Result::err).expect("an error").to_string()
+}
+
+#[test]
+fn a_transcript_is_read() {
+    let text = "{\"t\": 1, \"dir\": \"c2s\", \"msg\": {\"id\":1,\"method\":\"a\"}}\n\n{\"t\":2.5,\"dir\":\"s2c\",\"msg\":{\"id\":1,\"result\":null}}";
+    let mut source = Source::new(text.as_bytes());
+    let all: Vec<Entry> = source.by_ref().map(Result::unwrap).collect();
+    assert_eq!(all.len(), 2);
+    assert_eq!((all[1].line, all[1].at), (3, Duration::from_micros(2500)));
+    assert!(matches!(&all[0].what, What::Said(Side::Client, it) if it.method() == Some("a")));
+    assert!(matches!(&all[1].what, What::Said(Side::Server, _)));
+    assert!(!source.is_of_lspool() && source.torn().is_none());
+}
+
+#[test]
+fn a_torn_last_line_is_left_out() {
+    let text = format!("{}\n{}", transcript("", 1), &transcript("", 2)[..40]);
+    let dialogue = dialogue(text.as_bytes(), None).unwrap();
+    assert_eq!(dialogue.entries.len(), 1);
+    assert_eq!(dialogue.note.as_deref(), Some("line 2, the last one, was torn and is left out"));
+}
+
+#[test]
+fn what_does_not_belong_there_is_told_with_its_line() {
+    let good = transcript("", 1);
+    for (text, expected) in [
+        (String::new(), "line 1: the recording is empty"),
+        ("#!/bin/sh\n".to_owned(), "line 1: this is neither the header of a recording of lspool nor"),
+        ("{\"name\": \"package\"}".to_owned(), "line 1: this is neither"),
+        (format!("{good}\nhello\n{good}"), "line 2: expected value (column 1)"),
+        (format!("{good}\n{{\"t\":1,\"dir\":\"up\",\"msg\":{{}}}}\n"), "line 2: `dir` is \"up\""),
+        (format!("{good}\n{{\"t\":1,\"dir\":\"c2s\",\"msg\":{{}}}}\n"), "line 2: `msg` is no message"),
+        (
+            format!("{good}\n{{\"t\":-1,\"dir\":\"c2s\",\"msg\":{{\"method\":\"m\"}}}}\n"),
+            "line 2: cannot convert float seconds to Duration",
+        ),
+        (format!("{good}\n{{\"t\":1,\"dir\":\"c2s\"}}\n"), "line 2: missing field `msg`"),
+        (
+            "{\"lspool-recording\":9}\n".to_owned(),
+            "line 1: it has format 9, of lspool ; this one reads format 1",
+        ),
+        (format!("{}\n{good}\n", header()), "line 2: unknown variant `c2s`"),
+    ] {
+        let error = error_of(&text);
+        assert!(error.starts_with(expected), "{error}\nexpected {expected}");
+    }
+    let mut bytes = good.into_bytes();
+    bytes.extend(b"\n\xff\n");
+    let error = Source::new(bytes.as_slice()).find_map(Result::err).unwrap();
+    assert_eq!(error.line, 2);
+}
+
+#[test]
+fn one_of_several_processes_must_be_named() {
+    let text =
+        [transcript("A", 1), transcript("B", 2), transcript("A", 3), transcript("editor", 4)].join("\n");
+    let choice = |wanted| dialogue(text.as_bytes(), wanted).unwrap_err().to_string();
+    assert_eq!(choice(None), "several processes are in this recording; say which one with --proc: A, B");
+    assert_eq!(choice(Some("C")), "--proc C names not exactly one process; there is: A, B");
+    assert!(choice(Some("editor")).starts_with("the lines of \"editor\" were computed"));
+    let lines = |wanted| -> Vec<usize> {
+        dialogue(text.as_bytes(), Some(wanted)).unwrap().entries.iter().map(|it| it.line).collect()
+    };
+    assert_eq!(lines("A"), [1, 3]);
+    assert_eq!(lines(EVERY), [1, 3, 2]);
+}
+
+#[test]
+fn a_recording_of_lspool_has_a_side_of_the_editor_and_one_for_each_process() {
+    let line = |dir: &str, peer: &str, msg: &str| {
+        format!(r#"{{"t":1.25,"dir":"{dir}","kind":"message","peer":{peer},"msg":{msg}}}"#)
+    };
+    let (editor, process) = (r#"{"client":0}"#, r#"{"backend":0,"generation":1}"#);
+    let text = [
+        header(),
+        line("in", editor, r#"{"id":1,"method":"initialize"}"#),
+        r#"{"t":1.25,"dir":"out","kind":"spawn","data":{"process":{"backend":0,"generation":1},"backend":{"name":"copilot","tools":["*"]}}}"#.to_owned(),
+        line("out", process, r#"{"id":40,"method":"initialize"}"#),
+        line("in", process, r#"{"id":40,"result":1}"#),
+        line("out", editor, r#"{"id":1,"result":1}"#),
+        line("in", r#"{"client":3}"#, r#"{"id":1,"method":"lspool/status"}"#),
+        r#"{"t":2,"dir":"in","kind":"exited","data":{"process":{"backend":0,"generation":1},"exit":{"signal":9},"stderr":""}}"#.to_owned(),
+        r#"{"t":3,"dir":"end","kind":"done"}"#.to_owned(),
+    ]
+    .join("\n");
+    let sides = |wanted| {
+        let dialogue = dialogue(text.as_bytes(), wanted).unwrap();
+        assert!(dialogue.is_masked);
+        let said = |it: &Entry| match &it.what {
+            What::Said(side, frame) => (it.line, *side, frame.id().unwrap().to_string()),
+            What::Happened(kind, _) => panic!("{kind:?}"),
+        };
+        dialogue.entries.iter().map(said).collect::<Vec<_>>()
+    };
+    let of_editor = [(2, Side::Client, "1".to_owned()), (6, Side::Server, "1".to_owned())];
+    assert_eq!(sides(None), of_editor);
+    assert_eq!(sides(Some("editor")), of_editor);
+    let of_process = [(4, Side::Client, "40".to_owned()), (5, Side::Server, "40".to_owned())];
+    assert_eq!(sides(Some("0.1")), of_process);
+    assert_eq!(sides(Some("copilot")), of_process);
+    let error = dialogue(text.as_bytes(), Some("pyright")).unwrap_err().to_string();
+    assert_eq!(error, "--proc pyright names not exactly one process; there is: 0.1 (copilot), editor");
+    let kinds = Source::new(text.as_bytes()).filter_map(|it| match it.unwrap().what {
+        What::Happened(kind, _) => Some(kind),
+        What::Said(..) => None,
+    });
+    assert_eq!(kinds.collect::<Vec<_>>(), [Kind::Spawn, Kind::Exited, Kind::Done]);
+}

@@ -1,0 +1,39 @@
+//! What lspool did in recorded sessions is what it does today. `UPDATE_EXPECT=1` makes the fixtures say what it does today.
+
+use std::{fs, path::Path, time::Instant};
+
+use lspool::recording::replay::{Replay, renewed};
+
+#[test]
+fn fixtures_replay() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
+    let mut replayed = 0;
+    for entry in fs::read_dir(folder).expect("a folder").flatten() {
+        let path = entry.path();
+        let name = path.display();
+        if path.extension().is_none_or(|it| it != "jsonl") {
+            continue;
+        }
+        let recording = fs::read(&path).expect("a file");
+        // Transcripts of servers alone are no recordings.
+        if !recording.starts_with(b"{\"lspool-recording\"") {
+            continue;
+        }
+        replayed += 1;
+        let update = std::env::var_os("UPDATE_EXPECT").is_some();
+        let (mut replay, _) =
+            Replay::new(&recording[..], Instant::now()).unwrap_or_else(|it| panic!("{name}: {it}"));
+        while let Some(step) = replay.step().unwrap_or_else(|it| panic!("{name}: {it}")) {
+            match replay.difference(&step) {
+                Some(_) if update => {
+                    let renewed = renewed(&recording, Instant::now()).expect("it was read before");
+                    fs::write(&path, renewed).expect("the fixture can be written");
+                    break;
+                }
+                Some(difference) => panic!("{name}: {difference}\nUPDATE_EXPECT=1 accepts what is new"),
+                None => {}
+            }
+        }
+    }
+    assert!(replayed > 0, "there are no fixtures");
+}

@@ -110,6 +110,27 @@ pub async fn run(
     out: &mut dyn Write,
     screen: Screen,
 ) -> Result<(), Failure> {
+    let done = perform(task, pid, folders, out, screen).await;
+    // A program gets its document all the same.
+    match (task, &done) {
+        (Task::Status { json: true, watch: true }, Err(Failure::Nobody(_))) => {
+            writeln!(out, "{}", report::json(&[]))?;
+        }
+        (Task::Status { json: true, watch: false }, Err(Failure::Nobody(_))) => {
+            writeln!(out, "{:#}", report::json(&[]))?;
+        }
+        _ => {}
+    }
+    done
+}
+
+async fn perform(
+    task: &Task,
+    pid: Option<u32>,
+    folders: &[PathBuf],
+    out: &mut dyn Write,
+    screen: Screen,
+) -> Result<(), Failure> {
     if let Task::Status { json, watch: true } = task {
         return watch::run(folders, pid, *json, out, screen).await;
     }
@@ -117,14 +138,13 @@ pub async fn run(
     if seen.is_empty() {
         return Err(nobody(pid, &refused));
     }
+    for problem in refused {
+        // Nobody may read it any more.
+        writeln!(io::stderr(), "lspool: {problem}, so nothing in there is asked").ok();
+    }
     match task {
         Task::Status { json: true, .. } => writeln!(out, "{:#}", report::json(&seen))?,
-        Task::Status { json: false, .. } => {
-            write!(out, "{}", report::text(&seen, now(), screen))?;
-            for problem in refused {
-                writeln!(io::stderr(), "lspool: {problem}, so nothing in there is asked")?;
-            }
-        }
+        Task::Status { json: false, .. } => write!(out, "{}", report::text(&seen, now(), screen))?,
         Task::Restart(name) => act(seen, "lspool/restart", name, out).await?,
         Task::Stop(name) => act(seen, "lspool/stop", name, out).await?,
         Task::Logs { name, follow } => logs(seen, name, *follow, out).await?,
@@ -211,7 +231,10 @@ async fn reload(seen: &mut [Seen], out: &mut dyn Write) -> Result<(), Failure> {
             Ok(answer) => {
                 let changed = answer["changed"].as_array().map(Vec::as_slice).unwrap_or_default();
                 let words: Vec<_> = changed.iter().filter_map(Value::as_str).map(plain).collect();
-                let what = if words.is_empty() { "nothing has changed".to_owned() } else { words.join("; ") };
+                let what = match words.as_slice() {
+                    [] => "nothing has changed".to_owned(),
+                    words => format!("changed: {}", words.join(", ")),
+                };
                 writeln!(out, "lspool {pid}: {what}")?;
             }
             Err(why) => {

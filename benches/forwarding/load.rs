@@ -115,7 +115,7 @@ impl Session {
             Run::Pipelined { n } => (self.pipelined(n)?, 2 * n),
             Run::Edits { n } => (self.edits(n)?, n),
         };
-        let nanos = (self.family.cpu() - cpu).as_secs_f64() * 1e9 / as_f64(n);
+        let nanos = self.family.cpu().saturating_sub(cpu).as_secs_f64() * 1e9 / as_f64(n);
         Ok(Figure { value, nanos })
     }
 

@@ -200,7 +200,8 @@ pub(super) static SERVER: Section<ServerConfig> = Section {
     header: "[server.NAME]",
     doc: "How a server is started, and its limits. A command on the command line (`lspool -- COMMAND …`) takes \
           the place of `command` and `args` of the section it belongs to: `copilot` for a Copilot server, else \
-          the section named like the executable without folder and extension. The other keys still hold.",
+          the section named like the executable without folder and extension. The other keys still hold. If there \
+          is no such section, but one that starts that server under another name, a warning says so.",
     fresh: ServerConfig::default,
     keys: &[
         Key {
@@ -401,8 +402,9 @@ pub(super) static SERVER: Section<ServerConfig> = Section {
             workspace: Workspace::No,
             absent: "none",
             doc: "How much memory a process, with what it has started, may hold. One that holds more is replaced as \
-                  soon as no request is open. One that already holds more within `restart_window` of its start needs \
-                  that much: it is replaced once it holds twice that, and a message says so.",
+                  soon as no request is open. One that already holds more within `restart_window` of its start (a \
+                  minute, if that is shorter) needs that much: it is replaced once it holds twice that, and a message \
+                  says so.",
         },
     ],
 };

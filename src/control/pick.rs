@@ -132,8 +132,9 @@ pub(super) fn backend(seen: Vec<Seen>, wanted: &str) -> Result<(Client, String),
         [] => {
             let known =
                 seen.iter().filter_map(|it| it.answer.as_ref().ok()).flat_map(|it| &it.status.backends);
-            let known = known.map(|it| format!("  {}", plain(&it.name)));
-            let head = format!("nothing is called {wanted:?}; there is");
+            let known: Vec<_> = known.map(|it| format!("  {}", plain(&it.name))).collect();
+            let there_is = if known.is_empty() { "there is no server yet" } else { "there is" };
+            let head = format!("nothing is called {wanted:?}; {there_is}");
             Err(Failure::Usage(lines([head].into_iter().chain(known).chain(silent))))
         }
         [(_, first, _), rest @ ..] if rest.iter().all(|(_, n, _)| n == first) => {

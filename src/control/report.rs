@@ -66,6 +66,7 @@ impl Backend {
         match (self.tools_in_name(), &self.toolset) {
             (Some(tools), _) => tools.to_owned(),
             (None, None) => "all".to_owned(),
+            (None, Some(tools)) if tools.is_empty() => "none".to_owned(),
             (None, Some(tools)) => tools.join(","),
         }
     }

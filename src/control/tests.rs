@@ -175,3 +175,16 @@ fn units() {
     assert_eq!(spans, ["0 s", "59 s", "1 min", "59 min", "1 h", "47 h", "2 d"]);
     assert_eq!([0, 1, 1 << 20, (1 << 30) + 1].map(memory), ["0 MiB", "1 MiB", "1 MiB", "1025 MiB"]);
 }
+
+#[test]
+fn a_spare_has_no_tools() {
+    shows(
+        &status(&[backend("spare 1 of copilot", &json!({"toolset": []}))]),
+        Screen::default(),
+        &expect![[r#"
+            lspool 4711  /home/me/project  Neovim 0.11.2
+              SERVER              TOOLS  STATE  SINCE   PID   MEMORY  RESTARTS  CHATS  REQUESTS  REFUSED
+              spare 1 of copilot  none   ready  3 min  4712  360 MiB         0      2         1        0
+        "#]],
+    );
+}

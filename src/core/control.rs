@@ -29,6 +29,9 @@ const COMMANDS: [(&str, &str); 3] = [
 /// What a client is told whenever the status has changed.
 const CHANGED: &str = "lspool/didChangeStatus";
 
+/// Members of a backend's status that change with each message.
+const OF_THE_MOMENT: [&str; 2] = ["rss_bytes", "in_flight"];
+
 /// Who waits for what.
 #[derive(Debug, Default)]
 pub(crate) struct Control {
@@ -36,6 +39,8 @@ pub(crate) struct Control {
     statuses: Vec<Owner>,
     /// For these backends, by name, to be ready, or to have failed.
     restarts: Vec<(Owner, Vec<(BackendId, String)>)>,
+    /// For an executable that was missing to be looked for, so that these can be restarted.
+    pub(super) searches: Vec<(Owner, Vec<BackendId>)>,
     /// For the configuration to be read.
     pub(super) reloads: Vec<Owner>,
     /// The configuration is being read.
@@ -52,8 +57,9 @@ pub(crate) struct Control {
 
 impl Control {
     fn owners(&self) -> impl Iterator<Item = &Owner> {
+        let searches = self.searches.iter().map(|(owner, _)| owner);
         let restarts = self.restarts.iter().map(|(owner, _)| owner);
-        self.statuses.iter().chain(&self.reloads).chain(restarts)
+        self.statuses.iter().chain(&self.reloads).chain(searches).chain(restarts)
     }
 
     /// How many answers a client is owed.
@@ -99,6 +105,7 @@ impl Proxy {
         self.control.watchers.remove(&client);
         self.control.statuses.retain(is_other);
         self.control.reloads.retain(is_other);
+        self.control.searches.retain(|(owner, _)| is_other(owner));
         self.control.restarts.retain(|(owner, _)| is_other(owner));
     }
 
@@ -140,9 +147,9 @@ impl Proxy {
         let arguments = path(params, &["arguments"]).map_or(&b"[]"[..], |range| &params[range]);
         let first = elements(arguments).next().map(|range| &arguments[range]);
         let params = match first {
+            Some(params) if params.starts_with(b"{") => params.to_vec(),
             // `lspool.restart NAME` as people would type it.
-            Some(name) if name.starts_with(b"\"") => Patch::of(b"{}").set("name", name).finish(),
-            Some(params) => params.to_vec(),
+            Some(name) => Patch::of(b"{}").set("name", name).finish(),
             None => b"{}".to_vec(),
         };
         self.control(now, owner.clone(), method, &params, out)
@@ -209,14 +216,15 @@ impl Proxy {
             "state": backend.life.state().name(),
             "since": self.millis(backend.life.since()),
             "pid": backend.pid,
+            "rss_bytes": backend.health.memory.filter(|_| backend.life.is_alive()),
             "restarts": backend.life.n_restarts(),
             "conversations": self.conversations.count(backend.id),
+            "in_flight": self.requests.n_owed_by(backend.id),
             "refused": backend.refused,
             "last_error": backend.last_error,
         });
-        if of_the_moment {
-            status["rss_bytes"] = json!(backend.health.memory.filter(|_| backend.life.is_alive()));
-            status["in_flight"] = json!(self.requests.n_owed_by(backend.id));
+        if let (false, Some(members)) = (of_the_moment, status.as_object_mut()) {
+            members.retain(|key, _| !OF_THE_MOMENT.contains(&key.as_str()));
         }
         status
     }
@@ -255,14 +263,47 @@ impl Proxy {
             Ok(named) => named,
             Err(failure) => return self.fail(&owner, &failure, out),
         };
+        // It may have been installed meanwhile.
+        if self.is_missing() {
+            self.control.searches.push((owner, named));
+            return self.reload(out);
+        }
+        self.restart_named(now, owner, &named, |_| true, out);
+    }
+
+    /// Whoever asked for a restart of what was missing has it now, if it has been found.
+    pub(super) fn restart_found(&mut self, now: Instant, out: &mut Effects) {
+        for (owner, named) in std::mem::take(&mut self.control.searches) {
+            // The new configuration has started the others.
+            let is_due = |state| matches!(state, State::Failed | State::Stopped);
+            self.restart_named(now, owner, &named, is_due, out);
+        }
+    }
+
+    fn is_missing(&self) -> bool {
+        self.server.as_ref().is_some_and(|it| it.missing.is_some())
+    }
+
+    /// Restarts those that are due, and answers when all are ready or one has failed.
+    fn restart_named(
+        &mut self,
+        now: Instant,
+        owner: Owner,
+        named: &[BackendId],
+        is_due: impl Fn(State) -> bool,
+        out: &mut Effects,
+    ) {
         let mut awaited = Vec::new();
-        for id in &named {
+        for id in named {
             // It may be gone: when one comes to its end, another may not be needed any more.
             let Some(backend) = self.backend(*id) else { continue };
             info!(backend.name, "restart: somebody asks for it");
             // Spares come and go; they are not waited for.
             if named.len() == 1 || backend.spare.is_none() {
                 awaited.push((*id, backend.name.clone()));
+            }
+            if !is_due(backend.life.state()) {
+                continue;
             }
             if let Err(failure) = self.restart(*id, now, out) {
                 return self.fail(&owner, &failure, out);
@@ -378,7 +419,7 @@ impl Proxy {
         let Some(backend) = self.backend(id) else { return };
         match chosen.as_deref() {
             // It may have been installed meanwhile.
-            Some(RESTART) if self.server.as_ref().is_some_and(|it| it.missing.is_some()) => self.reload(out),
+            Some(RESTART) if self.is_missing() => self.reload(out),
             Some(RESTART) if !backend.accepts() => {
                 if let Err(failure) = self.restart(id, now, out) {
                     show(1, &failure.message, out);

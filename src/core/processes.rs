@@ -31,7 +31,7 @@ impl Proxy {
         let Some(server) = &self.server else { return };
         if let (Some(missing), Some(backend)) = (&server.missing, self.backends.get(&id)) {
             let name = backend.name.clone();
-            let message = format!("{name} cannot be started: {missing}; `lspool reload` looks for it again");
+            let message = format!("{name} cannot be started: {missing}");
             let failure = Failure { partition: Some(name), ..Failure::new(Cause::Unavailable, message) };
             return self.give_up(id, now, &failure, out);
         }
@@ -471,11 +471,12 @@ impl Proxy {
     /// Ends a process that cannot go on, perhaps for a fault of its own. What it says until then counts.
     pub(super) fn condemn(&mut self, process: ProcessId, fault: Option<(Cause, String)>, out: &mut Effects) {
         let Some(backend) = self.backends.get_mut(&process.backend) else { return };
-        if let Some((_, why)) = &fault {
-            warn!(backend = backend.name, why, "ending it");
-        }
         backend.is_condemned = true;
-        backend.fault = fault.or(backend.fault.take());
+        // The first fault is why it is ended; what one that is being ended does wrong is none.
+        if let (Some((_, why)), None) = (&fault, &backend.fault) {
+            warn!(backend = backend.name, why, "ending it");
+            backend.fault = fault;
+        }
         out.push(Effect::Terminate(process));
     }
 

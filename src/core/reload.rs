@@ -73,6 +73,7 @@ impl Proxy {
                 self.control.problem = Some(problem);
             }
         }
+        self.restart_found(now, out);
     }
 
     /// Whether a configuration can take the place of the one that holds. What the editor was told at its start about

@@ -164,9 +164,13 @@ impl Session {
 
     /// Name and version of the editor, if it has said them.
     pub(crate) fn editor(&self) -> Option<String> {
-        let name = text(&self.initialize, &["clientInfo", "name"])?;
-        let version = text(&self.initialize, &["clientInfo", "version"]);
-        Some(version.map_or(name.clone(), |version| format!("{name} {version}")))
+        // The older editors of a Copilot server say it in its own words only.
+        let places: [&[&str]; 2] = [&["clientInfo"], &["initializationOptions", "editorInfo"]];
+        places.iter().find_map(|place| {
+            let word = |key| text(&self.initialize, &[place, &[key][..]].concat());
+            let name = word("name")?;
+            Some(word("version").map_or(name.clone(), |version| format!("{name} {version}")))
+        })
     }
 
     /// The MCP servers that the settings name.

@@ -36,8 +36,47 @@ fn the_status_says_how_everything_stands() {
         json!({"name": "copilot", "toolset": null, "state": "ready", "since": 5, "pid": 1000, "restarts": 0,
             "conversations": 0, "refused": 0, "last_error": null, "rss_bytes": 5 << 20, "in_flight": 0})
     );
+    let members: Vec<&String> = one.as_object().unwrap().keys().collect();
+    assert_eq!(
+        members,
+        [
+            "name",
+            "toolset",
+            "state",
+            "since",
+            "pid",
+            "rss_bytes",
+            "restarts",
+            "conversations",
+            "in_flight",
+            "refused",
+            "last_error"
+        ]
+    );
     assert_eq!((&two["toolset"], &two["state"]), (&json!(["a", "b"]), &json!("starting")));
     assert_eq!((&two["conversations"], &two["in_flight"]), (&json!(1), &json!(1)));
+}
+
+#[test]
+fn an_editor_has_the_name_that_it_gives() {
+    for (initialize, editor) in [
+        (json!({"clientInfo": {"name": "Vim"}}), "Vim"),
+        (
+            json!({
+                "clientInfo": {"name": "Neovim", "version": "0.11"},
+                "initializationOptions": {"editorInfo": {"name": "other", "version": "1"}},
+            }),
+            "Neovim 0.11",
+        ),
+        (
+            json!({"initializationOptions": {"editorInfo": {"name": "JetBrains-IC", "version": "1"}}}),
+            "JetBrains-IC 1",
+        ),
+    ] {
+        let mut it = Stage::new(ServerKind::Generic);
+        it.editor(json!({"id": 0, "method": "initialize", "params": initialize}));
+        assert_eq!(asked(&mut it, "lspool/status", &json!({}))["result"]["editor"], editor);
+    }
 }
 
 #[test]
@@ -283,4 +322,25 @@ fn one_restart_may_be_the_end_of_another_backend() {
         }
         assert_eq!(it.take(CONTROL).last().unwrap()["result"]["names"][0], "copilot", "{asks}");
     }
+}
+
+#[test]
+fn a_command_restarts_what_it_names_and_nothing_else() {
+    let mut it = Stage::copilot();
+    let command = |id: u32, arguments: Value| {
+        let params = json!({"command": "lspool.restart", "arguments": arguments});
+        json!({"id": id, "method": "workspace/executeCommand", "params": params})
+    };
+    it.editor(command(1, json!([7])));
+    it.editor(command(2, json!([["copilot"]])));
+    let codes: Vec<Value> = it.take(EDITOR).iter().map(|it| it["error"]["code"].clone()).collect();
+    assert_eq!((codes, it.terminated.len()), (vec![json!(-32602), json!(-32602)], 0));
+    it.editor(command(3, json!(["copilot"])));
+    it.exited(process(0, 1), Exit::Code(0));
+    it.open(process(0, 2));
+    it.editor(command(4, json!([{"name": "copilot"}])));
+    it.exited(process(0, 2), Exit::Code(0));
+    it.open(process(0, 3));
+    let states: Vec<Value> = it.take(EDITOR).iter().map(|it| it["result"]["state"].clone()).collect();
+    assert_eq!(states, ["ready", "ready"]);
 }

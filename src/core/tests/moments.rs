@@ -312,6 +312,38 @@ fn one_that_is_not_required_and_not_installed_is_gone_without_until_it_is() {
 }
 
 #[test]
+fn a_restart_of_what_was_not_installed_looks_for_it_again() {
+    let mut it = Stage::new(ServerKind::Generic);
+    it.server.policy.required = false;
+    it.missing = Some("/no/such does not exist".to_owned());
+    it.editor(json!({"id": 0, "method": "initialize", "params": {"capabilities": {}}}));
+    it.editor(json!({"method": "initialized", "params": {}}));
+    it.take(EDITOR);
+    let restart = json!({"method": "lspool/restart", "params": {"name": "copilot"}});
+    for stops in [false, true] {
+        let mut ask = restart.clone();
+        ask["id"] = json!(1);
+        it.editor(ask);
+        let told = it.take(EDITOR);
+        let refusal = told.iter().find(|it| it["id"] == 1).map(|it| it["error"]["message"].as_str());
+        assert!(refusal.flatten().unwrap().contains("/no/such does not exist"), "{told:?}");
+        if stops {
+            it.editor(json!({"id": 2, "method": "lspool/stop"}));
+            it.take(EDITOR);
+        }
+    }
+    // It is stopped when it has been installed.
+    it.missing = None;
+    it.server.args = vec!["--found".to_owned()];
+    let mut ask = restart;
+    ask["id"] = json!(3);
+    it.editor(ask);
+    assert_eq!(it.spawned, [process(0, 1)], "once");
+    it.open(process(0, 1));
+    assert_eq!(it.take(EDITOR).iter().find(|it| it["id"] == 3).unwrap()["result"]["state"], "ready");
+}
+
+#[test]
 fn a_session_keeps_its_server_and_its_kind_whatever_the_file_comes_to_say() {
     let mut it = Stage::copilot();
     let process = partition(&mut it, 1, "c", "a");

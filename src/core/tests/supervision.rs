@@ -190,6 +190,24 @@ fn silence_is_asked_about_before_it_is_judged() {
 }
 
 #[test]
+fn one_that_is_being_ended_is_not_judged_again() {
+    let mut it = Stage::new(ServerKind::Generic);
+    it.server.stall_timeout = seconds(1);
+    it.server.probe_timeout = seconds(1);
+    it.server.hang_timeout = Some(seconds(1));
+    it.initialize();
+    it.editor(json!({"id": 5, "method": "textDocument/rename"}));
+    // A process that is halted does not end on SIGTERM.
+    for _ in 0..8 {
+        it.pass(seconds(1));
+    }
+    it.exited(SERVER, Exit::Signal(9));
+    let told = it.take(EDITOR);
+    let answer = told.iter().find(|it| it["id"] == 5).unwrap();
+    assert!(answer["error"]["message"].as_str().unwrap().contains("has said nothing for 3 s"), "{answer}");
+}
+
+#[test]
 fn one_that_waits_for_the_editor_or_is_not_read_does_not_hang() {
     let mut it = Stage::copilot();
     it.editor(json!({"id": 1, "method": "textDocument/hover"}));

@@ -58,6 +58,7 @@ pub fn prepare(cli: &CliServer, user: &Config, folders: &[PathBuf], env: &Env) -
     let workspace = Workspace::new(folders);
     let mut config = user.clone();
     enter_folder(&mut config, &workspace, env)?;
+    let overlooked = overlooked(cli, &config);
     let name = choose(cli, &mut config)?;
     let shadowed = merge_workspace(&mut config, &workspace)?;
     let server = config.servers.get(&name).cloned().unwrap_or_default();
@@ -75,7 +76,7 @@ pub fn prepare(cli: &CliServer, user: &Config, folders: &[PathBuf], env: &Env) -
         server,
         launch: Arc::new(launch),
         missing,
-        warnings: shadowed.iter().map(ToString::to_string).collect(),
+        warnings: overlooked.into_iter().chain(shadowed.iter().map(ToString::to_string)).collect(),
         transcripts: None,
     })
 }
@@ -96,7 +97,8 @@ pub fn targets(user: &Config, folders: &[PathBuf], env: &Env) -> Result<Targets,
     if config.servers.is_empty() && config.folders.iter().all(|it| it.servers.is_empty()) {
         config.servers.insert(COPILOT.to_owned(), ServerConfig::default());
     }
-    let warnings = merge_workspace(&mut config, &workspace)?.iter().map(ToString::to_string).collect();
+    let shadowed = merge_workspace(&mut config, &workspace)?;
+    let warnings = misnamed(&config).chain(shadowed.iter().map(ToString::to_string)).collect();
     let general = config.servers.iter().map(|(name, server)| (name.clone(), name, server));
     let special = config.folders.iter().flat_map(|folder| {
         let label = move |name: &str| format!("{name} in {}", folder.path.display());
@@ -205,6 +207,33 @@ fn choose(cli: &CliServer, config: &mut Config) -> Result<String, String> {
     };
     config.servers.entry(name.clone()).or_default();
     Ok(name)
+}
+
+/// A section that was written for the command on the command line, as it seems, but is not that command's.
+fn overlooked(cli: &CliServer, config: &Config) -> Option<String> {
+    let command = cli.command.as_ref()?;
+    let own = section_of(command, &cli.args).ok()?;
+    if config.servers.contains_key(&own) {
+        return None;
+    }
+    let starts_it = |(name, server): &(&String, &ServerConfig)| {
+        let command = server.command.as_ref().unwrap_or(name);
+        section_of(command, &server.args).is_ok_and(|it| it == own)
+    };
+    let (name, _) = config.servers.iter().find(starts_it)?;
+    Some(format!("[server.{name}] does not hold for `lspool -- {command}`, whose section is [server.{own}]"))
+}
+
+/// Sections that are named like a command, but are not that command's.
+fn misnamed(config: &Config) -> impl Iterator<Item = String> {
+    let is_default = |name: &String| config.default_server.as_ref() == Some(name);
+    config.servers.iter().filter(move |(name, _)| !is_default(name)).filter_map(|(name, _)| {
+        let own = section_of(name, &[]).ok()?;
+        let is_misnamed = own != *name && !config.servers.contains_key(&own);
+        is_misnamed.then(|| {
+            format!("[server.{name}] does not hold for `lspool -- {name}`, whose section is [server.{own}]")
+        })
+    })
 }
 
 /// The section a command belongs to.

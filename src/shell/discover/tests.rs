@@ -511,6 +511,36 @@ fn workspace_files_are_merged() {
 }
 
 #[test]
+fn a_section_that_seems_to_be_meant_and_is_not_is_told_of() {
+    let tree = Tree::new();
+    for name in ["copilot-language-server", "pyright-langserver"] {
+        tree.program(&format!("bin/{name}"));
+    }
+    let told = |command: &str, user: &str| tree.prepare(&[command, "--stdio"], user).unwrap().warnings;
+    let (copilot, pyright) = ("copilot-language-server", "pyright-langserver");
+    let user = "[server.copilot-language-server]\nmax_processes = 2\n";
+    let warning = "[server.copilot-language-server] does not hold for `lspool -- copilot-language-server`, whose \
+                   section is [server.copilot]";
+    assert_eq!(told(copilot, user), [warning]);
+    assert_eq!(told(pyright, user), [""; 0], "it is somebody else's");
+    assert_eq!(told(copilot, &format!("{user}[server.copilot]\n")), [""; 0], "there is one for it");
+    let user = "[server.pyright]\ncommand = \"/opt/pyright-langserver\"\n";
+    assert_eq!(
+        told(pyright, user),
+        ["[server.pyright] does not hold for `lspool -- pyright-langserver`, whose section is \
+          [server.pyright-langserver]"]
+    );
+
+    let checked = |user: &str| {
+        targets(&Config::parse_user(user, "config.toml").unwrap(), &[], &tree.env).unwrap().warnings
+    };
+    let user = "[server.copilot-language-server]\n";
+    assert_eq!(checked(user), [warning]);
+    assert_eq!(checked(&format!("default_server = \"copilot-language-server\"\n{user}")), [""; 0]);
+    assert_eq!(checked("[server.pyright]\ncommand = \"pyright-langserver\"\n"), [""; 0], "others start it");
+}
+
+#[test]
 fn a_workspace_file_that_is_wrong_stops_everything() {
     let tree = Tree::new();
     tree.program("bin/a");

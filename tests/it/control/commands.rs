@@ -22,20 +22,22 @@ use super::{
 #[test]
 fn without_a_running_lspool() {
     let sandbox = Sandbox::new();
+    let said = "lspool: no lspool is running\n";
+    says(&sandbox, &["status", "--json"], 3, "{\n  \"instances\": []\n}\n", said);
+    says(&sandbox, &["status", "--json", "--watch"], 3, "{\"instances\":[]}\n", said);
     for line in [
         &["status"] as &[_],
-        &["status", "--json"],
         &["status", "--watch"],
         &["restart", "copilot"],
         &["stop", "copilot"],
         &["logs", "copilot", "-f"],
         &["reload"],
     ] {
-        says(&sandbox, line, 3, "", "lspool: no lspool is running\n");
+        says(&sandbox, line, 3, "", said);
     }
     // A socket that somebody left behind is nobody.
     drop(UnixListener::bind(folder(&sandbox).join("4711-1.sock")).unwrap());
-    says(&sandbox, &["status", "--watch"], 3, "", "lspool: no lspool is running\n");
+    says(&sandbox, &["status", "--watch"], 3, "", said);
     says(&sandbox, &["status", "--pid", "4711"], 3, "", "lspool: no lspool with pid 4711 is running\n");
 }
 
@@ -151,10 +153,15 @@ fn what_fails_is_said_with_the_reason() {
 fn reload_is_for_all() {
     let sandbox = Sandbox::new();
     let changed = |words: Value| answers("lspool/reload", json!({"result": {"changed": words}}));
-    let _a =
-        Fake::new(&sandbox, 11, 1, vec![has(11, "/a", &["x"]), changed(json!(["x: restarted", "routes"]))]);
+    let _a = Fake::new(&sandbox, 11, 1, vec![has(11, "/a", &["x"]), changed(json!(["settings", "routes"]))]);
     let _b = Fake::new(&sandbox, 12, 2, vec![has(12, "/b", &["x"]), changed(json!([]))]);
-    says(&sandbox, &["reload"], 0, "lspool 11: x: restarted; routes\nlspool 12: nothing has changed\n", "");
+    says(
+        &sandbox,
+        &["reload"],
+        0,
+        "lspool 11: changed: settings, routes\nlspool 12: nothing has changed\n",
+        "",
+    );
     let bad = answers("lspool/reload", refusal(-32803, "config.toml: line 1: no"));
     let _c = Fake::new(&sandbox, 13, 3, vec![has(13, "/c", &["x"]), bad]);
     says(&sandbox, &["reload", "--pid", "13"], 1, "lspool 13: failed: config.toml: line 1: no\n", "");

@@ -1,6 +1,6 @@
 //! Sessions as files: what the core was told and what it answered, in order, one JSON object per line.
 //!
-//! - [`format`]: what a line is. `docs/fixtures.md` says the same for people
+//! - [`mod@format`]: what a line is. `docs/fixtures.md` says the same for people
 //! - [`source`]: the messages in a file, be it one of these or a transcript
 //! - [`encode`], [`decode`]: events and effects to lines, and back
 //! - [`redactor`]: secrets and texts out of lines

@@ -2,10 +2,10 @@
 //!
 //! A pure state machine ([`Player`]) hears messages and says others; [`serve`] puts it on streams.
 //!
-//! - [`script`]: the recording, taken apart: for each request of the client what the server said because of it
-//! - [`likeness`]: whether two requests are the same but for ids, places, times and secrets, and if not, why
-//! - [`names`]: the client's ids and places for the recorded ones, and back
-//! - [`machine`]: who is where in the script
+//! - `script`: the recording, taken apart: for each request of the client what the server said because of it
+//! - `likeness`: whether two requests are the same but for ids, places, times and secrets, and if not, why
+//! - `names`: the client's ids and places for the recorded ones, and back
+//! - `machine`: who is where in the script
 
 mod likeness;
 mod machine;

@@ -181,6 +181,11 @@ impl Conversations {
         self.served.of(backend)
     }
 
+    /// Whether [`Conversations::take_changed`] has any.
+    pub(crate) fn have_changed(&self) -> bool {
+        self.served.has_changed()
+    }
+
     /// Partitions that came to serve a conversation, or serve none any more, since this was last asked.
     pub(crate) fn take_changed(&mut self) -> BTreeSet<BackendId> {
         self.served.take_changed()

@@ -146,6 +146,9 @@ impl Proxy {
 
     /// What has come to be needed, and what is needed no more.
     pub(super) fn note_changes(&mut self, now: Instant, out: &mut Effects) {
+        if !self.requests.have_changed() && !self.conversations.have_changed() {
+            return self.shrink(now, out);
+        }
         let owing = self.requests.take_changed();
         for id in &owing {
             self.note_debts(*id, now);

@@ -327,6 +327,11 @@ impl Requests {
         self.owed.of(id)
     }
 
+    /// Whether [`Requests::take_changed`] has any.
+    pub(crate) fn have_changed(&self) -> bool {
+        self.owed.has_changed()
+    }
+
     /// Backends that came to owe clients an answer, or owe none any more, since this was last asked.
     pub(crate) fn take_changed(&mut self) -> BTreeSet<BackendId> {
         self.owed.take_changed()

@@ -36,6 +36,11 @@ impl Tally {
         self.uses.get(&id).copied().unwrap_or_default()
     }
 
+    /// Whether [`Tally::take_changed`] has any.
+    pub(crate) fn has_changed(&self) -> bool {
+        !self.changed.is_empty()
+    }
+
     /// Backends whose first use came or whose last one went since this was last asked.
     pub(crate) fn take_changed(&mut self) -> BTreeSet<BackendId> {
         std::mem::take(&mut self.changed)

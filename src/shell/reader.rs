@@ -8,7 +8,10 @@ use std::borrow::Cow;
 use bytes::BytesMut;
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _},
-    sync::{mpsc, watch},
+    sync::{
+        mpsc::{self, error::TrySendError},
+        watch,
+    },
 };
 use tokio_util::codec::Decoder as _;
 
@@ -108,7 +111,9 @@ async fn deliver(incoming: Incoming, peer: Peer, events: &mpsc::Sender<Event>, j
         },
     };
     // The driver drains until lspool ends; then nobody cares.
-    events.send(event).await.ok();
+    if let Err(TrySendError::Full(event)) = events.try_send(event) {
+        events.send(event).await.ok();
+    }
 }
 
 /// As much of a text as a log should hold of it.

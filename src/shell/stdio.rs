@@ -23,6 +23,10 @@ use tokio::{
     net::{UnixStream, unix::pipe},
 };
 
+/// What a pipe shall hold, in bytes. An unprivileged user may have 64 MiB of them.
+#[cfg(target_os = "linux")]
+const PIPE: usize = 256 << 10;
+
 /// A stream that is read.
 pub type Input = Box<dyn AsyncRead + Unpin>;
 /// A stream that is written.
@@ -89,6 +93,17 @@ fn output(fd: BorrowedFd<'_>, modes: &mut Modes) -> Output {
     })
 }
 
+/// A pipe that holds a few large messages is filled and emptied with fewer turns of everybody. It works as well if the
+/// system allows no more than it has given.
+pub(super) fn widen(pipe: impl AsFd) {
+    #[cfg(target_os = "linux")]
+    if let Err(error) = rustix::pipe::fcntl_setpipe_size(pipe, PIPE) {
+        tracing::debug!(%error, "a pipe keeps its size");
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = pipe;
+}
+
 fn kind(fd: BorrowedFd<'_>) -> FileType {
     fstat(fd).map_or(FileType::Unknown, |stat| FileType::from_raw_mode(stat.st_mode))
 }
@@ -98,7 +113,9 @@ fn reopen(fd: BorrowedFd<'_>, access: OFlags) -> io::Result<File> {
     use std::os::fd::AsRawFd as _;
     let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
     let flags = access | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
-    Ok(rustix::fs::open(path, flags, rustix::fs::Mode::empty())?.into())
+    let opened = rustix::fs::open(path, flags, rustix::fs::Mode::empty())?;
+    widen(&opened);
+    Ok(opened.into())
 }
 
 #[cfg(not(target_os = "linux"))]

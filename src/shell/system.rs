@@ -26,6 +26,7 @@ use super::{
     guard::{Guard, MARK},
     private,
     process::{Child, Request, Spawned, Waiting, World},
+    stdio::widen,
 };
 use crate::core::event::{Exit, Launch, SpawnFailure};
 
@@ -92,6 +93,8 @@ impl World for System {
         else {
             unreachable!("a child that was not awaited has a pid, and its streams were asked for");
         };
+        widen(&stdin);
+        widen(&stdout);
         self.guard.borrow_mut().add_group(pid.as_raw_nonzero().get().unsigned_abs());
         self.start_guard_soon();
         Ok(Spawned {

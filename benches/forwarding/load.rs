@@ -20,6 +20,8 @@ pub(crate) struct Scenario {
     pub(crate) unit: Unit,
     /// How the figure may stand to that of the relay: at most (times), at least (rates).
     pub(crate) aim: f64,
+    /// How many messages, or pairs of them.
+    pub(crate) n: usize,
     run: Run,
 }
 
@@ -36,29 +38,29 @@ pub(crate) enum Unit {
 
 #[derive(Clone, Copy)]
 enum Run {
-    RoundTrips { size: usize, n: usize },
-    Flood { size: usize, n: usize },
-    Pipelined { n: usize },
-    Edits { n: usize },
+    RoundTrips { size: usize },
+    Flood { size: usize },
+    Pipelined,
+    Edits,
 }
 
 const IN_FLIGHT: usize = 64;
 
 /// In this order. Each takes some tenths of a second with a relay.
 pub(crate) const SCENARIOS: [Scenario; 8] = {
-    const fn it(name: &'static str, unit: Unit, aim: f64, run: Run) -> Scenario {
-        Scenario { name, unit, aim, run }
+    const fn it(name: &'static str, unit: Unit, aim: f64, n: usize, run: Run) -> Scenario {
+        Scenario { name, unit, aim, n, run }
     }
     use Unit::{KiloMessages, Megabytes, Microseconds};
     [
-        it("round trip, 200 B", Microseconds, 1.5, Run::RoundTrips { size: 200, n: 10_000 }),
-        it("round trip, 4 KB", Microseconds, 1.5, Run::RoundTrips { size: 4 << 10, n: 10_000 }),
-        it("round trip, 64 KB", Microseconds, 1.2, Run::RoundTrips { size: 64 << 10, n: 2_000 }),
-        it("round trip, 1 MB", Microseconds, 1.2, Run::RoundTrips { size: 1 << 20, n: 200 }),
-        it("flood, 200 B", KiloMessages, 0.6, Run::Flood { size: 200, n: 400_000 }),
-        it("flood, 64 KB", Megabytes, 0.85, Run::Flood { size: 64 << 10, n: 8_000 }),
-        it("64 requests in flight", KiloMessages, 0.6, Run::Pipelined { n: 100_000 }),
-        it("didChange", KiloMessages, 0.5, Run::Edits { n: 400_000 }),
+        it("round trip, 200 B", Microseconds, 1.5, 10_000, Run::RoundTrips { size: 200 }),
+        it("round trip, 4 KB", Microseconds, 1.5, 10_000, Run::RoundTrips { size: 4 << 10 }),
+        it("round trip, 64 KB", Microseconds, 1.2, 2_000, Run::RoundTrips { size: 64 << 10 }),
+        it("round trip, 1 MB", Microseconds, 1.2, 200, Run::RoundTrips { size: 1 << 20 }),
+        it("flood, 200 B", KiloMessages, 0.6, 400_000, Run::Flood { size: 200 }),
+        it("flood, 64 KB", Megabytes, 0.85, 8_000, Run::Flood { size: 64 << 10 }),
+        it("64 requests in flight", KiloMessages, 0.6, 100_000, Run::Pipelined),
+        it("didChange", KiloMessages, 0.5, 400_000, Run::Edits),
     ]
 };
 
@@ -107,16 +109,16 @@ impl Session {
         Ok(())
     }
 
-    pub(crate) fn run(&mut self, scenario: &Scenario) -> Result<Figure> {
+    pub(crate) fn run(&mut self, scenario: &Scenario, n: usize) -> Result<Figure> {
         let cpu = self.family.cpu();
-        let (value, n) = match scenario.run {
-            Run::RoundTrips { size, n } => (self.round_trips(size, n)?, 2 * n),
-            Run::Flood { size, n } => (self.flood(size, n, scenario.unit)?, n),
-            Run::Pipelined { n } => (self.pipelined(n)?, 2 * n),
-            Run::Edits { n } => (self.edits(n)?, n),
+        let (value, messages) = match scenario.run {
+            Run::RoundTrips { size } => (self.round_trips(size, n)?, 2 * n),
+            Run::Flood { size } => (self.flood(size, n, scenario.unit)?, n),
+            Run::Pipelined => (self.pipelined(n)?, 2 * n),
+            Run::Edits => (self.edits(n)?, n),
         };
-        let nanos = self.family.cpu().saturating_sub(cpu).as_secs_f64() * 1e9 / as_f64(n);
-        Ok(Figure { value, nanos })
+        let cpu = self.family.cpu().saturating_sub(cpu);
+        Ok(Figure { value, nanos: cpu.as_secs_f64() * 1e9 / as_f64(messages) })
     }
 
     /// Asks, and waits for the answer.

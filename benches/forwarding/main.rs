@@ -7,6 +7,7 @@
 
 #![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "a program whose output is the figures")]
 
+mod instructions;
 mod load;
 mod procfs;
 mod relay;
@@ -37,6 +38,12 @@ struct Flags {
     /// Only scenarios whose name contains this
     #[arg(long, default_value = "")]
     only: String,
+    /// Instead: count the instructions of lspool for each message, and compare with benches/instructions.json
+    #[arg(long)]
+    instructions: bool,
+    /// With --instructions: write what was counted to that file
+    #[arg(long, requires = "instructions")]
+    update: bool,
     /// Write the figures to this file, too
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -61,6 +68,7 @@ fn main() -> Result<()> {
     match &flags.role {
         Some(Role::Server) => Ok(server::run()?),
         Some(Role::Relay { command }) => Ok(relay::run(command)?),
+        None if flags.instructions => instructions::run(flags.update),
         None => compare(&flags),
     }
 }
@@ -88,7 +96,9 @@ fn compare(flags: &Flags) -> Result<()> {
             for (scenario, figures) in SCENARIOS.iter().zip(&mut results.figures) {
                 if scenario.name.contains(&flags.only) {
                     figures.push(
-                        session.run(scenario).map_err(|it| format!("{name}, {}: {it}", scenario.name))?,
+                        session
+                            .run(scenario, scenario.n)
+                            .map_err(|it| format!("{name}, {}: {it}", scenario.name))?,
                     );
                 }
             }

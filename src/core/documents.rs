@@ -3,12 +3,15 @@
 //! Nothing is parsed while nobody asks: a document is its `didOpen` and the `didChange`s since, as they came.
 //! They are folded into a text when a process needs it, or when the changes come to weigh as much.
 
-use std::{borrow::Cow, collections::BTreeMap, ops::Range};
+mod changes;
+
+use std::{collections::BTreeMap, ops::Range};
 
 use bytes::Bytes;
 use tracing::warn;
 
-use crate::rpc::{Patch, decode, elements, members, path, text};
+use self::changes::{Change, DidChange, Position};
+use crate::rpc::{Patch, path, text};
 
 /// Changes are kept unfolded up to half the size of the text, and at least up to this many bytes.
 const UNFOLDED_BYTES: usize = 16 * 1024;
@@ -71,32 +74,14 @@ impl Documents {
         }
     }
 
-    /// This is done for each key that is pressed.
     pub(crate) fn changed(&mut self, params: &[u8]) {
-        let (mut identifier, mut changes) = (None, None);
-        for (key, range) in members(params) {
-            match &*key {
-                "textDocument" => identifier = Some(&params[range]),
-                "contentChanges" => changes = Some(&params[range]),
-                _ => {}
-            }
-        }
-        let (mut uri, mut version) = (None, None);
-        let identifier = identifier.unwrap_or(b"{}");
-        for (key, range) in members(identifier) {
-            let value = &identifier[range];
-            match &*key {
-                "uri" => uri = decode(value),
-                "version" => version = Some(value),
-                _ => {}
-            }
-        }
-        let Some(document) = uri.and_then(|uri| self.texts.get_mut(&*uri)) else { return };
-        if let Some(version) = version {
-            document.version.clear();
-            document.version.extend_from_slice(version);
-        }
-        document.changes.extend_from_slice(changes.unwrap_or(b"[]"));
+        let Some(change) = DidChange::of(params) else {
+            return warn!("a didChange that cannot be read is left out of the tracked text");
+        };
+        let Some(document) = self.texts.get_mut(&*change.uri) else { return };
+        document.version.clear();
+        document.version.extend_from_slice(change.version);
+        document.changes.extend_from_slice(change.changes);
         document.ends.push(document.changes.len());
         let length = document.text.as_ref().map_or(document.open.len(), String::len);
         let is_much = document.changes.len() > UNFOLDED_BYTES.max(length / 2);
@@ -160,12 +145,8 @@ impl Document {
         let mut text = Edited::new(text, encoding);
         let mut start = 0;
         for end in self.ends.drain(..) {
-            let changes = &self.changes[start..end];
-            for change in elements(changes) {
-                match Change::of(&changes[change]) {
-                    Some(change) => text.apply(change),
-                    None => warn!("a change that cannot be read is left out of the tracked text"),
-                }
+            if !changes::each(&self.changes[start..end], |it| text.apply(it)) {
+                warn!("a change that cannot be read is left out of the tracked text");
             }
             start = end;
         }
@@ -202,69 +183,6 @@ impl Document {
     }
 }
 
-struct Change<'a> {
-    range: Option<Span>,
-    text: Cow<'a, str>,
-}
-
-#[derive(Debug, PartialEq, Eq)]
-struct Span {
-    start: Position,
-    end: Position,
-}
-
-#[derive(Debug, PartialEq, Eq)]
-struct Position {
-    line: u32,
-    character: u32,
-}
-
-impl<'a> Change<'a> {
-    fn of(raw: &'a [u8]) -> Option<Change<'a>> {
-        let (mut range, mut text) = (None, None);
-        for (key, value) in members(raw) {
-            match &*key {
-                "range" if raw[value.clone()] != *b"null" => range = Some(Span::of(&raw[value])?),
-                "text" => text = Some(decode(&raw[value])?),
-                _ => {}
-            }
-        }
-        Some(Change { range, text: text? })
-    }
-}
-
-impl Span {
-    fn of(raw: &[u8]) -> Option<Span> {
-        let (mut start, mut end) = (None, None);
-        for (key, value) in members(raw) {
-            match &*key {
-                "start" => start = Position::of(&raw[value]),
-                "end" => end = Position::of(&raw[value]),
-                _ => {}
-            }
-        }
-        Some(Span { start: start?, end: end? })
-    }
-}
-
-impl Position {
-    fn of(raw: &[u8]) -> Option<Position> {
-        let (mut line, mut character) = (None, None);
-        for (key, value) in members(raw) {
-            match &*key {
-                "line" => line = number(&raw[value]),
-                "character" => character = number(&raw[value]),
-                _ => {}
-            }
-        }
-        Some(Position { line: line?, character: character? })
-    }
-}
-
-fn number(raw: &[u8]) -> Option<u32> {
-    std::str::from_utf8(raw).ok()?.parse().ok()
-}
-
 /// A text that changes are made to.
 struct Edited {
     text: String,
@@ -283,8 +201,8 @@ impl Edited {
     fn apply(&mut self, change: Change<'_>) {
         match change.range {
             None => *self = Edited::new(change.text.into_owned(), self.encoding),
-            Some(span) => {
-                let (one, other) = (self.offset(&span.start), self.offset(&span.end));
+            Some((start, end)) => {
+                let (one, other) = (self.offset(start), self.offset(end));
                 self.replace(one.min(other)..other.max(one), &change.text);
             }
         }
@@ -304,7 +222,7 @@ impl Edited {
     }
 
     /// The byte at a position; past the end of a line is the end of the line, past the last line the end of the text.
-    fn offset(&self, position: &Position) -> usize {
+    fn offset(&self, position: Position) -> usize {
         /// What is looked at whole, in bytes.
         const ASCII: usize = 64;
         let Some(start) = self.lines.get(position.line as usize) else { return self.text.len() };
@@ -378,22 +296,6 @@ mod tests {
         assert_eq!(edited(Encoding::Utf16, "é😀x", &[(0, 3, 0, 4, "y")]), "é😀y");
         assert_eq!(edited(Encoding::Utf8, "é😀x", &[(0, 6, 0, 7, "y")]), "é😀y");
         assert_eq!(edited(Encoding::Utf32, "é😀x", &[(0, 2, 0, 3, "y")]), "é😀y");
-    }
-
-    #[test]
-    fn a_change_is_read_however_it_is_written() {
-        let odd = br#" { "text" : "\u0061\n" , "x" : [ { } ] , "range" :
-            { "end" : { "character" : 4, "line" : 3 } , "start" : { "line" : 1, "character" : 2, "y" : null } } } "#;
-        let change = Change::of(odd).unwrap();
-        assert_eq!(change.text, "a\n");
-        let (start, end) = (Position { line: 1, character: 2 }, Position { line: 3, character: 4 });
-        assert_eq!(change.range, Some(Span { start, end }));
-        assert_eq!(Change::of(br#"{"text":"","range":null}"#).unwrap().range, None);
-        for bad in
-            [&br#"{}"#[..], br#"{"text":1}"#, br#"{"text":"","range":{}}"#, br#"{"text":"","range":7}"#]
-        {
-            assert!(Change::of(bad).is_none());
-        }
     }
 
     #[test]

@@ -78,6 +78,10 @@ pub(super) async fn read(
         if let Some(gate) = &mut gate {
             gate.open().await;
         }
+        // Nor should a message that was large once.
+        if buffer.is_empty() && buffer.capacity() > 2 * LARGE_READ {
+            buffer = BytesMut::new();
+        }
         buffer.reserve(chunk);
         let room = buffer.capacity() - buffer.len();
         let n = match stream.read_buf(&mut buffer).await {

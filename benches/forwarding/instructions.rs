@@ -1,0 +1,69 @@
+//! How many instructions lspool executes for each message: a figure that does not depend on what else the machine does.
+//!
+//! Counted by `valgrind --tool=callgrind`, as the difference of a longer and a shorter run. It is a guard: more than a
+//! tenth above what was committed fails. Figures hold for one kind of processor and one version of the compiler.
+
+use std::{collections::BTreeMap, error::Error, fs, path::Path};
+
+use crate::load::{SCENARIOS, Scenario, Session, as_f64};
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+const COMMITTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/instructions.json");
+/// Of these, so many are sent, and four times as many.
+const COUNTED: [(&str, usize); 4] = [
+    ("round trip, 200 B", 1_000),
+    ("flood, 200 B", 10_000),
+    ("64 requests in flight", 5_000),
+    ("didChange", 10_000),
+];
+const ROOM: f64 = 1.1;
+
+pub(crate) fn run(update: bool) -> Result<()> {
+    let committed: BTreeMap<String, f64> = match fs::read(COMMITTED) {
+        Ok(text) => serde_json::from_slice(&text)?,
+        Err(_) if update => BTreeMap::new(),
+        Err(error) => return Err(format!("{COMMITTED}: {error}").into()),
+    };
+    let mut counted = BTreeMap::new();
+    let mut worse = Vec::new();
+    for (name, n) in COUNTED {
+        let scenario = SCENARIOS.iter().find(|it| it.name == name).ok_or("there is no such scenario")?;
+        let each = (count(scenario, 4 * n)? - count(scenario, n)?) / as_f64(3 * n);
+        let before = committed.get(name).copied();
+        let change = before.map_or_else(String::new, |it| format!("{:+.1} %", (each / it - 1.0) * 100.0));
+        println!("{name:<24} {each:>8.0} instructions {change:>10}");
+        if before.is_none_or(|it| each > it * ROOM) {
+            worse.push(name);
+        }
+        counted.insert(name, each.round());
+    }
+    if update {
+        fs::write(COMMITTED, serde_json::to_string_pretty(&counted)? + "\n")?;
+    } else if !worse.is_empty() {
+        return Err(format!("more than a tenth above benches/instructions.json: {}", worse.join("; ")).into());
+    }
+    Ok(())
+}
+
+fn count(scenario: &Scenario, n: usize) -> Result<f64> {
+    let folder = std::env::temp_dir().join(format!("lspool-bench-{}", std::process::id()));
+    fs::create_dir_all(&folder)?;
+    let counted = count_in(&folder.join("out"), scenario, n);
+    fs::remove_dir_all(&folder)?;
+    counted
+}
+
+fn count_in(file: &Path, scenario: &Scenario, n: usize) -> Result<f64> {
+    let us = std::env::current_exe()?.display().to_string();
+    let out = format!("--callgrind-out-file={}", file.display());
+    let valgrind = ["valgrind", "--quiet", "--tool=callgrind", "--trace-children=no", &out];
+    let command = [&valgrind[..], &[env!("CARGO_BIN_EXE_lspool"), "--", &us, "server"]].concat();
+    let command: Vec<String> = command.into_iter().map(str::to_owned).collect();
+    let mut session = Session::start(&command).map_err(|it| format!("valgrind is wanted for this: {it}"))?;
+    session.run(scenario, n)?;
+    session.end()?;
+    let profile = fs::read_to_string(file)?;
+    let total = profile.lines().find_map(|it| it.strip_prefix("summary:").or(it.strip_prefix("totals:")));
+    Ok(total.ok_or("callgrind has counted nothing")?.trim().parse()?)
+}

@@ -38,15 +38,15 @@ impl<'a> DidChange<'a> {
         let mut it = DidChange::default();
         Reader { text: params, at: 0 }.object(|reader, key| {
             match key {
-                "textDocument" => reader.object(|reader, key| {
+                b"textDocument" => reader.object(|reader, key| {
                     match key {
-                        "uri" => it.uri = reader.string()?,
-                        "version" => it.version = reader.skip()?,
+                        b"uri" => it.uri = reader.string()?,
+                        b"version" => it.version = reader.skip()?,
                         _ => drop(reader.skip()?),
                     }
                     Some(())
                 })?,
-                "contentChanges" => it.changes = reader.skip()?,
+                b"contentChanges" => it.changes = reader.skip()?,
                 _ => drop(reader.skip()?),
             }
             Some(())
@@ -71,9 +71,9 @@ impl<'a> Reader<'a> {
         let (mut range, mut text) = (None, None);
         self.object(|reader, key| {
             match key {
-                "range" if reader.peek() == Some(b'n') => drop(reader.skip()?),
-                "range" => range = Some(reader.range()?),
-                "text" => text = Some(reader.string()?),
+                b"range" if reader.peek() == Some(b'n') => drop(reader.skip()?),
+                b"range" => range = Some(reader.range()?),
+                b"text" => text = Some(reader.string()?),
                 _ => drop(reader.skip()?),
             }
             Some(())
@@ -85,8 +85,8 @@ impl<'a> Reader<'a> {
         let (mut start, mut end) = (None, None);
         self.object(|reader, key| {
             match key {
-                "start" => start = Some(reader.position()?),
-                "end" => end = Some(reader.position()?),
+                b"start" => start = Some(reader.position()?),
+                b"end" => end = Some(reader.position()?),
                 _ => drop(reader.skip()?),
             }
             Some(())
@@ -98,8 +98,8 @@ impl<'a> Reader<'a> {
         let (mut line, mut character) = (None, None);
         self.object(|reader, key| {
             match key {
-                "line" => line = Some(reader.number()?),
-                "character" => character = Some(reader.number()?),
+                b"line" => line = Some(reader.number()?),
+                b"character" => character = Some(reader.number()?),
                 _ => drop(reader.skip()?),
             }
             Some(())
@@ -120,13 +120,13 @@ impl<'a> Reader<'a> {
     }
 
     /// Stands in front of the value each time a member is told.
-    fn object(&mut self, mut member: impl FnMut(&mut Self, &str) -> Option<()>) -> Option<()> {
+    fn object(&mut self, mut member: impl FnMut(&mut Self, &[u8]) -> Option<()>) -> Option<()> {
         self.eat(b'{')?;
         if self.eat(b'}').is_some() {
             return Some(());
         }
         loop {
-            let key = self.string()?;
+            let key = self.key()?;
             self.eat(b':')?;
             member(self, &key)?;
             if self.eat(b',').is_none() {
@@ -156,6 +156,15 @@ impl<'a> Reader<'a> {
         });
         self.at += n;
         if n > 0 { u32::try_from(value).ok() } else { None }
+    }
+
+    /// A key is only compared, so that it need be no text.
+    fn key(&mut self) -> Option<Cow<'a, [u8]>> {
+        let (span, is_plain) = self.quoted()?;
+        if is_plain {
+            return Some(Cow::Borrowed(&self.text[span.start + 1..span.end - 1]));
+        }
+        decode(&self.text[span]).map(|it| Cow::Owned(it.into_owned().into_bytes()))
     }
 
     fn string(&mut self) -> Option<Cow<'a, str>> {

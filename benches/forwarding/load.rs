@@ -89,7 +89,7 @@ impl Session {
         let family = Family(Vec::new());
         let (to, from) = (to.expect("it is piped"), Frames::new(from.expect("it is piped")));
         let mut it = Session { child, to, from, last_id: 0, family };
-        it.ask("initialize", r#"{"processId":null,"rootUri":null,"capabilities":{}}"#)?;
+        it.ask("initialize", r#"{"processId":null,"rootUri":null,"capabilities":{"textDocument":{}}}"#)?;
         it.tell("initialized", "{}")?;
         it.ask("bench/ready", "{}")?;
         it.family = Family::of(it.child.id());

@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 
 use client::{Client, Error};
 use pick::{Found, Seen};
-pub(crate) use report::plain;
+pub(crate) use report::{plain, shorten};
 pub use screen::Screen;
 pub(crate) use screen::Tone;
 

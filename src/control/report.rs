@@ -237,7 +237,8 @@ pub(super) fn memory(bytes: u64) -> String {
     format!("{} MiB", bytes.div_ceil(1 << 20))
 }
 
-fn shorten(text: &str, width: usize) -> String {
+/// The text, or as much of it as has room.
+pub(crate) fn shorten(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();
     }

@@ -1,12 +1,12 @@
 //! Rows to aligned text.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{collections::HashMap, time::Duration};
 
 use super::{
     Filter, is_like,
     timeline::{Group, Outcome, Row, Timeline},
 };
-use crate::control::{Screen, Tone, plain};
+use crate::control::{Screen, Tone, plain, shorten};
 
 /// Where there is no terminal.
 const WIDTH: usize = 120;
@@ -16,10 +16,8 @@ const FEWEST: usize = 24;
 /// The text of all that the filter leaves.
 pub(super) fn text(all: &Timeline, filter: &Filter, torn: Option<&str>, screen: Screen) -> String {
     let mut lines = vec![screen.paint(&head(all), Tone::Strong)];
-    if all.is_of_lspool && !all.processes.is_empty() {
-        for (process, about) in &all.processes {
-            lines.push(format!("  {process:<5} {}", plain(about)));
-        }
+    for (process, about) in &all.processes {
+        lines.push(format!("  {process:<5} {}", plain(about)));
     }
     let rows: Vec<&Row> = all.rows.iter().filter(|it| is_shown(it, filter)).collect();
     for (group, rows) in grouped(&rows, all.is_of_lspool) {
@@ -45,19 +43,19 @@ fn head(all: &Timeline) -> String {
     format!("{what}: {} messages{with} in {}{end}", all.messages, took(all.length))
 }
 
-fn key(row: &Row, is_of_lspool: bool) -> (&Arc<str>, &Group) {
-    static NOBODY: std::sync::LazyLock<Arc<str>> = std::sync::LazyLock::new(|| "".into());
-    (if is_of_lspool { &NOBODY } else { &row.process }, &row.group)
-}
+/// A process of a transcript, or nothing, and what belongs together there.
+type Key<'a> = (&'a str, &'a Group);
 
-type Key<'a> = (&'a Arc<str>, &'a Group);
+fn key(row: &Row, is_of_lspool: bool) -> Key<'_> {
+    (if is_of_lspool { "" } else { &row.process }, &row.group)
+}
 
 /// Those that belong together, in the order in which they begin; what became of processes last, and each process of a
 /// transcript by itself.
 fn grouped<'a>(rows: &[&'a Row], is_of_lspool: bool) -> Vec<(Key<'a>, Vec<&'a Row>)> {
     let mut groups: Vec<(Key<'a>, Vec<&Row>)> = Vec::new();
     let mut known: HashMap<Key<'a>, usize> = HashMap::new();
-    let mut processes: HashMap<&Arc<str>, usize> = HashMap::new();
+    let mut processes: HashMap<&str, usize> = HashMap::new();
     for &row in rows {
         let key = key(row, is_of_lspool);
         let n = *known.entry(key).or_insert(groups.len());
@@ -72,7 +70,7 @@ fn grouped<'a>(rows: &[&'a Row], is_of_lspool: bool) -> Vec<(Key<'a>, Vec<&'a Ro
     groups
 }
 
-fn title((process, group): (&Arc<str>, &Group), all: &Timeline) -> String {
+fn title((process, group): Key<'_>, all: &Timeline) -> String {
     let before = if process.is_empty() { String::new() } else { format!("{process}: ") };
     let what = match group {
         Group::Session => "session".to_owned(),
@@ -137,13 +135,6 @@ fn short_name(method: &str) -> Option<&'static str> {
 
 fn one_line(text: &str) -> String {
     plain(text).replace(['\n', '\t'], " ")
-}
-
-fn shorten(text: &str, width: usize) -> String {
-    if text.chars().count() <= width {
-        return text.to_owned();
-    }
-    text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
 }
 
 fn took(time: Duration) -> String {

@@ -60,7 +60,7 @@ pub(super) struct Timeline {
     pub(super) is_of_lspool: bool,
     /// By conversation, the processes that served it, in order.
     pub(super) served: BTreeMap<String, Vec<Arc<str>>>,
-    /// Which processes there are, and what they are: of a recording of lspool the server and its tools.
+    /// Of a recording of lspool: which processes there are, and of which server, with which tools.
     pub(super) processes: BTreeMap<Arc<str>, String>,
     /// Why it ends.
     pub(super) end: Option<String>,
@@ -102,9 +102,6 @@ impl Timeline {
             What::Happened(kind, data) => self.happened(entry, *kind, data),
             What::Said(side, frame) if !is_of_lspool || is_editor => {
                 self.messages += 1;
-                if !is_of_lspool {
-                    self.processes.entry(entry.process.clone()).or_default();
-                }
                 self.said(entry, *side, frame);
             }
             What::Said(Side::Client, frame) => self.passed_on(&entry.process, frame),
@@ -274,7 +271,23 @@ impl Timeline {
                 self.end = Some("the disk did not keep up".to_owned());
                 return;
             }
-            _ => return,
+            format::Kind::Message
+            | format::Kind::Closed
+            | format::Kind::Unwritable
+            | format::Kind::Prepared
+            | format::Kind::TranscriptWritten
+            | format::Kind::Measured
+            | format::Kind::EditorReads
+            | format::Kind::Timeout
+            | format::Kind::Prepare
+            | format::Kind::WatchEditor
+            | format::Kind::WriteTranscript
+            | format::Kind::RemoveTranscript
+            | format::Kind::RemoveTranscripts
+            | format::Kind::Measure
+            | format::Kind::Logs
+            | format::Kind::CloseInput
+            | format::Kind::Exit => return,
         };
         self.rows.push(Row {
             at: entry.at,

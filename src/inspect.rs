@@ -34,8 +34,7 @@ pub fn text(input: impl BufRead, filter: &Filter, screen: Screen) -> Result<Stri
     while let Some(entry) = source.next().transpose()? {
         timeline.add(&entry, source.is_of_lspool());
     }
-    let torn = source.torn().map(|line| format!("line {line}, the last one, was torn and is left out"));
-    Ok(table::text(&timeline.finish(), filter, torn.as_deref(), screen))
+    Ok(table::text(&timeline.finish(), filter, source.note().as_deref(), screen))
 }
 
 /// Whether a text is like a pattern in which `*` stands for anything.

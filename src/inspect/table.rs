@@ -14,7 +14,7 @@ const WIDTH: usize = 120;
 const FEWEST: usize = 24;
 
 /// The text of all that the filter leaves.
-pub(super) fn text(all: &Timeline, filter: &Filter, torn: Option<&str>, screen: Screen) -> String {
+pub(super) fn text(all: &Timeline, filter: &Filter, note: Option<&str>, screen: Screen) -> String {
     let mut lines = vec![screen.paint(&head(all), Tone::Strong)];
     for (process, about) in &all.processes {
         lines.push(format!("  {process:<5} {}", plain(about)));
@@ -29,7 +29,7 @@ pub(super) fn text(all: &Timeline, filter: &Filter, torn: Option<&str>, screen: 
         lines.push(String::new());
         lines.push("nothing of that kind".to_owned());
     }
-    if let Some(note) = torn {
+    if let Some(note) = note {
         lines.push(String::new());
         lines.push(screen.paint(note, Tone::Passing));
     }

@@ -10,8 +10,10 @@ use serde_json::Value;
 
 use super::is_like;
 use crate::{
-    recording::format,
-    recording::source::{EDITOR, Entry, Side, What},
+    recording::{
+        format,
+        source::{EDITOR, Entry, Side, What, parsed},
+    },
     rpc::{Frame, Kind},
 };
 
@@ -72,10 +74,6 @@ pub(super) struct Timeline {
     tokens: HashMap<(Arc<str>, String), usize>,
     /// Processes that were told to end.
     told_to_end: BTreeSet<Arc<str>>,
-}
-
-fn parsed(raw: Option<&[u8]>) -> Value {
-    raw.and_then(|it| serde_json::from_slice(it).ok()).unwrap_or_default()
 }
 
 /// An id as people read it.

@@ -15,7 +15,10 @@ use super::{
     script::{Script, Step},
 };
 use crate::{
-    recording::redactor::{About, Redactor},
+    recording::{
+        redactor::{About, Redactor},
+        source::parsed,
+    },
     rpc::{ErrorCode, Frame, Kind, RawId},
 };
 
@@ -29,6 +32,16 @@ pub enum Speed {
     /// At once.
     #[default]
     Fast,
+}
+
+impl Speed {
+    /// When something is due that the recorded server said so long after it was asked.
+    fn due(self, now: Duration, gap: Duration) -> Duration {
+        match self {
+            Speed::Real => now + gap,
+            Speed::Fast => now,
+        }
+    }
 }
 
 /// So many differences are told.
@@ -124,11 +137,11 @@ impl Player {
     /// The client says something.
     pub fn hear(&mut self, now: Duration, frame: &Frame) {
         self.turn += 1;
-        let value =
-            |raw: Option<&[u8]>| raw.and_then(|it| serde_json::from_slice(it).ok()).unwrap_or_default();
         match (frame.kind(), frame.method(), frame.id()) {
-            (Kind::Request, Some(method), Some(id)) => self.request(now, method, &id, &value(frame.params())),
-            (Kind::Notification, Some(method), _) => self.notification(now, method, &value(frame.params())),
+            (Kind::Request, Some(method), Some(id)) => {
+                self.request(now, method, &id, &parsed(frame.params()));
+            }
+            (Kind::Notification, Some(method), _) => self.notification(now, method, &parsed(frame.params())),
             (Kind::Response, _, Some(id)) => self.reply(now, &id, frame),
             _ => {}
         }
@@ -409,10 +422,7 @@ impl Player {
         };
         let recorded_params = self.script.params(entry);
         if recorded != look {
-            let differences = differences(&recorded_params, &known);
-            let told: Vec<String> = differences.iter().take(TOLD).map(|it| format!("\n  {it}")).collect();
-            let line = self.line(entry);
-            self.deviations.push(format!("line {line}: {method} is not as recorded{}", told.concat()));
+            self.deviates(entry, method, &differences(&recorded_params, &known));
         }
         for pair in pairs(&recorded_params, params, &self.names) {
             if pair.class == Class::Place && self.names.agrees(&pair) {
@@ -421,6 +431,13 @@ impl Player {
         }
         self.heard[entry] = true;
         self.cue(now, entry);
+    }
+
+    /// What the client said in the place of an entry is not the same.
+    fn deviates(&mut self, entry: usize, what: &str, differences: &[Difference]) {
+        let told: Vec<String> = differences.iter().take(TOLD).map(|it| format!("\n  {it}")).collect();
+        let line = self.line(entry);
+        self.deviations.push(format!("line {line}: {what} is not as recorded{}", told.concat()));
     }
 
     /// The client answers a request of ours.
@@ -433,16 +450,14 @@ impl Player {
         let value = |frame: &Frame| -> (&str, Value) {
             let part = if frame.result().is_some() { "result" } else { "error" };
             let raw = frame.result().or(frame.error_value());
-            (part, raw.and_then(|it| serde_json::from_slice(it).ok()).unwrap_or_default())
+            (part, parsed(raw))
         };
         let method = self.script.frame(question.entry).method().unwrap_or_default();
         let ((_, recorded), (part, live)) = (value(self.script.frame(entry)), value(frame));
         let live = self.as_recorded(method, part, live);
         let differences = differences(&recorded, &live);
         if !differences.is_empty() {
-            let told: Vec<String> = differences.iter().take(TOLD).map(|it| format!("\n  {it}")).collect();
-            let line = self.line(entry);
-            self.deviations.push(format!("line {line}: the answer is not as recorded{}", told.concat()));
+            self.deviates(entry, "the answer", &differences);
         }
         self.heard[entry] = true;
         if let Some(run) = question.run {
@@ -520,10 +535,7 @@ impl Player {
             match *step {
                 Step::Say(entry) => {
                     let gap = self.script.entries[entry].at.saturating_sub(since);
-                    it.due = it.due.max(match self.speed {
-                        Speed::Real => now + gap,
-                        Speed::Fast => now,
-                    });
+                    it.due = it.due.max(self.speed.due(now, gap));
                     self.queue.push(Reverse(Cue {
                         due: it.due,
                         turn: self.turn,
@@ -565,10 +577,7 @@ impl Player {
     fn say_aside(&mut self, now: Duration, since: Duration, end: usize) {
         while let Some(&entry) = self.script.aside.get(self.aside).filter(|it| **it < end) {
             let gap = self.script.entries[entry].at.saturating_sub(since);
-            self.aside_due = self.aside_due.max(match self.speed {
-                Speed::Real => now + gap,
-                Speed::Fast => now,
-            });
+            self.aside_due = self.aside_due.max(self.speed.due(now, gap));
             self.queue.push(Reverse(Cue {
                 due: self.aside_due,
                 turn: self.turn,

@@ -14,7 +14,7 @@ use super::likeness::fingerprint;
 use crate::{
     recording::{
         reader::Problem,
-        source::{Dialogue, Entry, Side, What},
+        source::{Dialogue, Entry, Side, What, parsed},
     },
     rpc::{Frame, Kind},
 };
@@ -48,8 +48,8 @@ pub(super) struct Scene {
     pub(super) look: u64,
     /// In order: what the server says, and what of the client it waits for.
     pub(super) steps: Vec<Step>,
-    /// The token under which progress is told.
-    pub(super) token: Option<Value>,
+    /// Whether progress is told under a token of the client.
+    pub(super) has_token: bool,
     /// Conversations that are named in it, the one that it belongs to first.
     pub(super) conversations: Vec<Value>,
     /// Likewise turns.
@@ -89,10 +89,6 @@ struct Belongs {
     id: Option<Value>,
 }
 
-fn read(raw: Option<&[u8]>) -> Value {
-    raw.and_then(|it| serde_json::from_slice(it).ok()).unwrap_or_default()
-}
-
 /// The message of an entry.
 pub(super) fn frame(entry: &Entry) -> &Frame {
     match &entry.what {
@@ -122,7 +118,7 @@ impl Script {
 
     /// The parameters of an entry.
     pub(super) fn params(&self, entry: usize) -> Value {
-        read(self.frame(entry).params())
+        parsed(self.frame(entry).params())
     }
 
     /// The entry before which all is free to be said once the client has said this one.
@@ -177,11 +173,11 @@ impl Sorting {
 
     fn request(&mut self, n: usize, frame: &Frame) {
         let method = frame.method().unwrap_or_default().to_owned();
-        let params = read(frame.params());
+        let params = parsed(frame.params());
         let look = fingerprint(&params);
         let belongs = Belongs::deserialize(&params).unwrap_or_default();
         let scene = self.script.scenes.len();
-        let token = belongs.work_done_token.clone();
+        let has_token = belongs.work_done_token.is_some();
         for token in [belongs.work_done_token, belongs.partial_result_token].into_iter().flatten() {
             self.tokens.insert(token.to_string(), scene);
         }
@@ -190,7 +186,7 @@ impl Sorting {
             method: method.clone(),
             look,
             steps: Vec::new(),
-            token,
+            has_token,
             conversations: Vec::new(),
             turns: Vec::new(),
             is_answered: false,
@@ -208,7 +204,7 @@ impl Sorting {
         let it = &mut self.script.scenes[scene];
         if let Some(conversation) = conversation.filter(|it| !it.is_null()) {
             // A request about a conversation, such as a rating, is not the one that goes on in it.
-            if it.token.is_some() || !self.conversations.contains_key(&conversation.to_string()) {
+            if it.has_token || !self.conversations.contains_key(&conversation.to_string()) {
                 self.conversations.insert(conversation.to_string(), scene);
             }
             if !it.conversations.contains(&conversation) {
@@ -222,7 +218,7 @@ impl Sorting {
 
     fn notice(&mut self, n: usize, frame: &Frame) {
         let method = frame.method().unwrap_or_default();
-        let params = read(frame.params());
+        let params = parsed(frame.params());
         let belongs = Belongs::deserialize(&params).unwrap_or_default();
         let cancelled = match method {
             "$/cancelRequest" => Some(belongs.id.and_then(|it| self.asked.get(&it.to_string()))),
@@ -274,7 +270,7 @@ impl Sorting {
     }
 
     fn question(&mut self, n: usize, frame: &Frame) {
-        let belongs = Belongs::deserialize(read(frame.params())).unwrap_or_default();
+        let belongs = Belongs::deserialize(parsed(frame.params())).unwrap_or_default();
         let scene = self.scene_of(&belongs);
         // What the server asks right after the client has asked something, it asks because of that.
         let is_open = |it: &usize| !self.script.scenes[*it].is_answered;
@@ -286,7 +282,7 @@ impl Sorting {
     }
 
     fn told(&mut self, n: usize, frame: &Frame) {
-        let mut belongs = Belongs::deserialize(read(frame.params())).unwrap_or_default();
+        let mut belongs = Belongs::deserialize(parsed(frame.params())).unwrap_or_default();
         if frame.method() == Some("$/cancelRequest") {
             let question = belongs.id.take().and_then(|it| self.asking.get(&it.to_string()));
             let scene = question.and_then(|(_, scene)| *scene);

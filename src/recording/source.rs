@@ -53,6 +53,11 @@ pub enum What {
     Happened(Kind, Value),
 }
 
+/// A part of a message; `null` if it is not there, or no JSON.
+pub fn parsed(raw: Option<&[u8]>) -> Value {
+    raw.and_then(|it| serde_json::from_slice(it).ok()).unwrap_or_default()
+}
+
 /// The lines of a recording.
 #[derive(Debug)]
 pub struct Source<R> {
@@ -112,9 +117,9 @@ impl<R: BufRead> Source<R> {
         self.is_masked
     }
 
-    /// The last line, if it was torn: it was left out.
-    pub fn torn(&self) -> Option<usize> {
-        self.torn
+    /// What a user should know of the file although it can be used.
+    pub fn note(&self) -> Option<String> {
+        self.torn.map(|line| format!("line {line}, the last one, was torn and is left out"))
     }
 
     fn read(&mut self) -> Result<Option<Entry>, Problem> {
@@ -313,8 +318,7 @@ pub fn dialogue<R: BufRead>(input: R, wanted: Option<&str>) -> Result<Dialogue, 
         all
     });
     entries.sort_by_key(|it| order.iter().position(|process| *process == it.process));
-    let note = source.torn().map(|line| format!("line {line}, the last one, was torn and is left out"));
-    Ok(Dialogue { entries, is_masked: source.is_masked(), note })
+    Ok(Dialogue { entries, is_masked: source.is_masked(), note: source.note() })
 }
 
 fn is_called(process: &str, backend: Option<&String>, wanted: &str) -> bool {

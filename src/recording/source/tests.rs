@@ -25,7 +25,7 @@ fn a_transcript_is_read() {
     assert_eq!((all[1].line, all[1].at), (3, Duration::from_micros(2500)));
     assert!(matches!(&all[0].what, What::Said(Side::Client, it) if it.method() == Some("a")));
     assert!(matches!(&all[1].what, What::Said(Side::Server, _)));
-    assert!(!source.is_of_lspool() && source.torn().is_none());
+    assert!(!source.is_of_lspool() && source.note().is_none());
 }
 
 #[test]

@@ -142,7 +142,6 @@ struct Flags {
     )]
     log_level: Option<LogLevel>,
 
-    /// Record the session in this file, or in the next free one of FILE-2 and so on [env: `LSPOOL_RECORD`]
     #[arg(
         long,
         value_name = "FILE",

@@ -6,6 +6,7 @@
 use std::{borrow::Cow, collections::BTreeMap};
 
 use memchr::memmem;
+use serde::de::IgnoredAny;
 
 use super::{
     mask,
@@ -18,6 +19,9 @@ const SEARCHED: usize = 8;
 
 /// JSON within strings within JSON.
 const NESTED: usize = 4;
+
+/// Objects and arrays within one another. What lspool reads is no deeper, and each level takes room on the stack.
+const DEEPEST: usize = 128;
 
 /// What is known of the secrets of a session.
 #[derive(Debug)]
@@ -140,10 +144,20 @@ impl Redactor {
         depth: usize,
         nested: usize,
     ) -> Option<Vec<u8>> {
-        serde_json::from_str::<serde::de::IgnoredAny>(json).ok()?;
+        serde_json::from_str::<IgnoredAny>(json).ok()?;
         let out = Vec::with_capacity(json.len());
-        let mut walk =
-            Walk { redactor: self, about, json, at: 0, out, depth, part: "", nested, is_symbol: false };
+        let mut walk = Walk {
+            redactor: self,
+            about,
+            json,
+            at: 0,
+            out,
+            level: 0,
+            depth,
+            part: "",
+            nested,
+            is_symbol: false,
+        };
         walk.value("", rule);
         walk.space();
         Some(walk.out)
@@ -160,6 +174,8 @@ struct Walk<'a, 'r> {
     json: &'a str,
     at: usize,
     out: Vec<u8>,
+    /// Objects and arrays around the cursor.
+    level: usize,
     depth: usize,
     part: &'a str,
     nested: usize,
@@ -170,6 +186,7 @@ impl<'a> Walk<'a, '_> {
     fn value(&mut self, name: &str, rule: Rule) {
         self.space();
         match self.peek() {
+            b'{' | b'[' if self.level == DEEPEST => self.leave_out(),
             b'{' => self.object(rule),
             b'[' => self.array(name, rule),
             b'"' => self.string(name, rule),
@@ -181,9 +198,18 @@ impl<'a> Walk<'a, '_> {
         }
     }
 
+    /// Writes `null` in the place of an object or array.
+    fn leave_out(&mut self) {
+        let mut rest = serde_json::Deserializer::from_str(&self.json[self.at..]).into_iter::<IgnoredAny>();
+        rest.next();
+        self.at += rest.byte_offset();
+        self.out.extend_from_slice(b"null");
+    }
+
     fn object(&mut self, rule: Rule) {
         let is_symbol = std::mem::replace(&mut self.is_symbol, is_symbol(&self.json[self.at..]));
         self.depth += 1;
+        self.level += 1;
         self.copy(1);
         loop {
             self.space();
@@ -207,6 +233,7 @@ impl<'a> Walk<'a, '_> {
             }
         }
         self.copy(1);
+        self.level -= 1;
         self.depth -= 1;
         self.is_symbol = is_symbol;
     }
@@ -226,6 +253,7 @@ impl<'a> Walk<'a, '_> {
     }
 
     fn array(&mut self, name: &str, rule: Rule) {
+        self.level += 1;
         self.copy(1);
         // `"--token", "abc"`: the one after a name is its value.
         let mut is_named = false;
@@ -247,6 +275,7 @@ impl<'a> Walk<'a, '_> {
             }
         }
         self.copy(1);
+        self.level -= 1;
     }
 
     fn string(&mut self, name: &str, rule: Rule) {

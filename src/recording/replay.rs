@@ -8,7 +8,7 @@ use std::{
     collections::VecDeque,
     io::BufRead,
     panic::{AssertUnwindSafe, catch_unwind},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 pub use difference::Difference;
@@ -83,12 +83,14 @@ impl<R: BufRead> Replay<R> {
             Dir::Out => return Err(self.reader.problem("an effect before any event")),
             Dir::End => return Ok(None),
         }
-        let at = line.t;
+        let at = line.t.0;
+        let now =
+            self.start.checked_add(at).ok_or_else(|| self.reader.problem("its time is too far away"))?;
         let input = decode::input(&line).map_err(|what| self.reader.problem(&what))?;
         let mut step = Step {
             line: self.reader.number(),
             event: self.reader.text().to_vec(),
-            effects: self.handle(at.0, input),
+            effects: self.handle(now, at, input),
             recorded: Vec::new(),
             is_cut: false,
         };
@@ -172,8 +174,7 @@ impl<R: BufRead> Replay<R> {
         self.context.push_back((line, difference::shown(text)));
     }
 
-    fn handle(&mut self, at: std::time::Duration, input: Input) -> Vec<Vec<u8>> {
-        let now = self.start + at;
+    fn handle(&mut self, now: Instant, at: Duration, input: Input) -> Vec<Vec<u8>> {
         let mut effects = Effects::new();
         if let Input::Event(event) = &input {
             // It remembers what is asked.

@@ -142,4 +142,6 @@ fn what_cannot_be_replayed_is_told_with_its_line() {
         changed("\"kind\":\"unprepared\",", "\"kind\":\"terminate\","),
         "line 4: a line `in` is an event, and this is none"
     );
+    let late = r#"{"t":1e22,"dir":"in","kind":"timeout"}"#;
+    assert_eq!(problem(&[lines[0], late].join("\n")), "line 2: its time is too far away");
 }

@@ -51,6 +51,11 @@ impl Redactor {
         it
     }
 
+    /// Whether texts stay.
+    pub(super) fn keeps_texts(&self) -> bool {
+        self.texts
+    }
+
     /// A message, redacted: JSON without line ends. `None` if it is no valid JSON.
     pub fn message(&mut self, about: About<'_>, body: &str) -> Option<Vec<u8>> {
         self.json(body, about, Rule::ByName)
@@ -218,7 +223,7 @@ impl<'a> Walk<'a, '_> {
             }
             let raw = self.literal();
             self.at += raw.len();
-            let name = decoded(raw).unwrap_or_default();
+            let name = rpc::decode(raw.as_bytes()).unwrap_or_default();
             // A name may be anything: of a variable, of a file.
             match self.redactor.without_secrets(&name) {
                 Cow::Borrowed(_) => self.out.extend_from_slice(raw.as_bytes()),
@@ -263,7 +268,7 @@ impl<'a> Walk<'a, '_> {
                 b']' | 0 => break,
                 b',' => self.copy(1),
                 b'"' => {
-                    let text = decoded(self.literal()).unwrap_or_default();
+                    let text = rpc::decode(self.literal().as_bytes()).unwrap_or_default();
                     let is_option = text.starts_with('-') && !text.contains('=') && redact::is_name(&text);
                     self.string(name, if is_named { Rule::Secret } else { rule });
                     is_named = is_option;
@@ -281,7 +286,7 @@ impl<'a> Walk<'a, '_> {
     fn string(&mut self, name: &str, rule: Rule) {
         let raw = self.literal();
         self.at += raw.len();
-        let text = decoded(raw);
+        let text = rpc::decode(raw.as_bytes());
         let place = self.place();
         let shown = text.as_deref().unwrap_or("two words");
         if let Some(inner) = text.as_deref().and_then(|it| self.json_in(name, rule, it)) {
@@ -372,13 +377,6 @@ impl<'a> Walk<'a, '_> {
 fn is_symbol(object: &str) -> bool {
     let mut members = rpc::members(object.as_bytes()).map(|(name, _)| name);
     members.any(|it| matches!(&*it, "location" | "selectionRange" | "containerName"))
-}
-
-fn decoded(literal: &str) -> Option<Cow<'_, str>> {
-    if literal.contains('\\') {
-        return serde_json::from_str(literal).ok().map(Cow::Owned);
-    }
-    literal.get(1..literal.len() - 1).map(Cow::Borrowed)
 }
 
 fn write(text: &str, out: &mut Vec<u8>) {

@@ -11,4 +11,5 @@ mod scan;
 pub use codec::{Codec, FrameError, Incoming};
 pub use frame::{ErrorCode, Frame, Kind, RawId};
 pub use patch::Patch;
+pub(crate) use scan::Cursor;
 pub use scan::{Envelope, Malformed, decode, elements, member, members, path, scan, text};

@@ -297,7 +297,6 @@ impl Proxy {
         for id in named {
             // It may be gone: when one comes to its end, another may not be needed any more.
             let Some(backend) = self.backend(*id) else { continue };
-            info!(backend.name, "restart: somebody asks for it");
             // Spares come and go; they are not waited for.
             if named.len() == 1 || backend.spare.is_none() {
                 awaited.push((*id, backend.name.clone()));
@@ -305,6 +304,7 @@ impl Proxy {
             if !is_due(backend.life.state()) {
                 continue;
             }
+            info!(backend.name, "restart: somebody asks for it");
             if let Err(failure) = self.restart(*id, now, out) {
                 return self.fail(&owner, &failure, out);
             }

@@ -142,7 +142,8 @@ impl Proxy {
     /// What belongs to every process goes to all that are running and is remembered for those to come.
     fn tell_everyone(&mut self, keep: Keep, owner: Option<Owner>, frame: &Frame, out: &mut Effects) {
         self.session.keep(keep, frame);
-        let frame = &self.session.keeping(frame).into_owned();
+        let kept = self.session.keeping(frame);
+        let frame = kept.as_ref().unwrap_or(frame);
         let partitions = self.partitions_with_session();
         match owner {
             Some(owner) => drop(self.send_to_backend(PRIMARY, owner, Purpose::Plain, frame, out)),

@@ -577,8 +577,13 @@ enum Next {
 
 /// A request that the editor was asked is not wanted any more.
 pub(super) fn cancel_at_editor(sent: SentId, out: &mut Effects) {
+    tell_editor(cancellation(sent), out);
+}
+
+/// Says to whoever was asked that a request is not wanted any more.
+pub(super) fn cancellation(sent: SentId) -> Frame {
     let params = format!(r#"{{"id":{sent}}}"#);
-    tell_editor(Frame::notification("$/cancelRequest", Some(params.as_bytes())), out);
+    Frame::notification("$/cancelRequest", Some(params.as_bytes()))
 }
 
 /// Three of the server's own tools come with a capability of the client, and come back at every refresh of the token

@@ -21,7 +21,11 @@ use std::collections::BTreeSet;
 use tracing::info;
 
 pub(crate) use self::ids::Part;
-use super::{Proxy, processes::cancel_at_editor, tell_editor};
+use super::{
+    Proxy,
+    processes::{cancel_at_editor, cancellation},
+    tell_editor,
+};
 use crate::{
     config::TurnRecovery,
     core::{
@@ -429,8 +433,7 @@ impl Proxy {
     fn end_continued(&mut self, sent: SentId, id: &RawId, out: &mut Effects) {
         let Some(pending) = self.requests.get(sent).cloned() else { return };
         let To::Process(process) = pending.to else { return };
-        let params = Patch::of(b"{}").set("id", RawId::from(sent).as_bytes()).finish();
-        out.push(Effect::Send(Peer::Backend(process), Frame::notification("$/cancelRequest", Some(&params))));
+        out.push(Effect::Send(Peer::Backend(process), cancellation(sent)));
         self.settle_tool_calls(&pending, process, out);
         self.ignore_restored(process, id, out);
         if let Some(next) = self.finish_turn(sent, id, Some(cancelled_by_user()), out) {

@@ -25,6 +25,7 @@ use crate::{
     core::{
         event::{BackendId, Effect, Effects, Peer, ProcessId},
         history::History,
+        processes::cancellation,
         recovery::CONTINUE,
         requests::{Pending, Purpose, SentId, To},
     },
@@ -240,8 +241,7 @@ impl Proxy {
         let Some(backend) = self.backends.get_mut(&process.backend) else { return };
         backend.restores.strays.insert(stray.clone());
         backend.restores.under_way.remove(meant);
-        let cancel = Patch::of(b"{}").set("id", RawId::from(sent).as_bytes()).finish();
-        out.push(Effect::Send(Peer::Backend(process), Frame::notification("$/cancelRequest", Some(&cancel))));
+        out.push(Effect::Send(Peer::Backend(process), cancellation(sent)));
         let stray = Patch::of(b"{}").set("conversationId", stray.as_bytes()).finish();
         self.ask_backend(process.backend, Purpose::Plain, "conversation/destroy", &stray, out);
         let Some(Pending { owner, purpose, frame, .. }) = self.requests.take(sent) else { return };

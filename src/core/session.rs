@@ -3,7 +3,6 @@
 //! It holds no conversations and no tools; those have tables of their own.
 
 use std::{
-    borrow::Cow,
     collections::BTreeMap,
     path::{Path, PathBuf},
 };
@@ -213,19 +212,17 @@ impl Session {
         for_set(&Frame::notification("workspace/didChangeConfiguration", Some(&params)), set)
     }
 
-    /// A push of settings as processes get it: one that keeps what it tells the model goes on to do so.
-    pub(crate) fn keeping<'a>(&self, frame: &'a Frame) -> Cow<'a, Frame> {
-        let params = frame.params().filter(|_| frame.method() == Some("workspace/didChangeConfiguration"));
-        let (Some(folder), Some(params)) = (&self.kept_transcripts, params) else {
-            return Cow::Borrowed(frame);
-        };
+    /// A push of settings as processes get it instead: one that keeps what it tells the model goes on to do so.
+    pub(crate) fn keeping(&self, frame: &Frame) -> Option<Frame> {
+        let folder = self.kept_transcripts.as_ref()?;
+        let params = frame.params().filter(|_| frame.method() == Some("workspace/didChangeConfiguration"))?;
         let mut patch = Patch::of(params);
         for keys in [&["settings", "github.copilot"][..], &["settings", "github", "copilot"][..]] {
             if path(params, &keys[..2]).is_some() {
                 patch.set_path(&[keys, &["agent", "transcriptDirectory"]].concat(), &quoted(folder));
             }
         }
-        Cow::Owned(frame.with_params(&patch.finish()))
+        Some(frame.with_params(&patch.finish()))
     }
 
     /// The section `github.copilot` of an answer to `workspace/configuration`, likewise.

@@ -147,14 +147,14 @@ pub fn elements(array: &[u8]) -> impl Iterator<Item = Range<usize>> {
 
 /// Whether these bytes are one JSON string, number or `null` and nothing else.
 pub(super) fn is_id(raw: &[u8]) -> bool {
-    let mut cursor = Cursor { text: raw, at: 0 };
+    let mut cursor = Cursor::of(raw);
     let whole = cursor.value().is_ok_and(|span| span == (0..raw.len()));
     whole && std::str::from_utf8(raw).is_ok() && check_id(raw, &(0..raw.len())).is_ok()
 }
 
 /// The text of a raw JSON string, quotes included in `raw`.
 pub fn decode(raw: &[u8]) -> Option<Cow<'_, str>> {
-    let mut cursor = Cursor { text: raw, at: 0 };
+    let mut cursor = Cursor::of(raw);
     let text = cursor.string().ok()?;
     if cursor.at == raw.len() { text.decode(raw).ok() } else { None }
 }
@@ -166,7 +166,7 @@ pub(super) struct Entry {
 }
 
 /// A JSON string that was found but not read.
-pub(super) struct Text {
+pub(crate) struct Text {
     /// With the quotes.
     pub(super) span: Range<usize>,
     escaped: bool,
@@ -179,11 +179,11 @@ impl Text {
     }
 
     /// The text itself, unchecked, if it is written without escapes.
-    fn plain<'a>(&self, text: &'a [u8]) -> Option<&'a [u8]> {
+    pub(crate) fn plain<'a>(&self, text: &'a [u8]) -> Option<&'a [u8]> {
         (!self.escaped).then(|| &text[self.span.start + 1..self.span.end - 1])
     }
 
-    fn decode<'a>(&self, text: &'a [u8]) -> Result<Cow<'a, str>, Malformed> {
+    pub(crate) fn decode<'a>(&self, text: &'a [u8]) -> Result<Cow<'a, str>, Malformed> {
         let bad = |what| Malformed { at: self.span.start, what };
         if self.escaped {
             let decoded = serde_json::from_slice::<String>(&text[self.span.clone()]);
@@ -229,7 +229,7 @@ impl<'a> Object<'a> {
     }
 
     pub(super) fn open(text: &'a [u8]) -> Result<Object<'a>, Malformed> {
-        let mut cursor = Cursor { text, at: 0 };
+        let mut cursor = Cursor::of(text);
         cursor.skip_space();
         cursor.take(b'{', "no object")?;
         Ok(Object { cursor, state: State::Opened })
@@ -275,7 +275,7 @@ struct Array<'a> {
 
 impl<'a> Array<'a> {
     fn open(text: &'a [u8]) -> Option<Array<'a>> {
-        let mut cursor = Cursor { text, at: 0 };
+        let mut cursor = Cursor::of(text);
         cursor.skip_space();
         cursor.take(b'[', "no array").ok()?;
         Some(Array { cursor, first: true })
@@ -296,17 +296,25 @@ impl<'a> Array<'a> {
 /// So many bytes of a string are looked at one by one.
 const SHORT: usize = 24;
 
-struct Cursor<'a> {
+pub(crate) struct Cursor<'a> {
     text: &'a [u8],
     at: usize,
 }
 
-impl Cursor<'_> {
-    fn peek(&self) -> Option<u8> {
+impl<'a> Cursor<'a> {
+    pub(crate) fn of(text: &'a [u8]) -> Cursor<'a> {
+        Cursor { text, at: 0 }
+    }
+
+    pub(crate) fn text(&self) -> &'a [u8] {
+        self.text
+    }
+
+    pub(crate) fn peek(&self) -> Option<u8> {
         self.text.get(self.at).copied()
     }
 
-    fn skip_space(&mut self) {
+    pub(crate) fn skip_space(&mut self) {
         while let Some(b' ' | b'\t' | b'\n' | b'\r') = self.peek() {
             self.at += 1;
         }
@@ -316,7 +324,7 @@ impl Cursor<'_> {
         Err(Malformed { at: self.at, what })
     }
 
-    fn take(&mut self, byte: u8, otherwise: &'static str) -> Result<(), Malformed> {
+    pub(crate) fn take(&mut self, byte: u8, otherwise: &'static str) -> Result<(), Malformed> {
         if self.peek() != Some(byte) {
             return self.fail(if self.at == self.text.len() { "unexpected end" } else { otherwise });
         }
@@ -324,7 +332,7 @@ impl Cursor<'_> {
         Ok(())
     }
 
-    fn string(&mut self) -> Result<Text, Malformed> {
+    pub(crate) fn string(&mut self) -> Result<Text, Malformed> {
         let start = self.at;
         self.take(b'"', "no string")?;
         // Keys and names are short, and a search has to be prepared.
@@ -352,7 +360,7 @@ impl Cursor<'_> {
         Err(Malformed { at: self.text.len(), what: "unexpected end in a string" })
     }
 
-    fn value(&mut self) -> Result<Range<usize>, Malformed> {
+    pub(crate) fn value(&mut self) -> Result<Range<usize>, Malformed> {
         let start = self.at;
         match self.peek() {
             Some(b'"') => return Ok(self.string()?.span),

@@ -267,18 +267,14 @@ impl<C: Core, W: World> Driver<C, W> {
     }
 
     fn on_event(&mut self, event: Event) {
-        // Nearly all are such.
-        if let Event::Received(peer, frame) = event {
-            let is_plain = match peer {
-                Peer::Client(client) => client == ClientId::EDITOR,
-                Peer::Backend(_) => self.adopted.is_empty(),
-            };
-            if is_plain {
-                return self.on_message(peer, frame);
+        match event {
+            // Nearly all are such: nothing is to be looked up.
+            Event::Received(EDITOR, frame) => self.on_message(EDITOR, frame),
+            Event::Received(peer @ Peer::Backend(_), frame) if self.adopted.is_empty() => {
+                self.on_message(peer, frame);
             }
-            return self.on_other(Event::Received(peer, frame));
+            other => self.on_other(other),
         }
-        self.on_other(event);
     }
 
     fn on_message(&mut self, peer: Peer, frame: Frame) {

@@ -1,11 +1,11 @@
 //! Reads a `didChange` in one pass, for this is done for each key that is pressed: which document, which version, and
 //! what has changed where.
 //!
-//! Bytes are looked at one by one: nearly all that there is are short keys and small numbers.
+//! Unlike [`members`](crate::rpc::members) it does not skip an object before it looks into it.
 
-use std::{borrow::Cow, ops::Range};
+use std::borrow::Cow;
 
-use crate::rpc::decode;
+use crate::rpc::Cursor;
 
 /// One element of `contentChanges`.
 #[derive(Debug, PartialEq, Eq)]
@@ -36,18 +36,18 @@ impl<'a> DidChange<'a> {
     /// `None` if this is no JSON, or a member has another type.
     pub(super) fn of(params: &'a [u8]) -> Option<DidChange<'a>> {
         let mut it = DidChange::default();
-        Reader { text: params, at: 0 }.object(|reader, key| {
+        Reader::of(params).object(|reader, key| {
             match key {
                 b"textDocument" => reader.object(|reader, key| {
                     match key {
                         b"uri" => it.uri = reader.string()?,
-                        b"version" => it.version = reader.skip()?,
-                        _ => drop(reader.skip()?),
+                        b"version" => it.version = reader.raw()?,
+                        _ => drop(reader.raw()?),
                     }
                     Some(())
                 })?,
-                b"contentChanges" => it.changes = reader.skip()?,
-                _ => drop(reader.skip()?),
+                b"contentChanges" => it.changes = reader.raw()?,
+                _ => drop(reader.raw()?),
             }
             Some(())
         })?;
@@ -57,66 +57,59 @@ impl<'a> DidChange<'a> {
 
 /// Tells each of the changes, up to the first that cannot be read; gives whether there is none such.
 pub(super) fn each<'a>(changes: &'a [u8], mut tell: impl FnMut(Change<'a>)) -> bool {
-    let mut reader = Reader { text: changes, at: 0 };
+    let mut reader = Reader::of(changes);
     reader.array(|reader| reader.change().map(&mut tell)).is_some()
 }
 
-struct Reader<'a> {
-    text: &'a [u8],
-    at: usize,
-}
+struct Reader<'a>(Cursor<'a>);
 
 impl<'a> Reader<'a> {
+    fn of(text: &'a [u8]) -> Reader<'a> {
+        Reader(Cursor::of(text))
+    }
+
     fn change(&mut self) -> Option<Change<'a>> {
         let (mut range, mut text) = (None, None);
         self.object(|reader, key| {
             match key {
-                b"range" if reader.peek() == Some(b'n') => drop(reader.skip()?),
-                b"range" => range = Some(reader.range()?),
+                b"range" if reader.peek() == Some(b'n') => drop(reader.raw()?),
+                b"range" => range = Some(reader.both([b"start", b"end"], Reader::position)?),
                 b"text" => text = Some(reader.string()?),
-                _ => drop(reader.skip()?),
+                _ => drop(reader.raw()?),
             }
             Some(())
         })?;
         Some(Change { range, text: text? })
     }
 
-    fn range(&mut self) -> Option<(Position, Position)> {
-        let (mut start, mut end) = (None, None);
-        self.object(|reader, key| {
-            match key {
-                b"start" => start = Some(reader.position()?),
-                b"end" => end = Some(reader.position()?),
-                _ => drop(reader.skip()?),
-            }
-            Some(())
-        })?;
-        Some((start?, end?))
+    fn position(&mut self) -> Option<Position> {
+        let (line, character) = self.both([b"line", b"character"], Reader::number)?;
+        Some(Position { line, character })
     }
 
-    fn position(&mut self) -> Option<Position> {
-        let (mut line, mut character) = (None, None);
+    /// The two members of an object that count.
+    fn both<T>(&mut self, keys: [&[u8]; 2], read: fn(&mut Self) -> Option<T>) -> Option<(T, T)> {
+        let (mut one, mut other) = (None, None);
         self.object(|reader, key| {
-            match key {
-                b"line" => line = Some(reader.number()?),
-                b"character" => character = Some(reader.number()?),
-                _ => drop(reader.skip()?),
+            match keys.iter().position(|it| *it == key) {
+                Some(0) => one = Some(read(reader)?),
+                Some(_) => other = Some(read(reader)?),
+                None => drop(reader.raw()?),
             }
             Some(())
         })?;
-        Some(Position { line: line?, character: character? })
+        Some((one?, other?))
     }
 
     /// The next byte that is no white space.
     fn peek(&mut self) -> Option<u8> {
-        while let Some(b' ' | b'\t' | b'\n' | b'\r') = self.text.get(self.at) {
-            self.at += 1;
-        }
-        self.text.get(self.at).copied()
+        self.0.skip_space();
+        self.0.peek()
     }
 
     fn eat(&mut self, byte: u8) -> Option<()> {
-        (self.peek() == Some(byte)).then(|| self.at += 1)
+        self.0.skip_space();
+        self.0.take(byte, "something else").ok()
     }
 
     /// Stands in front of the value each time a member is told.
@@ -148,82 +141,28 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Any value, as it is written.
+    fn raw(&mut self) -> Option<&'a [u8]> {
+        self.0.skip_space();
+        self.0.value().ok().map(|span| &self.0.text()[span])
+    }
+
     fn number(&mut self) -> Option<u32> {
-        self.peek()?;
-        let digits = self.text[self.at..].iter().take_while(|it| it.is_ascii_digit());
-        let (n, value) = digits.fold((0, 0_u64), |(n, value), digit| {
-            (n + 1, value.saturating_mul(10).saturating_add(u64::from(digit - b'0')))
-        });
-        self.at += n;
-        if n > 0 { u32::try_from(value).ok() } else { None }
+        std::str::from_utf8(self.raw()?).ok()?.parse().ok()
+    }
+
+    fn string(&mut self) -> Option<Cow<'a, str>> {
+        self.0.skip_space();
+        self.0.string().ok()?.decode(self.0.text()).ok()
     }
 
     /// A key is only compared, so that it need be no text.
     fn key(&mut self) -> Option<Cow<'a, [u8]>> {
-        let (span, is_plain) = self.quoted()?;
-        if is_plain {
-            return Some(Cow::Borrowed(&self.text[span.start + 1..span.end - 1]));
-        }
-        decode(&self.text[span]).map(|it| Cow::Owned(it.into_owned().into_bytes()))
-    }
-
-    fn string(&mut self) -> Option<Cow<'a, str>> {
-        let (span, is_plain) = self.quoted()?;
-        if is_plain {
-            return std::str::from_utf8(&self.text[span.start + 1..span.end - 1]).ok().map(Cow::Borrowed);
-        }
-        decode(&self.text[span])
-    }
-
-    /// A string with its quotes, and whether it is written without escapes.
-    fn quoted(&mut self) -> Option<(Range<usize>, bool)> {
-        self.eat(b'"')?;
-        let start = self.at - 1;
-        let mut is_plain = true;
-        loop {
-            match self.text.get(self.at)? {
-                b'"' => break,
-                b'\\' => {
-                    is_plain = false;
-                    self.at += 2;
-                }
-                _ => self.at += 1,
-            }
-        }
-        self.at += 1;
-        Some((start..self.at, is_plain))
-    }
-
-    /// Any value; gives it as it is written.
-    fn skip(&mut self) -> Option<&'a [u8]> {
-        self.peek()?;
-        let (start, mut depth) = (self.at, 0_usize);
-        loop {
-            match self.peek()? {
-                b'"' => {
-                    self.quoted()?;
-                }
-                b'{' | b'[' => {
-                    depth += 1;
-                    self.at += 1;
-                }
-                b'}' | b']' => {
-                    depth = depth.checked_sub(1)?;
-                    self.at += 1;
-                }
-                b',' | b':' if depth > 0 => self.at += 1,
-                _ => {
-                    let is_part = |it: &&u8| it.is_ascii_alphanumeric() || b"+-.".contains(it);
-                    let n = self.text[self.at..].iter().take_while(is_part).count();
-                    if n == 0 {
-                        return None;
-                    }
-                    self.at += n;
-                }
-            }
-            if depth == 0 {
-                return Some(&self.text[start..self.at]);
-            }
+        self.0.skip_space();
+        let (key, text) = (self.0.string().ok()?, self.0.text());
+        match key.plain(text) {
+            Some(plain) => Some(Cow::Borrowed(plain)),
+            None => key.decode(text).ok().map(|it| Cow::Owned(it.into_owned().into_bytes())),
         }
     }
 }
@@ -297,7 +236,7 @@ mod tests {
         fn a_value_is_skipped_as_a_whole(text in ".*") {
             let value = json!({"a": [1, {"b": text}, null, true], "c": text});
             let written = serde_json::to_vec(&value).unwrap();
-            let skipped = Reader { text: &written, at: 0 }.skip().unwrap();
+            let skipped = Reader::of(&written).raw().unwrap();
             prop_assert_eq!(serde_json::from_slice::<Value>(skipped).unwrap(), value);
         }
     }

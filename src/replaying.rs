@@ -25,7 +25,7 @@ const BUFFER: usize = 1 << 20;
 pub fn run(task: &cli::Replay, out: &mut dyn Write) -> anyhow::Result<Option<Difference>> {
     let name = || task.file.display().to_string();
     let (mut replay, header) = Replay::new(open(&task.file)?, Instant::now()).with_context(name)?;
-    let other = |file: &Path| Ok::<_, anyhow::Error>((Reader::of_effects(open(file)?), file.to_owned()));
+    let other = |file: &Path| Ok::<_, anyhow::Error>((Reader::new(open(file)?), file.to_owned()));
     let mut expected = task.diff.as_deref().map(other).transpose()?;
     let version = env!("CARGO_PKG_VERSION");
     if header.version != version {

@@ -17,7 +17,7 @@ fn check(text: &str, filter: &Filter, expected: &Expect) {
 }
 
 fn header() -> String {
-    let header = Encoder::new(false, []).header(Identity { pid: 1, started: 2 }, false, &Config::default());
+    let header = Encoder::new(false, []).header(Identity { pid: 1, started: 2 }, &Config::default());
     String::from_utf8(header).unwrap().trim_end().to_owned()
 }
 

@@ -13,7 +13,7 @@ use super::{
 use crate::{
     config::Config,
     core::{
-        Identity,
+        Identity, Proxy,
         event::{Effect, Event, Peer},
     },
     redact::is_name,
@@ -31,8 +31,25 @@ pub struct Encoder {
     asked: HashMap<(Peer, bool, rpc::RawId), String>,
 }
 
-/// What the core says of the backend that an effect is about.
-pub type AboutBackend = Option<format::About>;
+/// What the backend is of the process that an effect begins something with.
+pub fn about(core: &Proxy, effect: &Effect) -> Option<format::About> {
+    let process = match effect {
+        Effect::Spawn(process, _) | Effect::Adopt { process, .. } => process,
+        Effect::Send(..)
+        | Effect::Prepare { .. }
+        | Effect::WatchEditor(_)
+        | Effect::WriteTranscript { .. }
+        | Effect::RemoveTranscript { .. }
+        | Effect::RemoveTranscripts(_)
+        | Effect::Measure(_)
+        | Effect::Logs { .. }
+        | Effect::CloseInput(_)
+        | Effect::Terminate(_)
+        | Effect::Exit(_) => return None,
+    };
+    let (name, tools) = core.about(process.backend)?;
+    Some(format::About { name: name.to_owned(), tools })
+}
 
 impl Encoder {
     /// `secrets`: what is known to be secret already, such as tokens in variables.
@@ -46,13 +63,13 @@ impl Encoder {
     }
 
     /// The first line.
-    pub fn header(&mut self, identity: Identity, texts: bool, config: &Config) -> Vec<u8> {
+    pub fn header(&mut self, identity: Identity, config: &Config) -> Vec<u8> {
         let header = Header {
             format: FORMAT,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: identity.pid,
             started: identity.started,
-            texts,
+            texts: self.redactor.keeps_texts(),
             config: Box::new(config.clone()),
         };
         let mut line = self.own(&header);
@@ -156,8 +173,8 @@ impl Encoder {
         LineOut::new(at, Dir::End, kind).finish()
     }
 
-    /// An effect.
-    pub fn effect(&mut self, at: Duration, effect: &Effect, backend: AboutBackend) -> Vec<u8> {
+    /// An effect. `backend` is what [`about`] says of it.
+    pub fn effect(&mut self, at: Duration, effect: &Effect, backend: Option<format::About>) -> Vec<u8> {
         let line = |kind| LineOut::new(at, Dir::Out, kind);
         match effect {
             Effect::Send(peer, frame) => self.message(line(Kind::Message), *peer, frame),

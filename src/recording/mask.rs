@@ -15,12 +15,6 @@ fn masked(it: char) -> char {
     }
 }
 
-/// The text, masked.
-#[cfg(test)]
-fn text(text: &str) -> String {
-    text.chars().map(masked).collect()
-}
-
 /// A raw JSON string with its quotes, masked, escapes being the characters they stand for. A surrogate that stands alone
 /// says nothing, and stays.
 pub(super) fn literal(raw: &str, out: &mut Vec<u8>) {
@@ -88,6 +82,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    fn text(text: &str) -> String {
+        text.chars().map(masked).collect()
+    }
 
     fn masked_literal(raw: &str) -> String {
         let mut out = Vec::new();

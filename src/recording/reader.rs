@@ -69,8 +69,8 @@ impl<R: BufRead> Reader<R> {
         header.map(Ok).map_err(|error| self.problem(&format!("the header: {}", words(&error))))
     }
 
-    /// A reader of lines, without a header.
-    pub(super) fn new(input: R) -> Reader<R> {
+    /// Reads lines, be they those of a recording or effects that a replay has printed.
+    pub fn new(input: R) -> Reader<R> {
         Reader {
             input,
             number: 0,
@@ -79,11 +79,6 @@ impl<R: BufRead> Reader<R> {
             is_ended: false,
             last: Time::default(),
         }
-    }
-
-    /// Reads effects, be it those in a recording or those that a replay has printed.
-    pub fn of_effects(input: R) -> Reader<R> {
-        Reader::new(input)
     }
 
     /// The next line, if there is one.
@@ -104,23 +99,22 @@ impl<R: BufRead> Reader<R> {
         self.line().map(Some)
     }
 
-    /// The next effect, if there is one.
-    pub fn next_effect(&mut self) -> Result<Option<Line<'_>>, Problem> {
+    /// Goes to the next effect. False if there is none.
+    pub fn next_effect(&mut self) -> Result<bool, Problem> {
         loop {
             if !self.read()? {
-                return Ok(None);
+                return Ok(false);
             }
             if self.number == 1 && serde_json::from_slice::<AnyHeader>(&self.buffer).is_ok() {
                 continue;
             }
             match serde_json::from_slice::<Line<'_>>(&self.buffer) {
-                Ok(line) if line.dir == Dir::Out => break,
+                Ok(line) if line.dir == Dir::Out => return Ok(true),
                 Ok(_) => {}
-                Err(_) if self.is_torn => return Ok(None),
+                Err(_) if self.is_torn => return Ok(false),
                 Err(error) => return Err(self.problem(&words(&error))),
             }
         }
-        self.line().map(Some)
     }
 
     /// The line that is held once more.
@@ -202,7 +196,7 @@ mod tests {
     use crate::{config::Config, core::Identity, recording::encode::Encoder};
 
     fn header() -> String {
-        let header = Encoder::new(true, []).header(Identity { pid: 1, started: 2 }, true, &Config::default());
+        let header = Encoder::new(true, []).header(Identity { pid: 1, started: 2 }, &Config::default());
         String::from_utf8(header).unwrap()
     }
 

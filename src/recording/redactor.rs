@@ -6,6 +6,7 @@
 use std::{borrow::Cow, collections::BTreeMap};
 
 use memchr::memmem;
+use serde::de::IgnoredAny;
 
 use super::{
     mask,
@@ -18,6 +19,9 @@ const SEARCHED: usize = 8;
 
 /// JSON within strings within JSON.
 const NESTED: usize = 4;
+
+/// Objects and arrays within one another. What lspool reads is no deeper, and each level takes room on the stack.
+const DEEPEST: usize = 128;
 
 /// What is known of the secrets of a session.
 #[derive(Debug)]
@@ -45,6 +49,11 @@ impl Redactor {
         let mut it = Redactor { texts, known: BTreeMap::new(), searched: Vec::new() };
         secrets.into_iter().for_each(|secret| it.search_for(&secret));
         it
+    }
+
+    /// Whether texts stay.
+    pub(super) fn keeps_texts(&self) -> bool {
+        self.texts
     }
 
     /// A message, redacted: JSON without line ends. `None` if it is no valid JSON.
@@ -140,10 +149,20 @@ impl Redactor {
         depth: usize,
         nested: usize,
     ) -> Option<Vec<u8>> {
-        serde_json::from_str::<serde::de::IgnoredAny>(json).ok()?;
+        serde_json::from_str::<IgnoredAny>(json).ok()?;
         let out = Vec::with_capacity(json.len());
-        let mut walk =
-            Walk { redactor: self, about, json, at: 0, out, depth, part: "", nested, is_symbol: false };
+        let mut walk = Walk {
+            redactor: self,
+            about,
+            json,
+            at: 0,
+            out,
+            level: 0,
+            depth,
+            part: "",
+            nested,
+            is_symbol: false,
+        };
         walk.value("", rule);
         walk.space();
         Some(walk.out)
@@ -160,6 +179,8 @@ struct Walk<'a, 'r> {
     json: &'a str,
     at: usize,
     out: Vec<u8>,
+    /// Objects and arrays around the cursor.
+    level: usize,
     depth: usize,
     part: &'a str,
     nested: usize,
@@ -170,6 +191,7 @@ impl<'a> Walk<'a, '_> {
     fn value(&mut self, name: &str, rule: Rule) {
         self.space();
         match self.peek() {
+            b'{' | b'[' if self.level == DEEPEST => self.leave_out(),
             b'{' => self.object(rule),
             b'[' => self.array(name, rule),
             b'"' => self.string(name, rule),
@@ -181,9 +203,18 @@ impl<'a> Walk<'a, '_> {
         }
     }
 
+    /// Writes `null` in the place of an object or array.
+    fn leave_out(&mut self) {
+        let mut rest = serde_json::Deserializer::from_str(&self.json[self.at..]).into_iter::<IgnoredAny>();
+        rest.next();
+        self.at += rest.byte_offset();
+        self.out.extend_from_slice(b"null");
+    }
+
     fn object(&mut self, rule: Rule) {
         let is_symbol = std::mem::replace(&mut self.is_symbol, is_symbol(&self.json[self.at..]));
         self.depth += 1;
+        self.level += 1;
         self.copy(1);
         loop {
             self.space();
@@ -192,7 +223,7 @@ impl<'a> Walk<'a, '_> {
             }
             let raw = self.literal();
             self.at += raw.len();
-            let name = decoded(raw).unwrap_or_default();
+            let name = rpc::decode(raw.as_bytes()).unwrap_or_default();
             // A name may be anything: of a variable, of a file.
             match self.redactor.without_secrets(&name) {
                 Cow::Borrowed(_) => self.out.extend_from_slice(raw.as_bytes()),
@@ -207,6 +238,7 @@ impl<'a> Walk<'a, '_> {
             }
         }
         self.copy(1);
+        self.level -= 1;
         self.depth -= 1;
         self.is_symbol = is_symbol;
     }
@@ -226,6 +258,7 @@ impl<'a> Walk<'a, '_> {
     }
 
     fn array(&mut self, name: &str, rule: Rule) {
+        self.level += 1;
         self.copy(1);
         // `"--token", "abc"`: the one after a name is its value.
         let mut is_named = false;
@@ -235,7 +268,7 @@ impl<'a> Walk<'a, '_> {
                 b']' | 0 => break,
                 b',' => self.copy(1),
                 b'"' => {
-                    let text = decoded(self.literal()).unwrap_or_default();
+                    let text = rpc::decode(self.literal().as_bytes()).unwrap_or_default();
                     let is_option = text.starts_with('-') && !text.contains('=') && redact::is_name(&text);
                     self.string(name, if is_named { Rule::Secret } else { rule });
                     is_named = is_option;
@@ -247,12 +280,13 @@ impl<'a> Walk<'a, '_> {
             }
         }
         self.copy(1);
+        self.level -= 1;
     }
 
     fn string(&mut self, name: &str, rule: Rule) {
         let raw = self.literal();
         self.at += raw.len();
-        let text = decoded(raw);
+        let text = rpc::decode(raw.as_bytes());
         let place = self.place();
         let shown = text.as_deref().unwrap_or("two words");
         if let Some(inner) = text.as_deref().and_then(|it| self.json_in(name, rule, it)) {
@@ -343,13 +377,6 @@ impl<'a> Walk<'a, '_> {
 fn is_symbol(object: &str) -> bool {
     let mut members = rpc::members(object.as_bytes()).map(|(name, _)| name);
     members.any(|it| matches!(&*it, "location" | "selectionRange" | "containerName"))
-}
-
-fn decoded(literal: &str) -> Option<Cow<'_, str>> {
-    if literal.contains('\\') {
-        return serde_json::from_str(literal).ok().map(Cow::Owned);
-    }
-    literal.get(1..literal.len() - 1).map(Cow::Borrowed)
 }
 
 fn write(text: &str, out: &mut Vec<u8>) {

@@ -8,21 +8,18 @@ use std::{
     collections::VecDeque,
     io::BufRead,
     panic::{AssertUnwindSafe, catch_unwind},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 pub use difference::Difference;
 
 use super::{
     decode::{self, Input},
-    encode::Encoder,
-    format::{About, Dir, Header},
+    encode::{Encoder, about},
+    format::{Dir, Header, Kind},
     reader::{Problem, Reader},
 };
-use crate::core::{
-    Proxy,
-    event::{Effect, Effects, ProcessId},
-};
+use crate::core::{Proxy, event::Effects};
 
 /// Lines that are shown before a difference.
 const CONTEXT: usize = 8;
@@ -83,19 +80,21 @@ impl<R: BufRead> Replay<R> {
             Dir::Out => return Err(self.reader.problem("an effect before any event")),
             Dir::End => return Ok(None),
         }
-        let at = line.t;
+        let at = line.t.0;
+        let now =
+            self.start.checked_add(at).ok_or_else(|| self.reader.problem("its time is too far away"))?;
         let input = decode::input(&line).map_err(|what| self.reader.problem(&what))?;
         let mut step = Step {
             line: self.reader.number(),
             event: self.reader.text().to_vec(),
-            effects: self.handle(at.0, input),
+            effects: self.handle(now, at, input),
             recorded: Vec::new(),
             is_cut: false,
         };
         while let Some(line) = self.reader.advance()? {
             if line.dir != Dir::Out {
                 self.is_pending = true;
-                step.is_cut = line.dir == Dir::End && line.kind != super::format::Kind::Done;
+                step.is_cut = line.dir == Dir::End && line.kind != Kind::Done;
                 break;
             }
             step.recorded.push((self.reader.number(), self.reader.text().to_vec()));
@@ -137,7 +136,7 @@ impl<R: BufRead> Replay<R> {
     ) -> Result<Option<Difference>, Problem> {
         self.note(step.line, &step.event);
         for effect in &step.effects {
-            let found = expected.next_effect()?.is_some();
+            let found = expected.next_effect()?;
             let wanted = found.then(|| (expected.number(), expected.text().to_vec()));
             if wanted.as_ref().is_none_or(|(_, it)| !difference::is_same(it, effect)) {
                 return Ok(Some(self.found(step.line, wanted, Some(effect))));
@@ -149,7 +148,7 @@ impl<R: BufRead> Replay<R> {
 
     /// What another file expects beyond the last event.
     pub fn left_over<E: BufRead>(&self, expected: &mut Reader<E>) -> Result<Option<Difference>, Problem> {
-        if expected.next_effect()?.is_none() {
+        if !expected.next_effect()? {
             return Ok(None);
         }
         let wanted = (expected.number(), expected.text().to_vec());
@@ -172,8 +171,7 @@ impl<R: BufRead> Replay<R> {
         self.context.push_back((line, difference::shown(text)));
     }
 
-    fn handle(&mut self, at: std::time::Duration, input: Input) -> Vec<Vec<u8>> {
-        let now = self.start + at;
+    fn handle(&mut self, now: Instant, at: Duration, input: Input) -> Vec<Vec<u8>> {
         let mut effects = Effects::new();
         if let Input::Event(event) = &input {
             // It remembers what is asked.
@@ -189,11 +187,7 @@ impl<R: BufRead> Replay<R> {
         self.has_panicked = called.is_err();
         let mut lines: Vec<_> = effects
             .iter()
-            .map(|effect| {
-                let about = process(effect).and_then(|it| self.proxy.about(it.backend));
-                let about = about.map(|(name, tools)| About { name: name.to_owned(), tools });
-                self.encoder.effect(at, effect, about)
-            })
+            .map(|effect| self.encoder.effect(at, effect, about(&self.proxy, effect)))
             .collect();
         if self.has_panicked {
             lines.push(Encoder::panic(at));
@@ -202,22 +196,16 @@ impl<R: BufRead> Replay<R> {
     }
 }
 
-/// The process that an effect begins something with: of which it is worth to know what it is.
-pub fn process(effect: &Effect) -> Option<ProcessId> {
-    match effect {
-        Effect::Spawn(process, _) | Effect::Adopt { process, .. } => Some(*process),
-        Effect::Send(..)
-        | Effect::Prepare { .. }
-        | Effect::WatchEditor(_)
-        | Effect::WriteTranscript { .. }
-        | Effect::RemoveTranscript { .. }
-        | Effect::RemoveTranscripts(_)
-        | Effect::Measure(_)
-        | Effect::Logs { .. }
-        | Effect::CloseInput(_)
-        | Effect::Terminate(_)
-        | Effect::Exit(_) => None,
+/// The first difference in a recording, if there is one.
+pub fn first_difference(recording: &[u8], now: Instant) -> Result<Option<Difference>, Problem> {
+    let (mut replay, _) = Replay::new(recording, now)?;
+    while let Some(step) = replay.step()? {
+        let difference = replay.difference(&step);
+        if difference.is_some() {
+            return Ok(difference);
+        }
     }
+    Ok(None)
 }
 
 /// The recording with the effects that this core answers with.

@@ -44,7 +44,7 @@ use crate::{
             BackendId, ClientId, Effect, Effects, Event, Launch, Peer, Prepared, ProcessId, SpawnFailure,
         },
     },
-    recording::format::About,
+    recording::{encode, format::About},
     rpc::{Frame, RawId},
 };
 
@@ -64,8 +64,8 @@ pub trait Core {
     fn handle_timeout(&mut self, now: Instant, out: &mut Effects);
     /// When to call [`Core::handle_timeout`], and why.
     fn poll_timeout(&self) -> Option<(Instant, &'static str)>;
-    /// What a backend is, for those who read a recording.
-    fn about(&self, _backend: BackendId) -> Option<About> {
+    /// What the backend is that an effect is about, for those who read a recording.
+    fn about(&self, _effect: &Effect) -> Option<About> {
         None
     }
 }
@@ -83,8 +83,8 @@ impl Core for Proxy {
         Proxy::poll_timeout(self)
     }
 
-    fn about(&self, backend: BackendId) -> Option<About> {
-        Proxy::about(self, backend).map(|(name, tools)| About { name: name.to_owned(), tools })
+    fn about(&self, effect: &Effect) -> Option<About> {
+        encode::about(self, effect)
     }
 }
 

@@ -26,12 +26,11 @@ use crate::{
     config::Config,
     core::{
         Identity,
-        event::{BackendId, Effect, Effects, Event},
+        event::{Effect, Effects, Event},
     },
     recording::{
         encode::Encoder,
         format::{About, Kind},
-        replay::process,
     },
 };
 
@@ -112,7 +111,7 @@ impl Recorder {
         let (notes, incoming) = mpsc::channel();
         let (done, written) = mpsc::channel();
         let waiting = Arc::new(AtomicUsize::new(0));
-        let header = encoder.header(identity, plan.texts, config);
+        let header = encoder.header(identity, config);
         let left = plan.max_size;
         let mut writer = Writer { out, encoder, left, unwritten: Vec::new(), waiting: waiting.clone() };
         writer.line(&header);
@@ -301,9 +300,8 @@ struct Step<'a, C: Core> {
 impl<C: Core> Drop for Step<'_, C> {
     fn drop(&mut self) {
         let core = &self.recorded.core;
-        let effects = self.out.iter().skip(self.before).map(|effect| {
-            Happening::Effect(effect.clone(), process(effect).and_then(|it| core.about(it.backend)))
-        });
+        let effects = self.out.iter().skip(self.before);
+        let effects = effects.map(|it| Happening::Effect(it.clone(), core.about(it)));
         let panicked = thread::panicking().then_some(Happening::Panic);
         let happenings = self.what.take().into_iter().chain(effects).chain(panicked).collect();
         self.recorded.recorder.note(self.now, happenings);
@@ -321,10 +319,6 @@ impl<C: Core> Core for Recorded<C> {
 
     fn poll_timeout(&self) -> Option<(Instant, &'static str)> {
         self.core.poll_timeout()
-    }
-
-    fn about(&self, backend: BackendId) -> Option<About> {
-        self.core.about(backend)
     }
 }
 

@@ -127,7 +127,7 @@ fn a_real_session_is_recorded_without_secrets_and_texts_and_replays() {
 
     // Cut off, as by a kill.
     let cut = sandbox.home().join("cut.jsonl");
-    fs::write(&cut, &recording[..recording.len() * 2 / 3]).expect("the home is writable");
+    fs::write(&cut, &recording.as_bytes()[..recording.len() * 2 / 3]).expect("the home is writable");
     let (code, said) = status(&replay(&[], &cut));
     assert_eq!(code, Some(0), "{said}");
     // Edited, and no recording at all.

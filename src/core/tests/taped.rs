@@ -2,19 +2,19 @@
 
 use std::{
     ops::{Deref, DerefMut},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use crate::{
     config::Config,
     core::{
         Identity, Proxy,
-        event::{Effects, Event},
+        event::{Effect, Effects, Event},
     },
     recording::{
-        encode::Encoder,
-        format::{About, Kind},
-        replay::{Replay, process},
+        encode::{Encoder, about},
+        format::Kind,
+        replay::first_difference,
     },
 };
 
@@ -28,7 +28,7 @@ pub(super) struct Taped {
 impl Taped {
     pub(super) fn new(identity: Identity) -> Taped {
         let mut encoder = Encoder::new(false, []);
-        let tape = encoder.header(identity, false, &Config::default());
+        let tape = encoder.header(identity, &Config::default());
         Taped { core: Proxy::new(identity), encoder, tape, start: None }
     }
 
@@ -37,22 +37,20 @@ impl Taped {
         self.tape.extend(self.encoder.event(at, &event));
         let before = out.len();
         self.core.handle(now, event, out);
-        self.effects(now, &out[before..]);
+        self.effects(at, &out[before..]);
     }
 
     pub(super) fn handle_timeout(&mut self, now: Instant, out: &mut Effects) {
-        self.tape.extend(Encoder::timeout(now - *self.start.get_or_insert(now)));
+        let at = now - *self.start.get_or_insert(now);
+        self.tape.extend(Encoder::timeout(at));
         let before = out.len();
         self.core.handle_timeout(now, out);
-        self.effects(now, &out[before..]);
+        self.effects(at, &out[before..]);
     }
 
-    fn effects(&mut self, now: Instant, effects: &[crate::core::event::Effect]) {
-        let at = now - self.start.unwrap_or(now);
+    fn effects(&mut self, at: Duration, effects: &[Effect]) {
         for effect in effects {
-            let about = process(effect).and_then(|it| self.core.about(it.backend));
-            let about = about.map(|(name, tools)| About { name: name.to_owned(), tools });
-            self.tape.extend(self.encoder.effect(at, effect, about));
+            self.tape.extend(self.encoder.effect(at, effect, about(&self.core, effect)));
         }
     }
 }
@@ -62,12 +60,9 @@ impl Drop for Taped {
         if std::thread::panicking() {
             return;
         }
-        self.tape.extend(Encoder::end(std::time::Duration::from_hours(10_000), Kind::Done));
-        let (mut replay, _) = Replay::new(&self.tape[..], Instant::now()).unwrap();
-        while let Some(step) = replay.step().unwrap() {
-            if let Some(difference) = replay.difference(&step) {
-                panic!("a recording does not replay\n{difference}");
-            }
+        self.tape.extend(Encoder::end(Duration::from_hours(10_000), Kind::Done));
+        if let Some(difference) = first_difference(&self.tape, Instant::now()).unwrap() {
+            panic!("a recording does not replay\n{difference}");
         }
     }
 }

@@ -134,6 +134,31 @@ fn what_is_no_json_keeps_its_shape_alone() {
 }
 
 #[test]
+fn what_is_nested_too_deep_is_left_out() {
+    let about = About { method: "x", is_answer: false };
+    let nested = |depth: usize| {
+        let inner = format!("{}{{\"accessToken\":\"abc\"}}{}", "[".repeat(depth), "]".repeat(depth));
+        format!(r#"{{"params":{{"before":"a b","mcp":{inner},"after":1}}}}"#)
+    };
+    let redact =
+        |body: &str| String::from_utf8(Redactor::new(true, []).message(about, body).unwrap()).unwrap();
+    // Two levels are around it.
+    assert_eq!(redact(&nested(DEEPEST - 3)), nested(DEEPEST - 3).replace("abc", "<secret-1>"));
+    let once = redact(&nested(100_000));
+    let null = format!("{}null{}", "[".repeat(DEEPEST - 2), "]".repeat(DEEPEST - 2));
+    assert_eq!(once, format!(r#"{{"params":{{"before":"a b","mcp":{null},"after":1}}}}"#));
+    assert_eq!(redact(&once), once);
+    redact(&format!("{}1{}", "{\"a\":".repeat(100_000), "}".repeat(100_000)));
+    // Within strings too.
+    let deep = |inner: &str| format!("{}{inner}{}", "[".repeat(DEEPEST - 3), "]".repeat(DEEPEST - 3));
+    let mut body = deep("1");
+    for _ in 0..=NESTED {
+        body = deep(&json!({ "arguments": body }).to_string());
+    }
+    redact(&body);
+}
+
+#[test]
 fn transcripts() {
     let arguments = json!({"code": "a\"b", "n": 1}).to_string();
     let messages = json!([{"role": "assistant", "content": "word", "tool_calls": [{"id": "c", "function": {"name": "run", "arguments": arguments}}]}]);

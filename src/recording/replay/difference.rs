@@ -57,7 +57,6 @@ pub(super) fn shown(line: &[u8]) -> String {
 /// Whether two effects are the same but for their time.
 pub(super) fn is_same(one: &[u8], other: &[u8]) -> bool {
     let (one, other) = (one.trim_ascii_end(), other.trim_ascii_end());
-    let tail = |it: &[u8]| memchr::memmem::find(it, b",\"dir\"").map(|at| it[at..].to_vec());
     if one == other || tail(one).is_some_and(|it| tail(other) == Some(it)) {
         return true;
     }
@@ -68,6 +67,11 @@ pub(super) fn is_same(one: &[u8], other: &[u8]) -> bool {
         Some(value)
     };
     value(one).is_some_and(|it| value(other) == Some(it))
+}
+
+/// A line as lspool writes it, from behind its time on.
+fn tail(line: &[u8]) -> Option<&[u8]> {
+    memchr::memmem::find(line, b",\"dir\"").map(|at| &line[at..])
 }
 
 /// How many bytes two texts have in common.

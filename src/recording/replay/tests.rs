@@ -18,7 +18,7 @@ fn recording() -> String {
     let identity = Identity { pid: 7, started: 8 };
     let mut encoder = Encoder::new(false, []);
     let mut core = Proxy::new(identity);
-    let mut out = encoder.header(identity, false, &Config::default());
+    let mut out = encoder.header(identity, &Config::default());
     let said = |body: &'static str| {
         Event::Received(Peer::Client(ClientId::EDITOR), Frame::parse(Bytes::from(body)).unwrap())
     };
@@ -38,18 +38,12 @@ fn recording() -> String {
             out.extend(encoder.effect(at, it, None));
         }
     }
-    out.extend(Encoder::end(Duration::from_millis(9), super::super::format::Kind::Done));
+    out.extend(Encoder::end(Duration::from_millis(9), Kind::Done));
     String::from_utf8(out).unwrap()
 }
 
 fn difference(text: &str) -> Result<Option<Difference>, Problem> {
-    let (mut replay, _) = Replay::new(text.as_bytes(), Instant::now())?;
-    while let Some(step) = replay.step()? {
-        if let Some(difference) = replay.difference(&step) {
-            return Ok(Some(difference));
-        }
-    }
-    Ok(None)
+    first_difference(text.as_bytes(), Instant::now())
 }
 
 #[test]
@@ -102,7 +96,7 @@ fn effects_are_compared_with_those_of_another_file() {
     let recording = recording();
     let compare = |other: &str| {
         let (mut replay, _) = Replay::new(recording.as_bytes(), Instant::now()).unwrap();
-        let mut expected = Reader::of_effects(other.as_bytes());
+        let mut expected = Reader::new(other.as_bytes());
         while let Some(step) = replay.step().unwrap() {
             if let Some(found) = replay.difference_from(&step, &mut expected).unwrap() {
                 return Some(found);
@@ -142,4 +136,6 @@ fn what_cannot_be_replayed_is_told_with_its_line() {
         changed("\"kind\":\"unprepared\",", "\"kind\":\"terminate\","),
         "line 4: a line `in` is an event, and this is none"
     );
+    let late = r#"{"t":1e22,"dir":"in","kind":"timeout"}"#;
+    assert_eq!(problem(&[lines[0], late].join("\n")), "line 2: its time is too far away");
 }

@@ -8,7 +8,7 @@ use std::{
     time::Instant,
 };
 
-use lspool::{recording::replay::Replay, shell::record::VARIABLE};
+use lspool::{recording::replay::first_difference, shell::record::VARIABLE};
 use tempfile::TempDir;
 
 /// A recording; there is none if the server is no lspool.
@@ -60,11 +60,9 @@ impl Tape {
                 .map(|at| String::from_utf8_lossy(&recording[at.saturating_sub(200)..at + 40]).into_owned());
             assert_eq!(line, None, "the recording has a secret");
         }
-        let (mut replay, _) = Replay::new(&recording[..], Instant::now()).expect("a recording");
-        while let Some(step) = replay.step().unwrap_or_else(|problem| panic!("the recording: {problem}")) {
-            if let Some(difference) = replay.difference(&step) {
-                panic!("the recording does not replay\n{difference}");
-            }
+        let replayed = first_difference(&recording, Instant::now());
+        if let Some(difference) = replayed.unwrap_or_else(|problem| panic!("the recording: {problem}")) {
+            panic!("the recording does not replay\n{difference}");
         }
     }
 }

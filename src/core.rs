@@ -54,7 +54,6 @@ use std::{
 use bytes::Bytes;
 use tracing::{debug, info, warn};
 
-pub use self::recovery::CONTINUE;
 use self::{
     backend::{Backend, Backends},
     catalogue::Catalogue,
@@ -70,6 +69,7 @@ use self::{
     session::Session,
     toolset::ToolSet,
 };
+pub use self::{chat::partition_of, recovery::CONTINUE};
 use crate::{
     config::{Config, ServerConfig, ServerKind},
     rpc::{Frame, RawId},

@@ -111,10 +111,10 @@ fn builtin_agents() -> String {
     let rows = Config::default().agents.into_iter().map(|(name, agent)| {
         let tools =
             agent.tools.map_or_else(|| "every tool".to_owned(), |it| format!("`{}`", it.join("`, `")));
-        format!("| `{name}` | {tools} |\n")
+        format!("| `{name}` | {tools} | {} |\n", agent.description.unwrap_or_default())
     });
     let heading =
-        "Built in, unless your own file has an agent of that name:\n\n| Agent | Tools |\n|---|---|\n";
+        "Built in, unless your own file has an agent of that name:\n\n| Agent | Tools | |\n|---|---|---|\n";
     heading.to_owned() + &rows.collect::<String>()
 }
 
@@ -137,7 +137,7 @@ fn ty<T>(key: &Key<T>) -> String {
         Type::Restart(_) => return words(&RESTARTS),
         Type::Profile(_) => return words(&PROFILES),
         Type::Backoff(_) => BACKOFF.header,
-        Type::Count(_) => "whole number from 1",
+        Type::Count(_) | Type::OptionalCount(_) => "whole number from 1",
         Type::Amount(_) => "whole number",
         Type::ServerKind(_) => return words(&SERVER_KINDS),
         Type::TurnRecovery(_) => return words(&TURN_RECOVERIES),
@@ -230,7 +230,9 @@ fn value<T>(ty: &Type<T>) -> Value {
             json!({ "type": "string", "pattern": "^[0-9]+ *(B|KiB|MiB|GiB)$" })
         }
         Type::Amount(_) => json!({ "type": "integer", "minimum": 0, "maximum": u16::MAX }),
-        Type::Count(_) => json!({ "type": "integer", "minimum": 1, "maximum": u16::MAX }),
+        Type::Count(_) | Type::OptionalCount(_) => {
+            json!({ "type": "integer", "minimum": 1, "maximum": u16::MAX })
+        }
         Type::ServerKind(_) => words(&SERVER_KINDS),
         Type::TurnRecovery(_) => words(&TURN_RECOVERIES),
         Type::LogLevel(_) => words(&LOG_LEVELS),

@@ -82,6 +82,8 @@ pub(super) enum Type<T: 'static> {
     Backoff(Field<T, Backoff>),
     /// A number from 1 on.
     Count(Field<T, usize>),
+    /// A number from 1 on that there need not be.
+    OptionalCount(Field<T, Option<usize>>),
     /// A number from 0 on.
     Amount(Field<T, usize>),
     ServerKind(Field<T, Option<ServerKind>>),
@@ -154,6 +156,13 @@ pub(super) static ROOT: Section<Config> = Section {
             workspace: Workspace::Yes,
             absent: "the built-in agents",
             doc: "The agents.",
+        },
+        Key {
+            name: "models",
+            ty: Type::Variables(|it| &mut it.models),
+            workspace: Workspace::No,
+            absent: "none",
+            doc: "Tiers: names that agents may use instead of a model, such as `fast = \"gpt-4.1\"`.",
         },
         Key {
             name: "route",
@@ -477,8 +486,9 @@ pub(super) static FOLDER: Section<FolderConfig> = Section {
 
 pub(super) static AGENT: Section<AgentConfig> = Section {
     header: "[agent.NAME]",
-    doc: "A named tool set. Agents with equal tool sets share a process; that process knows no other tools.",
-    fresh: || AgentConfig { tools: None, disallowed_tools: Vec::new(), source: AgentSource::User },
+    doc: "An agent: a tool set, and what is said to a sub-agent of this name. Agents with equal tool sets share a \
+          process; that process knows no other tools. Files define agents as well: see [agents.md](agents.md).",
+    fresh: || AgentConfig::of(AgentSource::User),
     keys: &[
         Key {
             name: "tools",
@@ -494,6 +504,34 @@ pub(super) static AGENT: Section<AgentConfig> = Section {
             workspace: Workspace::Yes,
             absent: "none",
             doc: "Tools taken out of these.",
+        },
+        Key {
+            name: "description",
+            ty: Type::Text(|it| &mut it.description),
+            workspace: Workspace::Yes,
+            absent: "none",
+            doc: "When to use it: an agent that may start it is told this.",
+        },
+        Key {
+            name: "prompt",
+            ty: Type::Text(|it| &mut it.prompt),
+            workspace: Workspace::Yes,
+            absent: "none",
+            doc: "What it is told before its task.",
+        },
+        Key {
+            name: "model",
+            ty: Type::Text(|it| &mut it.model),
+            workspace: Workspace::Yes,
+            absent: "that of the agent that starts it",
+            doc: "The id or the name of a model, or a tier of `[models]`.",
+        },
+        Key {
+            name: "max_turns",
+            ty: Type::OptionalCount(|it| &mut it.max_turns),
+            workspace: Workspace::Yes,
+            absent: "no limit of lspool's",
+            doc: "How many times its model may be asked for one task.",
         },
     ],
 };

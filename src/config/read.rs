@@ -160,6 +160,7 @@ impl<'a> Reader<'a> {
             Type::Backoff(field) => self.table(&BACKOFF, at, raw, field(into)),
             Type::Amount(field) => self.limit(key, at, amount(raw), |it| it.to_string(), field(into)),
             Type::Count(field) => self.limit(key, at, count(raw), |it| it.to_string(), field(into)),
+            Type::OptionalCount(field) => self.set(at, count(raw).map(Some), field(into)),
             Type::TurnRecovery(field) => self.set(at, choice(raw, &TURN_RECOVERIES), field(into)),
             Type::ServerKind(field) => self.set(at, choice(raw, &SERVER_KINDS).map(Some), field(into)),
             Type::LogLevel(field) => self.set(at, choice(raw, &LOG_LEVELS), field(into)),
@@ -304,8 +305,10 @@ impl<'a> Reader<'a> {
                 Author::User => AgentSource::User,
                 Author::Workspace(file) => AgentSource::Workspace(file.clone()),
             };
-            match field.get(&name) {
-                Some(known) if self.author != Author::User => {
+            // For a model a name is the same in capital letters.
+            let known = field.iter().find(|(known, _)| known.to_lowercase() == name.to_lowercase());
+            match known {
+                Some((_, known)) if self.author != Author::User => {
                     let (file, by) = (self.file.to_owned(), known.source.clone());
                     self.shadowed.push(Shadowed { file, line, agent: name, by });
                 }

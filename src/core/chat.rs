@@ -617,6 +617,16 @@ fn asked(params: &[u8]) -> Result<Option<Asked>, String> {
     }
 }
 
+/// The tools of the partition that serves an agent, as `lspool status` shows them.
+pub fn partition_of(agent: &AgentConfig) -> String {
+    let set = ToolSet::new(agent.tools.as_deref(), &agent.disallowed_tools);
+    match set.to_string() {
+        _ if set.is_all() => "all".to_owned(),
+        none if none.is_empty() => "none".to_owned(),
+        tools => tools,
+    }
+}
+
 fn known_agents(config: &Config) -> String {
     config.agents.keys().map(String::as_str).collect::<Vec<_>>().join(", ")
 }

@@ -100,7 +100,7 @@ impl Stage {
 
     pub(super) fn agent(mut self, name: &str, tools: &[&str]) -> Stage {
         let tools = Some(tools.iter().map(ToString::to_string).collect());
-        let agent = AgentConfig { tools, disallowed_tools: Vec::new(), source: AgentSource::User };
+        let agent = AgentConfig { tools, ..AgentConfig::of(AgentSource::User) };
         self.config.agents.insert(name.to_owned(), agent);
         self
     }

@@ -8,6 +8,7 @@
 //! **What is not understood never widens a tool set**: a name that stands for nothing is left out and told.
 
 mod aliases;
+mod delegation;
 mod file;
 mod listing;
 mod registry;
@@ -15,14 +16,18 @@ mod registry;
 mod tests;
 mod yaml;
 
+pub use delegation::{Outcome, SUMMARY, Task, request, results, tool};
 pub use file::{Definition, Problem, parse};
 pub use listing::{Listing, Row};
 pub use registry::{Author, Registry};
 
 use crate::config::AgentConfig;
 
+/// The tool with which a lead starts sub-agents.
+pub const DELEGATE: &str = "delegate_task";
+
 /// The tools with which agents start and steer others. No sub-agent has them: there is no recursion.
-pub const ORCHESTRATION: [&str; 4] = ["delegate_task", "create_team", "send_message", "delete_team"];
+pub const ORCHESTRATION: [&str; 4] = [DELEGATE, "create_team", "send_message", "delete_team"];
 
 /// The tools of an agent, for people.
 pub fn tools(agent: &AgentConfig) -> String {

@@ -41,6 +41,8 @@ pub struct Config {
     pub agents: BTreeMap<String, AgentConfig>,
     /// What the tiers stand for that agents name instead of a model.
     pub models: BTreeMap<String, String>,
+    /// What sub-agents may cost.
+    pub subagents: SubAgentsConfig,
     /// Which conversations belong to which agent; the first that matches wins.
     pub routes: Vec<RouteConfig>,
     /// What is logged, and where to.
@@ -90,6 +92,7 @@ impl Default for Config {
             folders: Vec::new(),
             agents: AgentConfig::builtin(),
             models: BTreeMap::new(),
+            subagents: SubAgentsConfig::default(),
             routes: Vec::new(),
             log: LogConfig::default(),
             record: RecordConfig::default(),
@@ -367,6 +370,31 @@ impl AgentConfig {
             lead: false,
             other: BTreeMap::new(),
             source,
+        }
+    }
+}
+
+/// `[subagents]`: what the sub-agents of one turn may cost.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SubAgentsConfig {
+    /// So many at once.
+    pub max_parallel: usize,
+    /// So many in all.
+    pub max_subagents: usize,
+    /// How often the lead is told results and asked to go on.
+    pub max_followups: usize,
+    /// How long one may take.
+    pub time_limit: Duration,
+}
+
+impl Default for SubAgentsConfig {
+    fn default() -> SubAgentsConfig {
+        SubAgentsConfig {
+            max_parallel: 4,
+            max_subagents: 20,
+            max_followups: 10,
+            time_limit: Duration::from_mins(15),
         }
     }
 }

@@ -7,6 +7,7 @@
 //! order in which they must happen.
 #![warn(clippy::disallowed_methods)]
 
+mod agents;
 mod answers;
 mod backend;
 mod cancel;
@@ -37,6 +38,7 @@ mod restore;
 mod results;
 mod revive;
 mod route;
+mod selection;
 mod servers;
 mod session;
 mod spares;
@@ -55,6 +57,7 @@ use bytes::Bytes;
 use tracing::{debug, info, warn};
 
 use self::{
+    agents::Agents,
     backend::{Backend, Backends},
     catalogue::Catalogue,
     control::Control,
@@ -69,7 +72,7 @@ use self::{
     session::Session,
     toolset::ToolSet,
 };
-pub use self::{chat::partition_of, recovery::CONTINUE};
+pub use self::{recovery::CONTINUE, selection::partition_of};
 use crate::{
     config::{Config, ServerConfig, ServerKind},
     rpc::{Frame, RawId},
@@ -128,6 +131,7 @@ pub struct Proxy {
     session: Session,
     catalogue: Catalogue,
     conversations: Conversations,
+    agents: Agents,
     tokens: Tokens,
     registrations: Registrations,
     diagnostics: Diagnostics,
@@ -179,6 +183,7 @@ impl Proxy {
             session: Session::default(),
             catalogue: Catalogue::default(),
             conversations: Conversations::default(),
+            agents: Agents::default(),
             tokens: Tokens::default(),
             registrations: Registrations::default(),
             diagnostics: Diagnostics::default(),
@@ -256,6 +261,7 @@ impl Proxy {
         self.on_backend_deadlines(now, out);
         self.look_at_memory(now, out);
         self.on_spare_deadline(now);
+        self.on_agent_deadlines(now, out);
         self.settle(now, out);
     }
 
@@ -267,7 +273,8 @@ impl Proxy {
         let draining = self.draining.as_ref().map(Draining::deadline);
         let measure = self.next_measure.map(|at| (at, "memory is to be looked at"));
         let spare = self.next_spare.map(|at| (at, "spares may be started"));
-        let all = [self.backends.deadline(), draining, self.phase.deadline(), measure, spare];
+        let agents = self.agents.deadline().map(|at| (at, "a sub-agent has had its time"));
+        let all = [self.backends.deadline(), draining, self.phase.deadline(), measure, spare, agents];
         all.into_iter().flatten().min_by_key(|(at, _)| *at)
     }
 
@@ -280,6 +287,14 @@ impl Proxy {
     /// editor that has closed its stream is left once it is owed nothing. This is done for each message, so it must
     /// not look through all there is.
     fn settle(&mut self, now: Instant, out: &mut Effects) {
+        self.settle_once(now, out);
+        // What those inside are told they act on at once.
+        while self.run_agents(now, out) {
+            self.settle_once(now, out);
+        }
+    }
+
+    fn settle_once(&mut self, now: Instant, out: &mut Effects) {
         if self.phase.is_exiting() {
             return;
         }

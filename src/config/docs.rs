@@ -6,7 +6,7 @@ use super::{
     Config,
     keys::{
         AGENT, BACKOFF, FOLDER, Key, LOG, LOG_LEVELS, PROFILES, RESTARTS, ROOT, ROUTE, SERVER, SERVER_KINDS,
-        Section, TURN_RECOVERIES, Type, Workspace,
+        SUB_AGENTS, Section, TURN_RECOVERIES, Type, Workspace,
     },
     units::{show_duration, show_size},
 };
@@ -21,6 +21,7 @@ pub fn markdown() -> String {
         chapter(&FOLDER),
         chapter(&AGENT),
         builtin_agents(),
+        chapter(&SUB_AGENTS),
         chapter(&ROUTE),
         chapter(&LOG),
     ];
@@ -148,6 +149,7 @@ fn ty<T>(key: &Key<T>) -> String {
         Type::Agents(_) => AGENT.header,
         Type::Folders(_) => FOLDER.header,
         Type::Routes(_) => ROUTE.header,
+        Type::SubAgents(_) => SUB_AGENTS.header,
         Type::Log(_) => LOG.header,
     };
     if text.starts_with('[') { format!("`{text}`") } else { text.to_owned() }
@@ -240,6 +242,7 @@ fn value<T>(ty: &Type<T>) -> Value {
         Type::Agents(_) => named(object(&AGENT)),
         Type::Folders(_) => list(object(&FOLDER)),
         Type::Routes(_) => list(object(&ROUTE)),
+        Type::SubAgents(_) => object(&SUB_AGENTS),
         Type::Log(_) => object(&LOG),
     }
 }

@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use super::{
     AgentConfig, AgentSource, Backoff, Config, FolderConfig, LogConfig, LogLevel, Policy, Profile, Restart,
-    RouteConfig, ServerConfig, ServerKind, TurnRecovery,
+    RouteConfig, ServerConfig, ServerKind, SubAgentsConfig, TurnRecovery,
 };
 
 /// A table of the file, and the type that it is read into.
@@ -97,6 +97,7 @@ pub(super) enum Type<T: 'static> {
     Agents(Field<T, BTreeMap<String, AgentConfig>>),
     Folders(Field<T, Vec<FolderConfig>>),
     Routes(Field<T, Vec<RouteConfig>>),
+    SubAgents(Field<T, SubAgentsConfig>),
     Log(Field<T, LogConfig>),
 }
 
@@ -163,6 +164,13 @@ pub(super) static ROOT: Section<Config> = Section {
             workspace: Workspace::No,
             absent: "none",
             doc: "Tiers: names that agents may use instead of a model, such as `fast = \"gpt-4.1\"`.",
+        },
+        Key {
+            name: "subagents",
+            ty: Type::SubAgents(|it| &mut it.subagents),
+            workspace: Workspace::Yes,
+            absent: "see there",
+            doc: "What sub-agents may cost.",
         },
         Key {
             name: "route",
@@ -532,6 +540,49 @@ pub(super) static AGENT: Section<AgentConfig> = Section {
             workspace: Workspace::Yes,
             absent: "no limit of lspool's",
             doc: "How many times its model may be asked for one task.",
+        },
+        Key {
+            name: "lead",
+            ty: Type::Flag(|it| &mut it.lead),
+            workspace: Workspace::No,
+            absent: "",
+            doc: "Whether a conversation with this agent may start sub-agents: it gets the tool `delegate_task`.",
+        },
+    ],
+};
+
+pub(super) static SUB_AGENTS: Section<SubAgentsConfig> = Section {
+    header: "[subagents]",
+    doc: "What the sub-agents that a lead starts in one turn may cost: see [agents.md](agents.md).",
+    fresh: SubAgentsConfig::default,
+    keys: &[
+        Key {
+            name: "max_parallel",
+            ty: Type::Count(|it| &mut it.max_parallel),
+            workspace: Workspace::Smaller,
+            absent: "",
+            doc: "How many run at once; others wait for one of them to end.",
+        },
+        Key {
+            name: "max_subagents",
+            ty: Type::Count(|it| &mut it.max_subagents),
+            workspace: Workspace::Smaller,
+            absent: "",
+            doc: "How many one turn may start in all. After that the tool fails, and says so.",
+        },
+        Key {
+            name: "max_followups",
+            ty: Type::Count(|it| &mut it.max_followups),
+            workspace: Workspace::Smaller,
+            absent: "",
+            doc: "How often in one turn the lead is told results and asked to go on.",
+        },
+        Key {
+            name: "time_limit",
+            ty: Type::Duration(|it| &mut it.time_limit),
+            workspace: Workspace::Smaller,
+            absent: "",
+            doc: "How long one may take. Then it is stopped, and the lead is told what it has said so far.",
         },
     ],
 };

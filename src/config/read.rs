@@ -13,7 +13,7 @@ use super::{
     AgentConfig, AgentSource, Config, Profile, ServerConfig, Shadowed,
     keys::{
         AGENT, BACKOFF, FOLDER, Key, LOG, LOG_LEVELS, PROFILES, RESTARTS, ROOT, ROUTE, SERVER, SERVER_KINDS,
-        Section, TURN_RECOVERIES, Type, Workspace,
+        SUB_AGENTS, Section, TURN_RECOVERIES, Type, Workspace,
     },
     problem::{Author, Problem, Problems},
     suggest::nearest,
@@ -178,6 +178,7 @@ impl<'a> Reader<'a> {
             Type::Agents(field) => self.agents(at, value, field(into)),
             Type::Routes(field) => self.tables(&ROUTE, at, value, field(into)),
             Type::Folders(field) => self.folders(at, value, field(into)),
+            Type::SubAgents(field) => self.table(&SUB_AGENTS, at, raw, field(into)),
             Type::Log(field) => self.table(&LOG, at, raw, field(into)),
         }
     }
@@ -442,6 +443,7 @@ fn section_of(name: &str) -> Option<&'static str> {
         (FOLDER.header, has(&FOLDER, name)),
         (AGENT.header, has(&AGENT, name)),
         (ROUTE.header, has(&ROUTE, name)),
+        (SUB_AGENTS.header, has(&SUB_AGENTS, name)),
         (LOG.header, has(&LOG, name)),
     ];
     sections.into_iter().find(|(_, has)| *has).map(|(header, _)| header)

@@ -346,7 +346,7 @@ fn invalid_toml_is_told_with_all_else_that_is_sure() {
     check_problems(
         "a = 1\na = 2\n",
         &expect![[r#"
-            config.toml:1: a: there is no such key; there are: default_server, server, folder, agent, models, route, log, record, record_texts, record_max_size
+            config.toml:1: a: there is no such key; there are: default_server, server, folder, agent, models, subagents, route, log, record, record_texts, record_max_size
             config.toml:2: no valid TOML: duplicate key"#]],
     );
 }

@@ -40,6 +40,8 @@ pub(crate) struct Turn {
     /// A string, or an array of content parts, as asked.
     request: Bytes,
     rounds: Vec<Round>,
+    /// What was asked in the middle of it: after which round, and the message.
+    follow_ups: Vec<(u64, Value)>,
     unread: Vec<Bytes>,
     unread_bytes: usize,
 }
@@ -211,6 +213,7 @@ impl Turn {
             id,
             request: Bytes::copy_from_slice(request),
             rounds: Vec::new(),
+            follow_ups: Vec::new(),
             unread: Vec::new(),
             unread_bytes: 0,
         }
@@ -264,6 +267,31 @@ impl Turn {
         }
     }
 
+    /// Notes that more is asked in the middle of the turn, after all that was said.
+    pub(crate) fn follow_up(&mut self, message: Value) {
+        let last = self.last_round();
+        self.follow_ups.push((last, message));
+    }
+
+    /// Whether nothing that counts has come of what was asked last in the middle of it.
+    pub(crate) fn awaits_answer(&mut self) -> bool {
+        self.awaits_answer_after().is_some()
+    }
+
+    /// The same; gives the round after which it was asked.
+    fn awaits_answer_after(&mut self) -> Option<u64> {
+        self.read();
+        let after = self.follow_ups.last()?.0;
+        let counts = |it: &Round| !it.text.is_empty() || it.calls.iter().any(Call::has_result);
+        (!self.rounds.iter().any(|it| it.id > after && counts(it))).then_some(after)
+    }
+
+    /// The number of its last round.
+    pub(crate) fn last_round(&mut self) -> u64 {
+        self.read();
+        self.rounds.iter().map(|it| it.id).max().unwrap_or(0)
+    }
+
     /// The ids of all its calls.
     pub(crate) fn call_ids(&mut self) -> BTreeSet<String> {
         self.calls().map(|(_, it)| it.id.clone()).collect()
@@ -273,6 +301,9 @@ impl Turn {
     /// a text that was cut off goes on in its own round.
     pub(crate) fn cut(&mut self) -> u64 {
         self.read();
+        if let Some(after) = self.awaits_answer_after() {
+            return after;
+        }
         let Some(last) = self.rounds.iter_mut().max_by_key(|it| it.id) else { return 0 };
         last.thinking = last.thinking.take().filter(|it| it.id.is_some());
         last.is_cut = true;

@@ -246,6 +246,11 @@ impl Stage {
         self.sent.remove(&peer).unwrap_or_default()
     }
 
+    /// It was not looked at after all.
+    pub(super) fn put_back(&mut self, peer: Peer, message: Value) {
+        self.sent.entry(peer).or_default().push(message);
+    }
+
     /// The same, by method (or `answer`).
     pub(super) fn told(&mut self, process: ProcessId) -> Vec<String> {
         self.take(Peer::Backend(process)).iter().map(name).collect()

@@ -31,7 +31,7 @@ use crate::{
     config::{AgentConfig, Config, SubAgentsConfig},
     core::{
         conversations::Conversation,
-        event::{ClientId, Effect, Effects, Peer, ProcessId},
+        event::{BackendId, ClientId, Effect, Effects, Peer, ProcessId},
         recovery::{Over, Part},
         requests::{Owner, Pending, Purpose, SentId, To},
         selection::agent_set,
@@ -79,6 +79,7 @@ pub(super) struct Agents {
 #[derive(Debug)]
 struct Lead {
     conversation: RawId,
+    backend: BackendId,
     turn: RawId,
     /// Under which it reports.
     token: Option<RawId>,
@@ -242,6 +243,7 @@ impl Proxy {
         self.agents.last += 1;
         let lead = Lead {
             conversation: id.clone(),
+            backend: self.conversations.get(id).map_or(PRIMARY, |it| it.backend),
             turn,
             token,
             runs: Vec::new(),
@@ -315,7 +317,7 @@ impl Proxy {
         let Some(conversation) = self.conversations.get(id).filter(|it| it.active == Some(sent)) else {
             return Some(pending);
         };
-        let (id, backend, is_cancelled) = (id.clone(), conversation.backend, conversation.cancelled);
+        let (id, is_cancelled) = (id.clone(), conversation.cancelled);
         if let Some(result) = answer.result().filter(|_| self.is_followed_up(&id)) {
             self.conversations.learn_answer(result);
             if let To::Process(process) = pending.to {
@@ -324,16 +326,21 @@ impl Proxy {
             self.rest(&id, pending, out);
             return None;
         }
-        // It was cancelled after its `end`, which was kept back.
-        if let Some(lead) = self.agents.leads.get_mut(&no)
-            && std::mem::take(&mut lead.has_ended)
-        {
+        self.give_up_runs(no, is_cancelled, out);
+        Some(pending)
+    }
+
+    /// The turn of a lead comes to its end without results: the editor hears of its calls, and the `end` that was kept
+    /// back.
+    fn give_up_runs(&mut self, no: u32, is_cancelled: bool, out: &mut Effects) {
+        self.close_calls_of(no, out);
+        let Some(lead) = self.agents.leads.get_mut(&no) else { return };
+        if std::mem::take(&mut lead.has_ended) {
             let why = is_cancelled.then(|| ("cancellationReason", "\"CancelledByUser\"".to_owned()));
-            if let Some(params) = self.tokens.ended(backend, &id, why) {
+            if let Some(params) = self.tokens.ended(lead.backend, &lead.conversation, why) {
                 tell_editor(Frame::notification("$/progress", Some(&params)), out);
             }
         }
-        Some(pending)
     }
 
     /// The turn that was asked with this request waits for its runs.
@@ -421,6 +428,11 @@ impl Proxy {
         lead.is_over |= is_over;
         let runs = lead.runs.clone();
         let is_unwanted = lead.is_over || conversation.is_some_and(|it| it.cancelled);
+        if is_over {
+            // Destroyed, or replaced. The server goes on with the turn all the same.
+            self.give_up_runs(no, true, out);
+        }
+        let Some(lead) = self.agents.leads.get(&no) else { return false };
         let open = |it: &&u32| self.agents.runs.get(it).is_some_and(|it| !it.has_ended());
         let open: Vec<u32> = runs.iter().filter(open).copied().collect();
         let (is_all_over, rests) = (lead.is_over, lead.rests);
@@ -600,13 +612,12 @@ impl Proxy {
         run.stop = Some(why.to_owned());
         match run.state {
             State::Waiting => self.end_run(now, no, Err(why.to_owned()), out),
-            State::Turning => {
+            State::Choosing(_) | State::Turning => {
                 let (client, params) = (run.client, json!({"id": run.asked}).to_string());
                 let frame = Frame::notification("$/cancelRequest", Some(params.as_bytes()));
                 self.on_client_cancel(client, &frame, out);
             }
-            // Its end comes with the answer.
-            State::Choosing(_) | State::Ended(_) => {}
+            State::Ended(_) => {}
         }
         true
     }
@@ -659,6 +670,18 @@ impl Proxy {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+impl Proxy {
+    /// Nothing is left of any lead.
+    pub(super) fn check_quiet(&self) {
+        let names: Vec<_> = self.agents.runs.values().map(|it| (&it.name, &it.state)).collect();
+        assert!(self.agents.leads.is_empty() && names.is_empty(), "{names:?} are left");
+        let inside =
+            self.conversations.iter().find(|(id, _)| id.as_text().is_some_and(|it| it.starts_with("lspool")));
+        assert!(inside.is_none(), "a conversation is left: {:?}", inside.map(|it| it.0));
     }
 }
 

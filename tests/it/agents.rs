@@ -55,6 +55,10 @@ impl Scene {
     }
 }
 
+fn shell(command: &str) -> Value {
+    json!({"command": command, "explanation": "why not", "isBackground": false})
+}
+
 fn task(agent: &str, prompt: &str) -> Value {
     json!({"subagent_type": agent, "prompt": prompt, "description": "a task"})
 }
@@ -89,7 +93,7 @@ fn script() -> Script {
         )
         .rule(
             Rule::on("run something")
-                .then(Round::text("Running.\n").call("run_in_terminal", json!({"key": "k"})))
+                .then(Round::text("Running.\n").call("run_in_terminal", shell("true")))
                 .then(Round::text("it ran\n")),
         )
         .rule(Rule::on("think").then(Round::text("thought\n").delay(200)))
@@ -242,7 +246,7 @@ fn every(all: &[Process]) -> Vec<u32> {
 
 #[test]
 fn every_process_dies_when_the_first_call_shows_real() {
-    kill_when("a call", |_, it| !it.tool_calls.is_empty(), every);
+    kill_when("three calls", |_, it| it.tool_calls.len() == 3, every);
 }
 
 #[test]
@@ -252,7 +256,8 @@ fn every_process_dies_while_the_lead_waits_real() {
 
 #[test]
 fn every_process_dies_in_the_follow_up_real() {
-    kill_when("the second part", |_, it| it.text.contains("Now two more."), every);
+    // Calls are told one by one: of one that the server had not come to, nobody would know.
+    kill_when("five calls", |_, it| it.tool_calls.len() == 5, every);
 }
 
 #[test]
@@ -260,16 +265,23 @@ fn every_process_dies_while_the_second_wait_lasts_real() {
     kill_when("the second wait", |_, it| it.text.contains("Two are at work."), every);
 }
 
-#[test]
-fn one_partition_dies_while_the_lead_waits_real() {
-    for n in 0..4 {
-        let which = |all: &[Process]| {
-            let mut all = every(all);
-            all.sort_unstable();
-            all.into_iter().skip(n).take(1).collect()
-        };
-        kill_when("the wait", |_, it| it.text.contains("Three are at work."), which);
+/// The primary, leads, readers, the shell: in the order in which they started.
+fn nth(n: usize) -> impl Fn(&[Process]) -> Vec<u32> {
+    move |all: &[Process]| {
+        let mut all = every(all);
+        all.sort_unstable();
+        all.into_iter().skip(n).take(1).collect()
     }
+}
+
+#[test]
+fn the_process_of_the_lead_dies_while_it_waits_real() {
+    kill_when("the wait", |_, it| it.text.contains("Three are at work."), nth(1));
+}
+
+#[test]
+fn the_process_of_a_sub_agent_dies_while_the_lead_waits_real() {
+    kill_when("the wait", |_, it| it.text.contains("Three are at work."), nth(2));
 }
 
 #[test]
@@ -328,14 +340,22 @@ fn two_hundred_tool_calls_and_long_streams_stall_nothing_real() {
         // The server allows 25 rounds in a turn.
         for _ in 0..10 {
             let round = (0..5).fold(Round::text(long.clone()), |round, k| {
-                round.call("run_in_terminal", json!({"key": format!("{k}")}))
+                round.call("run_in_terminal", shell(&format!("echo {k}")))
             });
             rule = rule.then(round);
         }
         script = script.rule(rule.then(Round::text("job is done\n")));
     }
     let scene = Scene::new("", script);
-    let outcome = scene.session.finish(&scene.lead("[lead] go"));
+    let turn = scene.lead("[lead] go");
+    // In steps: a machine with much else to do takes longer for all of it than one wait may last.
+    for n in [1, 25, 50, 75, 100, 125, 150, 175, 200] {
+        scene.session.wait_transcript(&format!("{n} calls"), |entries| {
+            let calls = entries.iter().filter(|it| it.method() == Some("conversation/invokeClientTool"));
+            (calls.count() >= n).then_some(())
+        });
+    }
+    let outcome = scene.session.finish(&turn);
     expect_whole(&outcome);
     assert!(outcome.progress.text.ends_with("All done.\n"), "{}", outcome.progress.text);
     assert_eq!(scene.session.tool_calls().len(), 200);

@@ -267,7 +267,7 @@ impl Run {
     }
 
     /// The lead's call, as the editor is told it.
-    pub(super) fn shown(&self, now: Instant, is_given_up: bool) -> Vec<u8> {
+    pub(super) fn shown(&self, now: Instant) -> Vec<u8> {
         let mut call = Patch::of(&self.entry);
         call.remove("result").remove("error");
         let json = |it: &str| serde_json::Value::from(it).to_string().into_bytes();
@@ -284,11 +284,18 @@ impl Run {
                 call.set("error", &json(&format!("The sub-agent failed: {why}")));
                 "error"
             }
-            State::Waiting | State::Choosing(_) | State::Turning if is_given_up => "cancelled",
             State::Waiting | State::Choosing(_) | State::Turning => "running",
         };
         call.set("status", &json(status));
         call.finish()
+    }
+
+    /// The same, when nobody waits for the run any more.
+    pub(super) fn given_up(&self) -> Vec<u8> {
+        let message = serde_json::Value::from(format!("{}: cancelled", self.name)).to_string();
+        let mut call = Patch::of(&self.entry);
+        call.remove("result").remove("error").set("progressMessage", message.as_bytes());
+        call.set("status", b"\"cancelled\"").finish()
     }
 }
 

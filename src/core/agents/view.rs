@@ -55,7 +55,7 @@ impl Proxy {
                 return tell_editor(frame, out);
             };
             if text(params, &["value", "kind"]).as_deref() == Some("end") {
-                self.close_calls_of(now, no, out);
+                self.close_calls_of(no, out);
             }
             let shown = self.with_runs(now, no, params);
             return tell_editor(shown.map_or_else(|| frame.clone(), |it| frame.with_params(&it)), out);
@@ -109,8 +109,11 @@ impl Proxy {
                 let of = |it: &&mut super::Run| it.lead == lead && Some(&it.call) == id.as_ref();
                 if let Some(run) = self.agents.runs.values_mut().find(of) {
                     run.entry = params[at.clone()].to_vec();
-                    let is_given_up = run.is_closed;
-                    shown.splice(at, run.shown(now, is_given_up));
+                    let call = match run.is_closed && !run.has_ended() {
+                        true => run.given_up(),
+                        false => run.shown(now),
+                    };
+                    shown.splice(at, call);
                 }
             }
         }
@@ -118,13 +121,13 @@ impl Proxy {
     }
 
     /// The turn of a lead ends: no call of it is left running.
-    fn close_calls_of(&mut self, now: Instant, no: u32, out: &mut Effects) {
+    pub(super) fn close_calls_of(&mut self, no: u32, out: &mut Effects) {
         let Some(lead) = self.agents.leads.get_mut(&no) else { return };
         lead.is_over = true;
         for run in lead.runs.clone() {
             let Some(run) = self.agents.runs.get_mut(&run).filter(|it| !it.is_closed) else { continue };
             run.is_closed = true;
-            let round = round_with(run.round, &run.shown(now, true));
+            let round = round_with(run.round, &run.given_up());
             if let Some(report) = self.report_of(no, &round) {
                 tell_editor(report, out);
             }
@@ -148,7 +151,7 @@ impl Proxy {
     pub(super) fn show(&mut self, now: Instant, no: u32, out: &mut Effects) {
         let Some(run) = self.agents.runs.get_mut(&no).filter(|it| !it.is_closed) else { return };
         run.is_closed = run.has_ended();
-        let (lead, round) = (run.lead, round_with(run.round, &run.shown(now, false)));
+        let (lead, round) = (run.lead, round_with(run.round, &run.shown(now)));
         let (state, _) = run.doing(now);
         let mut event = json!({
             "agent": run.name, "agentType": run.agent, "toolCallId": run.call, "state": state,

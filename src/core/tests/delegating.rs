@@ -371,7 +371,7 @@ fn a_lead_is_cancelled_while_it_waits() {
     it.it.editor(json!({"method": "$/cancelRequest", "params": {"id": 1}}));
     assert_eq!(
         it.heard(),
-        ["1 x cancelled: explore-1 is at work (0 s)", r#"end  "CancelledByUser""#, r#"answer 1 "T""#]
+        ["1 x cancelled: explore-1: cancelled", r#"end  "CancelledByUser""#, r#"answer 1 "T""#]
     );
     let told: Vec<String> = it.it.take(Peer::Backend(run.process)).iter().map(name).collect();
     assert_eq!(told, ["$/cancelRequest"]);
@@ -402,7 +402,7 @@ fn a_lead_is_cancelled_while_its_model_is_asked() {
         }
         it.answers();
         let heard = it.heard();
-        let cancelled = "1 x cancelled: explore-1 is at work (0 s)";
+        let cancelled = "1 x cancelled: explore-1: cancelled";
         assert_eq!(heard, [cancelled, r#"end  "CancelledByUser""#, r#"answer 1 "T""#], "{keeps_end}");
         it.it.server(run.process, json!({"id": run.asked, "result": {}}));
     }

@@ -14,17 +14,22 @@ mod listing;
 mod registry;
 #[cfg(test)]
 mod tests;
+mod words;
 mod yaml;
 
-pub use delegation::{Outcome, SUMMARY, Task, request, results, tool};
+pub use delegation::{Outcome, SUMMARY, Task, list, request, results, tool};
 pub use file::{Definition, Problem, parse};
 pub use listing::{Listing, Row};
 pub use registry::{Author, Registry};
+pub use words::{Command, command, usage};
 
 use crate::config::AgentConfig;
 
 /// The tool with which a lead starts sub-agents.
 pub const DELEGATE: &str = "delegate_task";
+
+/// The tool that runs commands.
+pub const TERMINAL: &str = "run_in_terminal";
 
 /// The tools with which agents start and steer others. No sub-agent has them: there is no recursion.
 pub const ORCHESTRATION: [&str; 4] = [DELEGATE, "create_team", "send_message", "delete_team"];

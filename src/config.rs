@@ -150,6 +150,8 @@ pub struct ServerConfig {
     pub hang_timeout: Option<Duration>,
     /// What becomes of a turn whose process dies.
     pub turn_recovery: TurnRecovery,
+    /// The tool with which leads start sub-agents.
+    pub delegation: Delegation,
     /// Whether a process keeps what it has told the model, so that the next one can say the same.
     pub exact_restore: bool,
 }
@@ -244,6 +246,17 @@ pub enum TurnRecovery {
     Fail,
 }
 
+/// The tool with which leads start sub-agents.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Delegation {
+    /// One of lspool's own.
+    #[default]
+    DelegateTask,
+    /// That which runs commands: older servers forward no others than they know.
+    RunInTerminal,
+}
+
 impl Default for ServerConfig {
     fn default() -> Self {
         ServerConfig {
@@ -265,6 +278,7 @@ impl Default for ServerConfig {
             probe_timeout: Duration::from_secs(10),
             hang_timeout: None,
             turn_recovery: TurnRecovery::default(),
+            delegation: Delegation::default(),
             exact_restore: false,
         }
     }

@@ -5,8 +5,8 @@ use serde_json::{Map, Value, json};
 use super::{
     Config,
     keys::{
-        AGENT, BACKOFF, FOLDER, Key, LOG, LOG_LEVELS, PROFILES, RESTARTS, ROOT, ROUTE, SERVER, SERVER_KINDS,
-        SUB_AGENTS, Section, TURN_RECOVERIES, Type, Workspace,
+        AGENT, BACKOFF, DELEGATIONS, FOLDER, Key, LOG, LOG_LEVELS, PROFILES, RESTARTS, ROOT, ROUTE, SERVER,
+        SERVER_KINDS, SUB_AGENTS, Section, TURN_RECOVERIES, Type, Workspace,
     },
     units::{show_duration, show_size},
 };
@@ -142,6 +142,7 @@ fn ty<T>(key: &Key<T>) -> String {
         Type::Amount(_) => "whole number",
         Type::ServerKind(_) => return words(&SERVER_KINDS),
         Type::TurnRecovery(_) => return words(&TURN_RECOVERIES),
+        Type::Delegation(_) => return words(&DELEGATIONS),
         Type::LogLevel(_) => return words(&LOG_LEVELS),
         Type::ServerName(_) => "name of a server",
         Type::AgentName(_) => "name of an agent",
@@ -170,6 +171,10 @@ fn default<T>(key: &Key<T>, fresh: &mut T) -> Option<String> {
         Type::TurnRecovery(field) => {
             let recovery = *field(fresh);
             TURN_RECOVERIES.iter().find(|(_, it)| *it == recovery).map(|(word, _)| format!("{word:?}"))
+        }
+        Type::Delegation(field) => {
+            let delegation = *field(fresh);
+            DELEGATIONS.iter().find(|(_, it)| *it == delegation).map(|(word, _)| format!("{word:?}"))
         }
         Type::LogLevel(field) => {
             let level = *field(fresh);
@@ -237,6 +242,7 @@ fn value<T>(ty: &Type<T>) -> Value {
         }
         Type::ServerKind(_) => words(&SERVER_KINDS),
         Type::TurnRecovery(_) => words(&TURN_RECOVERIES),
+        Type::Delegation(_) => words(&DELEGATIONS),
         Type::LogLevel(_) => words(&LOG_LEVELS),
         Type::Servers(_) => named(object(&SERVER)),
         Type::Agents(_) => named(object(&AGENT)),

@@ -6,8 +6,8 @@
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use super::{
-    AgentConfig, AgentSource, Backoff, Config, FolderConfig, LogConfig, LogLevel, Policy, Profile, Restart,
-    RouteConfig, ServerConfig, ServerKind, SubAgentsConfig, TurnRecovery,
+    AgentConfig, AgentSource, Backoff, Config, Delegation, FolderConfig, LogConfig, LogLevel, Policy,
+    Profile, Restart, RouteConfig, ServerConfig, ServerKind, SubAgentsConfig, TurnRecovery,
 };
 
 /// A table of the file, and the type that it is read into.
@@ -88,6 +88,7 @@ pub(super) enum Type<T: 'static> {
     Amount(Field<T, usize>),
     ServerKind(Field<T, Option<ServerKind>>),
     TurnRecovery(Field<T, TurnRecovery>),
+    Delegation(Field<T, Delegation>),
     LogLevel(Field<T, LogLevel>),
     /// The name of a server that is configured.
     ServerName(Field<T, Option<String>>),
@@ -108,6 +109,10 @@ pub(super) const SERVER_KINDS: [(&str, ServerKind); 2] =
 /// Words for what becomes of a turn whose process dies.
 pub(super) const TURN_RECOVERIES: [(&str, TurnRecovery); 2] =
     [("continue", TurnRecovery::Continue), ("fail", TurnRecovery::Fail)];
+/// Words for the tools with which leads start sub-agents.
+pub(super) const DELEGATIONS: [(&str, Delegation); 2] =
+    [("delegate_task", Delegation::DelegateTask), ("run_in_terminal", Delegation::RunInTerminal)];
+
 /// Words for what a death means.
 pub(super) const RESTARTS: [(&str, Restart); 3] =
     [("never", Restart::Never), ("on-failure", Restart::OnFailure), ("always", Restart::Always)];
@@ -309,6 +314,15 @@ pub(super) static SERVER: Section<ServerConfig> = Section {
             doc: "What becomes of a turn of a conversation when its Copilot server dies in the middle of it. \
                   `\"continue\"`: the next process goes on with it, and no tool of the editor or of an MCP server \
                   runs twice. `\"fail\"`: it ends with an error.",
+        },
+        Key {
+            name: "delegation",
+            ty: Type::Delegation(|it| &mut it.delegation),
+            workspace: Workspace::No,
+            absent: "",
+            doc: "The tool with which a lead starts sub-agents ([agents.md](agents.md)). `\"run_in_terminal\"` is for older servers, \
+                  which forward no calls of tools that they do not know: a command `delegate --type NAME --prompt \"TASK\"` \
+                  is carried out by lspool then, any other one by the editor.",
         },
         Key {
             name: "exact_restore",

@@ -21,15 +21,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tracing::info;
 
 use self::run::{CANCELLED, News, Run, State};
 use super::{PRIMARY, Proxy, selection::Choice, tell_editor};
 use crate::{
-    agents::{self, DELEGATE, ORCHESTRATION, SUMMARY, Task},
-    config::{AgentConfig, Config, SubAgentsConfig},
+    agents::{self, Command, DELEGATE, ORCHESTRATION, SUMMARY, TERMINAL, Task},
+    config::{AgentConfig, Config, Delegation, SubAgentsConfig},
     core::{
+        catalogue::Catalogue,
         conversations::Conversation,
         event::{BackendId, ClientId, Effect, Effects, Peer, ProcessId},
         recovery::{Over, Part},
@@ -75,6 +76,19 @@ pub(super) struct Agents {
     time_limit: Duration,
 }
 
+/// How far the turn of a lead has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Its model is asked.
+    Asked,
+    /// The server has ended it, and the editor has not been told.
+    Ended,
+    /// It waits for its runs.
+    Resting,
+    /// Nobody waits for its runs any more.
+    Over,
+}
+
 /// A turn that has started runs.
 #[derive(Debug)]
 struct Lead {
@@ -89,12 +103,9 @@ struct Lead {
     fed: usize,
     /// How often it was told results.
     follow_ups: usize,
-    /// The server has ended the turn, and the editor has not been told.
-    has_ended: bool,
-    /// It waits for its runs.
-    rests: bool,
-    /// Nobody waits for its runs any more.
-    is_over: bool,
+    phase: Phase,
+    /// There may be something to do for it.
+    is_due: bool,
     /// How many of each agent it has started.
     names: BTreeMap<String, usize>,
 }
@@ -106,7 +117,10 @@ impl Agents {
 
     /// The turn of a conversation that has started runs, and goes on.
     fn lead_of(&self, conversation: &RawId) -> Option<u32> {
-        self.leads.iter().find(|(_, it)| !it.is_over && it.conversation == *conversation).map(|(no, _)| *no)
+        self.leads
+            .iter()
+            .find(|(_, it)| it.phase != Phase::Over && it.conversation == *conversation)
+            .map(|(no, _)| *no)
     }
 
     /// The run whose conversation, and token, this is.
@@ -121,9 +135,19 @@ impl Agents {
     }
 }
 
-/// Parameters that register the tool of leads.
-pub(super) fn delegation(config: &Config) -> Vec<u8> {
-    json!({"tools": [agents::tool(&config.agents)]}).to_string().into_bytes()
+/// Parameters that register the tool of leads; none, if it is one of the editor's and that has none.
+pub(super) fn delegation(config: &Config, through: Delegation, catalogue: &Catalogue) -> Option<Vec<u8>> {
+    let tool = match through {
+        Delegation::DelegateTask => agents::tool(&config.agents),
+        Delegation::RunInTerminal => {
+            let mut tool: Value = serde_json::from_slice(catalogue.tool(TERMINAL)?).ok()?;
+            let usage = agents::usage(&agents::list(&config.agents));
+            let said = tool["description"].as_str().unwrap_or_default();
+            tool["description"] = json!(format!("{said}{usage}"));
+            tool
+        }
+    };
+    Some(json!({"tools": [tool]}).to_string().into_bytes())
 }
 
 impl Proxy {
@@ -153,16 +177,19 @@ impl Proxy {
         out: &mut Effects,
     ) -> bool {
         let params = frame.params().unwrap_or(b"{}");
-        let Some(name) = text(params, &["name"]).filter(|it| ORCHESTRATION.contains(&&**it)) else {
+        let name = text(params, &["name"]).unwrap_or_default();
+        let command = self.command_of(process, &name, params);
+        if command.is_none() && !ORCHESTRATION.contains(&&*name) {
             return false;
-        };
+        }
         let is_confirmation = frame.method() == Some("conversation/invokeClientToolConfirmation");
         let top = conversation.map(|it| self.conversations.top(it));
         if top.as_ref().is_some_and(|it| self.agents.run_of(it).is_some()) {
             self.refuse(process, wire.clone(), &name, is_confirmation, out);
             return true;
         }
-        if name != DELEGATE || !self.backend(process.backend).is_some_and(|it| it.set.is_lead()) {
+        let has_tool = self.backend(process.backend).is_some_and(|it| it.set.is_lead());
+        if !has_tool || (name != DELEGATE && command.is_none()) {
             return false;
         }
         let result = if is_confirmation {
@@ -170,7 +197,7 @@ impl Proxy {
         } else {
             // The server's own sub-agents live in the process of their caller, and see its tools.
             let started = match conversation.filter(|it| top.as_ref() == Some(it)) {
-                Some(lead) => self.delegate(lead, params),
+                Some(lead) => self.delegate(lead, params, command),
                 None => Err("a sub-agent cannot start others".to_owned()),
             };
             let (status, text) = match started {
@@ -187,12 +214,28 @@ impl Proxy {
         true
     }
 
+    /// A command that starts a sub-agent, where that is how a lead does it.
+    fn command_of(&self, process: ProcessId, name: &str, params: &[u8]) -> Option<Command> {
+        let server = self.server.as_ref().filter(|it| it.settings.delegation == Delegation::RunInTerminal)?;
+        let is_leads = self.backend(process.backend).is_some_and(|it| it.set.is_lead());
+        if !is_leads
+            || name.strip_prefix("copilot.").unwrap_or(name) != TERMINAL
+            || server.config.agents.is_empty()
+        {
+            return None;
+        }
+        agents::command(&text(params, &["input", "command"])?)
+    }
+
     /// Notes a run; it starts as soon as the event is done with. Gives what the lead's model is told, be it an error.
-    fn delegate(&mut self, id: &RawId, params: &[u8]) -> Result<String, String> {
+    fn delegate(&mut self, id: &RawId, params: &[u8], command: Option<Command>) -> Result<String, String> {
         let limits = self.limits();
         self.agents.time_limit = limits.time_limit;
         let agents = self.server.as_ref().map(|it| &it.config.agents).ok_or("there are no agents")?;
-        let task = Task::read(path(params, &["input"]).map_or(b"{}", |it| &params[it]), agents)?;
+        let task = match command {
+            Some(it) => Task::of(it.agent, it.prompt, agents)?,
+            None => Task::read(path(params, &["input"]).map_or(b"{}", |it| &params[it]), agents)?,
+        };
         let call = text(params, &["toolCallId"]).unwrap_or_default();
         let round = member(params, "roundId").and_then(|it| serde_json::from_slice(&params[it]).ok());
         let not_running = || "no turn is running".to_owned();
@@ -215,6 +258,7 @@ impl Proxy {
         let name = format!("{}-{n}", task.agent);
         let is_full = lead.runs.len() - lead.fed >= limits.max_parallel;
         lead.runs.push(client);
+        lead.is_due = true;
         self.agents.last = client;
         info!(lead = %id, sub_agent = name, "a sub-agent");
         let mut run =
@@ -249,9 +293,8 @@ impl Proxy {
             runs: Vec::new(),
             fed: 0,
             follow_ups: 0,
-            has_ended: false,
-            rests: false,
-            is_over: false,
+            phase: Phase::Asked,
+            is_due: true,
             names: BTreeMap::new(),
         };
         self.agents.leads.insert(self.agents.last, lead);
@@ -280,25 +323,29 @@ impl Proxy {
     pub(super) fn is_followed_up(&self, id: &RawId) -> bool {
         let lead = self.agents.lead_of(id).and_then(|it| self.agents.leads.get(&it));
         let (Some(lead), Some(conversation)) = (lead, self.conversations.get(id)) else { return false };
-        let ended_well = lead.has_ended || conversation.flight.over != Over::Ended;
-        lead.fed < lead.runs.len() && !conversation.cancelled && ended_well && is_turn_of(lead, conversation)
+        let ended_well = lead.phase == Phase::Ended || conversation.flight.over != Over::Ended;
+        ended_well && lacks_results(lead, conversation)
     }
 
     /// Whether the turn of a conversation waits for the results of its runs.
     pub(super) fn waits_for_results(&self, id: &RawId) -> bool {
-        self.agents.lead_of(id).and_then(|it| self.agents.leads.get(&it)).is_some_and(|it| it.rests)
+        self.agents
+            .lead_of(id)
+            .and_then(|it| self.agents.leads.get(&it))
+            .is_some_and(|it| it.phase == Phase::Resting)
     }
 
     /// The server ends a turn. Whether that is not the end for the editor.
     pub(super) fn goes_on_with_results(&mut self, id: &RawId, value: &[u8]) -> bool {
         let ends_well = member(value, "error").is_none() && member(value, "cancellationReason").is_none();
         let Some(no) = self.agents.lead_of(id).filter(|_| ends_well) else { return false };
-        if let Some(lead) = self.agents.leads.get_mut(&no) {
-            lead.has_ended = true;
-        }
-        let goes_on = self.is_followed_up(id);
-        if let Some(lead) = self.agents.leads.get_mut(&no) {
-            lead.has_ended = goes_on;
+        let (Some(lead), Some(conversation)) = (self.agents.leads.get_mut(&no), self.conversations.get(id))
+        else {
+            return false;
+        };
+        let goes_on = lacks_results(lead, conversation);
+        if goes_on {
+            lead.phase = Phase::Ended;
         }
         goes_on
     }
@@ -333,9 +380,10 @@ impl Proxy {
     /// The turn of a lead comes to its end without results: the editor hears of its calls, and the `end` that was kept
     /// back.
     fn give_up_runs(&mut self, no: u32, is_cancelled: bool, out: &mut Effects) {
+        let Some(phase) = self.agents.leads.get(&no).map(|it| it.phase) else { return };
         self.close_calls_of(no, out);
-        let Some(lead) = self.agents.leads.get_mut(&no) else { return };
-        if std::mem::take(&mut lead.has_ended) {
+        let Some(lead) = self.agents.leads.get(&no) else { return };
+        if phase == Phase::Ended {
             let why = is_cancelled.then(|| ("cancellationReason", "\"CancelledByUser\"".to_owned()));
             if let Some(params) = self.tokens.ended(lead.backend, &lead.conversation, why) {
                 tell_editor(Frame::notification("$/progress", Some(&params)), out);
@@ -366,7 +414,7 @@ impl Proxy {
         (flight.over, flight.continues, flight.restored) = (Over::No, false, false);
         flight.resting = Some(frame);
         if let Some(lead) = self.agents.leads.get_mut(&no) {
-            (lead.rests, lead.has_ended) = (true, false);
+            (lead.phase, lead.is_due) = (Phase::Resting, true);
         }
         info!(conversation = %id, "a lead waits for its sub-agents");
     }
@@ -380,7 +428,7 @@ impl Proxy {
         lead.follow_ups += 1;
         let more = lead.follow_ups < most.max_followups && lead.runs.len() < most.max_subagents;
         let message = json!(agents::results(&outcomes, more));
-        (lead.fed, lead.rests) = (lead.runs.len(), false);
+        (lead.fed, lead.phase) = (lead.runs.len(), Phase::Asked);
         let Some(conversation) = self.conversations.get_mut(&lead.conversation) else { return };
         let backend = conversation.backend;
         let flight = &mut conversation.flight;
@@ -424,24 +472,26 @@ impl Proxy {
         let Some(lead) = self.agents.leads.get_mut(&no) else { return false };
         let conversation = self.conversations.get(&lead.conversation);
         let is_running = conversation.is_some_and(|it| is_turn_of(lead, it));
-        let is_over = !is_running && !lead.is_over;
-        lead.is_over |= is_over;
+        let is_wanted =
+            is_running && !conversation.is_some_and(|it| it.cancelled) && lead.phase != Phase::Over;
+        if !std::mem::take(&mut lead.is_due) && is_wanted {
+            return false;
+        }
         let runs = lead.runs.clone();
-        let is_unwanted = lead.is_over || conversation.is_some_and(|it| it.cancelled);
-        if is_over {
+        let ends = !is_running && lead.phase != Phase::Over;
+        if ends {
             // Destroyed, or replaced. The server goes on with the turn all the same.
             self.give_up_runs(no, true, out);
         }
-        let Some(lead) = self.agents.leads.get(&no) else { return false };
+        let Some(phase) = self.agents.leads.get(&no).map(|it| it.phase) else { return false };
         let open = |it: &&u32| self.agents.runs.get(it).is_some_and(|it| !it.has_ended());
         let open: Vec<u32> = runs.iter().filter(open).copied().collect();
-        let (is_all_over, rests) = (lead.is_over, lead.rests);
-        if is_unwanted {
-            let mut stopped = is_over;
+        if !is_wanted {
+            let mut stopped = ends;
             for run in &open {
                 stopped |= self.stop_run(now, *run, CANCELLED, out);
             }
-            if is_all_over && open.is_empty() {
+            if phase == Phase::Over && open.is_empty() {
                 self.agents.leads.remove(&no);
                 self.agents.runs.retain(|_, it| it.lead != no);
             }
@@ -450,7 +500,7 @@ impl Proxy {
         if self.phase.is_shut_down() {
             return false;
         }
-        if rests && open.is_empty() {
+        if phase == Phase::Resting && open.is_empty() {
             self.feed(now, no, out);
             return true;
         }
@@ -626,6 +676,9 @@ impl Proxy {
         let Some(run) = self.agents.runs.get_mut(&no) else { return };
         info!(sub_agent = run.name, done = result.is_ok(), "a sub-agent has ended");
         run.end(result, now);
+        if let Some(lead) = self.agents.leads.get_mut(&run.lead) {
+            lead.is_due = true;
+        }
         let id = run.conversation.clone();
         self.show(now, no, out);
         if self.conversations.get(&id).is_some() {
@@ -662,7 +715,7 @@ impl Proxy {
                 return Err(format!("the conversation of run {} outlives it", run.name));
             }
         }
-        for lead in self.agents.leads.values().filter(|it| it.rests && !it.is_over) {
+        for lead in self.agents.leads.values().filter(|it| it.phase == Phase::Resting) {
             let conversation = self.conversations.get(&lead.conversation);
             let rests = conversation.is_some_and(|it| it.flight.resting.is_some());
             if !rests && conversation.is_some_and(|it| is_turn_of(lead, it)) {
@@ -683,6 +736,11 @@ impl Proxy {
             self.conversations.iter().find(|(id, _)| id.as_text().is_some_and(|it| it.starts_with("lspool")));
         assert!(inside.is_none(), "a conversation is left: {:?}", inside.map(|it| it.0));
     }
+}
+
+/// Whether there are runs whose results the turn of a lead is to be told.
+fn lacks_results(lead: &Lead, conversation: &Conversation) -> bool {
+    lead.fed < lead.runs.len() && !conversation.cancelled && is_turn_of(lead, conversation)
 }
 
 /// Whether the running turn of a conversation is the one that has started these runs.

@@ -77,8 +77,8 @@ impl Proxy {
         else {
             return;
         };
-        let call = ("conversation/registerTools", delegation(&server.config));
-        self.project(id, [call], out);
+        let tools = delegation(&server.config, server.settings.delegation, &self.catalogue);
+        self.project(id, tools.map(|it| ("conversation/registerTools", it)), out);
     }
 
     /// The agents have changed, and with them what leads are told of them.

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use serde_json::json;
 
-use super::{Lead, Proxy};
+use super::{Lead, Phase, Proxy};
 use crate::{
     core::{
         EDITOR,
@@ -123,7 +123,7 @@ impl Proxy {
     /// The turn of a lead ends: no call of it is left running.
     pub(super) fn close_calls_of(&mut self, no: u32, out: &mut Effects) {
         let Some(lead) = self.agents.leads.get_mut(&no) else { return };
-        lead.is_over = true;
+        lead.phase = Phase::Over;
         for run in lead.runs.clone() {
             let Some(run) = self.agents.runs.get_mut(&run).filter(|it| !it.is_closed) else { continue };
             run.is_closed = true;
@@ -163,9 +163,10 @@ impl Proxy {
             let millis = now.saturating_duration_since(started).as_millis();
             event["durationMs"] = json!(u64::try_from(millis).unwrap_or(u64::MAX));
         }
-        let Some(Lead { conversation, turn, is_over: false, .. }) = self.agents.leads.get(&lead) else {
+        let Some(Lead { conversation, turn, phase, .. }) = self.agents.leads.get(&lead) else { return };
+        if *phase == Phase::Over {
             return;
-        };
+        }
         let wants_events = self.conversations.get(conversation).is_some_and(|it| it.events);
         let event = Patch::of(event.to_string().as_bytes())
             .set("turnId", turn.as_bytes())

@@ -5,9 +5,13 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::stage::{EDITOR, Stage, name, process};
-use crate::core::{
-    CONTINUE,
-    event::{Event, Exit, Peer, ProcessId},
+use super::taped::Taped;
+use crate::{
+    config::{Delegation, ServerKind},
+    core::{
+        CONTINUE, Identity,
+        event::{Event, Exit, Peer, ProcessId},
+    },
 };
 
 /// The process of leads.
@@ -741,4 +745,58 @@ fn two_hundred_tool_calls_of_many_sub_agents_stall_nothing() {
         it.run_ends(run, "done");
     }
     it.goes_on();
+}
+
+#[test]
+fn a_command_delegates_where_no_other_tool_can() {
+    let mut stage = Stage::new(ServerKind::Copilot);
+    // What a command says decides, so it must be in the recording.
+    stage.core = Taped::with_texts(Identity { pid: 77, started: 5 }, true);
+    stage.server.stall_timeout = Duration::ZERO;
+    stage.server.delegation = Delegation::RunInTerminal;
+    stage.initialize();
+    let tool = json!({"name": "run_in_terminal", "description": "Runs it.", "inputSchema": {}});
+    stage.editor(json!({"id": 100, "method": "conversation/registerTools", "params": {"tools": [tool]}}));
+    let registered = stage.take(Peer::Backend(process(0, 1))).pop().unwrap();
+    stage.server(process(0, 1), json!({"id": registered["id"], "result": []}));
+    stage.take(EDITOR);
+    let turns = json!([{"request": "go", "turnId": "T"}]);
+    stage.create(1, &json!({"conversationId": "c", "turns": turns, "lspool": {"lead": true}}));
+    let told = stage.start(LEAD, &["run_in_terminal"]);
+    let tools: Vec<&Value> = told
+        .iter()
+        .filter(|it| it["method"] == "conversation/registerTools")
+        .map(|it| &it["params"]["tools"][0])
+        .collect();
+    let said = tools.last().unwrap()["description"].as_str().unwrap();
+    assert!(
+        said.starts_with("Runs it.") && said.contains("delegate --type NAME") && said.contains("- explore: "),
+        "{said}"
+    );
+    let asked = told.last().unwrap()["id"].clone();
+    let mut it = Lead { it: stage, process: LEAD, asked, calls: 0 };
+    it.says("begin", &json!({}));
+    let ask = |it: &mut Lead, method: &str, command: &str| {
+        it.calls += 1;
+        let params = json!({
+            "name": "run_in_terminal", "input": {"command": command}, "conversationId": "c", "turnId": "T", "roundId": 1,
+            "toolCallId": "x",
+        });
+        it.it.server(
+            LEAD,
+            json!({"id": it.calls, "method": format!("conversation/{method}"), "params": params}),
+        );
+        it.it.take(Peer::Backend(LEAD)).pop().map(|it| it["result"][0].clone())
+    };
+    let command = "delegate --type explore --prompt \"look \\\"here\\\"\"";
+    assert_eq!(ask(&mut it, "invokeClientToolConfirmation", command), Some(json!({"result": "accept"})));
+    let told = ask(&mut it, "invokeClientTool", command).unwrap();
+    assert_eq!(told["content"][0]["value"], "sub-agent explore-1 started");
+    let run = it.opened(process(2, 1)).pop().unwrap();
+    assert_eq!(run.params["turns"][0]["request"], "look \"here\"");
+    let told = ask(&mut it, "invokeClientTool", "delegate --type nobody --prompt x").unwrap();
+    assert_eq!(told["status"], "error");
+    it.heard();
+    assert_eq!(ask(&mut it, "invokeClientTool", "ls; delegate"), None);
+    assert_eq!(it.heard(), ["conversation/invokeClientTool"], "that is for the editor");
 }

@@ -112,6 +112,8 @@ struct World {
     /// What the editor is asked: id.
     asked: Vec<Value>,
     conversations: BTreeSet<u8>,
+    /// How often each was destroyed: an id is not used again.
+    lives: BTreeMap<u8, u32>,
     /// Which process knows which conversation.
     known: BTreeSet<(ProcessId, String)>,
     n: u64,
@@ -136,6 +138,7 @@ impl World {
             heard: BTreeMap::new(),
             asked: Vec::new(),
             conversations: BTreeSet::new(),
+            lives: BTreeMap::new(),
             known: BTreeSet::new(),
             n: 1000,
             requests: 0,
@@ -162,10 +165,17 @@ impl World {
                 }
             }
             Step::Destroy(conversation) => {
+                // What becomes of turns that wait for another one is the server's to say.
+                let name = self.name(*conversation);
+                let open = self.heard.values().filter(|it| it.answers == 0 && it.conversation == name).count();
+                if open > 1 {
+                    return;
+                }
                 self.stops += 1;
-                let params = json!({"conversationId": format!("c{conversation}")});
+                let params = json!({"conversationId": self.name(*conversation)});
                 let id = 500_000 + self.stops;
                 self.conversations.remove(conversation);
+                *self.lives.entry(*conversation).or_default() += 1;
                 self.stage.editor(json!({"id": id, "method": "conversation/destroy", "params": params}));
             }
             Step::Answer(index) => self.answer_tool(*index),
@@ -195,6 +205,10 @@ impl World {
         self.look();
     }
 
+    fn name(&self, conversation: u8) -> String {
+        format!("c{conversation}-{}", self.lives.get(&conversation).copied().unwrap_or_default())
+    }
+
     fn dies(&mut self, process: ProcessId) {
         self.alive.remove(&process);
         self.turns.retain(|it| it.process != process);
@@ -203,7 +217,7 @@ impl World {
 
     fn ask(&mut self, conversation: u8, lead: bool) {
         self.n += 1;
-        let (id, name) = (self.n, format!("c{conversation}"));
+        let (id, name) = (self.n, self.name(conversation));
         let (token, turn) = (format!("t{id}"), format!("T{id}"));
         self.heard.insert(id, Heard { conversation: name.clone(), ..Heard::default() });
         if self.conversations.contains(&conversation) {

@@ -11,6 +11,7 @@ mod aliases;
 mod delegation;
 mod file;
 mod listing;
+pub mod plan;
 mod registry;
 #[cfg(test)]
 mod tests;

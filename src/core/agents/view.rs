@@ -55,7 +55,16 @@ impl Proxy {
                 return tell_editor(frame, out);
             };
             if text(params, &["value", "kind"]).as_deref() == Some("end") {
+                let is_cut_off = self.is_cut_off(no);
                 self.close_calls_of(no, out);
+                let says_why =
+                    ["error", "cancellationReason"].iter().any(|it| path(params, &["value", it]).is_some());
+                if is_cut_off && !says_why {
+                    let params = Patch::of(params)
+                        .set_path(&["value", "cancellationReason"], b"\"CancelledByUser\"")
+                        .finish();
+                    return tell_editor(frame.with_params(&params), out);
+                }
             }
             let shown = self.with_runs(now, no, params);
             return tell_editor(shown.map_or_else(|| frame.clone(), |it| frame.with_params(&it)), out);
@@ -118,6 +127,13 @@ impl Proxy {
             }
         }
         (shown != params).then_some(shown)
+    }
+
+    /// Whether a turn was cancelled that is to be told results. The server may have come to its end before it heard of that.
+    fn is_cut_off(&self, no: u32) -> bool {
+        let Some(lead) = self.agents.leads.get(&no) else { return false };
+        let is_cancelled = self.conversations.get(&lead.conversation).is_some_and(|it| it.cancelled);
+        is_cancelled && lead.fed < lead.runs.len()
     }
 
     /// The turn of a lead ends: no call of it is left running.

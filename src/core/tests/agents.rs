@@ -167,7 +167,8 @@ impl World {
             Step::Destroy(conversation) => {
                 // What becomes of turns that wait for another one is the server's to say.
                 let name = self.name(*conversation);
-                let open = self.heard.values().filter(|it| it.answers == 0 && it.conversation == name).count();
+                let open =
+                    self.heard.values().filter(|it| it.answers == 0 && it.conversation == name).count();
                 if open > 1 {
                     return;
                 }

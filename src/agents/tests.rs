@@ -149,7 +149,7 @@ fn aliases_are_sorted_and_each_stands_for_known_tools() {
 /// The table in the documentation is this one.
 #[test]
 fn the_documentation_has_the_aliases() {
-    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/agents.md")).unwrap();
+    let text = include_str!("../../docs/agents.md");
     for (alias, tools) in ALIASES {
         let meant = match tools {
             [] => "—".to_owned(),

@@ -27,8 +27,8 @@ use super::{
 };
 use crate::core::event::{ClientId, Event, Peer};
 
-/// Events of control clients that may wait for the driver before they are read on.
-const AHEAD: usize = 8;
+/// Bytes of events of control clients that may wait for the driver before they are read on.
+const AHEAD: usize = 4 * 1024;
 
 /// Both directions of a connection.
 pub type Connection = (Input, Output);

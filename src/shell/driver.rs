@@ -55,8 +55,8 @@ pub const INTERNAL_ERROR: i32 = 70;
 
 const EDITOR: Peer = Peer::Client(ClientId::EDITOR);
 
-/// While more events wait for the driver, nobody is read. It drains always, so this only bounds a burst.
-const AHEAD: usize = 256;
+/// While more bytes of events wait for the driver, nobody is read. It drains always, so this only bounds a burst.
+const AHEAD: usize = 256 * 1024;
 
 /// What the driver needs of the core.
 pub trait Core {

@@ -223,7 +223,7 @@ impl Proxy {
             Event::TranscriptWritten { process, conversation, folder } => {
                 self.on_transcript(process, &conversation, folder, out);
             }
-            Event::Measured(measured) => self.on_measured(now, &measured, out),
+            Event::Measured(measured) => self.on_measured(now, *measured, out),
             Event::FilesChanged => self.reload(out),
             Event::EditorReads(reads) => self.is_paused = !reads,
             Event::Stalled(EDITOR) => {

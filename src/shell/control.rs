@@ -24,7 +24,7 @@ use super::{
     settings::ControlLimits,
     stdio::{Input, Output},
 };
-use crate::core::event::{ClientId, Event, Peer};
+use crate::core::event::{ClientId, Dropped, Event, Peer};
 
 /// Events of control clients that may wait for the driver.
 const AHEAD: usize = 8;
@@ -43,6 +43,8 @@ pub(super) struct Clients {
     limits: ControlLimits,
     all: BTreeMap<ClientId, Client>,
     last: ClientId,
+    /// What was dropped for those that have left.
+    dropped: Dropped,
     events: mpsc::Sender<Event>,
 }
 
@@ -55,7 +57,8 @@ impl Clients {
     /// Nobody yet, and where their events will come.
     pub(super) fn new(limits: ControlLimits) -> (Clients, mpsc::Receiver<Event>) {
         let (events, incoming) = mpsc::channel(AHEAD);
-        (Clients { limits, all: BTreeMap::new(), last: ClientId::EDITOR, events }, incoming)
+        let (all, last, dropped) = (BTreeMap::new(), ClientId::EDITOR, Dropped::default());
+        (Clients { limits, all, last, dropped, events }, incoming)
     }
 
     /// Takes one in, or hangs up if there are too many.
@@ -78,9 +81,17 @@ impl Clients {
         self.all.get(&client).map(|it| &it.outbox)
     }
 
+    /// What was dropped for all of them.
+    pub(super) fn dropped(&self) -> Dropped {
+        let mut all = self.dropped;
+        self.all.values().for_each(|it| all += it.outbox.dropped());
+        all
+    }
+
     /// Hears no more of one, who still gets what waits. Says whether it was there.
     pub(super) fn leave(&mut self, client: ClientId) -> bool {
         let Some(client) = self.all.remove(&client) else { return false };
+        self.dropped += client.outbox.dropped();
         client.reader.abort();
         client.outbox.close();
         true

@@ -25,7 +25,7 @@ use tokio::{
 
 use super::logs;
 use crate::{
-    core::event::{Event, Peer},
+    core::event::{Dropped, Event, Peer},
     rpc::{Frame, Kind, RawId, members},
 };
 
@@ -239,8 +239,8 @@ impl Outbox {
     }
 
     /// Messages that were dropped by the rule.
-    pub fn n_dropped(&self) -> u64 {
-        self.0.queue.borrow().n_dropped
+    pub fn dropped(&self) -> Dropped {
+        self.0.queue.borrow().dropped
     }
 
     /// Writes what is pushed until [`Outbox::close`] or an error; then the stream is dropped.
@@ -353,7 +353,7 @@ struct Queue {
     taken: usize,
     /// What was written may still be in a buffer on its way.
     is_in_flight: bool,
-    n_dropped: u64,
+    dropped: Dropped,
 }
 
 #[derive(Debug)]
@@ -374,7 +374,7 @@ impl Queue {
             waiting: 0,
             taken: 0,
             is_in_flight: false,
-            n_dropped: 0,
+            dropped: Dropped::default(),
         }
     }
 
@@ -395,7 +395,7 @@ impl Queue {
         // Nothing is dropped that was queued under high water, so nothing has to be known of it.
         let report = match if is_over { Expendable::of(&frame) } else { None } {
             Some(Expendable::LogMessage) => {
-                self.n_dropped += 1;
+                self.dropped.log_messages += 1;
                 return Pushed::Taken;
             }
             Some(Expendable::Report { token, says }) => Some((token, says)),
@@ -431,7 +431,7 @@ impl Queue {
             |queued: &mut Queued| queued.report.as_ref().is_some_and(|(_, earlier)| says.covers(*earlier));
         if let Some(dropped) = slot.take_if(covered) {
             self.waiting -= dropped.len;
-            self.n_dropped += 1;
+            self.dropped.reports += 1;
         }
     }
 

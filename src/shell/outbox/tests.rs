@@ -96,7 +96,7 @@ fn nothing_is_dropped_under_high_water() {
         assert_eq!(queue.push(frame.clone()), Pushed::Taken);
     }
     assert_eq!(written(&mut queue).len(), frames.len());
-    assert_eq!(queue.n_dropped, 0);
+    assert_eq!(queue.dropped, Dropped::default());
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn over_high_water_a_report_gives_way_to_a_later_one_that_says_as_much() {
     let wire = |it: &String| format!("Content-Length: {}\r\n\r\n{it}", it.len()).len();
     assert_eq!(queue.waiting, kept.iter().map(wire).sum::<usize>());
     assert_eq!(written(&mut queue), kept);
-    assert_eq!(queue.n_dropped, 3);
+    assert_eq!(queue.dropped, Dropped { log_messages: 1, reports: 2 });
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn a_report_in_the_hands_of_the_writer_is_not_dropped() {
     let mut batch = Batch::default();
     assert!(queue.take(&mut batch));
     queue.push(report("1", ""));
-    assert_eq!((queue.n_dropped, written(&mut queue).len()), (0, 1));
+    assert_eq!((queue.dropped, written(&mut queue).len()), (Dropped::default(), 1));
 }
 
 #[test]

@@ -12,4 +12,4 @@ pub use codec::{Codec, FrameError, Incoming};
 pub use frame::{ErrorCode, Frame, Kind, RawId};
 pub use patch::Patch;
 pub(crate) use scan::Cursor;
-pub use scan::{Envelope, Malformed, decode, elements, member, members, path, scan, text};
+pub use scan::{Envelope, Malformed, decode, elements, member, members, path, scan, text, values};

@@ -250,16 +250,7 @@ impl Session {
         let uri = "file:///bench/one.rs";
         self.open(uri)?;
         let start = Instant::now();
-        // A character comes, the same character goes.
-        self.write_all((1..=n).map(|version| {
-            let (end, new) = if version % 2 == 1 { (0, "x") } else { (1, "") };
-            notification(
-                "textDocument/didChange",
-                &format!(
-                    r#"{{"textDocument":{{"uri":"{uri}","version":{version}}},"contentChanges":[{{"range":{{"start":{{"line":7,"character":0}},"end":{{"line":7,"character":{end}}}}},"text":"{new}"}}]}}"#
-                ),
-            )
-        }))?;
+        self.write_all((1..=n).map(|version| edit(uri, version)))?;
         self.n_edits += n;
         self.ask("bench/ready", "{}")?;
         let seconds = start.elapsed().as_secs_f64();
@@ -332,6 +323,17 @@ impl Session {
         self.edits(n / 4)?;
         self.pipelined(n)
     }
+}
+
+/// One of many changes: a character comes, the same character goes.
+pub(crate) fn edit(uri: &str, version: usize) -> Vec<u8> {
+    let (end, new) = if version % 2 == 1 { (0, "x") } else { (1, "") };
+    notification(
+        "textDocument/didChange",
+        &format!(
+            r#"{{"textDocument":{{"uri":"{uri}","version":{version}}},"contentChanges":[{{"range":{{"start":{{"line":7,"character":0}},"end":{{"line":7,"character":{end}}}}},"text":"{new}"}}]}}"#
+        ),
+    )
 }
 
 #[expect(clippy::cast_precision_loss, reason = "so many are not counted here")]

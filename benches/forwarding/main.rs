@@ -12,6 +12,7 @@ mod load;
 mod procfs;
 mod relay;
 mod report;
+mod scale;
 mod server;
 mod session;
 mod wire;
@@ -31,6 +32,7 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 #[derive(Parser)]
 #[command(name = "scripts/bench")]
+#[expect(clippy::struct_excessive_bools, reason = "they are flags")]
 struct Flags {
     /// How often each peer runs through all scenarios
     #[arg(long, default_value_t = 7)]
@@ -44,6 +46,10 @@ struct Flags {
     /// Instead: count the instructions of lspool for each message, and compare with benches/instructions.json
     #[arg(long)]
     instructions: bool,
+    /// Instead: what a message costs with many processes, conversations and documents, in CPU time; with --instructions
+    /// in these
+    #[arg(long)]
+    scale: bool,
     /// With --instructions: write what was counted to that file
     #[arg(long, requires = "instructions")]
     update: bool,
@@ -71,6 +77,7 @@ fn main() -> Result<()> {
     match &flags.role {
         Some(Role::Server) => Ok(server::run()?),
         Some(Role::Relay { command }) => Ok(relay::run(command)?),
+        None if flags.scale => scale::run(flags.rounds, flags.instructions),
         None if flags.instructions => instructions::run(flags.update),
         None => compare(&flags),
     }

@@ -52,7 +52,7 @@ pub(crate) fn run() -> io::Result<()> {
             answers.extend(answer(id, &result));
         }
         // What was asked in one go is answered in one.
-        if !input.has_more() || answers.len() >= BLOCK {
+        if !answers.is_empty() && (!input.has_more() || answers.len() >= BLOCK) {
             server.output().write_all(&answers)?;
             answers.clear();
         }
@@ -116,19 +116,19 @@ impl Server {
         let of = |key| member(body, key).unwrap_or("none");
         let (conversation, turn, token) = (of("conversationId"), of("turnId"), of("workDoneToken"));
         let ids = format!(r#""conversationId":"{conversation}","turnId":"{turn}""#);
-        let progress = |value: &str| {
+        let progress = |kind: &str, more: &str| {
             frame(&format!(
-                r#"{{"jsonrpc":"2.0","method":"$/progress","params":{{"token":"{token}","value":{{{value},{ids}}}}}}}"#
+                r#"{{"jsonrpc":"2.0","method":"$/progress","params":{{"token":"{token}","value":{{"kind":"{kind}",{ids}{more}}}}}}}"#
             ))
         };
         let report = |text: &str| {
-            progress(&format!(r#""kind":"report","editAgentRounds":[{{"roundId":1,"reply":"{text}"}}]"#))
+            progress("report", &format!(r#","editAgentRounds":[{{"roundId":1,"reply":"{text}"}}]"#))
         };
         let text = "x".repeat((frame("").len() + REPORT).saturating_sub(report("").len()));
         let mut output = self.output();
-        output.write_all(&progress(r#""kind":"begin""#))?;
+        output.write_all(&progress("begin", ""))?;
         repeat(&mut *output, &report(&text), count)?;
-        output.write_all(&progress(r#""kind":"end""#))?;
+        output.write_all(&progress("end", ""))?;
         Ok(format!(r#"{{{ids},"edits":{}}}"#, self.n_edits))
     }
 }

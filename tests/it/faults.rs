@@ -44,7 +44,9 @@ impl Pair {
 
     /// The same, and no recording takes memory.
     fn measured_with(config: &str, command: &[&str]) -> Pair {
-        Pair::spawned(config, command, |lspool| drop(lspool.env(VARIABLE, "")))
+        Pair::spawned(config, command, |lspool| {
+            lspool.env(VARIABLE, "");
+        })
     }
 
     fn spawned(config: &str, command: &[&str], with: impl Fn(&mut Command)) -> Pair {

@@ -167,6 +167,17 @@ impl Frame {
         &self.body
     }
 
+    /// The same message, for whoever may have it for long: it keeps no other alive. A large one has its buffer nearly for
+    /// itself, and stays as it is.
+    #[must_use]
+    pub fn unshared(&self) -> Frame {
+        const LARGE: usize = 64 * 1024;
+        if self.body.len() >= LARGE {
+            return self.clone();
+        }
+        Frame { body: Bytes::copy_from_slice(&self.body), ..self.clone() }
+    }
+
     /// The same message with another id; the body is not copied. A notification has no id and stays as it is.
     #[must_use]
     pub fn with_id(&self, id: RawId) -> Frame {

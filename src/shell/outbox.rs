@@ -46,7 +46,7 @@ pub struct Limits {
     pub high_water: usize,
     /// Below this, it may go on.
     pub low_water: usize,
-    /// Above this, beside what is being written, the peer counts as stalled.
+    /// Above this, beside what is being written, the peer counts as stalled. What it takes to keep a message counts here.
     pub hard_cap: usize,
 }
 
@@ -417,11 +417,12 @@ impl Queue {
     }
 
     fn behind_the_head(&self) -> usize {
+        let kept = self.frames.len().saturating_sub(1) * size_of::<Option<Queued>>();
         if self.taken > 0 {
-            return self.waiting;
+            return self.waiting + kept;
         }
         let head = self.frames.iter().flatten().next().map_or(0, |queued| queued.len);
-        self.waiting - head
+        self.waiting - head + kept
     }
 
     fn drop_covered(&mut self, number: u64, says: Says) {

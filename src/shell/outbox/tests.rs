@@ -138,7 +138,8 @@ fn a_report_in_the_hands_of_the_writer_is_not_dropped() {
 
 #[test]
 fn the_hard_cap_does_not_count_the_head() {
-    let limits = Limits { high_water: 1, low_water: 0, hard_cap: 1000 };
+    let kept = size_of::<Option<Queued>>();
+    let limits = Limits { high_water: 1, low_water: 0, hard_cap: 1000 + 2 * kept };
     let big = note(&"x".repeat(100_000));
     let mut queue = Queue::new(limits);
     assert_eq!(queue.push(big.clone()), Pushed::Taken);
@@ -153,6 +154,14 @@ fn the_hard_cap_does_not_count_the_head() {
     queue.take(&mut batch);
     assert_eq!(queue.push(note("x")), Pushed::Taken, "the head is in the hands of the writer");
     assert_eq!(queue.push(big), Pushed::Stalled);
+}
+
+#[test]
+fn the_hard_cap_counts_what_it_takes_to_keep_small_messages() {
+    let mut queue = Queue::new(Limits { high_water: 1, low_water: 0, hard_cap: 1 << 20 });
+    let n = (0..1 << 20).take_while(|_| queue.push(note("")) == Pushed::Taken).count();
+    let each = wire_len(&note("")) + size_of::<Option<Queued>>();
+    assert!((n * each).abs_diff(1 << 20) < 2 * each, "{n}");
 }
 
 #[test]

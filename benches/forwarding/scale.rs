@@ -71,18 +71,26 @@ pub(crate) fn run(rounds: usize, by_instructions: bool) -> Result<()> {
             eprint!("\r\x1b[Kround {round} of {rounds}: {} of {}", n + 1, POINTS.len());
             let now = if by_instructions { instructions(command, *point)? } else { micros(command, *point)? };
             figures.iter_mut().zip(now).for_each(|(all, it): (&mut Vec<f64>, f64)| all.push(it));
+            if round == rounds {
+                eprint!("\r\x1b[K");
+                print_row(*point, figures, by_instructions);
+            }
         }
-    }
-    eprint!("\r\x1b[K");
-    for (Point { backends, conversations, documents }, figures) in POINTS.iter().zip(&all) {
-        print!("{backends:>9} {conversations:>13} {documents:>9}");
-        for figure in figures {
-            let figure = Spread::of(figure.iter().copied()).median;
-            if by_instructions { print!(" {figure:>13.0}") } else { print!(" {figure:>13.2}") }
-        }
-        println!();
     }
     Ok(())
+}
+
+fn print_row(
+    Point { backends, conversations, documents }: Point,
+    figures: &[Vec<f64>],
+    by_instructions: bool,
+) {
+    print!("{backends:>9} {conversations:>13} {documents:>9}");
+    for figure in figures {
+        let figure = Spread::of(figure.iter().copied()).median;
+        if by_instructions { print!(" {figure:>13.0}") } else { print!(" {figure:>13.2}") }
+    }
+    println!();
 }
 
 /// CPU time of each measure.

@@ -45,7 +45,14 @@ impl Session {
         let family = Family(Vec::new());
         let (to, from) = (to.expect("it is piped"), Frames::new(from.expect("it is piped")));
         let mut it = Session { child, to, from, last_id: 0, last_turn: 0, family, n_edits: 0, folder, marks };
-        it.ask("initialize", r#"{"processId":null,"rootUri":null,"capabilities":{"textDocument":{}}}"#)?;
+        // Some want to be in a folder.
+        let root = it.folder.path().display();
+        it.ask(
+            "initialize",
+            &format!(
+                r#"{{"processId":null,"rootUri":"file://{root}","capabilities":{{"textDocument":{{}}}}}}"#
+            ),
+        )?;
         it.tell("initialized", "{}")?;
         it.ask("bench/ready", "{}")?;
         it.family = Family::of(it.child.id());

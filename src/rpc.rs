@@ -8,7 +8,9 @@ mod frame;
 mod patch;
 mod scan;
 
+pub(crate) use codec::LARGE;
 pub use codec::{Codec, FrameError, Incoming};
+pub(crate) use frame::decimal;
 pub use frame::{ErrorCode, Frame, Kind, RawId};
 pub use patch::Patch;
 pub(crate) use scan::Cursor;

@@ -10,7 +10,7 @@ mod socket;
 use std::collections::BTreeMap;
 
 use tokio::{
-    sync::{mpsc, watch},
+    sync::watch,
     task::{AbortHandle, spawn_local},
 };
 
@@ -18,6 +18,7 @@ pub use place::{Instance, check, folders, instances};
 pub use socket::{Place, Socket};
 
 use super::{
+    inbox::{Events, Inbox, inbox},
     outbox::{Outbox, StallClock},
     process::Waiting,
     reader::{self, End, Gate},
@@ -26,7 +27,7 @@ use super::{
 };
 use crate::core::event::{ClientId, Dropped, Event, Peer};
 
-/// Events of control clients that may wait for the driver.
+/// Events of control clients that may wait for the driver before they are read on.
 const AHEAD: usize = 8;
 
 /// Both directions of a connection.
@@ -45,7 +46,7 @@ pub(super) struct Clients {
     last: ClientId,
     /// What was dropped for those that have left.
     dropped: Dropped,
-    events: mpsc::Sender<Event>,
+    events: Events,
 }
 
 struct Client {
@@ -55,8 +56,8 @@ struct Client {
 
 impl Clients {
     /// Nobody yet, and where their events will come.
-    pub(super) fn new(limits: ControlLimits) -> (Clients, mpsc::Receiver<Event>) {
-        let (events, incoming) = mpsc::channel(AHEAD);
+    pub(super) fn new(limits: ControlLimits) -> (Clients, Inbox) {
+        let (events, incoming) = inbox(AHEAD);
         let (all, last, dropped) = (BTreeMap::new(), ClientId::EDITOR, Dropped::default());
         (Clients { limits, all, last, dropped, events }, incoming)
     }
@@ -98,32 +99,26 @@ impl Clients {
     }
 }
 
-async fn read(mut input: Input, peer: Peer, outbox: Outbox, max_len: usize, events: mpsc::Sender<Event>) {
+async fn read(mut input: Input, peer: Peer, outbox: Outbox, max_len: usize, events: Events) {
     // Who does not read the answers may not ask either.
     let dead = watch::Sender::new(false);
-    let gate = Gate { paused: outbox.over_high_water(), dead: dead.subscribe() };
+    let gate = Gate::Shut { paused: outbox.over_high_water(), dead: dead.subscribe() };
     let junk = |text: &str| tracing::debug!(?peer, text = %reader::excerpt(text), "not a message");
-    let error = match reader::read(&mut input, max_len, peer, Some(gate), &events, junk).await {
+    let error = match reader::read(&mut input, max_len, peer, gate, &events, junk).await {
         End::Eof(error) => error,
         End::Broken(error) => Some(error),
     };
-    events.send(Event::Closed { peer, error }).await.ok();
+    events.tell(Event::Closed { peer, error });
 }
 
-async fn write(
-    output: Output,
-    peer: Peer,
-    outbox: Outbox,
-    limits: ControlLimits,
-    events: mpsc::Sender<Event>,
-) {
-    let (stall, mut stalled) = mpsc::channel(1);
+async fn write(output: Output, peer: Peer, outbox: Outbox, limits: ControlLimits, events: Events) {
+    let (stall, mut stalled) = inbox(0);
     let never = watch::Sender::new(false);
     let clock = StallClock { after: limits.stall, stopped: never.subscribe(), events: stall, peer };
     let error = tokio::select! {
         biased;
         written = outbox.write_to(output, Some(clock)) => written.err().map(|error| error.to_string()),
-        Some(_) = stalled.recv() => Some("it does not read".to_owned()),
+        _ = stalled.next() => Some("it does not read".to_owned()),
     };
-    events.send(Event::Closed { peer, error }).await.ok();
+    events.tell(Event::Closed { peer, error });
 }

@@ -19,19 +19,21 @@ use std::{
 use bytes::Bytes;
 use tokio::{
     sync::{mpsc, watch},
-    task::{spawn_blocking, spawn_local},
+    task::{spawn_blocking, spawn_local, yield_now},
     time::{sleep, sleep_until, timeout},
 };
 
 use super::{
+    brake::Brake,
     control::{Clients, Connection, Listener},
     editor::Editor,
+    inbox::{Events, Inbox, inbox},
     logs::Log,
     memory,
     outbox::{Outbox, Pushed},
     private,
     process::{Process, Surroundings, Waiting, World},
-    reader::{self, End},
+    reader::{self, End, Gate},
     settings::Settings,
     stdio::{Input, Output},
     watch::Watch,
@@ -54,7 +56,7 @@ pub const INTERNAL_ERROR: i32 = 70;
 
 const EDITOR: Peer = Peer::Client(ClientId::EDITOR);
 
-/// Events that readers may be ahead of the driver. It drains always, so this only bounds a burst.
+/// While more events wait for the driver, nobody is read. It drains always, so this only bounds a burst.
 const AHEAD: usize = 256;
 
 /// What the driver needs of the core.
@@ -126,9 +128,9 @@ pub struct Driver<C, W> {
     name: Rc<str>,
     /// Events of our own making, which come before those of others.
     own: VecDeque<Event>,
-    events: mpsc::Sender<Event>,
-    incoming: mpsc::Receiver<Event>,
-    from_clients: mpsc::Receiver<Event>,
+    events: Events,
+    incoming: Inbox,
+    from_clients: Inbox,
     /// What each backend has written to stderr.
     logs: BTreeMap<BackendId, Log>,
     /// Begins with the first preparation.
@@ -141,6 +143,8 @@ pub struct Driver<C, W> {
     /// When the loop last went on.
     now: Instant,
     exit: Option<i32>,
+    /// While too much waits for servers.
+    brake: Brake,
     /// Whether the editor lets too much wait.
     paused: watch::Receiver<bool>,
 }
@@ -150,6 +154,8 @@ enum Next {
     Event(Event),
     /// Several events, in order.
     Batch,
+    /// Of one who asks from outside.
+    OfClient(Event),
     Connection(Connection),
     Timeout(&'static str),
     Signal(i32),
@@ -158,7 +164,7 @@ enum Next {
 impl<C: Core, W: World> Driver<C, W> {
     /// A driver that has not started yet.
     pub fn new(core: C, world: W, search: Arc<dyn Search>, settings: Settings) -> Driver<C, W> {
-        let (events, incoming) = mpsc::channel(AHEAD);
+        let (events, incoming) = inbox(AHEAD);
         let (clients, from_clients) = Clients::new(settings.control.clone());
         let editor = Outbox::new(settings.limits);
         Driver {
@@ -185,18 +191,20 @@ impl<C: Core, W: World> Driver<C, W> {
             effects: Effects::new(),
             now: now(),
             exit: None,
+            brake: Brake::default(),
         }
     }
 
     /// Serves the editor on these streams until the core says exit, or a second signal comes. All processes are
     /// gone when this returns; the answer is the exit status. Its tasks end with the runtime of the thread.
     pub async fn run(mut self, input: Input, output: Output, mut signals: mpsc::Receiver<i32>) -> i32 {
-        spawn_local(read_editor(input, self.settings.max_message, self.events.clone()));
+        let brake = self.brake.clone();
+        spawn_local(read_editor(input, self.settings.max_message, self.events.clone(), brake));
         spawn_local(write_editor(output, self.editor.clone(), self.events.clone()));
         let (joining, mut joined) = mpsc::channel(1);
         spawn_local(accept(self.world.listen(), joining));
         let mut quit = None;
-        let mut batch = Vec::with_capacity(AHEAD);
+        let mut batch = VecDeque::new();
         let code = loop {
             if let Some(code) = self.exit {
                 break code;
@@ -209,6 +217,11 @@ impl<C: Core, W: World> Driver<C, W> {
             match next {
                 Next::Event(event) => self.on_event(event),
                 Next::Batch => self.on_batch(&mut batch),
+                Next::OfClient(event) => {
+                    self.on_event(event);
+                    // However much they say, all others have their turn after each message.
+                    yield_now().await;
+                }
                 Next::Connection(connection) => self.clients.join(connection),
                 Next::Timeout(why) => self.on_timeout(why),
                 Next::Signal(signal) if quit.is_none() => {
@@ -226,7 +239,7 @@ impl<C: Core, W: World> Driver<C, W> {
 
     async fn next(
         &mut self,
-        batch: &mut Vec<Event>,
+        batch: &mut VecDeque<Event>,
         signals: &mut mpsc::Receiver<i32>,
         joined: &mut mpsc::Receiver<Connection>,
     ) -> Next {
@@ -244,8 +257,8 @@ impl<C: Core, W: World> Driver<C, W> {
         let (incoming, from_clients) = (&mut self.incoming, &mut self.from_clients);
         let other = async {
             tokio::select! {
-                _ = incoming.recv_many(batch, AHEAD) => Next::Batch,
-                Some(event) = from_clients.recv() => Next::Event(event),
+                () = incoming.take(batch) => Next::Batch,
+                event = from_clients.next() => Next::OfClient(event),
                 Some(connection) = joined.recv() => Next::Connection(connection),
             }
         };
@@ -258,7 +271,7 @@ impl<C: Core, W: World> Driver<C, W> {
         }
     }
 
-    fn on_batch(&mut self, batch: &mut Vec<Event>) {
+    fn on_batch(&mut self, batch: &mut VecDeque<Event>) {
         for event in batch.drain(..) {
             self.on_event(event);
             while let Some(event) = self.own.pop_front().filter(|_| self.exit.is_none()) {
@@ -475,7 +488,7 @@ impl<C: Core, W: World> Driver<C, W> {
                 Ok(prepared) => prepared.map(Box::new),
                 Err(error) => Err(format!("internal error while looking for the server: {error}")),
             };
-            events.send(Event::Prepared(prepared)).await.ok();
+            events.tell(Event::Prepared(prepared));
         });
     }
 
@@ -492,7 +505,7 @@ impl<C: Core, W: World> Driver<C, W> {
         spawn_local(async move {
             let resident = spawn_blocking(move || memory::resident(&pids)).await.unwrap_or_default();
             let measured = Measured { resident, ..Measured::default() };
-            events.send(Event::Measured(Box::new(measured))).await.ok();
+            events.tell(Event::Measured(Box::new(measured)));
         });
     }
 
@@ -545,7 +558,7 @@ impl<C: Core, W: World> Driver<C, W> {
                 Ok(written) => written.map(|()| folder).map_err(|error| error.to_string()),
                 Err(error) => Err(error.to_string()),
             };
-            events.send(Event::TranscriptWritten { process, conversation, folder }).await.ok();
+            events.tell(Event::TranscriptWritten { process, conversation, folder });
         });
     }
 
@@ -579,7 +592,7 @@ impl<C: Core, W: World> Driver<C, W> {
         let events = self.events.clone();
         spawn_local(async move {
             editor.gone().await;
-            events.send(Event::EditorGone).await.ok();
+            events.tell(Event::EditorGone);
         });
     }
 
@@ -605,6 +618,7 @@ impl<C: Core, W: World> Driver<C, W> {
             write_stall: launch.write_stall,
             events: &self.events,
             paused: self.editor.over_high_water(),
+            brake: &self.brake,
             name: self.name.clone(),
             stderr: self.logs.entry(id.backend).or_default(),
         };
@@ -646,7 +660,7 @@ impl<C: Core, W: World> Driver<C, W> {
                     tracing::error!(n = self.processes.len(), "processes do not end");
                     break;
                 }
-                Some(event) = self.incoming.recv() => {
+                event = self.incoming.next() => {
                     if let Event::Exited { process, .. } = self.renamed(event) {
                         self.processes.remove(&process);
                     }
@@ -674,11 +688,11 @@ async fn accept(listening: Waiting<'static, Option<Box<dyn Listener>>>, joining:
     while joining.send(listener.accept().await).await.is_ok() {}
 }
 
-async fn read_editor(mut input: Input, max_len: usize, events: mpsc::Sender<Event>) {
+async fn read_editor(mut input: Input, max_len: usize, events: Events, brake: Brake) {
     let junk = |text: &str| {
         tracing::warn!(text = %reader::excerpt(text), "the editor sent this between its messages");
     };
-    let end = reader::read(&mut input, max_len, EDITOR, None, &events, junk).await;
+    let end = reader::read(&mut input, max_len, EDITOR, Gate::Brake(brake), &events, junk).await;
     let error = match end {
         End::Eof(error) => error,
         End::Broken(error) => Some(error),
@@ -686,13 +700,13 @@ async fn read_editor(mut input: Input, max_len: usize, events: mpsc::Sender<Even
     if let Some(error) = &error {
         eprintln!("lspool: what the editor sends cannot be read: {error}");
     }
-    events.send(Event::Closed { peer: EDITOR, error }).await.ok();
+    events.tell(Event::Closed { peer: EDITOR, error });
 }
 
-async fn write_editor(output: Output, outbox: Outbox, events: mpsc::Sender<Event>) {
+async fn write_editor(output: Output, outbox: Outbox, events: Events) {
     if let Err(error) = outbox.write_to(output, None).await {
         tracing::warn!(%error, "the editor cannot be written to");
-        events.send(Event::Unwritable(ClientId::EDITOR)).await.ok();
+        events.tell(Event::Unwritable(ClientId::EDITOR));
     }
 }
 

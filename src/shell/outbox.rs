@@ -19,11 +19,15 @@ use std::{
 
 use tokio::{
     io::{AsyncWrite, AsyncWriteExt as _},
-    sync::{Notify, mpsc, watch},
+    sync::{Notify, watch},
     time::sleep,
 };
 
-use super::logs;
+use super::{
+    brake::{Brake, Pedal},
+    inbox::Events,
+    logs,
+};
 use crate::{
     core::event::{Dropped, Event, Peer},
     rpc::{Frame, Kind, RawId, members},
@@ -153,6 +157,8 @@ struct Shared {
     is_over: Cell<bool>,
     /// The same, for those who wait for a change.
     over: watch::Sender<bool>,
+    /// What holds back whoever feeds the queue and may not be held up for long.
+    pedal: Option<Pedal>,
 }
 
 /// How long a peer may take no byte.
@@ -163,7 +169,7 @@ pub struct StallClock {
     /// While this holds, time does not count.
     pub stopped: watch::Receiver<bool>,
     /// Who is told.
-    pub events: mpsc::Sender<Event>,
+    pub events: Events,
     /// About whom.
     pub peer: Peer,
 }
@@ -184,12 +190,22 @@ impl StallClock {
 impl Outbox {
     /// An empty queue.
     pub fn new(limits: Limits) -> Outbox {
+        Outbox::with(limits, None)
+    }
+
+    /// One that holds the editor back from a quarter of high water on, to a quarter of low water.
+    pub(super) fn braking(limits: Limits, brake: &Brake) -> Outbox {
+        Outbox::with(limits, Some(brake.pedal()))
+    }
+
+    fn with(limits: Limits, pedal: Option<Pedal>) -> Outbox {
         Outbox(Rc::new(Shared {
             queue: RefCell::new(Queue::new(limits)),
             filled: Notify::new(),
             drained: Notify::new(),
             is_over: Cell::new(false),
             over: watch::Sender::new(false),
+            pedal,
         }))
     }
 
@@ -288,8 +304,7 @@ impl Outbox {
                         biased;
                         n = write => n?,
                         () = running.runs_out() => {
-                            // If nobody listens, lspool is at its end.
-                            running.events.send(Event::Stalled(running.peer)).await.ok();
+                            running.events.tell(Event::Stalled(running.peer));
                             *clock = None;
                             continue;
                         }
@@ -302,6 +317,7 @@ impl Outbox {
             batch.advance(n);
             let mut queue = self.0.queue.borrow_mut();
             queue.taken -= n;
+            self.0.pedal.iter().for_each(Pedal::moved);
             self.0.mark(&queue);
         }
         // Tells the end of a write through a thread; costs nothing elsewhere.
@@ -324,6 +340,9 @@ impl Shared {
         if is != was {
             self.is_over.set(is);
             self.over.send_replace(is);
+        }
+        if let Some(pedal) = &self.pedal {
+            pedal.set(n > if pedal.is_behind() { low_water / 4 } else { high_water / 4 });
         }
     }
 }
@@ -359,8 +378,10 @@ struct Queue {
 #[derive(Debug)]
 struct Queued {
     frame: Frame,
+    /// With the header.
     len: usize,
-    report: Option<(RawId, Says)>,
+    /// Boxed: it is seldom there, and many may wait.
+    report: Option<Box<(RawId, Says)>>,
 }
 
 impl Queue {
@@ -398,10 +419,10 @@ impl Queue {
                 self.dropped.log_messages += 1;
                 return Pushed::Taken;
             }
-            Some(Expendable::Report { token, says }) => Some((token, says)),
+            Some(Expendable::Report { token, says }) => Some(Box::new((token, says))),
             None => None,
         };
-        if let Some((token, says)) = &report {
+        if let Some((token, says)) = report.as_deref() {
             let number = self.n_popped + self.frames.len() as u64;
             if let Some(earlier) = self.reports.insert(token.clone(), number) {
                 self.drop_covered(earlier, *says);
@@ -428,8 +449,7 @@ impl Queue {
     fn drop_covered(&mut self, number: u64, says: Says) {
         let index = number.checked_sub(self.n_popped).and_then(|index| usize::try_from(index).ok());
         let Some(slot) = index.and_then(|index| self.frames.get_mut(index)) else { return };
-        let covered =
-            |queued: &mut Queued| queued.report.as_ref().is_some_and(|(_, earlier)| says.covers(*earlier));
+        let covered = |queued: &mut Queued| queued.report.as_ref().is_some_and(|it| says.covers(it.1));
         if let Some(dropped) = slot.take_if(covered) {
             self.waiting -= dropped.len;
             self.dropped.reports += 1;
@@ -444,10 +464,10 @@ impl Queue {
             let number = self.n_popped;
             self.n_popped += 1;
             let Some(Queued { frame, len, report }) = queued else { continue };
-            if let Some((token, _)) = report
-                && self.reports.get(&token) == Some(&number)
+            if let Some((token, _)) = report.as_deref()
+                && self.reports.get(token) == Some(&number)
             {
-                self.reports.remove(&token);
+                self.reports.remove(token);
             }
             self.waiting -= len;
             self.taken += len;
@@ -474,18 +494,6 @@ fn wire_len(frame: &Frame) -> usize {
     let body = frame.wire_len();
     let digits = body.checked_ilog10().map_or(1, |log| log as usize + 1);
     "Content-Length: \r\n\r\n".len() + digits + body
-}
-
-/// What `write!` does, without what that costs: this is done for each message.
-fn push_decimal(to: &mut Vec<u8>, mut n: usize) {
-    let start = to.len();
-    loop {
-        to.push(b'0' + u8::try_from(n % 10).expect("a digit"));
-        n /= 10;
-        if n == 0 {
-            return to[start..].reverse();
-        }
-    }
 }
 
 /// Messages in the hands of the writer: small parts side by side, large ones where they lie.
@@ -520,9 +528,14 @@ impl Batch {
 
     fn push(&mut self, frame: &Frame) {
         let start = self.copied.len();
+        let len = frame.wire_len();
         self.copied.extend_from_slice(b"Content-Length: ");
-        push_decimal(&mut self.copied, frame.wire_len());
+        self.copied.extend_from_slice(itoa::Buffer::new().format(len).as_bytes());
         self.copied.extend_from_slice(b"\r\n\r\n");
+        if len < LARGE {
+            frame.parts().iter().for_each(|part| self.copied.extend_from_slice(part));
+            return self.note_copied(start);
+        }
         self.note_copied(start);
         for (index, part) in frame.parts().into_iter().enumerate() {
             if part.len() >= LARGE {

@@ -19,13 +19,15 @@ use std::{
 
 use tokio::{
     io::AsyncReadExt as _,
-    sync::{mpsc, watch},
+    sync::watch,
     task::{JoinHandle, spawn_local},
     time::{sleep, timeout},
 };
 
 use super::{
+    brake::Brake,
     control::Listener,
+    inbox::Events,
     logs::{Log, Scribe},
     outbox::{Outbox, StallClock},
     reader::{self, End, Gate},
@@ -113,9 +115,11 @@ pub(super) struct Surroundings<'a> {
     pub(super) max_message: usize,
     /// How long it may take no byte although some wait for it.
     pub(super) write_stall: Duration,
-    pub(super) events: &'a mpsc::Sender<Event>,
+    pub(super) events: &'a Events,
     /// Whether the editor's outbox is over high water.
     pub(super) paused: watch::Receiver<bool>,
+    /// What slows the editor down.
+    pub(super) brake: &'a Brake,
     /// For the log.
     pub(super) name: Rc<str>,
     /// Where its stderr goes.
@@ -126,7 +130,7 @@ impl Process {
     /// Starts the tasks of a process that has just been started.
     pub(super) fn run(id: ProcessId, spawned: Spawned, around: &Surroundings<'_>) -> Process {
         let Spawned { child, stdin, mut stdout, stderr } = spawned;
-        let outbox = Outbox::new(around.settings.limits);
+        let outbox = Outbox::braking(around.settings.limits, around.brake);
         let ending = watch::Sender::new(Ending::No);
         let peer = Peer::Backend(id);
         let pid = child.pid();
@@ -149,7 +153,7 @@ impl Process {
             }
         });
         let reader = spawn_local({
-            let gate = Gate { paused: around.paused.clone(), dead: dead.subscribe() };
+            let gate = Gate::Shut { paused: around.paused.clone(), dead: dead.subscribe() };
             let (events, name, scribe) = (around.events.clone(), around.name.clone(), scribe.clone());
             let (streams, max_len) = (streams.clone(), around.max_message);
             async move {
@@ -158,10 +162,10 @@ impl Process {
                     tracing::warn!(server = %name, text = %excerpt, "not a message, but on the server's stdout");
                     text.lines().for_each(|line| scribe.borrow().line(line.as_bytes()));
                 };
-                let ended = match reader::read(&mut stdout, max_len, peer, Some(gate), &events, junk).await {
+                let ended = match reader::read(&mut stdout, max_len, peer, gate, &events, junk).await {
                     End::Eof(error) => Stream::Ended(error),
                     End::Broken(error) => {
-                        events.send(Event::Closed { peer, error: Some(error) }).await.ok();
+                        events.tell(Event::Closed { peer, error: Some(error) });
                         // It must not hang on a full pipe while it is told to end.
                         discard(&mut stdout).await;
                         Stream::Told
@@ -278,7 +282,7 @@ struct Watcher {
     outbox: Outbox,
     ending: watch::Receiver<Ending>,
     times: EndTimes,
-    events: mpsc::Sender<Event>,
+    events: Events,
     streams: watch::Receiver<Streams>,
     writer: JoinHandle<()>,
     reader: JoinHandle<()>,
@@ -310,8 +314,7 @@ impl Watcher {
         }
         let stderr = self.scribe.borrow_mut().finish();
         self.scribe.borrow().note(format_args!("process {} ended: {exit}", self.child.pid()));
-        // If nobody listens, lspool is at its end.
-        self.events.send(Event::Exited { process: self.id, exit, stderr }).await.ok();
+        self.events.tell(Event::Exited { process: self.id, exit, stderr });
     }
 
     async fn tell_end_of_streams(&self) -> Infallible {
@@ -321,7 +324,7 @@ impl Watcher {
         sleep(self.times.linger).await;
         if *self.ending.borrow() == Ending::No {
             let error = self.streams.borrow().error();
-            self.events.send(Event::Closed { peer: Peer::Backend(self.id), error }).await.ok();
+            self.events.tell(Event::Closed { peer: Peer::Backend(self.id), error });
         }
         pending().await
     }

@@ -8,40 +8,47 @@ use std::borrow::Cow;
 use bytes::BytesMut;
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _},
-    sync::{
-        mpsc::{self, error::TrySendError},
-        watch,
-    },
+    sync::watch,
 };
 use tokio_util::codec::Decoder as _;
 
+use super::{brake::Brake, inbox::Events};
 use crate::{
     core::event::{Event, Peer},
     redact::redact,
-    rpc::{Codec, Frame, Incoming},
+    rpc::{Codec, Frame, Incoming, LARGE},
 };
 
 const SMALL_READ: usize = 8 * 1024;
 const LARGE_READ: usize = 128 * 1024;
 
-/// Holds a reader back while the editor's outbox is over high water.
+/// What holds a reader back.
 #[derive(Debug)]
-pub(super) struct Gate {
-    /// While this holds, nothing is read,
-    pub paused: watch::Receiver<bool>,
-    /// unless this does: what a dead process left in its pipe is little, and waits for nobody.
-    pub dead: watch::Receiver<bool>,
+pub(super) enum Gate {
+    /// An outbox over high water.
+    Shut {
+        /// While this holds, nothing is read,
+        paused: watch::Receiver<bool>,
+        /// unless this does: what a dead process left in its pipe is little, and waits for nobody.
+        dead: watch::Receiver<bool>,
+    },
+    /// Nothing does for long.
+    Brake(Brake),
 }
 
 impl Gate {
     async fn open(&mut self) {
-        if !*self.paused.borrow() {
-            return;
-        }
-        // An error means that nobody is left who could pause.
-        tokio::select! {
-            _ = self.paused.wait_for(|paused| !paused) => {}
-            _ = self.dead.wait_for(|dead| *dead) => {}
+        match self {
+            Gate::Shut { paused, dead } => {
+                if *paused.borrow() {
+                    // An error means that nobody is left who could pause.
+                    tokio::select! {
+                        _ = paused.wait_for(|paused| !paused) => {}
+                        _ = dead.wait_for(|dead| *dead) => {}
+                    }
+                }
+            }
+            Gate::Brake(brake) => brake.wait().await,
         }
     }
 }
@@ -60,8 +67,8 @@ pub(super) async fn read(
     stream: &mut (impl AsyncRead + Unpin),
     max_len: usize,
     peer: Peer,
-    mut gate: Option<Gate>,
-    events: &mpsc::Sender<Event>,
+    mut gate: Gate,
+    events: &Events,
     mut junk: impl FnMut(&str),
 ) -> End {
     let mut codec = Codec::new(max_len);
@@ -70,54 +77,52 @@ pub(super) async fn read(
     loop {
         loop {
             match codec.decode(&mut buffer) {
-                Ok(Some(incoming)) => deliver(incoming, peer, events, &mut junk).await,
+                Ok(Some(incoming)) => deliver(incoming, peer, events, &mut junk),
                 Ok(None) => break,
                 Err(error) => return End::Broken(error.to_string()),
             }
         }
-        if let Some(gate) = &mut gate {
-            gate.open().await;
-        }
+        events.room().await;
+        gate.open().await;
         // Nor should a message that was large once.
         if buffer.is_empty() && buffer.capacity() > 2 * LARGE_READ {
             buffer = BytesMut::new();
         }
-        buffer.reserve(chunk);
+        let missing = codec.missing(&buffer);
+        let is_large = missing >= LARGE;
+        if !is_large {
+            buffer.reserve(chunk);
+        }
         let room = buffer.capacity() - buffer.len();
-        let n = match stream.read_buf(&mut buffer).await {
+        let limit = if is_large { room.min(missing) } else { room };
+        let n = match (&mut *stream).take(limit as u64).read_buf(&mut buffer).await {
             Ok(0) => break,
             Ok(n) => n,
             Err(error) => return End::Eof(Some(error.to_string())),
         };
         // Few and small messages should not hold a large buffer alive.
-        chunk = if n >= room { (chunk * 2).min(LARGE_READ) } else { (chunk / 2).max(SMALL_READ) };
+        let is_more = n >= room && !is_large;
+        chunk = if is_more { (chunk * 2).min(LARGE_READ) } else { (chunk / 2).max(SMALL_READ) };
     }
     loop {
         match codec.decode_eof(&mut buffer) {
-            Ok(Some(incoming)) => deliver(incoming, peer, events, &mut junk).await,
+            Ok(Some(incoming)) => deliver(incoming, peer, events, &mut junk),
             Ok(None) => return End::Eof(None),
             Err(error) => return End::Eof(Some(error.to_string())),
         }
     }
 }
 
-async fn deliver(incoming: Incoming, peer: Peer, events: &mpsc::Sender<Event>, junk: &mut impl FnMut(&str)) {
-    let event = match incoming {
-        Incoming::Junk(text) => {
-            junk(&text);
-            return;
-        }
+fn deliver(incoming: Incoming, peer: Peer, events: &Events, junk: &mut impl FnMut(&str)) {
+    events.tell(match incoming {
+        Incoming::Junk(text) => return junk(&text),
         Incoming::Body(body) => match Frame::parse(body.clone()) {
             Ok(frame) => Event::Received(peer, frame),
             Err(malformed) => {
                 Event::Malformed { peer, id: Frame::salvage_id(&body), reason: malformed.to_string() }
             }
         },
-    };
-    // The driver drains until lspool ends; then nobody cares.
-    if let Err(TrySendError::Full(event)) = events.try_send(event) {
-        events.send(event).await.ok();
-    }
+    });
 }
 
 /// As much of a text as a log should hold of it.

@@ -37,6 +37,7 @@ mod restore;
 mod results;
 mod revive;
 mod route;
+mod said;
 mod servers;
 mod session;
 mod spares;
@@ -67,6 +68,7 @@ use self::{
     progress::Tokens,
     registrations::Registrations,
     requests::{Owner, Purpose, Requests, SentId, To},
+    said::Shapes,
     session::Session,
     toolset::ToolSet,
 };
@@ -129,6 +131,7 @@ pub struct Proxy {
     catalogue: Catalogue,
     conversations: Conversations,
     tokens: Tokens,
+    shapes: Shapes,
     registrations: Registrations,
     diagnostics: Diagnostics,
     n_conversations: u64,
@@ -180,6 +183,7 @@ impl Proxy {
             catalogue: Catalogue::default(),
             conversations: Conversations::default(),
             tokens: Tokens::default(),
+            shapes: Shapes::default(),
             registrations: Registrations::default(),
             diagnostics: Diagnostics::default(),
             n_conversations: 0,
@@ -223,7 +227,7 @@ impl Proxy {
             Event::TranscriptWritten { process, conversation, folder } => {
                 self.on_transcript(process, &conversation, folder, out);
             }
-            Event::Measured(measured) => self.on_measured(now, &measured, out),
+            Event::Measured(measured) => self.on_measured(now, *measured, out),
             Event::FilesChanged => self.reload(out),
             Event::EditorReads(reads) => self.is_paused = !reads,
             Event::Stalled(EDITOR) => {

@@ -6,6 +6,7 @@ mod clients;
 mod control;
 mod conversations;
 mod crash;
+mod drift;
 mod emacs;
 mod faults;
 mod generic;

@@ -162,6 +162,7 @@ impl Redactor {
             part: "",
             nested,
             is_symbol: false,
+            is_own: false,
         };
         walk.value("", rule);
         walk.space();
@@ -185,6 +186,7 @@ struct Walk<'a, 'r> {
     part: &'a str,
     nested: usize,
     is_symbol: bool,
+    is_own: bool,
 }
 
 impl<'a> Walk<'a, '_> {
@@ -248,7 +250,11 @@ impl<'a> Walk<'a, '_> {
             self.part = match name {
                 "params" => "params",
                 "result" => "result",
-                "error" => "error",
+                "error" => {
+                    let error = &self.json.as_bytes()[self.at..];
+                    self.is_own = rpc::path(error, &["data", "lspool"]).is_some();
+                    "error"
+                }
                 // The rest of the envelope is as it is.
                 _ => return self.value(name, Rule::Keep),
             };
@@ -337,6 +343,7 @@ impl<'a> Walk<'a, '_> {
             depth: self.depth,
             part: self.part,
             is_symbol: self.is_symbol,
+            is_own: self.is_own,
         }
     }
 

@@ -157,21 +157,7 @@ impl Ground<'_> {
 
     /// The same, signed in and ready.
     fn signed_in(&self, process: &'static str, stub: &Stub, options: Options) -> Copilot {
-        self.ready(self.start(process, self.server(stub), options))
-    }
-
-    fn ready(&self, session: Copilot) -> Copilot {
-        session.notify("workspace/didChangeConfiguration", json!({"settings": session.options().settings}));
-        hear(&session, "featureFlagsNotification");
-        session.ok("checkStatus", json!({}));
-        session
-    }
-
-    /// The end of a session.
-    fn end(&self, session: &Copilot) {
-        sleep(AFTERTHOUGHTS);
-        session.shutdown();
-        leave(session);
+        ready(self.start(process, self.server(stub), options))
     }
 
     /// What was said, as a fixture has it.
@@ -225,6 +211,21 @@ fn leave(session: &Copilot) {
     session.forgive_unanswered();
     let problems = session.take_problems();
     assert!(problems.is_empty(), "{}", problems.join("; "));
+}
+
+/// A session that is told the settings, and is signed in.
+fn ready(session: Copilot) -> Copilot {
+    session.notify("workspace/didChangeConfiguration", json!({"settings": session.options().settings}));
+    hear(&session, "featureFlagsNotification");
+    session.ok("checkStatus", json!({}));
+    session
+}
+
+/// The end of a session.
+fn end(session: &Copilot) {
+    sleep(AFTERTHOUGHTS);
+    session.shutdown();
+    leave(session);
 }
 
 fn line(process: &str, at: Duration, entry: &Entry, redactor: &mut Redactor) -> Value {

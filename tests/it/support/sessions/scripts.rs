@@ -9,7 +9,7 @@ use super::super::{
     copilot::{Copilot, Options, Turn, tool_answer, uri},
     stub::{Round, Rule, Script, Stub},
 };
-use super::{Ground, Session, hear, leave};
+use super::{Ground, Session, end, hear, leave, ready};
 
 /// All there are.
 pub const SESSIONS: [Session; 10] = [
@@ -38,7 +38,7 @@ fn sign_in(ground: &Ground<'_>) {
     hear(&session, "featureFlagsNotification");
     session.ok("checkStatus", json!({}));
     session.ok("copilot/models", json!({}));
-    ground.end(&session);
+    end(&session);
 }
 
 /// Agents that read a file, run a command, call several tools, and go on with a second turn.
@@ -60,7 +60,7 @@ fn agent_tools(ground: &Ground<'_>) {
     ] {
         finish(&session, &create(&session, token, says, json!({})));
     }
-    ground.end(&session);
+    end(&session);
 }
 
 /// Two conversations at a time.
@@ -74,7 +74,7 @@ fn parallel(ground: &Ground<'_>) {
     finish(&session, &two);
     stub.open("slow");
     finish(&session, &one);
-    ground.end(&session);
+    end(&session);
 }
 
 /// Turns that are cancelled: by request, by progress, while a tool is called.
@@ -100,7 +100,7 @@ fn cancel(ground: &Ground<'_>) {
     session.wait_progress(&turn, "its end", |it| !it.ends.is_empty());
     session.answer(&call, Ok(tool_answer(Ok("too late".to_owned()))));
     finish(&session, &turn);
-    ground.end(&session);
+    end(&session);
 }
 
 /// `A` dies in the middle of a turn; `B` and `C` are told what was said, and go on.
@@ -126,7 +126,7 @@ fn crash(ground: &Ground<'_>) {
     ]);
     finish(&text, &create(&text, "c-3", "", with(&conversation, json!({"turns": turns}))));
     finish(&text, &turn(&text, "c-4", "[history] go on", conversation));
-    ground.end(&text);
+    end(&text);
     drop(text);
 
     let full = ground.signed_in("C", &stub, ground.options());
@@ -142,7 +142,7 @@ fn crash(ground: &Ground<'_>) {
         let more = json!({"conversationId": "conv-full", "restoreToTurnId": turn});
         finish(&full, &create(&full, token, says, more));
     }
-    ground.end(&full);
+    end(&full);
 }
 
 /// What a server reads of a conversation that another one held.
@@ -196,7 +196,7 @@ fn sub_agent(ground: &Ground<'_>) {
         let mode = json!({"customChatModeId": agents[n + 1]["uri"]});
         finish(&session, &create(&session, token, "[tools] which?", mode));
     }
-    ground.end(&session);
+    end(&session);
 }
 
 /// Inline completion, shown and accepted.
@@ -232,7 +232,7 @@ fn completion(ground: &Ground<'_>) {
         }),
     );
     session.notify("textDocument/didClose", json!({"textDocument": {"uri": document}}));
-    ground.end(&session);
+    end(&session);
 }
 
 /// The server asks for its configuration, and for a token.
@@ -265,7 +265,7 @@ fn config_pull(ground: &Ground<'_>) {
     session.ok("checkStatus", json!({}));
     hear(&session, "copilot/didChangeFeatureFlags");
     finish(&session, &create(&session, "tok", "[tools] hi", json!({})));
-    ground.end(&session);
+    end(&session);
 }
 
 /// Three conversations at a time, in two partitions and beside them.
@@ -291,7 +291,7 @@ fn two_partitions(ground: &Ground<'_>) {
     for turn in &begun {
         finish(&session, turn);
     }
-    ground.end(&session);
+    end(&session);
 }
 
 /// The process dies while two conversations have a turn; both go on.
@@ -310,7 +310,7 @@ fn crash_in_a_turn(ground: &Ground<'_>) {
     stub.open("never");
     finish(&session, &broken);
     finish(&session, &turn(&session, "after", "[history] and now?", more));
-    ground.end(&session);
+    end(&session);
 }
 
 impl Ground<'_> {
@@ -330,7 +330,7 @@ impl Ground<'_> {
     }
 
     fn signed_in_through_lspool(&self, stub: &Stub) -> Copilot {
-        let session = self.ready(self.start("", self.lspool(stub), self.options()));
+        let session = ready(self.start("", self.lspool(stub), self.options()));
         with_tools(&session);
         session
     }

@@ -60,6 +60,8 @@ pub struct Player {
     played: Vec<usize>,
     /// Which entries of the client have been heard.
     heard: Vec<bool>,
+    /// By method, so many notifications of the client have been heard, from the first on.
+    waiting: HashMap<String, usize>,
     /// How much of what belongs to no scene was said, and when the last of it is due.
     aside: usize,
     aside_due: Duration,
@@ -142,6 +144,7 @@ impl Player {
         let mut player = Player {
             played: vec![0; script.scenes.len()],
             heard: vec![false; script.entries.len()],
+            waiting: HashMap::new(),
             script,
             speed,
             names: Names::default(),
@@ -312,13 +315,22 @@ impl Player {
         }
         let known = self.as_recorded(method, "params", params.clone());
         let look = fingerprint(&known);
-        let alike = scenes.iter().copied().filter(|it| self.script.scenes[*it].look == look);
-        let ranked = alike.filter_map(|scene| {
+        let mut alike: Vec<usize> =
+            scenes.iter().copied().filter(|it| self.script.scenes[*it].look == look).collect();
+        // The one that was played least, and of those the one whose names are known. Whatever cannot be it is not looked into.
+        alike.sort_by_key(|it| self.played[*it]);
+        let mut best: Option<(usize, usize, usize)> = None;
+        for scene in alike {
+            if best.is_some_and(|(played, unknown, _)| unknown == 0 || played < self.played[scene]) {
+                break;
+            }
             let pairs = self.pairs(scene, params);
-            let is_same = pairs.iter().all(|it| self.names.agrees(it));
-            is_same.then(|| (self.played[scene], self.unknown(&pairs), scene))
-        });
-        ranked.min().map(|(_, _, scene)| scene).ok_or_else(|| self.nearest(method, scenes, params, &known))
+            if pairs.iter().all(|it| self.names.agrees(it)) {
+                let this = (self.played[scene], self.unknown(&pairs), scene);
+                best = Some(best.map_or(this, |it| it.min(this)));
+            }
+        }
+        best.map(|(_, _, scene)| scene).ok_or_else(|| self.nearest(method, scenes, params, &known))
     }
 
     fn pairs(&self, scene: usize, params: &Value) -> Vec<Pair> {
@@ -483,7 +495,9 @@ impl Player {
         let known = self.as_recorded(method, "params", params.clone());
         let look = fingerprint(&known);
         let notices = self.script.notices.get(method).map_or(&[][..], Vec::as_slice);
-        let mut waiting = notices.iter().filter(|(entry, _)| !self.heard[*entry]);
+        let first = self.waiting.entry(method.to_owned()).or_default();
+        *first += notices[*first..].iter().take_while(|(entry, _)| self.heard[*entry]).count();
+        let mut waiting = notices[*first..].iter().filter(|(entry, _)| !self.heard[*entry]);
         let same = waiting.clone().find(|(_, it)| *it == look);
         let Some(&(entry, recorded)) = same.or_else(|| waiting.next()) else {
             self.deviations.push(format!("{method} came, and is not in the recording, or not so often"));

@@ -12,6 +12,7 @@ mod faults;
 mod generic;
 mod golden;
 mod guard;
+mod large;
 mod lifetime;
 mod neovim;
 mod one_voice;

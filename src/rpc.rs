@@ -9,6 +9,7 @@ mod patch;
 mod scan;
 
 pub use codec::{Codec, FrameError, Incoming};
+pub(crate) use frame::decimal;
 pub use frame::{ErrorCode, Frame, Kind, RawId};
 pub use patch::Patch;
 pub(crate) use scan::Cursor;

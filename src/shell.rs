@@ -11,6 +11,7 @@ pub mod discover;
 pub mod driver;
 mod editor;
 pub mod guard;
+pub mod inbox;
 mod logs;
 mod memory;
 pub mod outbox;

@@ -18,7 +18,7 @@ fuzz_target!(|body: &[u8]| {
     elements(body).for_each(in_bounds);
     members(body).for_each(|(_, at)| in_bounds(at));
     path(body, &["params", "a", "b"]).into_iter().for_each(in_bounds);
-    let scanned = scan(body);
+    let scanned = std::str::from_utf8(body).ok().map(scan).and_then(Result::ok);
     let frame = Frame::parse(body.to_vec().into());
     let salvaged = Frame::salvage_id(body);
     if let Ok(frame) = &frame {
@@ -30,7 +30,7 @@ fuzz_target!(|body: &[u8]| {
         assert_eq!((numbered.params(), numbered.result()), (frame.params(), frame.result()));
         let edited = frame.with_params(b"[0]");
         assert_eq!(edited.params(), Some(&b"[0]"[..]));
-        scan(edited.body()).expect("other parameters leave a message a message");
+        Frame::parse(edited.to_bytes()).expect("other parameters leave a message a message");
     }
     let set = Patch::of(body).set("params", b"[0]").finish();
     let removed = Patch::of(&set).remove("params").finish();
@@ -56,8 +56,8 @@ fuzz_target!(|body: &[u8]| {
     assert_eq!(member(&removed, "params"), None);
 
     let expected = envelope(&pairs);
-    assert_eq!(scanned.is_ok(), expected.is_some(), "{scanned:?}");
-    let (Ok(envelope), Some(expected)) = (scanned, expected) else { return };
+    assert_eq!(scanned.is_some(), expected.is_some(), "{scanned:?}");
+    let (Some(envelope), Some(expected)) = (scanned, expected) else { return };
     let spans = [
         ("id", envelope.id),
         ("method", envelope.method),

@@ -1,7 +1,7 @@
 //! The editor's open documents, kept so that a fresh process can be told their current text.
 //!
-//! Nothing is parsed while nobody asks: a document is its `didOpen` and the `didChange`s since, as they came.
-//! They are folded into a text when a process needs it, or when the changes come to weigh as much.
+//! A document is its `didOpen`, as it came, and the changes since. They are folded into a text when a process needs it,
+//! or when the changes come to weigh as much.
 
 mod changes;
 
@@ -10,7 +10,7 @@ use std::{collections::BTreeMap, ops::Range};
 use bytes::Bytes;
 use tracing::warn;
 
-use self::changes::{Change, DidChange, Position};
+use self::changes::{Changes, DidChange, Place, Position};
 use crate::rpc::{Patch, path, text};
 
 /// Changes are kept unfolded up to half the size of the text, and at least up to this many bytes.
@@ -45,10 +45,8 @@ struct Document {
     open: Bytes,
     /// The text as of the last fold; none yet, and it is where it came, in `open`.
     text: Option<String>,
-    /// The `contentChanges` of each `didChange` since, one behind the other.
-    changes: Vec<u8>,
-    /// Where each of them ends.
-    ends: Vec<usize>,
+    /// Those since.
+    changes: Changes,
     /// The version that the last of them made.
     version: Vec<u8>,
 }
@@ -59,6 +57,8 @@ pub(crate) struct Documents {
     encoding: Encoding,
     texts: BTreeMap<String, Document>,
     notebooks: BTreeMap<String, Vec<(&'static str, Bytes)>>,
+    /// What one message says, while it is read.
+    said: Changes,
 }
 
 impl Documents {
@@ -68,26 +68,29 @@ impl Documents {
 
     pub(crate) fn opened(&mut self, params: &Bytes) {
         if let Some(uri) = uri(params, "textDocument") {
-            let (changes, ends, version) = (Vec::new(), Vec::new(), Vec::new());
-            let document = Document { open: params.clone(), text: None, changes, ends, version };
+            let (changes, version) = (Changes::default(), Vec::new());
+            let document = Document { open: params.clone(), text: None, changes, version };
             self.texts.insert(uri, document);
         }
     }
 
     pub(crate) fn changed(&mut self, params: &[u8]) {
-        let Some(change) = DidChange::of(params) else {
+        let Some(change) = DidChange::read(params, &mut self.said) else {
             return warn!("a didChange that cannot be read is left out of the tracked text");
         };
+        if change.is_torn {
+            warn!("a change that cannot be read is left out of the tracked text");
+        }
         let Some(document) = self.texts.get_mut(&*change.uri) else { return };
         document.version.clear();
         document.version.extend_from_slice(change.version);
-        document.changes.extend_from_slice(change.changes);
-        document.ends.push(document.changes.len());
+        document.changes.extend(&self.said);
         let length = document.text.as_ref().map_or(document.open.len(), String::len);
-        let is_much = document.changes.len() > UNFOLDED_BYTES.max(length / 2);
-        if is_much || document.ends.len() >= UNFOLDED {
+        let is_much = document.changes.n_bytes() > UNFOLDED_BYTES.max(length / 2);
+        if is_much || document.changes.n() >= UNFOLDED {
             document.fold(self.encoding);
         }
+        self.said.shrink_to(UNFOLDED_BYTES);
     }
 
     pub(crate) fn closed(&mut self, params: &[u8]) {
@@ -138,18 +141,11 @@ const VERSION: [&str; 2] = ["textDocument", "version"];
 
 impl Document {
     fn fold(&mut self, encoding: Encoding) {
-        if self.ends.is_empty() {
+        if self.changes.n() == 0 && self.version.is_empty() {
             return;
         }
-        let text = self.take_text();
-        let mut text = Edited::new(text, encoding);
-        let mut start = 0;
-        for end in self.ends.drain(..) {
-            if !changes::each(&self.changes[start..end], |it| text.apply(it)) {
-                warn!("a change that cannot be read is left out of the tracked text");
-            }
-            start = end;
-        }
+        let mut text = Edited::new(self.take_text(), encoding);
+        self.changes.iter().for_each(|(place, with)| text.apply(place, with));
         self.changes.clear();
         self.changes.shrink_to(UNFOLDED_BYTES);
         if !self.version.is_empty() {
@@ -198,12 +194,12 @@ impl Edited {
         Edited { text, encoding, lines }
     }
 
-    fn apply(&mut self, change: Change<'_>) {
-        match change.range {
-            None => *self = Edited::new(change.text.into_owned(), self.encoding),
+    fn apply(&mut self, place: Place, with: &str) {
+        match place {
+            None => *self = Edited::new(with.to_owned(), self.encoding),
             Some((start, end)) => {
                 let (one, other) = (self.offset(start), self.offset(end));
-                self.replace(one.min(other)..other.max(one), &change.text);
+                self.replace(one.min(other)..other.max(one), with);
             }
         }
     }
@@ -334,7 +330,7 @@ mod tests {
             let change =
                 json!({"textDocument": {"uri": "u", "version": n}, "contentChanges": [{"text": long}]});
             documents.changed(&bytes(&change));
-            assert!(documents.texts["u"].changes.len() <= UNFOLDED_BYTES + 2000);
+            assert!(documents.texts["u"].changes.n_bytes() <= UNFOLDED_BYTES + 2000);
         }
         assert_eq!(documents.restored().len(), 1);
         documents.closed(br#"{"textDocument":{"uri":"u"}}"#);

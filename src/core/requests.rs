@@ -6,6 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use foldhash::fast::RandomState;
+
 use crate::{
     core::{
         catalogue::ToolChange,
@@ -112,7 +114,7 @@ pub(crate) struct Requests {
     /// Boxed: an entry is large, and the others must not be moved when one comes or goes.
     pending: BTreeMap<SentId, Box<Pending>>,
     /// The latest request under this id. A client that does not number them has several: see [`Pending::earlier`].
-    by_client: HashMap<(ClientId, RawId), SentId>,
+    by_client: HashMap<(ClientId, RawId), SentId, RandomState>,
     n_of_clients: usize,
     by_process: BTreeMap<(ProcessId, RawId), SentId>,
     /// Requests that only read, by the tokens in them.
@@ -269,8 +271,8 @@ impl Requests {
     }
 
     /// A gated request has been written to this process.
-    pub(crate) fn written(&mut self, id: &RawId, process: ProcessId) {
-        if let Some(pending) = id.as_u64().and_then(|id| self.pending.get_mut(&id)) {
+    pub(crate) fn written(&mut self, id: SentId, process: ProcessId) {
+        if let Some(pending) = self.pending.get_mut(&id) {
             pending.to = To::Process(process);
         }
     }

@@ -89,7 +89,7 @@ impl Proxy {
                     }
                 }
             }
-            self.requests.written(&RawId::from(sent), process);
+            self.requests.written(sent, process);
         }
         out.push(Effect::Send(Peer::Backend(process), frame));
     }
@@ -166,7 +166,7 @@ impl Proxy {
         earlier: impl Fn(&mut History) -> Vec<Value>,
         out: &mut Effects,
     ) {
-        self.requests.written(&RawId::from(sent), process);
+        self.requests.written(sent, process);
         let Some(turn) = self.requests.get(sent).map(|it| it.frame.clone()) else { return };
         let Some(conversation) = self.conversations.get_mut(id) else {
             // Destroyed meanwhile: the server says so.

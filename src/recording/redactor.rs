@@ -66,7 +66,7 @@ impl Redactor {
         if self.texts {
             return self.without_secrets(body).into_owned();
         }
-        let Ok(envelope) = rpc::scan(body.as_bytes()) else { return mask::broken(body) };
+        let Ok(envelope) = rpc::scan(body) else { return mask::broken(body) };
         let mut parts: Vec<_> =
             [envelope.params, envelope.result, envelope.error].into_iter().flatten().collect();
         parts.sort_by_key(|it| it.start);

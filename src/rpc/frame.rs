@@ -2,9 +2,10 @@
 //!
 //! A frame never changes a byte it was not asked to change. It does not look into `params`, `result` or `error`.
 
-use std::{borrow::Cow, fmt, ops::Range, sync::Arc};
+use std::{fmt, ops::Range, sync::Arc};
 
 use bytes::Bytes;
+use bytestring::ByteString;
 
 use super::{
     patch::quoted,
@@ -14,6 +15,7 @@ use super::{
 mod id;
 
 pub use id::RawId;
+pub(crate) use id::decimal;
 
 /// What a message is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,22 +76,32 @@ impl ErrorCode {
 /// The body may share its buffer with messages that came with it, so who keeps a part for long copies it.
 #[derive(Clone)]
 pub struct Frame {
-    body: Bytes,
-    spans: Spans,
-    kind: Kind,
+    /// Behind a pointer, for frames are moved and queued a lot.
+    message: Arc<Message>,
     /// Sent instead of the id in the body.
     id: Option<RawId>,
+}
+
+struct Message {
+    body: ByteString,
+    spans: Spans,
+    kind: Kind,
     /// The method, if the body writes it with escapes.
-    decoded: Option<Arc<str>>,
+    decoded: Option<Box<str>>,
 }
 
 impl Frame {
     /// Checks the envelope of a body and says what the message is.
     pub fn parse(body: Bytes) -> Result<Frame, Malformed> {
+        if u32::try_from(body.len()).is_err() {
+            return Err(Malformed { at: body.len(), what: "end of a message of more than 4 GiB" });
+        }
+        let body = ByteString::try_from(body)
+            .map_err(|error| Malformed { at: error.valid_up_to(), what: "invalid UTF-8" })?;
         let envelope = scan(&body)?;
         let spans = Spans::of(&envelope);
         let kind = match (&envelope.method, &envelope.id) {
-            (Some(_), Some(id)) if body[id.start] == b'n' => {
+            (Some(_), Some(id)) if body.as_bytes()[id.start] == b'n' => {
                 return Err(Malformed { at: id.start, what: "request with null id" });
             }
             (Some(_), Some(_)) => Kind::Request,
@@ -103,8 +115,12 @@ impl Frame {
             }
             (None, None) => return Err(Malformed { at: 0, what: "neither method nor id" }),
         };
-        let decoded = decoded(&body, spans.method);
-        Ok(Frame { body, spans, kind, id: None, decoded })
+        let decoded = if envelope.escaped_method { decoded(&body, spans.method) } else { None };
+        Ok(Frame::of(Message { body, spans, kind, decoded }))
+    }
+
+    fn of(message: Message) -> Frame {
+        Frame { message: Arc::new(message), id: None }
     }
 
     /// The id in a body that [`Frame::parse`] refused, if it can be read anyway, and whether the body seems to be
@@ -127,51 +143,56 @@ impl Frame {
 
     /// What the message is.
     pub fn kind(&self) -> Kind {
-        self.kind
+        self.message.kind
     }
 
     /// The method of a request or notification, decoded.
     pub fn method(&self) -> Option<&str> {
-        if let Some(decoded) = &self.decoded {
-            return Some(decoded);
+        let Message { body, spans, decoded, .. } = &*self.message;
+        if decoded.is_some() {
+            return decoded.as_deref();
         }
-        let quoted = self.spans.method.get(&self.body)?;
-        std::str::from_utf8(&quoted[1..quoted.len() - 1]).ok()
+        let Range { start, end } = spans.method.range();
+        (start < end).then(|| &body[start + 1..end - 1])
     }
 
     /// The id of a request or answer, as it will be sent.
     pub fn id(&self) -> Option<RawId> {
         match &self.id {
             Some(id) => Some(id.clone()),
-            None => self.spans.id.get(&self.body).map(RawId::keep),
+            None => self.raw(|it| it.id).map(RawId::keep),
         }
     }
 
     /// The raw parameters.
     pub fn params(&self) -> Option<&[u8]> {
-        self.spans.params.get(&self.body)
+        self.raw(|it| it.params)
     }
 
     /// The raw result.
     pub fn result(&self) -> Option<&[u8]> {
-        self.spans.result.get(&self.body)
+        self.raw(|it| it.result)
     }
 
     /// The raw error.
     pub fn error_value(&self) -> Option<&[u8]> {
-        self.spans.error.get(&self.body)
+        self.raw(|it| it.error)
     }
 
     /// The body as it came, with the id it came with.
     pub fn body(&self) -> &Bytes {
-        &self.body
+        self.message.body.as_bytes()
+    }
+
+    fn raw(&self, span: fn(&Spans) -> Span) -> Option<&[u8]> {
+        span(&self.message.spans).get(self.body())
     }
 
     /// The same message with another id; the body is not copied. A notification has no id and stays as it is.
     #[must_use]
     pub fn with_id(&self, id: RawId) -> Frame {
-        let id = self.spans.id.get(&self.body).and_then(|own| (own != id.as_bytes()).then_some(id));
-        Frame { id, ..self.clone() }
+        let id = self.raw(|it| it.id).and_then(|own| (own != id.as_bytes()).then_some(id));
+        Frame { id, message: self.message.clone() }
     }
 
     /// The same message with other parameters.
@@ -189,46 +210,64 @@ impl Frame {
     /// The same message with another method. An answer has none and stays as it is.
     #[must_use]
     pub fn with_method(&self, method: &str) -> Frame {
-        if self.kind == Kind::Response {
+        if self.kind() == Kind::Response {
             return self.clone();
         }
-        let mut frame = self.with_value("method", |spans| &mut spans.method, &quoted(method));
-        frame.decoded = decoded(&frame.body, frame.spans.method);
-        frame
+        let decoded = Some(method.into());
+        self.with_member("method", |spans| &mut spans.method, &quoted(method), decoded)
     }
 
     /// Length of the body as sent.
     pub fn wire_len(&self) -> usize {
-        self.parts().iter().map(|part| part.len()).sum()
+        match &self.id {
+            Some(id) => self.body().len() - self.message.spans.id.range().len() + id.as_bytes().len(),
+            None => self.body().len(),
+        }
     }
 
     /// The body as sent: what precedes the id, the id, what follows it.
     pub fn parts(&self) -> [&[u8]; 3] {
-        let Some(own) = self.spans.id.get(&self.body) else { return [&self.body, &[], &[]] };
-        let id = self.id.as_ref().map_or(own, RawId::as_bytes);
-        [&self.body[..self.spans.id.start], id, &self.body[self.spans.id.end..]]
+        let body = self.body();
+        let Range { start, end } = self.message.spans.id.range();
+        if start == end {
+            return [body, &[], &[]];
+        }
+        let id = self.id.as_ref().map_or(&body[start..end], RawId::as_bytes);
+        [&body[..start], id, &body[end..]]
     }
 
     /// The body as sent. Not copied if the id is still its own.
     pub fn to_bytes(&self) -> Bytes {
-        if self.id.is_none() { self.body.clone() } else { self.parts().concat().into() }
+        if self.id.is_none() { self.body().clone() } else { self.parts().concat().into() }
     }
 
     fn with_value(&self, key: &str, span: fn(&mut Spans) -> &mut Span, raw: &[u8]) -> Frame {
-        let mut spans = self.spans;
+        self.with_member(key, span, raw, self.message.decoded.clone())
+    }
+
+    fn with_member(
+        &self,
+        key: &str,
+        span: fn(&mut Spans) -> &mut Span,
+        raw: &[u8],
+        decoded: Option<Box<str>>,
+    ) -> Frame {
+        let Message { body, spans, kind, .. } = &*self.message;
+        let (body, mut spans) = (body.as_bytes(), *spans);
         let old = *span(&mut spans);
         // A new member goes behind the one that each message of its kind has.
-        let anchor = if spans.method.is_absent() { spans.id.end } else { spans.method.end };
+        let anchor = if spans.method.is_absent() { spans.id } else { spans.method }.range().end;
         let (cut, label) = if old.is_absent() {
-            (Span { start: anchor, end: anchor }, [b",", &*quoted(key), b":"].concat())
+            (anchor..anchor, [b",", &*quoted(key), b":"].concat())
         } else {
-            (old, Vec::new())
+            (old.range(), Vec::new())
         };
-        let body = [&self.body[..cut.start], &label, raw, &self.body[cut.end..]].concat();
-        spans.shift(cut.end, cut.end - cut.start, label.len() + raw.len());
+        let body = [&body[..cut.start], &label, raw, &body[cut.end..]].concat();
+        spans.shift(cut.end, cut.len(), label.len() + raw.len());
         let start = cut.start + label.len();
-        *span(&mut spans) = Span { start, end: start + raw.len() };
-        Frame { body: body.into(), spans, ..self.clone() }
+        *span(&mut spans) = Span::of(start..start + raw.len());
+        let message = Message { body: text(body), spans, kind: *kind, decoded };
+        Frame { message: Arc::new(message), id: self.id.clone() }
     }
 }
 
@@ -272,11 +311,11 @@ impl fmt::Debug for Frame {
         if let Some(id) = self.id() {
             out.field("id", &format_args!("{id}"));
         }
-        out.field("kind", &self.kind).field("len", &self.wire_len()).finish_non_exhaustive()
+        out.field("kind", &self.kind()).field("len", &self.wire_len()).finish_non_exhaustive()
     }
 }
 
-/// [`Envelope`] without the options: frames are moved and queued a lot.
+/// [`Envelope`] without the options.
 #[derive(Clone, Copy, Default)]
 struct Spans {
     id: Span,
@@ -288,9 +327,7 @@ struct Spans {
 
 impl Spans {
     fn of(envelope: &Envelope) -> Spans {
-        let span = |range: &Option<Range<usize>>| {
-            range.as_ref().map_or(Span::default(), |it| Span { start: it.start, end: it.end })
-        };
+        let span = |range: &Option<Range<usize>>| range.clone().map_or(Span::default(), Span::of);
         Spans {
             id: span(&envelope.id),
             method: span(&envelope.method),
@@ -304,40 +341,50 @@ impl Spans {
     fn shift(&mut self, at: usize, removed: usize, added: usize) {
         let Spans { id, method, params, result, error } = self;
         for span in [id, method, params, result, error] {
-            if span.start >= at {
-                *span = Span { start: span.start - removed + added, end: span.end - removed + added };
+            let Range { start, end } = span.range();
+            if start >= at {
+                *span = Span::of(start - removed + added..end - removed + added);
             }
         }
     }
 }
 
-/// No value is empty, so an empty span is that of a member that is not there.
+/// No value is empty, so an empty span is that of a member that is not there. Small, for many messages may wait.
 #[derive(Clone, Copy, Default)]
 struct Span {
-    start: usize,
-    end: usize,
+    start: u32,
+    end: u32,
 }
 
 impl Span {
+    fn of(range: Range<usize>) -> Span {
+        let small = |it| u32::try_from(it).unwrap_or(u32::MAX);
+        Span { start: small(range.start), end: small(range.end) }
+    }
+
+    fn range(self) -> Range<usize> {
+        self.start as usize..self.end as usize
+    }
+
     fn is_absent(self) -> bool {
         self.start == self.end
     }
 
     fn get(self, body: &[u8]) -> Option<&[u8]> {
-        if self.is_absent() { None } else { Some(&body[self.start..self.end]) }
+        if self.is_absent() { None } else { body.get(self.range()) }
     }
 }
 
-/// The method, if it is there and written with escapes.
-fn decoded(body: &[u8], method: Span) -> Option<Arc<str>> {
-    let method = method.get(body)?;
-    if !method.contains(&b'\\') {
-        return None;
-    }
-    match decode(method) {
-        Some(Cow::Owned(text)) => Some(text.into()),
-        Some(Cow::Borrowed(_)) | None => None,
-    }
+/// What was put together of JSON values. Spans stay right even if one of them was none.
+fn text(body: Vec<u8>) -> ByteString {
+    let mended =
+        |body: &[u8]| body.iter().map(|it| if it.is_ascii() { char::from(*it) } else { '?' }).collect();
+    String::from_utf8(body).unwrap_or_else(|it| mended(it.as_bytes())).into()
+}
+
+/// The method, which is written with escapes.
+fn decoded(body: &str, method: Span) -> Option<Box<str>> {
+    decode(method.get(body.as_bytes())?).map(|it| it.into_owned().into())
 }
 
 /// Writes a body and notes where its members are.
@@ -345,18 +392,19 @@ struct Builder {
     kind: Kind,
     body: Vec<u8>,
     spans: Spans,
+    decoded: Option<Box<str>>,
 }
 
 impl Builder {
     fn new(kind: Kind) -> Builder {
-        Builder { kind, body: br#"{"jsonrpc":"2.0""#.to_vec(), spans: Spans::default() }
+        Builder { kind, body: br#"{"jsonrpc":"2.0""#.to_vec(), spans: Spans::default(), decoded: None }
     }
 
     fn member(&mut self, label: &str, raw: &[u8]) -> Span {
         self.body.extend_from_slice(label.as_bytes());
         let start = self.body.len();
         self.body.extend_from_slice(raw);
-        Span { start, end: self.body.len() }
+        Span::of(start..self.body.len())
     }
 
     fn id(mut self, id: &RawId) -> Builder {
@@ -365,7 +413,11 @@ impl Builder {
     }
 
     fn method(mut self, method: &str) -> Builder {
-        self.spans.method = self.member(r#","method":"#, &quoted(method));
+        let quoted = quoted(method);
+        self.spans.method = self.member(r#","method":"#, &quoted);
+        if quoted.len() > method.len() + 2 {
+            self.decoded = Some(method.into());
+        }
         self
     }
 
@@ -388,8 +440,8 @@ impl Builder {
 
     fn build(mut self) -> Frame {
         self.body.push(b'}');
-        let decoded = decoded(&self.body, self.spans.method);
-        Frame { body: self.body.into(), spans: self.spans, kind: self.kind, id: None, decoded }
+        let Builder { kind, body, spans, decoded } = self;
+        Frame::of(Message { body: text(body), spans, kind, decoded })
     }
 }
 

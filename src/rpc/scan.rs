@@ -27,6 +27,8 @@ pub struct Envelope {
     pub result: Option<Range<usize>>,
     /// Any value.
     pub error: Option<Range<usize>>,
+    /// Whether the method is written with escapes.
+    pub escaped_method: bool,
 }
 
 /// Why some bytes are no JSON-RPC message.
@@ -42,9 +44,8 @@ pub struct Malformed {
 /// Reads the top level of a message.
 ///
 /// A member of the envelope that is there twice is malformed, for two readers could disagree about it.
-pub fn scan(body: &[u8]) -> Result<Envelope, Malformed> {
-    std::str::from_utf8(body)
-        .map_err(|error| Malformed { at: error.valid_up_to(), what: "invalid UTF-8" })?;
+pub fn scan(body: &str) -> Result<Envelope, Malformed> {
+    let body = body.as_bytes();
     let mut envelope = Envelope::default();
     let mut object = Object::of_message(body)?;
     while let Some(Entry { key, value }) = object.next()? {
@@ -65,7 +66,9 @@ pub fn scan(body: &[u8]) -> Result<Envelope, Malformed> {
         if body[method.start] != b'"' {
             return Err(Malformed { at: method.start, what: "method that is no string" });
         }
-        Text::of(body, method).decode(body)?;
+        let text = Text::of(body, method);
+        text.check(body)?;
+        envelope.escaped_method = text.escaped;
     }
     Ok(envelope)
 }
@@ -85,7 +88,7 @@ impl Envelope {
 
 fn check_id(body: &[u8], id: &Range<usize>) -> Result<(), Malformed> {
     match body[id.start] {
-        b'"' => Text::of(body, id).decode(body).map(drop),
+        b'"' => Text::of(body, id).check(body),
         b'-' | b'0'..=b'9' | b'n' => Ok(()),
         _ => Err(Malformed { at: id.start, what: "id that is neither string, number nor null" }),
     }
@@ -184,16 +187,31 @@ impl Text {
     }
 
     pub(crate) fn decode<'a>(&self, text: &'a [u8]) -> Result<Cow<'a, str>, Malformed> {
-        let bad = |what| Malformed { at: self.span.start, what };
-        if self.escaped {
+        let Some(inner) = self.plain(text) else {
             let decoded = serde_json::from_slice::<String>(&text[self.span.clone()]);
-            return decoded.map(Cow::Owned).map_err(|_| bad("string that cannot be decoded"));
+            return decoded.map(Cow::Owned).map_err(|_| self.bad("string that cannot be decoded"));
+        };
+        self.no_control(inner)?;
+        std::str::from_utf8(inner).map(Cow::Borrowed).map_err(|_| self.bad("invalid UTF-8"))
+    }
+
+    /// Whether it can be decoded. The text is known to be UTF-8.
+    fn check(&self, text: &[u8]) -> Result<(), Malformed> {
+        match self.plain(text) {
+            Some(inner) => self.no_control(inner),
+            None => self.decode(text).map(drop),
         }
-        let inner = &text[self.span.start + 1..self.span.end - 1];
-        if inner.iter().any(|&byte| byte < b' ') {
-            return Err(bad("control character in a string"));
+    }
+
+    fn no_control(&self, inner: &[u8]) -> Result<(), Malformed> {
+        match inner.iter().any(|&byte| byte < b' ') {
+            true => Err(self.bad("control character in a string")),
+            false => Ok(()),
         }
-        std::str::from_utf8(inner).map(Cow::Borrowed).map_err(|_| bad("invalid UTF-8"))
+    }
+
+    fn bad(&self, what: &'static str) -> Malformed {
+        Malformed { at: self.span.start, what }
     }
 
     /// Whether the decoded text is `key`.
@@ -293,9 +311,10 @@ impl<'a> Array<'a> {
     }
 }
 
-/// So many bytes of a string are looked at one by one.
-const SHORT: usize = 24;
+/// Keys and names end within so many blocks of 16 bytes, and a search has to be prepared.
+const SHORT: usize = 2;
 
+#[derive(Clone)]
 pub(crate) struct Cursor<'a> {
     text: &'a [u8],
     at: usize,
@@ -335,17 +354,18 @@ impl<'a> Cursor<'a> {
     pub(crate) fn string(&mut self) -> Result<Text, Malformed> {
         let start = self.at;
         self.take(b'"', "no string")?;
-        // Keys and names are short, and a search has to be prepared.
-        let short = self.text.len().min(self.at + SHORT);
-        while self.at < short {
-            match self.text[self.at] {
-                b'"' => {
-                    self.at += 1;
-                    return Ok(Text { span: start..self.at, escaped: false });
-                }
-                b'\\' => break,
-                _ => self.at += 1,
+        for _ in 0..SHORT {
+            let Some(block) = self.text[self.at..].first_chunk() else { break };
+            let Some(n) = block::end_of_string(block) else {
+                self.at += block.len();
+                continue;
+            };
+            self.at += n;
+            if self.text[self.at] == b'"' {
+                self.at += 1;
+                return Ok(Text { span: start..self.at, escaped: false });
             }
+            break;
         }
         let mut escaped = false;
         while let Some(n) = memchr::memchr2(b'"', b'\\', self.text.get(self.at..).unwrap_or_default()) {
@@ -456,25 +476,24 @@ impl Skipper {
         if backslashes | self.escaped != 0 {
             quotes &= !self.escapes(backslashes);
         }
+        if quotes == 0 && self.in_string != 0 {
+            return None;
+        }
         let strings = prefix_xor(quotes) ^ self.in_string;
         self.in_string = 0u64.wrapping_sub(strings >> 63);
         // Square brackets and braces differ in one bit.
         let braces = block.or(0x20);
-        let mut opening = braces.equal(b'{') & !strings;
-        let mut closing = braces.equal(b'}') & !strings;
-        if closing.count_ones() as usize >= self.depth {
-            while closing != 0 {
-                let bit = closing.trailing_zeros();
-                let before = opening & !(u64::MAX << bit);
-                opening ^= before;
-                closing &= closing - 1;
-                self.depth = self.depth + before.count_ones() as usize - 1;
-                if self.depth == 0 {
-                    return Some(bit as usize);
-                }
+        let opening = braces.equal(b'{') & !strings;
+        let mut brackets = (opening | braces.equal(b'}')) & !strings;
+        while brackets != 0 {
+            let bit = brackets.trailing_zeros();
+            brackets &= brackets - 1;
+            let opens = (opening >> bit & 1) as usize;
+            self.depth = self.depth + 2 * opens - 1;
+            if self.depth == 0 {
+                return Some(bit as usize);
             }
         }
-        self.depth = self.depth + opening.count_ones() as usize - closing.count_ones() as usize;
         None
     }
 

@@ -10,7 +10,7 @@ mod socket;
 use std::collections::BTreeMap;
 
 use tokio::{
-    sync::{mpsc, watch},
+    sync::watch,
     task::{AbortHandle, spawn_local},
 };
 
@@ -18,6 +18,7 @@ pub use place::{Instance, check, folders, instances};
 pub use socket::{Place, Socket};
 
 use super::{
+    inbox::{Events, Inbox, inbox},
     outbox::{Outbox, StallClock},
     process::Waiting,
     reader::{self, End, Gate},
@@ -26,7 +27,7 @@ use super::{
 };
 use crate::core::event::{ClientId, Event, Peer};
 
-/// Events of control clients that may wait for the driver.
+/// Events of control clients that may wait for the driver before they are read on.
 const AHEAD: usize = 8;
 
 /// Both directions of a connection.
@@ -43,7 +44,7 @@ pub(super) struct Clients {
     limits: ControlLimits,
     all: BTreeMap<ClientId, Client>,
     last: ClientId,
-    events: mpsc::Sender<Event>,
+    events: Events,
 }
 
 struct Client {
@@ -53,8 +54,8 @@ struct Client {
 
 impl Clients {
     /// Nobody yet, and where their events will come.
-    pub(super) fn new(limits: ControlLimits) -> (Clients, mpsc::Receiver<Event>) {
-        let (events, incoming) = mpsc::channel(AHEAD);
+    pub(super) fn new(limits: ControlLimits) -> (Clients, Inbox) {
+        let (events, incoming) = inbox(AHEAD);
         (Clients { limits, all: BTreeMap::new(), last: ClientId::EDITOR, events }, incoming)
     }
 
@@ -87,7 +88,7 @@ impl Clients {
     }
 }
 
-async fn read(mut input: Input, peer: Peer, outbox: Outbox, max_len: usize, events: mpsc::Sender<Event>) {
+async fn read(mut input: Input, peer: Peer, outbox: Outbox, max_len: usize, events: Events) {
     // Who does not read the answers may not ask either.
     let dead = watch::Sender::new(false);
     let gate = Gate { paused: outbox.over_high_water(), dead: dead.subscribe() };
@@ -96,23 +97,17 @@ async fn read(mut input: Input, peer: Peer, outbox: Outbox, max_len: usize, even
         End::Eof(error) => error,
         End::Broken(error) => Some(error),
     };
-    events.send(Event::Closed { peer, error }).await.ok();
+    events.tell(Event::Closed { peer, error });
 }
 
-async fn write(
-    output: Output,
-    peer: Peer,
-    outbox: Outbox,
-    limits: ControlLimits,
-    events: mpsc::Sender<Event>,
-) {
-    let (stall, mut stalled) = mpsc::channel(1);
+async fn write(output: Output, peer: Peer, outbox: Outbox, limits: ControlLimits, events: Events) {
+    let (stall, mut stalled) = inbox(0);
     let never = watch::Sender::new(false);
     let clock = StallClock { after: limits.stall, stopped: never.subscribe(), events: stall, peer };
     let error = tokio::select! {
         biased;
         written = outbox.write_to(output, Some(clock)) => written.err().map(|error| error.to_string()),
-        Some(_) = stalled.recv() => Some("it does not read".to_owned()),
+        _ = stalled.next() => Some("it does not read".to_owned()),
     };
-    events.send(Event::Closed { peer, error }).await.ok();
+    events.tell(Event::Closed { peer, error });
 }

@@ -19,13 +19,14 @@ use std::{
 use bytes::Bytes;
 use tokio::{
     sync::{mpsc, watch},
-    task::{spawn_blocking, spawn_local},
+    task::{spawn_blocking, spawn_local, yield_now},
     time::{sleep, sleep_until, timeout},
 };
 
 use super::{
     control::{Clients, Connection, Listener},
     editor::Editor,
+    inbox::{Events, Inbox, inbox},
     logs::Log,
     memory,
     outbox::{Outbox, Pushed},
@@ -53,7 +54,7 @@ pub const INTERNAL_ERROR: i32 = 70;
 
 const EDITOR: Peer = Peer::Client(ClientId::EDITOR);
 
-/// Events that readers may be ahead of the driver. It drains always, so this only bounds a burst.
+/// While more events wait for the driver, nobody is read. It drains always, so this only bounds a burst.
 const AHEAD: usize = 256;
 
 /// What the driver needs of the core.
@@ -125,9 +126,9 @@ pub struct Driver<C, W> {
     name: Rc<str>,
     /// Events of our own making, which come before those of others.
     own: VecDeque<Event>,
-    events: mpsc::Sender<Event>,
-    incoming: mpsc::Receiver<Event>,
-    from_clients: mpsc::Receiver<Event>,
+    events: Events,
+    incoming: Inbox,
+    from_clients: Inbox,
     /// What each backend has written to stderr.
     logs: BTreeMap<BackendId, Log>,
     /// Begins with the first preparation.
@@ -147,6 +148,8 @@ enum Next {
     Event(Event),
     /// Several events, in order.
     Batch,
+    /// Of one who asks from outside.
+    OfClient(Event),
     Connection(Connection),
     Timeout(&'static str),
     Signal(i32),
@@ -155,7 +158,7 @@ enum Next {
 impl<C: Core, W: World> Driver<C, W> {
     /// A driver that has not started yet.
     pub fn new(core: C, world: W, search: Arc<dyn Search>, settings: Settings) -> Driver<C, W> {
-        let (events, incoming) = mpsc::channel(AHEAD);
+        let (events, incoming) = inbox(AHEAD);
         let (clients, from_clients) = Clients::new(settings.control.clone());
         let editor = Outbox::new(settings.limits);
         Driver {
@@ -192,7 +195,7 @@ impl<C: Core, W: World> Driver<C, W> {
         let (joining, mut joined) = mpsc::channel(1);
         spawn_local(accept(self.world.listen(), joining));
         let mut quit = None;
-        let mut batch = Vec::with_capacity(AHEAD);
+        let mut batch = VecDeque::new();
         let code = loop {
             if let Some(code) = self.exit {
                 break code;
@@ -205,6 +208,11 @@ impl<C: Core, W: World> Driver<C, W> {
             match next {
                 Next::Event(event) => self.on_event(event),
                 Next::Batch => self.on_batch(&mut batch),
+                Next::OfClient(event) => {
+                    self.on_event(event);
+                    // However much they say, all others have their turn after each message.
+                    yield_now().await;
+                }
                 Next::Connection(connection) => self.clients.join(connection),
                 Next::Timeout(why) => self.on_timeout(why),
                 Next::Signal(signal) if quit.is_none() => {
@@ -222,7 +230,7 @@ impl<C: Core, W: World> Driver<C, W> {
 
     async fn next(
         &mut self,
-        batch: &mut Vec<Event>,
+        batch: &mut VecDeque<Event>,
         signals: &mut mpsc::Receiver<i32>,
         joined: &mut mpsc::Receiver<Connection>,
     ) -> Next {
@@ -240,8 +248,8 @@ impl<C: Core, W: World> Driver<C, W> {
         let (incoming, from_clients) = (&mut self.incoming, &mut self.from_clients);
         let other = async {
             tokio::select! {
-                _ = incoming.recv_many(batch, AHEAD) => Next::Batch,
-                Some(event) = from_clients.recv() => Next::Event(event),
+                () = incoming.take(batch) => Next::Batch,
+                event = from_clients.next() => Next::OfClient(event),
                 Some(connection) = joined.recv() => Next::Connection(connection),
             }
         };
@@ -254,7 +262,7 @@ impl<C: Core, W: World> Driver<C, W> {
         }
     }
 
-    fn on_batch(&mut self, batch: &mut Vec<Event>) {
+    fn on_batch(&mut self, batch: &mut VecDeque<Event>) {
         for event in batch.drain(..) {
             self.on_event(event);
             while let Some(event) = self.own.pop_front().filter(|_| self.exit.is_none()) {
@@ -468,7 +476,7 @@ impl<C: Core, W: World> Driver<C, W> {
                 Ok(prepared) => prepared.map(Box::new),
                 Err(error) => Err(format!("internal error while looking for the server: {error}")),
             };
-            events.send(Event::Prepared(prepared)).await.ok();
+            events.tell(Event::Prepared(prepared));
         });
     }
 
@@ -484,7 +492,7 @@ impl<C: Core, W: World> Driver<C, W> {
         let events = self.events.clone();
         spawn_local(async move {
             let measured = spawn_blocking(move || memory::resident(&pids)).await.unwrap_or_default();
-            events.send(Event::Measured(measured)).await.ok();
+            events.tell(Event::Measured(measured));
         });
     }
 
@@ -526,7 +534,7 @@ impl<C: Core, W: World> Driver<C, W> {
                 Ok(written) => written.map(|()| folder).map_err(|error| error.to_string()),
                 Err(error) => Err(error.to_string()),
             };
-            events.send(Event::TranscriptWritten { process, conversation, folder }).await.ok();
+            events.tell(Event::TranscriptWritten { process, conversation, folder });
         });
     }
 
@@ -560,7 +568,7 @@ impl<C: Core, W: World> Driver<C, W> {
         let events = self.events.clone();
         spawn_local(async move {
             editor.gone().await;
-            events.send(Event::EditorGone).await.ok();
+            events.tell(Event::EditorGone);
         });
     }
 
@@ -627,7 +635,7 @@ impl<C: Core, W: World> Driver<C, W> {
                     tracing::error!(n = self.processes.len(), "processes do not end");
                     break;
                 }
-                Some(event) = self.incoming.recv() => {
+                event = self.incoming.next() => {
                     if let Event::Exited { process, .. } = self.renamed(event) {
                         self.processes.remove(&process);
                     }
@@ -657,7 +665,7 @@ async fn accept(listening: Waiting<'static, Option<Box<dyn Listener>>>, joining:
     while joining.send(listener.accept().await).await.is_ok() {}
 }
 
-async fn read_editor(mut input: Input, max_len: usize, events: mpsc::Sender<Event>) {
+async fn read_editor(mut input: Input, max_len: usize, events: Events) {
     let junk = |text: &str| {
         tracing::warn!(text = %reader::excerpt(text), "the editor sent this between its messages");
     };
@@ -669,13 +677,13 @@ async fn read_editor(mut input: Input, max_len: usize, events: mpsc::Sender<Even
     if let Some(error) = &error {
         eprintln!("lspool: what the editor sends cannot be read: {error}");
     }
-    events.send(Event::Closed { peer: EDITOR, error }).await.ok();
+    events.tell(Event::Closed { peer: EDITOR, error });
 }
 
-async fn write_editor(output: Output, outbox: Outbox, events: mpsc::Sender<Event>) {
+async fn write_editor(output: Output, outbox: Outbox, events: Events) {
     if let Err(error) = outbox.write_to(output, None).await {
         tracing::warn!(%error, "the editor cannot be written to");
-        events.send(Event::Unwritable(ClientId::EDITOR)).await.ok();
+        events.tell(Event::Unwritable(ClientId::EDITOR));
     }
 }
 

@@ -19,11 +19,11 @@ use std::{
 
 use tokio::{
     io::{AsyncWrite, AsyncWriteExt as _},
-    sync::{Notify, mpsc, watch},
+    sync::{Notify, watch},
     time::sleep,
 };
 
-use super::logs;
+use super::{inbox::Events, logs};
 use crate::{
     core::event::{Event, Peer},
     rpc::{Frame, Kind, RawId, members},
@@ -163,7 +163,7 @@ pub struct StallClock {
     /// While this holds, time does not count.
     pub stopped: watch::Receiver<bool>,
     /// Who is told.
-    pub events: mpsc::Sender<Event>,
+    pub events: Events,
     /// About whom.
     pub peer: Peer,
 }
@@ -288,8 +288,7 @@ impl Outbox {
                         biased;
                         n = write => n?,
                         () = running.runs_out() => {
-                            // If nobody listens, lspool is at its end.
-                            running.events.send(Event::Stalled(running.peer)).await.ok();
+                            running.events.tell(Event::Stalled(running.peer));
                             *clock = None;
                             continue;
                         }
@@ -359,8 +358,10 @@ struct Queue {
 #[derive(Debug)]
 struct Queued {
     frame: Frame,
+    /// With the header.
     len: usize,
-    report: Option<(RawId, Says)>,
+    /// Boxed: it is seldom there, and many may wait.
+    report: Option<Box<(RawId, Says)>>,
 }
 
 impl Queue {
@@ -398,10 +399,10 @@ impl Queue {
                 self.n_dropped += 1;
                 return Pushed::Taken;
             }
-            Some(Expendable::Report { token, says }) => Some((token, says)),
+            Some(Expendable::Report { token, says }) => Some(Box::new((token, says))),
             None => None,
         };
-        if let Some((token, says)) = &report {
+        if let Some((token, says)) = report.as_deref() {
             let number = self.n_popped + self.frames.len() as u64;
             if let Some(earlier) = self.reports.insert(token.clone(), number) {
                 self.drop_covered(earlier, *says);
@@ -427,8 +428,7 @@ impl Queue {
     fn drop_covered(&mut self, number: u64, says: Says) {
         let index = number.checked_sub(self.n_popped).and_then(|index| usize::try_from(index).ok());
         let Some(slot) = index.and_then(|index| self.frames.get_mut(index)) else { return };
-        let covered =
-            |queued: &mut Queued| queued.report.as_ref().is_some_and(|(_, earlier)| says.covers(*earlier));
+        let covered = |queued: &mut Queued| queued.report.as_ref().is_some_and(|it| says.covers(it.1));
         if let Some(dropped) = slot.take_if(covered) {
             self.waiting -= dropped.len;
             self.n_dropped += 1;
@@ -443,10 +443,10 @@ impl Queue {
             let number = self.n_popped;
             self.n_popped += 1;
             let Some(Queued { frame, len, report }) = queued else { continue };
-            if let Some((token, _)) = report
-                && self.reports.get(&token) == Some(&number)
+            if let Some((token, _)) = report.as_deref()
+                && self.reports.get(token) == Some(&number)
             {
-                self.reports.remove(&token);
+                self.reports.remove(token);
             }
             self.waiting -= len;
             self.taken += len;
@@ -519,9 +519,14 @@ impl Batch {
 
     fn push(&mut self, frame: &Frame) {
         let start = self.copied.len();
+        let len = frame.wire_len();
         self.copied.extend_from_slice(b"Content-Length: ");
-        push_decimal(&mut self.copied, frame.wire_len());
+        push_decimal(&mut self.copied, len);
         self.copied.extend_from_slice(b"\r\n\r\n");
+        if len < LARGE {
+            frame.parts().iter().for_each(|part| self.copied.extend_from_slice(part));
+            return self.note_copied(start);
+        }
         self.note_copied(start);
         for (index, part) in frame.parts().into_iter().enumerate() {
             if part.len() >= LARGE {

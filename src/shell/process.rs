@@ -19,13 +19,14 @@ use std::{
 
 use tokio::{
     io::AsyncReadExt as _,
-    sync::{mpsc, watch},
+    sync::watch,
     task::{JoinHandle, spawn_local},
     time::{sleep, timeout},
 };
 
 use super::{
     control::Listener,
+    inbox::Events,
     logs::{Log, Scribe},
     outbox::{Outbox, StallClock},
     reader::{self, End, Gate},
@@ -113,7 +114,7 @@ pub(super) struct Surroundings<'a> {
     pub(super) max_message: usize,
     /// How long it may take no byte although some wait for it.
     pub(super) write_stall: Duration,
-    pub(super) events: &'a mpsc::Sender<Event>,
+    pub(super) events: &'a Events,
     /// Whether the editor's outbox is over high water.
     pub(super) paused: watch::Receiver<bool>,
     /// For the log.
@@ -161,7 +162,7 @@ impl Process {
                 let ended = match reader::read(&mut stdout, max_len, peer, Some(gate), &events, junk).await {
                     End::Eof(error) => Stream::Ended(error),
                     End::Broken(error) => {
-                        events.send(Event::Closed { peer, error: Some(error) }).await.ok();
+                        events.tell(Event::Closed { peer, error: Some(error) });
                         // It must not hang on a full pipe while it is told to end.
                         discard(&mut stdout).await;
                         Stream::Told
@@ -278,7 +279,7 @@ struct Watcher {
     outbox: Outbox,
     ending: watch::Receiver<Ending>,
     times: EndTimes,
-    events: mpsc::Sender<Event>,
+    events: Events,
     streams: watch::Receiver<Streams>,
     writer: JoinHandle<()>,
     reader: JoinHandle<()>,
@@ -310,8 +311,7 @@ impl Watcher {
         }
         let stderr = self.scribe.borrow_mut().finish();
         self.scribe.borrow().note(format_args!("process {} ended: {exit}", self.child.pid()));
-        // If nobody listens, lspool is at its end.
-        self.events.send(Event::Exited { process: self.id, exit, stderr }).await.ok();
+        self.events.tell(Event::Exited { process: self.id, exit, stderr });
     }
 
     async fn tell_end_of_streams(&self) -> Infallible {
@@ -321,7 +321,7 @@ impl Watcher {
         sleep(self.times.linger).await;
         if *self.ending.borrow() == Ending::No {
             let error = self.streams.borrow().error();
-            self.events.send(Event::Closed { peer: Peer::Backend(self.id), error }).await.ok();
+            self.events.tell(Event::Closed { peer: Peer::Backend(self.id), error });
         }
         pending().await
     }

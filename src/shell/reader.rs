@@ -8,13 +8,11 @@ use std::borrow::Cow;
 use bytes::BytesMut;
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _},
-    sync::{
-        mpsc::{self, error::TrySendError},
-        watch,
-    },
+    sync::watch,
 };
 use tokio_util::codec::Decoder as _;
 
+use super::inbox::Events;
 use crate::{
     core::event::{Event, Peer},
     redact::redact,
@@ -61,7 +59,7 @@ pub(super) async fn read(
     max_len: usize,
     peer: Peer,
     mut gate: Option<Gate>,
-    events: &mpsc::Sender<Event>,
+    events: &Events,
     mut junk: impl FnMut(&str),
 ) -> End {
     let mut codec = Codec::new(max_len);
@@ -70,11 +68,12 @@ pub(super) async fn read(
     loop {
         loop {
             match codec.decode(&mut buffer) {
-                Ok(Some(incoming)) => deliver(incoming, peer, events, &mut junk).await,
+                Ok(Some(incoming)) => deliver(incoming, peer, events, &mut junk),
                 Ok(None) => break,
                 Err(error) => return End::Broken(error.to_string()),
             }
         }
+        events.room().await;
         if let Some(gate) = &mut gate {
             gate.open().await;
         }
@@ -94,30 +93,23 @@ pub(super) async fn read(
     }
     loop {
         match codec.decode_eof(&mut buffer) {
-            Ok(Some(incoming)) => deliver(incoming, peer, events, &mut junk).await,
+            Ok(Some(incoming)) => deliver(incoming, peer, events, &mut junk),
             Ok(None) => return End::Eof(None),
             Err(error) => return End::Eof(Some(error.to_string())),
         }
     }
 }
 
-async fn deliver(incoming: Incoming, peer: Peer, events: &mpsc::Sender<Event>, junk: &mut impl FnMut(&str)) {
-    let event = match incoming {
-        Incoming::Junk(text) => {
-            junk(&text);
-            return;
-        }
+fn deliver(incoming: Incoming, peer: Peer, events: &Events, junk: &mut impl FnMut(&str)) {
+    events.tell(match incoming {
+        Incoming::Junk(text) => return junk(&text),
         Incoming::Body(body) => match Frame::parse(body.clone()) {
             Ok(frame) => Event::Received(peer, frame),
             Err(malformed) => {
                 Event::Malformed { peer, id: Frame::salvage_id(&body), reason: malformed.to_string() }
             }
         },
-    };
-    // The driver drains until lspool ends; then nobody cares.
-    if let Err(TrySendError::Full(event)) = events.try_send(event) {
-        events.send(event).await.ok();
-    }
+    });
 }
 
 /// As much of a text as a log should hold of it.

@@ -15,6 +15,7 @@ use tokio::{
     time::sleep,
 };
 
+use super::inbox::Events;
 use crate::core::event::Event;
 
 /// Longer ones are no configuration files.
@@ -32,7 +33,7 @@ type Request = (Vec<PathBuf>, oneshot::Sender<()>);
 
 impl Watch {
     /// Watches nothing yet. After a change it waits until all is quiet for so long.
-    pub(super) fn start(quiet: Duration, events: mpsc::Sender<Event>) -> Watch {
+    pub(super) fn start(quiet: Duration, events: Events) -> Watch {
         let (requests, asked) = mpsc::channel(1);
         spawn_local(run(asked, quiet, events));
         Watch(requests)
@@ -51,7 +52,7 @@ impl Watch {
     }
 }
 
-async fn run(mut asked: mpsc::Receiver<Request>, quiet: Duration, events: mpsc::Sender<Event>) {
+async fn run(mut asked: mpsc::Receiver<Request>, quiet: Duration, events: Events) {
     let mut watched = Watched::default();
     loop {
         tokio::select! {
@@ -71,7 +72,7 @@ async fn run(mut asked: mpsc::Receiver<Request>, quiet: Duration, events: mpsc::
                 let is_changed;
                 (watched, is_changed) = look(watched).await;
                 if is_changed {
-                    events.send(Event::FilesChanged).await.ok();
+                    events.tell(Event::FilesChanged);
                 }
             }
         }

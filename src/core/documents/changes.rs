@@ -5,15 +5,10 @@
 
 use std::borrow::Cow;
 
-use crate::rpc::Cursor;
+use crate::rpc::{Cursor, decimal};
 
-/// One element of `contentChanges`.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Change<'a> {
-    /// What is replaced; all of the text if there is none.
-    pub(super) range: Option<(Position, Position)>,
-    pub(super) text: Cow<'a, str>,
-}
+/// What is replaced by a change; all of the text if there is none.
+pub(super) type Place = Option<(Position, Position)>;
 
 /// Counted from 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,20 +17,68 @@ pub(super) struct Position {
     pub(super) character: u32,
 }
 
-/// Parameters of a `didChange`.
+/// Changes that are not made yet, in order.
+#[derive(Debug, Default)]
+pub(super) struct Changes {
+    /// Where, and where the new text ends in `text`.
+    all: Vec<(Place, usize)>,
+    text: String,
+}
+
+impl Changes {
+    pub(super) fn n(&self) -> usize {
+        self.all.len()
+    }
+
+    pub(super) fn n_bytes(&self) -> usize {
+        self.text.len() + self.all.len() * size_of::<(Place, usize)>()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Place, &str)> {
+        let mut start = 0;
+        self.all
+            .iter()
+            .map(move |(place, end)| (*place, &self.text[std::mem::replace(&mut start, *end)..*end]))
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.all.clear();
+        self.text.clear();
+    }
+
+    /// Gives back what a burst has needed.
+    pub(super) fn shrink_to(&mut self, bytes: usize) {
+        self.text.shrink_to(bytes);
+        self.all.shrink_to(bytes / size_of::<(Place, usize)>());
+    }
+
+    pub(super) fn extend(&mut self, by: &Changes) {
+        let start = self.text.len();
+        self.text.push_str(&by.text);
+        self.all.extend(by.all.iter().map(|(place, end)| (*place, start + end)));
+    }
+
+    fn push(&mut self, place: Place, text: &str) {
+        self.text.push_str(text);
+        self.all.push((place, self.text.len()));
+    }
+}
+
+/// Parameters of a `didChange`, but for what has changed.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct DidChange<'a> {
     pub(super) uri: Cow<'a, str>,
     /// Raw.
     pub(super) version: &'a [u8],
-    /// `contentChanges`, raw.
-    pub(super) changes: &'a [u8],
+    /// One of the changes cannot be read. Those before it were told.
+    pub(super) is_torn: bool,
 }
 
 impl<'a> DidChange<'a> {
-    /// `None` if this is no JSON, or a member has another type.
-    pub(super) fn of(params: &'a [u8]) -> Option<DidChange<'a>> {
+    /// `None` if this is no JSON, or a member has another type. What `changes` held before is gone.
+    pub(super) fn read(params: &'a [u8], changes: &mut Changes) -> Option<DidChange<'a>> {
         let mut it = DidChange::default();
+        changes.clear();
         Reader::of(params).object(|reader, key| {
             match key {
                 b"textDocument" => reader.object(|reader, key| {
@@ -46,19 +89,21 @@ impl<'a> DidChange<'a> {
                     }
                     Some(())
                 })?,
-                b"contentChanges" => it.changes = reader.raw()?,
+                b"contentChanges" => {
+                    changes.clear();
+                    let start = reader.0.clone();
+                    it.is_torn = reader.array(|reader| reader.change(changes)).is_none();
+                    if it.is_torn {
+                        reader.0 = start;
+                        reader.raw()?;
+                    }
+                }
                 _ => drop(reader.raw()?),
             }
             Some(())
         })?;
         Some(it)
     }
-}
-
-/// Tells each of the changes, up to the first that cannot be read; gives whether there is none such.
-pub(super) fn each<'a>(changes: &'a [u8], mut tell: impl FnMut(Change<'a>)) -> bool {
-    let mut reader = Reader::of(changes);
-    reader.array(|reader| reader.change().map(&mut tell)).is_some()
 }
 
 struct Reader<'a>(Cursor<'a>);
@@ -68,7 +113,7 @@ impl<'a> Reader<'a> {
         Reader(Cursor::of(text))
     }
 
-    fn change(&mut self) -> Option<Change<'a>> {
+    fn change(&mut self, changes: &mut Changes) -> Option<()> {
         let (mut range, mut text) = (None, None);
         self.object(|reader, key| {
             match key {
@@ -79,7 +124,8 @@ impl<'a> Reader<'a> {
             }
             Some(())
         })?;
-        Some(Change { range, text: text? })
+        changes.push(range, &text?);
+        Some(())
     }
 
     fn position(&mut self) -> Option<Position> {
@@ -148,7 +194,7 @@ impl<'a> Reader<'a> {
     }
 
     fn number(&mut self) -> Option<u32> {
-        std::str::from_utf8(self.raw()?).ok()?.parse().ok()
+        u32::try_from(decimal(self.raw()?)?).ok()
     }
 
     fn string(&mut self) -> Option<Cow<'a, str>> {
@@ -174,20 +220,22 @@ mod tests {
 
     use super::*;
 
-    fn read(changes: &[u8]) -> Option<Vec<Change<'_>>> {
-        let mut all = Vec::new();
-        each(changes, |it| all.push(it)).then_some(all)
+    /// Those that can be read, and whether all can.
+    fn read(changes: &[u8]) -> (Vec<(Place, String)>, bool) {
+        let params = [br#"{"contentChanges":"#, changes, br#","textDocument":{"uri":"u"}}"#].concat();
+        let mut all = Changes::default();
+        let it = DidChange::read(&params, &mut all);
+        let is_whole = it.is_some_and(|it| !it.is_torn && it.uri == "u");
+        (all.iter().map(|(place, text)| (place, text.to_owned())).collect(), is_whole)
     }
 
     #[test]
     fn a_change_is_read_however_it_is_written() {
         let odd = br#" [ { "\u0074ext" : "\u0061\n" , "x" : [ { "}": "\"" } , -1.5e+3 ] , "range" :
             { "end" : { "character" : 4, "line" : 3 } , "start" : { "line" : 1, "character" : 2, "y" : null } } } ] "#;
-        let change = &read(odd).unwrap()[0];
-        assert_eq!(change.text, "a\n");
         let (start, end) = (Position { line: 1, character: 2 }, Position { line: 3, character: 4 });
-        assert_eq!(change.range, Some((start, end)));
-        assert_eq!(read(br#"[{"text":"","range":null}]"#).unwrap()[0].range, None);
+        assert_eq!(read(odd), (vec![(Some((start, end)), "a\n".to_owned())], true));
+        assert_eq!(read(br#"[{"text":"","range":null}]"#), (vec![(None, String::new())], true));
         let bad: [&[u8]; 7] = [
             br#"[{}]"#,
             br#"[{"text":1}]"#,
@@ -198,18 +246,20 @@ mod tests {
             br#"[{"text":"","range":{"start":{"line":-1,"character":0},"end":{"line":0,"character":0}}}]"#,
         ];
         for bad in bad {
-            assert_eq!(read(bad), None, "{}", String::from_utf8_lossy(bad));
+            assert_eq!(read(bad), (vec![], false), "{}", String::from_utf8_lossy(bad));
         }
+        assert_eq!(read(br#"[{"text":"a"},{"text":1},{"text":"b"}]"#), (vec![(None, "a".to_owned())], false));
     }
 
     #[test]
     fn a_notification_says_which_document_and_version() {
         let params =
             br#"{"contentChanges":[{"text":"]"}],"x":{},"textDocument":{"version":7,"uri":"file:\/\/a"}}"#;
-        let it = DidChange::of(params).unwrap();
-        assert_eq!((&*it.uri, it.version, it.changes), ("file://a", &b"7"[..], &br#"[{"text":"]"}]"#[..]));
-        assert_eq!(DidChange::of(b"{}"), Some(DidChange::default()));
-        assert_eq!(DidChange::of(br#"{"textDocument":[]}"#), None);
+        let mut changes = Changes::default();
+        let it = DidChange::read(params, &mut changes).unwrap();
+        assert_eq!((&*it.uri, it.version, changes.n()), ("file://a", &b"7"[..], 1));
+        assert_eq!(DidChange::read(b"{}", &mut changes), Some(DidChange::default()));
+        assert_eq!((DidChange::read(br#"{"textDocument":[]}"#, &mut changes), changes.n()), (None, 0));
     }
 
     proptest! {
@@ -220,16 +270,14 @@ mod tests {
             let value = json!([{"range": range, "rangeLength": 3, "text": text}, {"text": text}]);
             let written = if pretty { serde_json::to_vec_pretty(&value) } else { serde_json::to_vec(&value) };
             let written = written.unwrap();
-            let changes = read(&written).unwrap();
             let (start, end) = (Position { line: a, character: b }, Position { line: c, character: d });
-            prop_assert_eq!(&changes[0], &Change { range: Some((start, end)), text: text.clone().into() });
-            prop_assert_eq!(&changes[1], &Change { range: None, text: text.into() });
+            prop_assert_eq!(read(&written), (vec![(Some((start, end)), text.clone()), (None, text)], true));
         }
 
         #[test]
         fn nothing_panics(bytes in prop::collection::vec(prop::sample::select(br#"{}[]":,\0n "#.to_vec()), 0..40)) {
             read(&bytes);
-            DidChange::of(&bytes);
+            DidChange::read(&bytes, &mut Changes::default());
         }
 
         #[test]

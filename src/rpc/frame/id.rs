@@ -5,7 +5,6 @@ use std::{
     cmp::Ordering,
     fmt,
     hash::{Hash, Hasher},
-    io::Write as _,
 };
 
 use bytes::Bytes;
@@ -74,8 +73,7 @@ impl RawId {
 
     /// The number, if it is one and is written as [`From<u64>`] would write it.
     pub fn as_u64(&self) -> Option<u64> {
-        let text = std::str::from_utf8(self.as_bytes()).ok()?;
-        text.parse().ok()
+        decimal(self.as_bytes())
     }
 
     /// Whether it is `null`.
@@ -101,6 +99,14 @@ impl RawId {
     }
 }
 
+/// The number that these digits are.
+pub(crate) fn decimal(digits: &[u8]) -> Option<u64> {
+    digits.iter().try_fold(0_u64, |sum, digit| {
+        let digit = digit.is_ascii_digit().then(|| u64::from(digit - b'0'))?;
+        sum.checked_mul(10)?.checked_add(digit)
+    })
+}
+
 /// A number, or `null`, so that equal ones are written alike. Whoever answers may write a number in another way than
 /// whoever asked: one that knows only floats writes `1.0`, and is answered `1`.
 fn number(raw: &[u8]) -> Cow<'_, [u8]> {
@@ -115,12 +121,17 @@ fn number(raw: &[u8]) -> Cow<'_, [u8]> {
 
 impl From<u64> for RawId {
     fn from(number: u64) -> RawId {
-        let mut bytes = [0; INLINE];
-        let mut rest = &mut bytes[..];
-        write!(rest, "{number}").expect("a u64 has at most 20 digits");
-        let unused = rest.len();
-        let len = u8::try_from(INLINE - unused).expect("INLINE fits in a byte");
-        RawId(Repr::Inline { len, bytes })
+        // What `write!` does, without what that costs: this is done for each request.
+        let mut digits = [0; 20];
+        let (mut start, mut rest) = (digits.len(), number);
+        loop {
+            start -= 1;
+            digits[start] = b"0123456789"[(rest % 10) as usize];
+            rest /= 10;
+            if rest == 0 {
+                return RawId::keep(&digits[start..]);
+            }
+        }
     }
 }
 

@@ -193,7 +193,7 @@ fn frame() -> impl Strategy<Value = Frame> {
 
 /// `body` without `span`.
 fn without(body: &[u8], span: Span) -> (Vec<u8>, Vec<u8>) {
-    (body[..span.start].to_vec(), body[span.end..].to_vec())
+    (body[..span.range().start].to_vec(), body[span.range().end..].to_vec())
 }
 
 proptest! {
@@ -212,8 +212,8 @@ proptest! {
     fn only_the_value_changes(frame in frame(), params in arbitrary::value(), result in arbitrary::value()) {
         let frame = frame.with_id(RawId::from(77));
         for (edited, raw, span, was) in [
-            (frame.with_params(params.as_bytes()), &params, (|it: &Frame| it.spans.params) as fn(&Frame) -> Span, frame.params()),
-            (frame.with_result(result.as_bytes()), &result, |it: &Frame| it.spans.result, frame.result()),
+            (frame.with_params(params.as_bytes()), &params, (|it: &Frame| it.message.spans.params) as fn(&Frame) -> Span, frame.params()),
+            (frame.with_result(result.as_bytes()), &result, |it: &Frame| it.message.spans.result, frame.result()),
         ] {
             prop_assert_eq!(span(&edited).get(edited.body()), Some(raw.as_bytes()));
             prop_assert_eq!(edited.id(), frame.id());

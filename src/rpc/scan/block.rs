@@ -31,6 +31,15 @@ impl Block {
     }
 }
 
+/// Offset of the first quote or backslash.
+#[inline]
+pub(super) fn end_of_string(bytes: &[u8; 16]) -> Option<usize> {
+    let bytes = u8x16::from(*bytes);
+    let ends = bytes.simd_eq(u8x16::splat(b'"')) | bytes.simd_eq(u8x16::splat(b'\\'));
+    let bits = ends.to_bitmask();
+    (bits != 0).then(|| bits.trailing_zeros() as usize)
+}
+
 #[cfg(test)]
 mod tests {
     use super::Block;

@@ -12,6 +12,7 @@ use tokio::{
 };
 
 use super::{folders::hinges, *};
+use crate::shell::inbox::{Inbox, inbox};
 
 /// A guard against hanging, not a measure of anything.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -19,14 +20,14 @@ const PATIENCE: Duration = Duration::from_secs(30);
 struct Stage {
     root: tempfile::TempDir,
     watch: Watch,
-    told: mpsc::Receiver<Event>,
+    told: Inbox,
     files: Vec<PathBuf>,
 }
 
 impl Stage {
     async fn hears(&mut self) {
-        let told = timeout(PATIENCE, self.told.recv()).await.expect("it is told");
-        assert!(matches!(told, Some(Event::FilesChanged)), "{told:?}");
+        let told = timeout(PATIENCE, self.told.next()).await.expect("it is told");
+        assert!(matches!(told, Event::FilesChanged), "{told:?}");
     }
 
     /// A change of another file that is told shows that nothing else was.
@@ -35,7 +36,7 @@ impl Stage {
         self.hears().await;
         fs::remove_file(file).unwrap();
         self.hears().await;
-        let more: Result<_, Elapsed> = timeout(Duration::from_millis(60), self.told.recv()).await;
+        let more: Result<_, Elapsed> = timeout(Duration::from_millis(60), self.told.next()).await;
         assert!(more.is_err(), "{more:?}");
     }
 
@@ -51,7 +52,7 @@ fn play(names: &[&str], prepare: impl FnOnce(&Path), script: impl AsyncFnOnce(&m
     local.block_on(&runtime, async {
         let root = tempfile::tempdir().unwrap();
         prepare(root.path());
-        let (events, told) = mpsc::channel(8);
+        let (events, told) = inbox(8);
         let watch = Watch::start(Duration::from_millis(20), events);
         let files: Vec<_> = names.iter().map(|it| root.path().join(it)).collect();
         watch.look(files.clone()).await;
@@ -80,7 +81,7 @@ fn a_file_that_is_written_in_place_comes_and_goes() {
             let mut slowly = fs::OpenOptions::new().write(true).truncate(true).open(&file).unwrap();
             slowly.write_all(b"thr").unwrap();
             tokio::time::sleep(Duration::from_millis(60)).await;
-            assert!(it.told.try_recv().is_err());
+            assert!(timeout(Duration::ZERO, it.told.next()).await.is_err());
             slowly.write_all(b"ee").unwrap();
             drop(slowly);
             it.hears().await;

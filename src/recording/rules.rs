@@ -123,8 +123,8 @@ const SECRETS: &[&str] = &[
 
 /// Whether strings of this name are secrets wherever it stands, and all below it.
 pub fn is_secret_name(name: &str) -> bool {
-    let lower = name.to_ascii_lowercase();
-    SECRETS.contains(&&*lower) || is_name(&lower) && !PROGRESS_TOKENS.contains(&&*lower)
+    let is = |list: &[&str]| list.iter().any(|it| name.eq_ignore_ascii_case(it));
+    is_name(name) && !is(PROGRESS_TOKENS) || is(SECRETS)
 }
 
 /// Names of tokens that are no secrets, but name what is under way.

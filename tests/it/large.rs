@@ -21,6 +21,9 @@ const LSPOOL: &str = env!("CARGO_BIN_EXE_lspool");
 /// Letters in a question and in an answer: each is recorded twice, on its way in and out.
 const LETTERS: usize = 64 << 10;
 
+/// So many questions may not be recorded yet.
+const AHEAD: usize = 50;
+
 /// What the editor asks. Every tenth question is the same but for what it names.
 fn question(n: usize) -> Value {
     json!({"textDocument": {"uri": "file:///a.txt"}, "position": {"line": n % 10, "character": 1}, "text": "q".repeat(LETTERS)})
@@ -48,18 +51,28 @@ fn record(sandbox: &Sandbox, file: &Path, questions: usize) -> Vec<Value> {
     server.on("textDocument/hover", |_| Ok(json!({"contents": "a".repeat(LETTERS)})));
     editor.wait(&pending).expect("it starts");
     editor.notify("initialized", json!({}));
-    let answers = (0..questions).map(|n| editor.ok("textDocument/hover", question(n))).collect();
+    let ask = |n: usize| {
+        // No recording waits for a writer that is slow, as that of a build for tests is.
+        wait_for(file, n.saturating_sub(AHEAD));
+        editor.ok("textDocument/hover", question(n))
+    };
+    let answers = (0..questions).map(ask).collect();
     // The end of lspool waits a second for the disk, and no longer.
-    let start = Instant::now();
-    while fs::metadata(file).expect("it is there").len() < (questions * LETTERS * 4) as u64 {
-        assert!(start.elapsed() < PATIENCE, "the recording does not grow");
-        sleep(Duration::from_millis(10));
-    }
+    wait_for(file, questions);
     editor.notify_bare("exit");
     server.wait_closed();
     server.exit(0);
     editor.wait_exit();
     answers
+}
+
+/// Waits until so many questions and answers are in the file.
+fn wait_for(file: &Path, questions: usize) {
+    let start = Instant::now();
+    while fs::metadata(file).expect("it is there").len() < (questions * LETTERS * 4) as u64 {
+        assert!(start.elapsed() < PATIENCE, "the recording does not grow");
+        sleep(Duration::from_millis(10));
+    }
 }
 
 /// Runs lspool in this much memory. What asks for more dies.

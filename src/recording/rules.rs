@@ -30,8 +30,8 @@ pub(super) struct Place<'a> {
     pub(super) part: &'a str,
     /// The object it is in is something in a document.
     pub(super) is_symbol: bool,
-    /// It is in an error that lspool has made.
-    pub(super) is_own: bool,
+    /// It is in an error in which nobody quotes a document.
+    pub(super) quotes_nothing: bool,
 }
 
 /// Names of values that people have written, or that quote them.
@@ -219,7 +219,7 @@ fn is_kept_message(place: &Place<'_>) -> bool {
 
 fn is_spoken(lower: &str, place: &Place<'_>) -> bool {
     // What a server says of a document may quote it.
-    let may_quote = !place.is_own && DOCUMENTS.iter().any(|it| place.method.starts_with(it));
+    let may_quote = !place.quotes_nothing && DOCUMENTS.iter().any(|it| place.method.starts_with(it));
     let is_error = place.part == "error" && place.depth == 2 && lower == "message" && !may_quote;
     is_error || SPOKEN.contains(&place.method) && (lower == "message" || lower == "title")
 }
@@ -234,8 +234,14 @@ mod tests {
     use super::*;
 
     fn rule(method: &str, name: &str, text: &str) -> Rule {
-        let place =
-            Place { method, is_answer: false, depth: 2, part: "params", is_symbol: false, is_own: false };
+        let place = Place {
+            method,
+            is_answer: false,
+            depth: 2,
+            part: "params",
+            is_symbol: false,
+            quotes_nothing: false,
+        };
         of_string(of_member(Rule::ByName, name, &place), name, text, &place)
     }
 

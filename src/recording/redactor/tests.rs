@@ -48,6 +48,8 @@ fn an_error_is_kept_unless_a_server_may_quote_a_document_in_it() {
     let error = json!({"code": 1, "message": "no fn foo, ghu_0123"});
     check("conversation/create", &error, "no fn foo, <secret-1>");
     check("textDocument/hover", &error, "xxxxxxxxxxxxxxxxxxx");
+    let unknown = json!({"code": -32601, "message": "Unknown request: textDocument/hover"});
+    check("textDocument/hover", &unknown, "Unknown request: textDocument/hover");
     let own = json!({"code": 1, "message": "the server has died", "data": {"lspool": {"retry": true}}});
     check("textDocument/hover", &own, "the server has died");
 }

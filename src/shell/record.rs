@@ -206,6 +206,9 @@ struct Writer<W> {
     waiting: Arc<AtomicUsize>,
 }
 
+/// So long the writer sleeps when something has come: who forwards messages need not wake it for each of them.
+const NAP: Duration = Duration::from_millis(2);
+
 /// Lines are gathered until they have come to this, unless there is nothing more to do.
 const GATHERED: usize = 64 << 10;
 
@@ -217,6 +220,7 @@ impl<W: Write> Writer<W> {
                 Err(_) => {
                     self.flush()?;
                     let Ok(note) = notes.recv() else { return Ok(()) };
+                    thread::sleep(NAP);
                     note
                 }
             };

@@ -329,6 +329,15 @@ impl<'a> Cursor<'a> {
         self.text
     }
 
+    pub(crate) fn rest(&self) -> &'a [u8] {
+        &self.text[self.at..]
+    }
+
+    /// Moves forward to where only this is left.
+    pub(crate) fn skip_to(&mut self, rest: &[u8]) {
+        self.at = self.text.len() - rest.len();
+    }
+
     pub(crate) fn peek(&self) -> Option<u8> {
         self.text.get(self.at).copied()
     }

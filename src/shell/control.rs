@@ -91,9 +91,9 @@ impl Clients {
 async fn read(mut input: Input, peer: Peer, outbox: Outbox, max_len: usize, events: Events) {
     // Who does not read the answers may not ask either.
     let dead = watch::Sender::new(false);
-    let gate = Gate { paused: outbox.over_high_water(), dead: dead.subscribe() };
+    let gate = Gate::Shut { paused: outbox.over_high_water(), dead: dead.subscribe() };
     let junk = |text: &str| tracing::debug!(?peer, text = %reader::excerpt(text), "not a message");
-    let error = match reader::read(&mut input, max_len, peer, Some(gate), &events, junk).await {
+    let error = match reader::read(&mut input, max_len, peer, gate, &events, junk).await {
         End::Eof(error) => error,
         End::Broken(error) => Some(error),
     };

@@ -24,6 +24,7 @@ use tokio::{
 };
 
 use super::{
+    brake::Brake,
     control::{Clients, Connection, Listener},
     editor::Editor,
     inbox::{Events, Inbox, inbox},
@@ -32,7 +33,7 @@ use super::{
     outbox::{Outbox, Pushed},
     private,
     process::{Process, Surroundings, Waiting, World},
-    reader::{self, End},
+    reader::{self, End, Gate},
     settings::Settings,
     stdio::{Input, Output},
     watch::Watch,
@@ -139,6 +140,8 @@ pub struct Driver<C, W> {
     /// When the loop last went on.
     now: Instant,
     exit: Option<i32>,
+    /// While too much waits for servers.
+    brake: Brake,
     /// Whether the editor lets too much wait.
     paused: watch::Receiver<bool>,
 }
@@ -184,13 +187,15 @@ impl<C: Core, W: World> Driver<C, W> {
             effects: Effects::new(),
             now: now(),
             exit: None,
+            brake: Brake::default(),
         }
     }
 
     /// Serves the editor on these streams until the core says exit, or a second signal comes. All processes are
     /// gone when this returns; the answer is the exit status. Its tasks end with the runtime of the thread.
     pub async fn run(mut self, input: Input, output: Output, mut signals: mpsc::Receiver<i32>) -> i32 {
-        spawn_local(read_editor(input, self.settings.max_message, self.events.clone()));
+        let brake = self.brake.clone();
+        spawn_local(read_editor(input, self.settings.max_message, self.events.clone(), brake));
         spawn_local(write_editor(output, self.editor.clone(), self.events.clone()));
         let (joining, mut joined) = mpsc::channel(1);
         spawn_local(accept(self.world.listen(), joining));
@@ -594,6 +599,7 @@ impl<C: Core, W: World> Driver<C, W> {
             write_stall: launch.write_stall,
             events: &self.events,
             paused: self.editor.over_high_water(),
+            brake: &self.brake,
             name: self.name.clone(),
             stderr: self.logs.entry(id.backend).or_default(),
         };
@@ -665,11 +671,11 @@ async fn accept(listening: Waiting<'static, Option<Box<dyn Listener>>>, joining:
     while joining.send(listener.accept().await).await.is_ok() {}
 }
 
-async fn read_editor(mut input: Input, max_len: usize, events: Events) {
+async fn read_editor(mut input: Input, max_len: usize, events: Events, brake: Brake) {
     let junk = |text: &str| {
         tracing::warn!(text = %reader::excerpt(text), "the editor sent this between its messages");
     };
-    let end = reader::read(&mut input, max_len, EDITOR, None, &events, junk).await;
+    let end = reader::read(&mut input, max_len, EDITOR, Gate::Brake(brake), &events, junk).await;
     let error = match end {
         End::Eof(error) => error,
         End::Broken(error) => Some(error),

@@ -23,7 +23,11 @@ use tokio::{
     time::sleep,
 };
 
-use super::{inbox::Events, logs};
+use super::{
+    brake::{Brake, Pedal},
+    inbox::Events,
+    logs,
+};
 use crate::{
     core::event::{Event, Peer},
     rpc::{Frame, Kind, RawId, members},
@@ -153,6 +157,8 @@ struct Shared {
     is_over: Cell<bool>,
     /// The same, for those who wait for a change.
     over: watch::Sender<bool>,
+    /// What holds back whoever feeds the queue and may not be held up for long.
+    pedal: Option<Pedal>,
 }
 
 /// How long a peer may take no byte.
@@ -184,12 +190,22 @@ impl StallClock {
 impl Outbox {
     /// An empty queue.
     pub fn new(limits: Limits) -> Outbox {
+        Outbox::with(limits, None)
+    }
+
+    /// One that holds the editor back from a quarter of high water on, to a quarter of low water.
+    pub(super) fn braking(limits: Limits, brake: &Brake) -> Outbox {
+        Outbox::with(limits, Some(brake.pedal()))
+    }
+
+    fn with(limits: Limits, pedal: Option<Pedal>) -> Outbox {
         Outbox(Rc::new(Shared {
             queue: RefCell::new(Queue::new(limits)),
             filled: Notify::new(),
             drained: Notify::new(),
             is_over: Cell::new(false),
             over: watch::Sender::new(false),
+            pedal,
         }))
     }
 
@@ -301,6 +317,7 @@ impl Outbox {
             batch.advance(n);
             let mut queue = self.0.queue.borrow_mut();
             queue.taken -= n;
+            self.0.pedal.iter().for_each(Pedal::moved);
             self.0.mark(&queue);
         }
         // Tells the end of a write through a thread; costs nothing elsewhere.
@@ -323,6 +340,9 @@ impl Shared {
         if is != was {
             self.is_over.set(is);
             self.over.send_replace(is);
+        }
+        if let Some(pedal) = &self.pedal {
+            pedal.set(n > if pedal.is_behind() { low_water / 4 } else { high_water / 4 });
         }
     }
 }
@@ -475,18 +495,6 @@ fn wire_len(frame: &Frame) -> usize {
     "Content-Length: \r\n\r\n".len() + digits + body
 }
 
-/// What `write!` does, without what that costs: this is done for each message.
-fn push_decimal(to: &mut Vec<u8>, mut n: usize) {
-    let start = to.len();
-    loop {
-        to.push(b'0' + u8::try_from(n % 10).expect("a digit"));
-        n /= 10;
-        if n == 0 {
-            return to[start..].reverse();
-        }
-    }
-}
-
 /// Messages in the hands of the writer: small parts side by side, large ones where they lie.
 #[derive(Debug, Default)]
 struct Batch {
@@ -521,7 +529,7 @@ impl Batch {
         let start = self.copied.len();
         let len = frame.wire_len();
         self.copied.extend_from_slice(b"Content-Length: ");
-        push_decimal(&mut self.copied, len);
+        self.copied.extend_from_slice(itoa::Buffer::new().format(len).as_bytes());
         self.copied.extend_from_slice(b"\r\n\r\n");
         if len < LARGE {
             frame.parts().iter().for_each(|part| self.copied.extend_from_slice(part));

@@ -25,6 +25,7 @@ use tokio::{
 };
 
 use super::{
+    brake::Brake,
     control::Listener,
     inbox::Events,
     logs::{Log, Scribe},
@@ -117,6 +118,8 @@ pub(super) struct Surroundings<'a> {
     pub(super) events: &'a Events,
     /// Whether the editor's outbox is over high water.
     pub(super) paused: watch::Receiver<bool>,
+    /// What slows the editor down.
+    pub(super) brake: &'a Brake,
     /// For the log.
     pub(super) name: Rc<str>,
     /// Where its stderr goes.
@@ -127,7 +130,7 @@ impl Process {
     /// Starts the tasks of a process that has just been started.
     pub(super) fn run(id: ProcessId, spawned: Spawned, around: &Surroundings<'_>) -> Process {
         let Spawned { child, stdin, mut stdout, stderr } = spawned;
-        let outbox = Outbox::new(around.settings.limits);
+        let outbox = Outbox::braking(around.settings.limits, around.brake);
         let ending = watch::Sender::new(Ending::No);
         let peer = Peer::Backend(id);
         let pid = child.pid();
@@ -150,7 +153,7 @@ impl Process {
             }
         });
         let reader = spawn_local({
-            let gate = Gate { paused: around.paused.clone(), dead: dead.subscribe() };
+            let gate = Gate::Shut { paused: around.paused.clone(), dead: dead.subscribe() };
             let (events, name, scribe) = (around.events.clone(), around.name.clone(), scribe.clone());
             let (streams, max_len) = (streams.clone(), around.max_message);
             async move {
@@ -159,7 +162,7 @@ impl Process {
                     tracing::warn!(server = %name, text = %excerpt, "not a message, but on the server's stdout");
                     text.lines().for_each(|line| scribe.borrow().line(line.as_bytes()));
                 };
-                let ended = match reader::read(&mut stdout, max_len, peer, Some(gate), &events, junk).await {
+                let ended = match reader::read(&mut stdout, max_len, peer, gate, &events, junk).await {
                     End::Eof(error) => Stream::Ended(error),
                     End::Broken(error) => {
                         events.tell(Event::Closed { peer, error: Some(error) });

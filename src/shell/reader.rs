@@ -12,7 +12,7 @@ use tokio::{
 };
 use tokio_util::codec::Decoder as _;
 
-use super::inbox::Events;
+use super::{brake::Brake, inbox::Events};
 use crate::{
     core::event::{Event, Peer},
     redact::redact,
@@ -22,24 +22,33 @@ use crate::{
 const SMALL_READ: usize = 8 * 1024;
 const LARGE_READ: usize = 128 * 1024;
 
-/// Holds a reader back while the editor's outbox is over high water.
+/// What holds a reader back.
 #[derive(Debug)]
-pub(super) struct Gate {
-    /// While this holds, nothing is read,
-    pub paused: watch::Receiver<bool>,
-    /// unless this does: what a dead process left in its pipe is little, and waits for nobody.
-    pub dead: watch::Receiver<bool>,
+pub(super) enum Gate {
+    /// An outbox over high water.
+    Shut {
+        /// While this holds, nothing is read,
+        paused: watch::Receiver<bool>,
+        /// unless this does: what a dead process left in its pipe is little, and waits for nobody.
+        dead: watch::Receiver<bool>,
+    },
+    /// Nothing does for long.
+    Brake(Brake),
 }
 
 impl Gate {
     async fn open(&mut self) {
-        if !*self.paused.borrow() {
-            return;
-        }
-        // An error means that nobody is left who could pause.
-        tokio::select! {
-            _ = self.paused.wait_for(|paused| !paused) => {}
-            _ = self.dead.wait_for(|dead| *dead) => {}
+        match self {
+            Gate::Shut { paused, dead } => {
+                if *paused.borrow() {
+                    // An error means that nobody is left who could pause.
+                    tokio::select! {
+                        _ = paused.wait_for(|paused| !paused) => {}
+                        _ = dead.wait_for(|dead| *dead) => {}
+                    }
+                }
+            }
+            Gate::Brake(brake) => brake.wait().await,
         }
     }
 }
@@ -58,7 +67,7 @@ pub(super) async fn read(
     stream: &mut (impl AsyncRead + Unpin),
     max_len: usize,
     peer: Peer,
-    mut gate: Option<Gate>,
+    mut gate: Gate,
     events: &Events,
     mut junk: impl FnMut(&str),
 ) -> End {
@@ -74,9 +83,7 @@ pub(super) async fn read(
             }
         }
         events.room().await;
-        if let Some(gate) = &mut gate {
-            gate.open().await;
-        }
+        gate.open().await;
         // Nor should a message that was large once.
         if buffer.is_empty() && buffer.capacity() > 2 * LARGE_READ {
             buffer = BytesMut::new();

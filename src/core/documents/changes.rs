@@ -118,7 +118,7 @@ impl<'a> Reader<'a> {
         self.object(|reader, key| {
             match key {
                 b"range" if reader.peek() == Some(b'n') => drop(reader.raw()?),
-                b"range" => range = Some(reader.both([b"start", b"end"], Reader::position)?),
+                b"range" => range = Some(reader.range()?),
                 b"text" => text = Some(reader.string()?),
                 _ => drop(reader.raw()?),
             }
@@ -126,6 +126,18 @@ impl<'a> Reader<'a> {
         })?;
         changes.push(range, &text?);
         Some(())
+    }
+
+    fn range(&mut self) -> Option<(Position, Position)> {
+        self.usual_range().or_else(|| self.both([b"start", b"end"], Reader::position))
+    }
+
+    /// A range as nearly every editor writes it. What is written in another way is left where it is.
+    fn usual_range(&mut self) -> Option<(Position, Position)> {
+        let (start, rest) = usual_position(self.0.rest().strip_prefix(br#"{"start":"#)?)?;
+        let (end, rest) = usual_position(rest.strip_prefix(br#","end":"#)?)?;
+        self.0.skip_to(rest.strip_prefix(b"}")?);
+        Some((start, end))
     }
 
     fn position(&mut self) -> Option<Position> {
@@ -211,6 +223,20 @@ impl<'a> Reader<'a> {
             None => key.decode(text).ok().map(|it| Cow::Owned(it.into_owned().into_bytes())),
         }
     }
+}
+
+/// A position as nearly every editor writes it, and what follows it.
+fn usual_position(text: &[u8]) -> Option<(Position, &[u8])> {
+    let (line, rest) = digits(text.strip_prefix(br#"{"line":"#)?)?;
+    let (character, rest) = digits(rest.strip_prefix(br#","character":"#)?)?;
+    Some((Position { line, character }, rest.strip_prefix(b"}")?))
+}
+
+/// A number of which nobody could say that it is too large, and what follows it.
+fn digits(text: &[u8]) -> Option<(u32, &[u8])> {
+    let n = text.iter().take(10).take_while(|it| it.is_ascii_digit()).count();
+    let number = || text[..n].iter().fold(0, |sum, digit| sum * 10 + u32::from(digit - b'0'));
+    (1..10).contains(&n).then(|| (number(), &text[n..]))
 }
 
 #[cfg(test)]

@@ -121,17 +121,7 @@ fn number(raw: &[u8]) -> Cow<'_, [u8]> {
 
 impl From<u64> for RawId {
     fn from(number: u64) -> RawId {
-        // What `write!` does, without what that costs: this is done for each request.
-        let mut digits = [0; 20];
-        let (mut start, mut rest) = (digits.len(), number);
-        loop {
-            start -= 1;
-            digits[start] = b"0123456789"[(rest % 10) as usize];
-            rest /= 10;
-            if rest == 0 {
-                return RawId::keep(&digits[start..]);
-            }
-        }
+        RawId::keep(itoa::Buffer::new().format(number).as_bytes())
     }
 }
 

@@ -1,7 +1,7 @@
 //! Who waits for whom, and what is lost: nothing.
 
 use super::*;
-use crate::shell::outbox::Limits;
+use crate::shell::{brake, outbox::Limits};
 
 /// Reads requests; answers each with `n` messages before it reads the next.
 async fn wordy(mut it: Streams, n: u64, len: usize) -> Exit {
@@ -70,6 +70,42 @@ async fn a_server_is_held_back_while_the_editor_does_not_read() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_editor_is_not_far_ahead_of_a_server_that_reads() {
+    let mut stage = Stage::new();
+    stage.settings.limits = Limits { high_water: 400_000, low_water: 100_000, hard_cap: 1 << 20 };
+    let heard = Rc::new(Cell::new(0));
+    let by_editor = heard.clone();
+    let server = |mut it: Streams| {
+        let heard = heard.clone();
+        async move {
+            while it.talk.hear().await.is_some() {
+                heard.set(heard.get() + 1);
+                if heard.get() % 100 == 0 {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+            }
+            Exit::Code(0)
+        }
+    };
+    let editor = async move |mut talk: Talk| {
+        let mut ahead = 0;
+        talk.say(&note("start")).await;
+        for n in 0..10_000 {
+            talk.say(&request(n, 1000)).await;
+            ahead = ahead.max(n - by_editor.get());
+        }
+        while by_editor.get() < 10_000 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        ahead
+    };
+    let (code, ahead) = stage.play(Script(relay), editor, server).await;
+    assert_eq!(code, 0);
+    // A quarter of high water, two pipes, and one read that was on its way.
+    assert!((100..350).contains(&ahead), "{ahead} messages of 1 KB");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_server_that_does_not_read_stalls_while_another_works_on() {
     let mut stage = Stage::new();
     let log = stage.log.clone();
@@ -102,7 +138,8 @@ async fn a_server_that_does_not_read_stalls_while_another_works_on() {
         }
         talk.say(&request(7, 10)).await;
         assert_eq!(id(&talk.hear().await.unwrap()), 7);
-        assert_eq!(started.elapsed(), Duration::ZERO, "the other server answers at once");
+        let waited = started.elapsed();
+        assert!(waited <= brake::PATIENCE, "{waited:?}: the editor is held up once, for it is of no use");
         tokio::time::sleep(Duration::from_secs(70)).await;
     };
     let (code, ()) = stage.play(core, editor, server).await;
@@ -134,7 +171,8 @@ async fn far_too_much_for_one_peer_stalls_it_at_once() {
         for n in 0..1000 {
             talk.say(&request(n, 1000)).await;
         }
-        assert_eq!(started.elapsed(), Duration::ZERO);
+        let waited = started.elapsed();
+        assert!(waited <= brake::PATIENCE, "{waited:?}");
     };
     let (code, ()) = stage.play(core, editor, deaf).await;
     let expected =

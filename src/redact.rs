@@ -126,7 +126,7 @@ pub fn is_name(word: &str) -> bool {
     };
     // The last letter tells nearly all others.
     let last = word.bytes().last().unwrap_or_default().to_ascii_lowercase();
-    matches!(last, b'r' | b'n' | b'd' | b't' | b'l' | b's' | b'y') && NAMES.iter().any(|it| is_end(&it))
+    matches!(last, b'r' | b'n' | b'd' | b't' | b'l' | b's' | b'y') && NAMES.iter().any(is_end)
 }
 
 /// Whether it looks like what no person would write: not a mere word.

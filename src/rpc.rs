@@ -8,6 +8,7 @@ mod frame;
 mod patch;
 mod scan;
 
+pub(crate) use codec::LARGE;
 pub use codec::{Codec, FrameError, Incoming};
 pub(crate) use frame::decimal;
 pub use frame::{ErrorCode, Frame, Kind, RawId};

@@ -21,6 +21,10 @@ use super::frame::Frame;
 /// How many bytes may come in a row without a message among them.
 const JUNK_LIMIT: usize = 64 * 1024;
 
+/// From so many bytes on, the rest of a message is better read for itself: of what follows it, the more is read the more
+/// must be moved when there is made room for the next.
+pub(crate) const LARGE: usize = 32 * 1024;
+
 /// How much is reserved for a body before its bytes come.
 const RESERVE: usize = 1024 * 1024;
 
@@ -168,6 +172,14 @@ impl Codec {
         (is_whole && (1..=self.max_len).contains(&length)).then(|| (src.len() - digits.len() + n + 4, length))
     }
 
+    /// How many bytes the body that has begun in `src` still lacks.
+    pub fn missing(&self, src: &BytesMut) -> usize {
+        match self.state {
+            State::Body { length } => length.saturating_sub(src.len()),
+            State::Header { .. } => 0,
+        }
+    }
+
     fn body(&mut self, src: &mut BytesMut, length: usize) -> Option<Bytes> {
         if src.len() >= length {
             self.state = State::START;
@@ -176,7 +188,7 @@ impl Codec {
         }
         // Memory follows the bytes that come, not those that are announced.
         let wanted = length.min(RESERVE.max(src.len().saturating_mul(2)));
-        if src.capacity() < wanted {
+        if length - src.len() >= LARGE && src.capacity() < wanted {
             src.reserve(wanted - src.len());
         }
         None

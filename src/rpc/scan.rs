@@ -480,13 +480,14 @@ impl Skipper {
     #[inline]
     fn feed(&mut self, block: &[u8; 64]) -> Option<usize> {
         let block = Block::of(block);
+        // The inside of a long text.
+        if self.in_string & !self.escaped == u64::MAX && !block.has_either(b'"', b'\\') {
+            return None;
+        }
         let backslashes = block.equal(b'\\');
         let mut quotes = block.equal(b'"');
         if backslashes | self.escaped != 0 {
             quotes &= !self.escapes(backslashes);
-        }
-        if quotes == 0 && self.in_string != 0 {
-            return None;
         }
         let strings = prefix_xor(quotes) ^ self.in_string;
         self.in_string = 0u64.wrapping_sub(strings >> 63);

@@ -16,7 +16,7 @@ use super::{brake::Brake, inbox::Events};
 use crate::{
     core::event::{Event, Peer},
     redact::redact,
-    rpc::{Codec, Frame, Incoming},
+    rpc::{Codec, Frame, Incoming, LARGE},
 };
 
 const SMALL_READ: usize = 8 * 1024;
@@ -88,15 +88,21 @@ pub(super) async fn read(
         if buffer.is_empty() && buffer.capacity() > 2 * LARGE_READ {
             buffer = BytesMut::new();
         }
-        buffer.reserve(chunk);
+        let missing = codec.missing(&buffer);
+        let is_large = missing >= LARGE;
+        if !is_large {
+            buffer.reserve(chunk);
+        }
         let room = buffer.capacity() - buffer.len();
-        let n = match stream.read_buf(&mut buffer).await {
+        let limit = if is_large { room.min(missing) } else { room };
+        let n = match (&mut *stream).take(limit as u64).read_buf(&mut buffer).await {
             Ok(0) => break,
             Ok(n) => n,
             Err(error) => return End::Eof(Some(error.to_string())),
         };
         // Few and small messages should not hold a large buffer alive.
-        chunk = if n >= room { (chunk * 2).min(LARGE_READ) } else { (chunk / 2).max(SMALL_READ) };
+        let is_more = n >= room && !is_large;
+        chunk = if is_more { (chunk * 2).min(LARGE_READ) } else { (chunk / 2).max(SMALL_READ) };
     }
     loop {
         match codec.decode_eof(&mut buffer) {

@@ -22,6 +22,13 @@ impl Block {
         bits(a) | bits(b) << 16 | bits(c) << 32 | bits(d) << 48
     }
 
+    #[inline]
+    pub(super) fn has_either(self, one: u8, other: u8) -> bool {
+        let (one, other) = (u8x16::splat(one), u8x16::splat(other));
+        let [a, b, c, d] = self.0.map(|it| it.simd_eq(one) | it.simd_eq(other));
+        (a | b | c | d).any()
+    }
+
     /// With these bits set in each byte.
     #[inline]
     pub(super) fn or(self, bits: u8) -> Block {
@@ -52,6 +59,8 @@ mod tests {
             assert_eq!(Block::of(&bytes).equal(b'['), 1 << at);
             assert_eq!(Block::of(&bytes).or(0x20).equal(b'{'), 1 << at);
             assert_eq!(Block::of(&bytes).equal(b'x'), !(1 << at));
+            assert!(Block::of(&bytes).has_either(b'"', b'[') && Block::of(&bytes).has_either(b'[', b'"'));
+            assert!(!Block::of(&bytes).has_either(b'"', b'{'));
         }
     }
 }

@@ -55,6 +55,7 @@ use std::{
 use bytes::Bytes;
 use tracing::{debug, info, warn};
 
+pub(crate) use self::handshake::file_path;
 pub use self::recovery::CONTINUE;
 use self::{
     backend::{Backend, Backends},

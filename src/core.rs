@@ -38,6 +38,7 @@ mod restore;
 mod results;
 mod revive;
 mod route;
+mod said;
 mod selection;
 mod servers;
 mod session;
@@ -56,6 +57,7 @@ use std::{
 use bytes::Bytes;
 use tracing::{debug, info, warn};
 
+pub(crate) use self::handshake::file_path;
 use self::{
     agents::Agents,
     backend::{Backend, Backends},
@@ -69,6 +71,7 @@ use self::{
     progress::Tokens,
     registrations::Registrations,
     requests::{Owner, Purpose, Requests, SentId, To},
+    said::Shapes,
     session::Session,
     toolset::ToolSet,
 };
@@ -133,6 +136,7 @@ pub struct Proxy {
     conversations: Conversations,
     agents: Agents,
     tokens: Tokens,
+    shapes: Shapes,
     registrations: Registrations,
     diagnostics: Diagnostics,
     n_conversations: u64,
@@ -185,6 +189,7 @@ impl Proxy {
             conversations: Conversations::default(),
             agents: Agents::default(),
             tokens: Tokens::default(),
+            shapes: Shapes::default(),
             registrations: Registrations::default(),
             diagnostics: Diagnostics::default(),
             n_conversations: 0,
@@ -228,7 +233,7 @@ impl Proxy {
             Event::TranscriptWritten { process, conversation, folder } => {
                 self.on_transcript(process, &conversation, folder, out);
             }
-            Event::Measured(measured) => self.on_measured(now, &measured, out),
+            Event::Measured(measured) => self.on_measured(now, *measured, out),
             Event::FilesChanged => self.reload(out),
             Event::EditorReads(reads) => self.is_paused = !reads,
             Event::Stalled(EDITOR) => {

@@ -2,8 +2,8 @@
 
 use std::{
     ffi::OsStr,
-    fs::{File, OpenOptions},
-    io::{self, BufReader, IsTerminal as _, Write as _},
+    fs::OpenOptions,
+    io::{self, IsTerminal as _, Write as _},
     os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
     process::ExitCode,
@@ -25,7 +25,7 @@ use lspool::{
     inspect,
     player::{self, Player, Script, Speed},
     recording::source::{EVERY, dialogue},
-    replaying,
+    replaying::{self, tell},
     shell::{
         Settings,
         control::{self as sockets, Place},
@@ -299,7 +299,7 @@ fn serve_recording(
 ) -> anyhow::Result<ExitCode> {
     let name = file.map_or_else(|| "the session of lspool".to_owned(), |it| it.display().to_string());
     let dialogue = match file {
-        Some(file) => dialogue(open_recording(file)?, process),
+        Some(file) => dialogue(replaying::open(file)?, process),
         None => dialogue(player::SESSION.as_bytes(), process.or(Some(EVERY))),
     };
     let dialogue = dialogue.with_context(|| name.clone())?;
@@ -329,20 +329,10 @@ fn serve_recording(
 }
 
 fn inspect(file: &Path, filter: &inspect::Filter) -> anyhow::Result<ExitCode> {
-    let text = inspect::text(open_recording(file)?, filter, Screen::stdout());
+    let text = inspect::text(replaying::open(file)?, filter, Screen::stdout());
     let text = text.with_context(|| file.display().to_string())?;
     write!(io::stdout(), "{text}").ok();
     Ok(ExitCode::SUCCESS)
-}
-
-fn open_recording(file: &Path) -> anyhow::Result<BufReader<File>> {
-    let opened = File::open(file).with_context(|| format!("cannot read {}", file.display()))?;
-    Ok(BufReader::with_capacity(1 << 16, opened))
-}
-
-/// On stderr, which nobody may read any more.
-fn tell(problem: &str) {
-    writeln!(io::stderr(), "lspool: {problem}").ok();
 }
 
 fn identity() -> Identity {

@@ -18,3 +18,5 @@ pub mod redactor;
 pub mod replay;
 mod rules;
 pub mod source;
+
+pub use rules::is_secret_name;

@@ -8,8 +8,16 @@ use std::borrow::Cow;
 /// What stands in the place of a secret.
 const GONE: &str = "<secret>";
 
-/// How tokens of GitHub begin.
-const PREFIXES: [&str; 7] = ["gho_", "ghu_", "ghp_", "ghs_", "ghr_", "github_pat_", "tid="];
+/// How tokens of GitHub and Copilot begin, before `_` or `=`.
+const PREFIXES: [(&str, u8); 7] = [
+    ("gho", b'_'),
+    ("ghu", b'_'),
+    ("ghp", b'_'),
+    ("ghs", b'_'),
+    ("ghr", b'_'),
+    ("github_pat", b'_'),
+    ("tid", b'='),
+];
 
 /// The text without its secrets.
 pub fn redact(text: &str) -> Cow<'_, str> {
@@ -59,10 +67,18 @@ fn is_word(it: char) -> bool {
 
 /// Where in a word its secret begins. `is_named`: the word before said that one follows.
 fn secret(word: &str, is_named: bool) -> Option<usize> {
-    if let Some(start) = PREFIXES.iter().filter_map(|it| word.find(it)).min() {
+    let bytes = word.as_bytes();
+    // By what is rare: most words have none of it.
+    let marks = memchr::memchr2_iter(b'_', b'=', bytes);
+    let starts = marks.flat_map(|at| {
+        let is_it = move |(prefix, mark): &&(&str, u8)| bytes[at] == *mark && word[..at].ends_with(prefix);
+        PREFIXES.iter().filter(is_it).map(move |(prefix, _)| at - prefix.len())
+    });
+    if let Some(start) = starts.min() {
         return Some(start);
     }
-    if let Some(start) = word.find("eyJ").filter(|start| word[*start..].matches('.').count() >= 2) {
+    let web = memchr::memchr_iter(b'J', bytes).find(|at| word[..*at].ends_with("ey"));
+    if let Some(start) = web.map(|at| at - 2).filter(|start| word[*start..].matches('.').count() >= 2) {
         return Some(start);
     }
     // `NAME=SECRET`
@@ -85,20 +101,32 @@ fn of_url(text: &str, at: usize, word: &str) -> Option<usize> {
 /// What may stand between a name and its secret.
 const SCHEMES: [&str; 2] = ["basic", "token"];
 
+/// How names end behind which a secret is likely to follow.
+const NAMES: [&str; 13] = [
+    "bearer",
+    "token",
+    "authorization",
+    "password",
+    "passwd",
+    "secret",
+    "credential",
+    "credentials",
+    "apikey",
+    "api_key",
+    "api-key",
+    "access_key",
+    "private_key",
+];
+
 /// Whether a secret is likely to follow this word.
 pub fn is_name(word: &str) -> bool {
-    let word = word.trim_start_matches("--").to_ascii_lowercase();
-    let is_one_of = |names: &[&str]| names.iter().any(|it| word.ends_with(it));
-    is_one_of(&[
-        "bearer",
-        "token",
-        "authorization",
-        "password",
-        "passwd",
-        "secret",
-        "credential",
-        "credentials",
-    ]) || is_one_of(&["apikey", "api_key", "api-key", "access_key", "private_key"])
+    let is_end = |end: &&str| {
+        let start = word.len().checked_sub(end.len());
+        start.is_some_and(|it| word.as_bytes()[it..].eq_ignore_ascii_case(end.as_bytes()))
+    };
+    // The last letter tells nearly all others.
+    let last = word.bytes().last().unwrap_or_default().to_ascii_lowercase();
+    matches!(last, b'r' | b'n' | b'd' | b't' | b'l' | b's' | b'y') && NAMES.iter().any(is_end)
 }
 
 /// Whether it looks like what no person would write: not a mere word.

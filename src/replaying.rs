@@ -67,12 +67,13 @@ pub fn run(task: &cli::Replay, out: &mut dyn Write) -> anyhow::Result<Option<Dif
     Ok(None)
 }
 
-fn open(file: &Path) -> anyhow::Result<BufReader<File>> {
+/// Opens a recording.
+pub fn open(file: &Path) -> anyhow::Result<BufReader<File>> {
     let opened = File::open(file).with_context(|| format!("cannot read {}", file.display()))?;
     Ok(BufReader::with_capacity(BUFFER, opened))
 }
 
-fn tell(words: &str) {
-    // Nobody may read it any more.
+/// Says something on stderr, which nobody may read any more.
+pub fn tell(words: &str) {
     writeln!(io::stderr(), "lspool: {words}").ok();
 }

@@ -14,4 +14,4 @@ pub(crate) use frame::decimal;
 pub use frame::{ErrorCode, Frame, Kind, RawId};
 pub use patch::Patch;
 pub(crate) use scan::Cursor;
-pub use scan::{Envelope, Malformed, decode, elements, member, members, path, scan, text};
+pub use scan::{Envelope, Malformed, decode, elements, member, members, path, scan, text, values};

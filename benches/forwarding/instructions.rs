@@ -3,19 +3,26 @@
 //! Counted by `valgrind --tool=callgrind`, as the difference of a longer and a shorter run. It is a guard: more than a
 //! tenth above what was committed fails. Figures hold for one kind of processor and one version of the compiler.
 
-use std::{collections::BTreeMap, error::Error, fs, path::Path};
+use std::{collections::BTreeMap, error::Error, fs};
 
-use crate::load::{SCENARIOS, Scenario, Session, as_f64};
+use tempfile::TempDir;
+
+use crate::{
+    Lspool, Peer,
+    load::{SCENARIOS, Scenario, as_f64},
+    session::Session,
+};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 const COMMITTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/instructions.json");
 /// Of these, so many are sent, and four times as many.
-const COUNTED: [(&str, usize); 4] = [
+const COUNTED: [(&str, usize); 5] = [
     ("round trip, 200 B", 1_000),
     ("flood, 200 B", 10_000),
     ("64 requests in flight", 5_000),
     ("didChange", 10_000),
+    ("2 partitions: reports, 200 B", 10_000),
 ];
 const ROOM: f64 = 1.1;
 
@@ -27,12 +34,14 @@ pub(crate) fn run(update: bool) -> Result<()> {
     };
     let mut counted = BTreeMap::new();
     let mut worse = Vec::new();
+    let lspool = Lspool::new()?;
     for (name, n) in COUNTED {
         let scenario = SCENARIOS.iter().find(|it| it.name == name).ok_or("there is no such scenario")?;
-        let each = (count(scenario, 4 * n)? - count(scenario, n)?) / as_f64(3 * n);
+        let each =
+            (count(&lspool.peer, scenario, 4 * n)? - count(&lspool.peer, scenario, n)?) / as_f64(3 * n);
         let before = committed.get(name).copied();
         let change = before.map_or_else(String::new, |it| format!("{:+.1} %", (each / it - 1.0) * 100.0));
-        println!("{name:<24} {each:>8.0} instructions {change:>10}");
+        println!("{name:<30} {each:>8.0} instructions {change:>10}");
         if before.is_none_or(|it| each > it * ROOM) {
             worse.push(name);
         }
@@ -46,23 +55,22 @@ pub(crate) fn run(update: bool) -> Result<()> {
     Ok(())
 }
 
-fn count(scenario: &Scenario, n: usize) -> Result<f64> {
-    let folder = std::env::temp_dir().join(format!("lspool-bench-{}", std::process::id()));
-    fs::create_dir_all(&folder)?;
-    let counted = count_in(&folder.join("out"), scenario, n);
-    fs::remove_dir_all(&folder)?;
-    counted
+fn count(lspool: &Peer, scenario: &Scenario, n: usize) -> Result<f64> {
+    count_by(lspool.command(scenario.setting), |command| {
+        let mut session = Session::start_in(scenario.setting, command)?;
+        session.run(scenario, n)?;
+        session.end()
+    })
 }
 
-fn count_in(file: &Path, scenario: &Scenario, n: usize) -> Result<f64> {
-    let us = std::env::current_exe()?.display().to_string();
+/// The instructions of a command from its start to its end.
+pub(crate) fn count_by(command: &[String], session: impl FnOnce(&[String]) -> Result<()>) -> Result<f64> {
+    let folder = TempDir::new()?;
+    let file = folder.path().join("out");
     let out = format!("--callgrind-out-file={}", file.display());
     let valgrind = ["valgrind", "--quiet", "--tool=callgrind", "--trace-children=no", &out];
-    let command = [&valgrind[..], &[env!("CARGO_BIN_EXE_lspool"), "--", &us, "server"]].concat();
-    let command: Vec<String> = command.into_iter().map(str::to_owned).collect();
-    let mut session = Session::start(&command).map_err(|it| format!("valgrind is wanted for this: {it}"))?;
-    session.run(scenario, n)?;
-    session.end()?;
+    let command = [&valgrind.map(str::to_owned)[..], command].concat();
+    session(&command).map_err(|it| format!("valgrind is wanted for this: {it}"))?;
     let profile = fs::read_to_string(file)?;
     let total = profile.lines().find_map(|it| it.strip_prefix("summary:").or(it.strip_prefix("totals:")));
     Ok(total.ok_or("callgrind has counted nothing")?.trim().parse()?)

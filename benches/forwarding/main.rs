@@ -12,22 +12,27 @@ mod load;
 mod procfs;
 mod relay;
 mod report;
+mod scale;
 mod server;
+mod session;
 mod wire;
 
 use std::{error::Error, fs, path::PathBuf};
 
 use clap::{Parser, Subcommand};
+use tempfile::TempDir;
 
 use crate::{
-    load::{SCENARIOS, Session},
+    load::{SCENARIOS, Scenario, Setting},
     report::Results,
+    session::Session,
 };
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 #[derive(Parser)]
 #[command(name = "scripts/bench")]
+#[expect(clippy::struct_excessive_bools, reason = "they are flags")]
 struct Flags {
     /// How often each peer runs through all scenarios
     #[arg(long, default_value_t = 7)]
@@ -41,6 +46,10 @@ struct Flags {
     /// Instead: count the instructions of lspool for each message, and compare with benches/instructions.json
     #[arg(long)]
     instructions: bool,
+    /// Instead: what a message costs with many processes, conversations and documents, in CPU time; with --instructions
+    /// in these
+    #[arg(long)]
+    scale: bool,
     /// With --instructions: write what was counted to that file
     #[arg(long, requires = "instructions")]
     update: bool,
@@ -68,42 +77,82 @@ fn main() -> Result<()> {
     match &flags.role {
         Some(Role::Server) => Ok(server::run()?),
         Some(Role::Relay { command }) => Ok(relay::run(command)?),
+        None if flags.scale => scale::run(flags.rounds, flags.instructions),
         None if flags.instructions => instructions::run(flags.update),
         None => compare(&flags),
     }
 }
 
+/// Who stands between, and how it is started.
+struct Peer {
+    name: String,
+    command: Vec<String>,
+    /// The same, if it is told that the server is a Copilot server.
+    copilot: Option<Vec<String>>,
+}
+
+impl Peer {
+    fn command(&self, setting: Setting) -> &[String] {
+        match setting {
+            Setting::Plain | Setting::Slow => &self.command,
+            Setting::Partitions => self.copilot.as_ref().unwrap_or(&self.command),
+        }
+    }
+}
+
+/// lspool, and the folder of its configuration.
+struct Lspool {
+    peer: Peer,
+    _folder: TempDir,
+}
+
+impl Lspool {
+    fn new() -> Result<Lspool> {
+        let folder = TempDir::new()?;
+        let us = us()?;
+        let config = folder.path().join("config.toml");
+        let program = env!("CARGO_BIN_EXE_lspool").to_owned();
+        fs::write(
+            &config,
+            format!(
+                "default_server = 'bench'\n[server.bench]\nkind = 'copilot'\ncommand = '{us}'\nargs = ['server']\nmax_processes = 100\n"
+            ),
+        )?;
+        let copilot = [&program, "--config", &config.display().to_string()].map(str::to_owned).to_vec();
+        // Whatever else is configured on this machine does not count.
+        let none = folder.path().join("none.toml");
+        fs::write(&none, "")?;
+        let command = [&program, "--config", &none.display().to_string(), "--", &us, "server"]
+            .map(str::to_owned)
+            .to_vec();
+        let peer = Peer { name: "lspool".to_owned(), command, copilot: Some(copilot) };
+        Ok(Lspool { peer, _folder: folder })
+    }
+}
+
+fn us() -> Result<String> {
+    Ok(std::env::current_exe()?.display().to_string())
+}
+
 fn compare(flags: &Flags) -> Result<()> {
-    let us = std::env::current_exe()?.display().to_string();
-    let server = [us.clone(), "server".to_owned()];
-    let in_front =
-        |words: &[&str]| [words.iter().map(|it| (*it).to_owned()).collect(), server.to_vec()].concat();
-    let lspool = env!("CARGO_BIN_EXE_lspool");
-    let mut peers: Vec<(String, Vec<String>)> = vec![
-        ("relay".to_owned(), in_front(&[&us, "relay", "--"])),
-        ("lspool".to_owned(), in_front(&[lspool, "--"])),
-    ];
+    let us = us()?;
+    let relay = [&us, "relay", "--", &us, "server"].map(String::from).to_vec();
+    let mut peers = vec![Peer { name: "relay".to_owned(), command: relay, copilot: None }];
+    let lspool = Lspool::new()?;
+    peers.push(lspool.peer);
     for peer in &flags.peers {
         let (name, command) = peer.split_once('=').ok_or("--peer NAME=COMMAND")?;
-        let command = command.replace("{server}", &server.join(" "));
-        peers.push((name.to_owned(), command.split_whitespace().map(str::to_owned).collect()));
+        let command = command.replace("{server}", &format!("{us} server"));
+        let command = command.split_whitespace().map(str::to_owned).collect();
+        peers.push(Peer { name: name.to_owned(), command, copilot: None });
     }
-    let mut results: Vec<Results> = peers.iter().map(|(name, _)| Results::new(name)).collect();
+    let mut results: Vec<Results> = peers.iter().map(|it| Results::new(&it.name)).collect();
     for round in 1..=flags.rounds {
-        for ((name, command), results) in peers.iter().zip(&mut results) {
-            eprint!("\r\x1b[Kround {round} of {}: {name}", flags.rounds);
-            let mut session = Session::start(command)?;
-            for (scenario, figures) in SCENARIOS.iter().zip(&mut results.figures) {
-                if scenario.name.contains(&flags.only) {
-                    figures.push(
-                        session
-                            .run(scenario, scenario.n)
-                            .map_err(|it| format!("{name}, {}: {it}", scenario.name))?,
-                    );
-                }
+        for setting in [Setting::Plain, Setting::Slow, Setting::Partitions] {
+            for (peer, results) in peers.iter().zip(&mut results) {
+                eprint!("\r\x1b[Kround {round} of {}: {}", flags.rounds, peer.name);
+                one_round(peer, setting, &flags.only, results)?;
             }
-            results.resident.push(session.resident());
-            session.end()?;
         }
     }
     eprint!("\r\x1b[K");
@@ -112,4 +161,23 @@ fn compare(flags: &Flags) -> Result<()> {
         fs::write(file, serde_json::to_vec_pretty(&report::json(&results))?)?;
     }
     Ok(())
+}
+
+/// One peer once through all scenarios of a setting.
+fn one_round(peer: &Peer, setting: Setting, only: &str, results: &mut Results) -> Result<()> {
+    let is_wanted = |it: &Scenario| {
+        it.setting == setting && it.name.contains(only) && (peer.copilot.is_some() || !it.needs_partitions())
+    };
+    if !SCENARIOS.iter().any(is_wanted) {
+        return Ok(());
+    }
+    let mut session = Session::start_in(setting, peer.command(setting))?;
+    for (scenario, figures) in SCENARIOS.iter().zip(&mut results.figures).filter(|(it, _)| is_wanted(it)) {
+        let figure = session.run(scenario, scenario.n);
+        figures.push(figure.map_err(|it| format!("{}, {}: {it}", peer.name, scenario.name))?);
+    }
+    if setting == Setting::Plain {
+        results.resident.push(session.family.resident());
+    }
+    session.end()
 }

@@ -29,8 +29,22 @@ impl Family {
 
     /// Resident bytes of the first of them.
     pub(crate) fn resident(&self) -> f64 {
+        self.status("VmRSS:")
+    }
+
+    /// The same, at most since [`Family::forget_peak`].
+    pub(crate) fn peak(&self) -> f64 {
+        self.status("VmHWM:")
+    }
+
+    pub(crate) fn forget_peak(&self) {
+        // Where that is not allowed, the peak is that of its life.
+        fs::write(format!("/proc/{}/clear_refs", self.0[0]), "5").ok();
+    }
+
+    fn status(&self, key: &str) -> f64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.0[0])).unwrap_or_default();
-        let line = status.lines().find_map(|it| it.strip_prefix("VmRSS:"));
+        let line = status.lines().find_map(|it| it.strip_prefix(key));
         line.and_then(|it| it.trim().strip_suffix(" kB")?.parse::<f64>().ok()).unwrap_or(f64::NAN) * 1024.0
     }
 }

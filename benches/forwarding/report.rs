@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::load::{Figure, SCENARIOS, Scenario, Unit};
+use crate::load::{Against, Figure, SCENARIOS, Scenario, Unit};
 
 /// What one peer did, round by round.
 pub(crate) struct Results {
@@ -42,9 +42,17 @@ impl Spread {
     }
 }
 
-/// How the peer stands to the floor: the quotients of each round, for only what was measured side by side is alike.
-fn ratio(figures: &[Figure], floor: &[Figure]) -> Spread {
-    Spread::of(figures.iter().zip(floor).map(|(it, floor)| it.value / floor.value))
+/// How the peer stands to the floor, or to itself: the quotients of each round, for only what was measured side by side
+/// is alike.
+fn ratio(n: usize, peer: &Results, floor: &Results) -> Spread {
+    let against = match SCENARIOS[n].against {
+        Against::Relay => &floor.figures[n],
+        Against::Other(name) => match SCENARIOS.iter().position(|it| it.name == name) {
+            Some(other) => &peer.figures[other],
+            None => return Spread::of([]),
+        },
+    };
+    Spread::of(peer.figures[n].iter().zip(against).map(|(it, other)| it.value / other.value))
 }
 
 fn values(figures: &[Figure], of: fn(&Figure) -> f64) -> Spread {
@@ -69,36 +77,45 @@ fn holds(scenario: &Scenario, ratio: f64) -> bool {
 
 /// The first of the results is the floor.
 pub(crate) fn print(all: &[Results]) {
-    let Some((floor, peers)) = all.split_first() else { return };
-    println!("\n{:<24} {:<14} {:>16} {:>18} {:>12}", "", "", "median", "to the relay", "CPU ns/msg");
-    for (n, scenario) in SCENARIOS.iter().enumerate().filter(|(n, _)| !floor.figures[*n].is_empty()) {
-        let unit = unit(scenario);
-        let of_floor = values(&floor.figures[n], |it| it.value).median;
-        let nanos = values(&floor.figures[n], |it| it.nanos).median;
-        println!(
-            "{:<24} {:<14} {of_floor:>11.1} {unit:<4} {:>18} {nanos:>12.0}",
-            scenario.name, floor.name, ""
-        );
-        for peer in peers {
-            let value = values(&peer.figures[n], |it| it.value).median;
-            let nanos = values(&peer.figures[n], |it| it.nanos).median;
-            let ratio = ratio(&peer.figures[n], &floor.figures[n]);
-            let spread = format!("{:.2} ({:.2}–{:.2})", ratio.median, ratio.p10, ratio.p90);
-            let sign = if peer.name != "lspool" {
-                String::new()
-            } else if holds(scenario, ratio.median) {
-                format!("   holds: {}", scenario.aim)
-            } else {
-                format!("   MISSES: {}", scenario.aim)
+    const MIB: f64 = 1_048_576.0;
+    let Some(floor) = all.first() else { return };
+    println!(
+        "\n{:<32} {:<8} {:>15} {:>18} {:>11} {:>9} {:>9}",
+        "", "", "median", "ratio", "CPU ns/msg", "MiB", "at most"
+    );
+    for (n, scenario) in SCENARIOS.iter().enumerate() {
+        let mut name = scenario.name;
+        for peer in all.iter().filter(|it| !it.figures[n].is_empty()) {
+            let median = |of| values(&peer.figures[n], of).median;
+            let (value, nanos) = (median(|it| it.value), median(|it| it.nanos));
+            let (resident, peak) = (median(|it| it.resident) / MIB, median(|it| it.peak) / MIB);
+            let ratio = ratio(n, peer, floor);
+            let is_itself = peer.name == floor.name && scenario.against == Against::Relay;
+            let (spread, sign) = match ratio.median.is_nan() || is_itself {
+                true => (String::new(), String::new()),
+                false => (
+                    format!("{:.2} ({:.2}–{:.2})", ratio.median, ratio.p10, ratio.p90),
+                    if peer.name == "lspool" { verdict(scenario, ratio.median) } else { String::new() },
+                ),
             };
-            println!("{:<24} {:<14} {value:>11.1} {unit:<4} {spread:>18} {nanos:>12.0}{sign}", "", peer.name);
+            println!(
+                "{name:<32} {:<8} {value:>10.1} {:<4} {spread:>18} {nanos:>11.0} {resident:>9.1} {peak:>9.1}{sign}",
+                peer.name,
+                unit(scenario),
+            );
+            name = "";
         }
     }
     println!();
-    for peer in all {
+    for peer in all.iter().filter(|it| !it.resident.is_empty()) {
         let resident = Spread::of(peer.resident.iter().copied());
-        println!("resident at the end      {:<14} {:>11.1} MiB", peer.name, resident.median / 1_048_576.0);
+        println!("resident after one server's rows {:<8} {:>10.1} MiB", peer.name, resident.median / MIB);
     }
+}
+
+fn verdict(scenario: &Scenario, ratio: f64) -> String {
+    let word = if holds(scenario, ratio) { "holds" } else { "MISSES" };
+    format!("   {word}: {}", scenario.aim)
 }
 
 pub(crate) fn json(all: &[Results]) -> Value {
@@ -109,8 +126,11 @@ pub(crate) fn json(all: &[Results]) -> Value {
                 "name": scenario.name,
                 "unit": unit(scenario),
                 "value": values(&peer.figures[n], |it| it.value).json(),
-                "ratio": ratio(&peer.figures[n], &floor.figures[n]).json(),
+                "ratio": ratio(n, peer, floor).json(),
+                "against": against(scenario),
                 "cpu_ns_per_message": values(&peer.figures[n], |it| it.nanos).json(),
+                "resident_bytes": values(&peer.figures[n], |it| it.resident).json(),
+                "peak_bytes": values(&peer.figures[n], |it| it.peak).json(),
             })
         });
         json!({
@@ -119,5 +139,13 @@ pub(crate) fn json(all: &[Results]) -> Value {
             "scenarios": scenarios.collect::<Vec<_>>(),
         })
     };
-    json!({"rounds": floor.resident.len(), "peers": all.iter().map(of).collect::<Vec<_>>()})
+    let rounds = floor.figures.iter().map(Vec::len).max();
+    json!({"rounds": rounds, "peers": all.iter().map(of).collect::<Vec<_>>()})
+}
+
+fn against(scenario: &Scenario) -> &'static str {
+    match scenario.against {
+        Against::Relay => "relay",
+        Against::Other(name) => name,
+    }
 }

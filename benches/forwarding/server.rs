@@ -1,59 +1,136 @@
 //! A language server that does nothing but say as much as it is asked to.
 //!
-//! `bench/reply {"size"}` is answered with so many bytes, `bench/flood {"count", "size"}` with so many notifications
-//! and then an answer, everything else with `null` at once. A conversation is answered as a Copilot server would, with
-//! `count` reports of its turn.
+//! | asked | done |
+//! |---|---|
+//! | `bench/reply {size}` | answered with so many bytes |
+//! | `bench/flood {count, size}` | so many notifications, then the answer |
+//! | `bench/spout {size}` | notifications until `bench/hush`, then their number as the answer; meanwhile it reads on |
+//! | `bench/mark {path}` | connects to this socket, to say how far it has read |
+//! | `conversation/create`, `…/turn {conversationId, turnId, workDoneToken, count}` | a turn as a Copilot server has it, with so many reports |
+//! | the same with `{deaf}` | once it has answered, it reads nothing until whoever listens on this socket hangs up |
+//!
+//! A turn is answered with how many `didChange` the server has read. Everything else is answered with `null`.
 
-use std::io::{self, Write};
+use std::{
+    fs::File,
+    io::{self, Read as _, Write},
+    os::unix::net::UnixStream,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+};
 
-use crate::wire::{Frames, frame, id, member, raw};
+use crate::wire::{Frames, answer, frame, id, member, raw};
 
 /// So much is written at once.
 const BLOCK: usize = 64 << 10;
+/// Of a report, so that it is as long as what it is compared with.
+const REPORT: usize = 200;
 
 pub(crate) fn run() -> io::Result<()> {
-    let (mut input, mut output) = (Frames::new(raw(io::stdin())?), raw(io::stdout())?);
+    let mut input = Frames::new(raw(io::stdin())?);
+    let mut server =
+        Server { output: Arc::new(Mutex::new(raw(io::stdout())?)), is_hushed: Arc::default(), n_edits: 0 };
     let mut answers = Vec::new();
     while let Some(body) = input.next()? {
+        let method = member(body, "method");
         let Some(id) = id(body) else {
-            if member(body, "method") == Some("exit") {
-                return Ok(());
+            match method {
+                Some("exit") => return Ok(()),
+                Some("textDocument/didChange") => server.n_edits += 1,
+                Some("bench/hush") => server.is_hushed.store(true, Ordering::Relaxed),
+                Some("bench/mark") => drop(UnixStream::connect(member(body, "path").unwrap_or_default())?),
+                Some(_) | None => {}
             }
             continue;
         };
-        let number = |key| member(body, key).and_then(|it| it.parse::<usize>().ok()).unwrap_or(0);
-        let result = match member(body, "method") {
-            Some("initialize") => r#"{"capabilities":{"textDocumentSync":2}}"#.to_owned(),
-            Some("bench/reply") => format!("\"{}\"", "x".repeat(number("size"))),
-            Some("bench/flood") => {
-                repeat(&mut output, &note(number("size")), number("count"))?;
-                "null".to_owned()
-            }
-            Some("conversation/create" | "conversation/turn") => {
-                let conversation = member(body, "conversationId").unwrap_or("none");
-                let token = member(body, "workDoneToken").unwrap_or("none");
-                let of = |kind: &str, more: &str| {
-                    frame(&format!(
-                        r#"{{"jsonrpc":"2.0","method":"$/progress","params":{{"token":"{token}","value":{{"kind":"{kind}","conversationId":"{conversation}","turnId":"turn"{more}}}}}}}"#
-                    ))
-                };
-                output.write_all(&of("begin", ""))?;
-                repeat(&mut output, &of("report", r#","reply":"words, words, words""#), number("count"))?;
-                output.write_all(&of("end", ""))?;
-                format!(r#"{{"conversationId":"{conversation}","turnId":"turn"}}"#)
-            }
-            Some(tools) if tools.ends_with("Tools") || tools.ends_with("ToolsStatus") => "[]".to_owned(),
-            Some(_) => "null".to_owned(),
-            None => continue,
-        };
-        answers.extend(frame(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#)));
+        let Some(method) = method else { continue };
+        let deaf = member(body, "deaf").map(str::to_owned);
+        if let Some(result) = server.answer(method, id, body)? {
+            answers.extend(answer(id, &result));
+        }
         // What was asked in one go is answered in one.
-        if !input.has_more() || answers.len() >= BLOCK {
-            output.write_all(&answers)?;
+        if !answers.is_empty() && (!input.has_more() || answers.len() >= BLOCK) {
+            server.output().write_all(&answers)?;
             answers.clear();
+        }
+        if let Some(path) = deaf {
+            UnixStream::connect(path)?.read_to_end(&mut Vec::new())?;
         }
     }
     Ok(())
+}
+
+struct Server {
+    output: Arc<Mutex<File>>,
+    is_hushed: Arc<AtomicBool>,
+    n_edits: usize,
+}
+
+impl Server {
+    fn output(&self) -> MutexGuard<'_, File> {
+        self.output.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The result, if it is to be told now.
+    fn answer(&self, method: &str, id: &str, body: &[u8]) -> io::Result<Option<String>> {
+        let number = |key| member(body, key).and_then(|it| it.parse::<usize>().ok()).unwrap_or(0);
+        let result = match method {
+            "initialize" => r#"{"capabilities":{"textDocumentSync":2}}"#.to_owned(),
+            "bench/reply" => format!("\"{}\"", "x".repeat(number("size"))),
+            "bench/flood" => {
+                repeat(&mut *self.output(), &note(number("size")), number("count"))?;
+                "null".to_owned()
+            }
+            "bench/spout" => {
+                self.spout(id.to_owned(), &note(number("size")));
+                return Ok(None);
+            }
+            "conversation/create" | "conversation/turn" => self.turn(body, number("count"))?,
+            tools if tools.ends_with("Tools") || tools.ends_with("ToolsStatus") => "[]".to_owned(),
+            _ => "null".to_owned(),
+        };
+        Ok(Some(result))
+    }
+
+    fn spout(&self, id: String, note: &[u8]) {
+        let (output, is_hushed) = (self.output.clone(), self.is_hushed.clone());
+        let in_block = (BLOCK / note.len()).max(1);
+        let block = note.repeat(in_block);
+        let write = move |bytes: &[u8]| {
+            output.lock().unwrap_or_else(PoisonError::into_inner).write_all(bytes).is_ok()
+        };
+        is_hushed.store(false, Ordering::Relaxed);
+        thread::spawn(move || {
+            let mut n = 0;
+            while !is_hushed.load(Ordering::Relaxed) && write(&block) {
+                n += in_block;
+            }
+            write(&answer(&id, &n.to_string()));
+        });
+    }
+
+    fn turn(&self, body: &[u8], count: usize) -> io::Result<String> {
+        let of = |key| member(body, key).unwrap_or("none");
+        let (conversation, turn, token) = (of("conversationId"), of("turnId"), of("workDoneToken"));
+        let ids = format!(r#""conversationId":"{conversation}","turnId":"{turn}""#);
+        let progress = |kind: &str, more: &str| {
+            frame(&format!(
+                r#"{{"jsonrpc":"2.0","method":"$/progress","params":{{"token":"{token}","value":{{"kind":"{kind}",{ids}{more}}}}}}}"#
+            ))
+        };
+        let report = |text: &str| {
+            progress("report", &format!(r#","editAgentRounds":[{{"roundId":1,"reply":"{text}"}}]"#))
+        };
+        let text = "x".repeat((frame("").len() + REPORT).saturating_sub(report("").len()));
+        let mut output = self.output();
+        output.write_all(&progress("begin", ""))?;
+        repeat(&mut *output, &report(&text), count)?;
+        output.write_all(&progress("end", ""))?;
+        Ok(format!(r#"{{{ids},"edits":{}}}"#, self.n_edits))
+    }
 }
 
 /// A notification whose body has about so many bytes.

@@ -16,6 +16,11 @@ pub(crate) fn frame(body: &str) -> Vec<u8> {
     format!("Content-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
 }
 
+/// A response, with a raw result.
+pub(crate) fn answer(id: &str, result: &str) -> Vec<u8> {
+    frame(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#))
+}
+
 /// Cuts a stream into bodies.
 pub(crate) struct Frames<R> {
     stream: R,

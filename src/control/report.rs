@@ -15,12 +15,41 @@ pub(super) struct Status {
     editor: Option<String>,
     #[serde(default)]
     config: Configuration,
+    #[serde(default)]
+    dropped: DroppedFor,
     pub(super) backends: Vec<Backend>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 struct Configuration {
     error: Option<String>,
+}
+
+/// What was dropped for those who ask.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct DroppedFor {
+    editor: Dropped,
+    control: Dropped,
+}
+
+/// Messages that were dropped for somebody who reads slowly.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Dropped {
+    log_messages: u64,
+    reports: u64,
+}
+
+impl Dropped {
+    /// In words, if there were any.
+    fn text(self) -> Option<String> {
+        let Dropped { log_messages, reports } = self;
+        let of = |n: u64, what: &str| (n > 0).then(|| format!("{n} {what}"));
+        let all: Vec<String> =
+            of(log_messages, "log messages").into_iter().chain(of(reports, "stale reports")).collect();
+        (!all.is_empty()).then(|| all.join(", "))
+    }
 }
 
 /// One backend of it.
@@ -40,6 +69,8 @@ pub(super) struct Backend {
     in_flight: u64,
     #[serde(default)]
     refused: u64,
+    #[serde(default)]
+    dropped: Dropped,
     last_error: Option<String>,
 }
 
@@ -161,6 +192,12 @@ pub(super) fn instance(
     if let Some(error) = &status.config.error {
         note("configuration", error, width, screen, lines);
     }
+    let DroppedFor { editor, control } = status.dropped;
+    for (whom, dropped) in [("the editor", editor), ("commands like this", control)] {
+        if let Some(text) = dropped.text() {
+            note(&format!("dropped for {whom}"), &text, width, screen, lines);
+        }
+    }
 
     let rows: Vec<[String; 10]> = status.backends.iter().map(|it| cells(it, now)).collect();
     let mut widths = HEAD.map(|(head, _)| head.chars().count());
@@ -203,6 +240,9 @@ pub(super) fn instance(
         lines.push(line(row, &|n| if n == STATE { backend.tone() } else { Tone::Plain }));
         if let Some(error) = &backend.last_error {
             note("last error", error, width, screen, lines);
+        }
+        if let Some(text) = backend.dropped.text() {
+            note("dropped for it", &text, width, screen, lines);
         }
     }
 }

@@ -76,6 +76,23 @@ fn a_table_of_all_there_is() {
 }
 
 #[test]
+fn what_was_dropped_is_told() {
+    let mut it = status(&[backend("copilot", &json!({"dropped": {"log_messages": 0, "reports": 3}}))]);
+    it["dropped"] = json!({"editor": {"log_messages": 20, "reports": 1}, "control": {"log_messages": 0}});
+    shows(
+        &it,
+        Screen::default(),
+        &expect![[r#"
+            lspool 4711  /home/me/project  Neovim 0.11.2
+                dropped for the editor: 20 log messages, 1 stale reports
+              SERVER   STATE  SINCE   PID   MEMORY  RESTARTS  CHATS  REQUESTS  REFUSED
+              copilot  ready  3 min  4712  360 MiB         0      2         1        0
+                dropped for it: 3 stale reports
+        "#]],
+    );
+}
+
+#[test]
 fn a_narrow_terminal_gets_fewer_tools() {
     shows(
         &many(),

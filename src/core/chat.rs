@@ -14,6 +14,7 @@ use crate::{
         recovery::{Over, Part},
         requests::{Owner, Purpose, SentId, To},
         restore::question,
+        said::{Said, Words},
     },
     rpc::{Frame, Patch, RawId, elements, member, text},
 };
@@ -288,21 +289,18 @@ impl Proxy {
         &mut self,
         process: ProcessId,
         params: &'a [u8],
+        said: &Said<'_>,
         out: &mut Effects,
     ) -> Option<Cow<'a, [u8]>> {
-        let said = Cow::Borrowed(params);
-        let Some(value) = member(params, "value").map(|range| &params[range]) else { return Some(said) };
-        if self.is_stray(process.backend, value) {
+        let unchanged = Cow::Borrowed(params);
+        if self.is_stray(process.backend, said) {
             return None;
         }
-        let id = |key| member(value, key).and_then(|it| RawId::from_raw(&value[it]));
-        let (Some(conversation), Some(turn)) = (id("conversationId"), id("turnId")) else {
-            return Some(said);
-        };
-        match member(value, "kind").map(|range| &value[range]) {
+        let Some((conversation, turn)) = said.turn() else { return Some(unchanged) };
+        match said.kind {
             Some(b"\"begin\"") => {
-                let token = member(params, "token").and_then(|it| RawId::from_raw(&params[it]));
-                let is_news = match id("parentTurnId") {
+                let token = said.token();
+                let is_news = match said.caller() {
                     Some(caller) => {
                         self.on_sub_agent(process, &conversation, &turn, caller, token.as_ref());
                         true
@@ -313,25 +311,41 @@ impl Proxy {
                     }
                 };
                 self.conversations.learn_turn(turn, process.backend);
-                is_news.then_some(said)
+                is_news.then_some(unchanged)
             }
             Some(b"\"report\"") => {
+                self.shapes.learn(params, said);
                 let part = self.part(&conversation, &turn);
                 let Some(renumbered) = part.and_then(|it| it.report(params)) else {
-                    self.on_reported(process, &conversation, &turn, value);
-                    return Some(said);
+                    self.on_reported(process, &conversation, &turn, said);
+                    return Some(unchanged);
                 };
-                if let Some(range) = member(&renumbered, "value") {
-                    self.on_reported(process, &conversation, &turn, &renumbered[range]);
-                }
+                self.on_reported(process, &conversation, &turn, &Said::of(&renumbered));
                 Some(Cow::Owned(renumbered))
             }
             Some(b"\"end\"") => {
                 self.is_over(&conversation, &turn, Over::Ended);
-                (!self.goes_on_with_results(&conversation, value)).then_some(said)
+                (!self.goes_on_with_results(&conversation, params)).then_some(unchanged)
             }
-            Some(_) | None => Some(said),
+            Some(_) | None => Some(unchanged),
         }
+    }
+
+    /// A few more words of an answer, as a report of the usual shape has them. Noted, if the editor gets the report as it
+    /// is. This is done for each of them.
+    pub(super) fn is_told(&mut self, process: ProcessId, words: &Words<'_>) -> bool {
+        if self.tokens.are_renamed() || self.has_strays(process.backend) {
+            return false;
+        }
+        let Words { conversation, turn, round, reply } = words;
+        let Some(conversation) = self.conversations.get_mut(conversation) else { return true };
+        if conversation.flight.part.is_some() {
+            return false;
+        }
+        if let Some(turn) = conversation.history.turn(turn) {
+            turn.say(*round, reply);
+        }
+        true
     }
 
     /// How ids of this turn are told to the editor, if another process has begun it.
@@ -386,15 +400,15 @@ impl Proxy {
         true
     }
 
-    fn on_reported(&mut self, process: ProcessId, id: &RawId, turn: &RawId, value: &[u8]) {
+    fn on_reported(&mut self, process: ProcessId, id: &RawId, turn: &RawId, said: &Said<'_>) {
         let restricted = self.backend(process.backend).is_some_and(|it| !it.set.is_all());
-        if restricted {
-            self.note_calls(id, value);
+        if let Some(conversation) = self.conversations.get_mut(id) {
+            let may_call = conversation.history.turn(turn).is_none_or(|it| it.report(&said.report));
+            if restricted && may_call {
+                conversation.note_calls(&said.report);
+            }
         }
-        if let Some(turn) = self.conversations.get_mut(id).and_then(|it| it.history.turn(turn)) {
-            turn.report(value);
-        }
-        if member(value, "tokenUsage").is_some() {
+        if said.is_counted {
             self.is_over(id, turn, Over::Counted);
         }
     }
@@ -410,20 +424,6 @@ impl Proxy {
         match &self.requests.get(*running.first()?)?.purpose {
             Purpose::Turn { conversation, .. } => Some(conversation.clone()),
             _ => None,
-        }
-    }
-
-    /// Remembers which tool the model called under which call id.
-    fn note_calls(&mut self, conversation: &RawId, value: &[u8]) {
-        let Some(rounds) = member(value, "editAgentRounds").map(|range| &value[range]) else { return };
-        let Some(conversation) = self.conversations.get_mut(conversation) else { return };
-        for round in elements(rounds).map(|range| &rounds[range]) {
-            let Some(calls) = member(round, "toolCalls").map(|range| &round[range]) else { continue };
-            for call in elements(calls).map(|range| &calls[range]) {
-                if let (Some(id), Some(name)) = (text(call, &["id"]), text(call, &["name"])) {
-                    conversation.called.insert(id, name);
-                }
-            }
         }
     }
 

@@ -12,7 +12,7 @@ use tracing::info;
 use super::{Backend, Cause, Failure, PRIMARY, Proxy, tell_editor};
 use crate::{
     core::{
-        event::{BackendId, ClientId, Effect, Effects, Peer},
+        event::{BackendId, ClientId, Drops, Effect, Effects, Peer},
         lifecycle::State,
         requests::{Owner, Purpose},
     },
@@ -29,8 +29,8 @@ const COMMANDS: [(&str, &str); 3] = [
 /// What a client is told whenever the status has changed.
 const CHANGED: &str = "lspool/didChangeStatus";
 
-/// Members of a backend's status that change with each message.
-const OF_THE_MOMENT: [&str; 2] = ["rss_bytes", "in_flight"];
+/// Members of a status that may change with each message.
+const OF_THE_MOMENT: [&str; 3] = ["rss_bytes", "in_flight", "dropped"];
 
 /// Who waits for what.
 #[derive(Debug, Default)]
@@ -53,6 +53,8 @@ pub(crate) struct Control {
     watchers: BTreeSet<ClientId>,
     /// What they were last told.
     told: Value,
+    /// What was dropped for those who read slowly, when it was last asked for.
+    pub(super) dropped: Drops,
 }
 
 impl Control {
@@ -177,9 +179,7 @@ impl Proxy {
 
     fn ask_status(&mut self, owner: Owner, out: &mut Effects) {
         self.control.statuses.push(owner);
-        if !self.measure(out) {
-            self.answer_statuses(out);
-        }
+        self.measure(out);
     }
 
     /// Memory is known now.
@@ -197,15 +197,21 @@ impl Proxy {
     fn status(&self, of_the_moment: bool) -> Value {
         let backends: Vec<Value> =
             self.backends.values().map(|it| self.backend_status(it, of_the_moment)).collect();
-        json!({
+        let Drops { editor, control, .. } = &self.control.dropped;
+        let mut status = json!({
             "pid": self.identity.pid,
             "version": env!("CARGO_PKG_VERSION"),
             "started": self.identity.started,
             "workspace": self.folders.first().map(|it| it.to_string_lossy()),
             "editor": self.session.editor(),
             "config": {"error": self.control.problem},
+            "dropped": {"editor": editor, "control": control},
             "backends": backends,
-        })
+        });
+        if !of_the_moment {
+            forget_the_moment(&mut status);
+        }
+        status
     }
 
     fn backend_status(&self, backend: &Backend, of_the_moment: bool) -> Value {
@@ -221,10 +227,11 @@ impl Proxy {
             "conversations": self.conversations.count(backend.id),
             "in_flight": self.requests.n_owed_by(backend.id),
             "refused": backend.refused,
+            "dropped": self.control.dropped.backends.get(&backend.id).copied().unwrap_or_default(),
             "last_error": backend.last_error,
         });
-        if let (false, Some(members)) = (of_the_moment, status.as_object_mut()) {
-            members.retain(|key, _| !OF_THE_MOMENT.contains(&key.as_str()));
+        if !of_the_moment {
+            forget_the_moment(&mut status);
         }
         status
     }
@@ -435,6 +442,12 @@ impl Proxy {
             }
             Some(_) | None => {}
         }
+    }
+}
+
+fn forget_the_moment(status: &mut Value) {
+    if let Some(members) = status.as_object_mut() {
+        members.retain(|key, _| !OF_THE_MOMENT.contains(&key.as_str()));
     }
 }
 

@@ -10,10 +10,11 @@ use crate::{
         history::History,
         recovery::Flight,
         requests::SentId,
+        said::{Report, Round},
         tally::Tally,
         toolset::ToolSet,
     },
-    rpc::{Frame, RawId, path},
+    rpc::{Frame, RawId, path, text},
 };
 
 /// Turns whose partition is remembered, for ratings and the like.
@@ -51,6 +52,17 @@ pub(crate) struct Conversation {
     children: Vec<RawId>,
     /// The tools that the model called in the running turn, by call id. Kept for restricted partitions only.
     pub(crate) called: BTreeMap<String, String>,
+}
+
+impl Conversation {
+    /// Remembers which tool the model called under which call id.
+    pub(crate) fn note_calls(&mut self, report: &Report<'_>) {
+        for call in report.rounds().flat_map(Round::calls) {
+            if let (Some(id), Some(name)) = (text(call, &["id"]), text(call, &["name"])) {
+                self.called.insert(id, name);
+            }
+        }
+    }
 }
 
 /// All of them.

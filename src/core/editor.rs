@@ -152,9 +152,14 @@ impl Proxy {
             }
             None => {}
         }
+        if partitions.is_empty() {
+            return;
+        }
+        // One that does not read holds up no other, and must not keep alive what they have had long since.
+        let frame = frame.unshared();
         for id in partitions {
             let Some(backend) = self.backend(id) else { continue };
-            let frame = for_set(frame, &backend.set);
+            let frame = for_set(&frame, &backend.set);
             // What waits in the gate itself must not be waited for.
             let at_once = backend.gate_is_empty() && backend.is_open(self.catalogue.undecided > 0);
             match frame.kind() {

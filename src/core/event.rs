@@ -1,6 +1,6 @@
 //! The whole interface between the core and the shell: [`Event`]s in, [`Effect`]s out.
 
-use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fmt, ops::AddAssign, path::PathBuf, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -33,7 +33,7 @@ impl ClientId {
 }
 
 /// Somebody who answers: a configured server, or one partition of it. Survives restarts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct BackendId(pub u32);
 
 /// One incarnation of a backend, counted from 1. Events about an older one are dropped.
@@ -178,6 +178,58 @@ impl fmt::Debug for Prepared {
     }
 }
 
+/// What the shell has counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Measured {
+    /// The resident bytes of processes, of those that are still there.
+    pub resident: Vec<(ProcessId, u64)>,
+    /// What was dropped since lspool started.
+    pub dropped: Drops,
+}
+
+/// Messages that were dropped because those for whom they were read too slowly.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Drops {
+    /// For the editor.
+    pub editor: Dropped,
+    /// For all control clients together.
+    pub control: Dropped,
+    /// For the processes of each backend, but those for which there were none.
+    pub backends: BTreeMap<BackendId, Dropped>,
+}
+
+impl Drops {
+    /// More of them for a backend.
+    pub fn add(&mut self, backend: BackendId, dropped: Dropped) {
+        if dropped != Dropped::default() {
+            *self.backends.entry(backend).or_default() += dropped;
+        }
+    }
+
+    /// Whether there were none.
+    pub fn is_empty(&self) -> bool {
+        *self == Drops::default()
+    }
+}
+
+/// How many messages were dropped, by what they were.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Dropped {
+    /// Lines for a log window.
+    pub log_messages: u64,
+    /// Reports of work done that later ones have made stale.
+    pub reports: u64,
+}
+
+impl AddAssign for Dropped {
+    fn add_assign(&mut self, other: Dropped) {
+        self.log_messages += other.log_messages;
+        self.reports += other.reports;
+    }
+}
+
 /// What the core is told.
 #[derive(Clone, Debug)]
 pub enum Event {
@@ -230,8 +282,8 @@ pub enum Event {
         /// The folder that holds the transcripts of the process, or why there is none.
         folder: Result<PathBuf, String>,
     },
-    /// The answer to [`Effect::Measure`]: the resident bytes of those that are still there.
-    Measured(Vec<(ProcessId, u64)>),
+    /// The answer to [`Effect::Measure`].
+    Measured(Box<Measured>),
     /// A configuration file has changed, or has come or gone.
     FilesChanged,
     /// The editor reads again, or has let so much wait that servers are not read any more.
@@ -287,7 +339,7 @@ pub enum Effect {
     },
     /// Remove what was written for this process.
     RemoveTranscripts(ProcessId),
-    /// Find out how much memory these processes hold; answered by [`Event::Measured`].
+    /// Find out how much memory these processes hold, and what was dropped; answered by [`Event::Measured`].
     Measure(Vec<ProcessId>),
     /// Answer this request with what processes of the backend have written to stderr: `{"lines": […]}`. To one who
     /// follows, each further line is told in a `lspool/log` notification, `{"id": …, "line": …}`, with the id of the

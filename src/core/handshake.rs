@@ -372,7 +372,7 @@ impl Initialize<'_> {
 }
 
 /// The path of a `file:` URI.
-fn file_path(uri: &str) -> Option<PathBuf> {
+pub(crate) fn file_path(uri: &str) -> Option<PathBuf> {
     let (_, rest) = uri.split_once(':').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("file"))?;
     // `file:/path` is as good as `file:///path`.
     let path = match rest.strip_prefix("//") {

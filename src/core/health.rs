@@ -13,7 +13,7 @@ use crate::{
     config::ServerKind,
     core::{
         backend::{Backend, Deadline},
-        event::{BackendId, Effect, Effects, ProcessId},
+        event::{BackendId, Effect, Effects, Measured, ProcessId},
         failure::Cause,
         requests::{Purpose, To},
     },
@@ -256,26 +256,24 @@ impl Proxy {
             self.next_measure = None;
         } else if self.next_measure.is_none_or(|at| at <= now) {
             self.next_measure = Some(now + MEASURE_EVERY);
-            self.measure(out);
+            if self.backends.values().any(|it| it.life.is_alive()) {
+                self.measure(out);
+            }
         }
     }
 
-    /// Asks what the processes hold; whether there are any.
-    pub(super) fn measure(&mut self, out: &mut Effects) -> bool {
-        let alive: Vec<_> =
-            self.backends.values().filter(|it| it.life.is_alive()).map(Backend::process).collect();
-        let some = !alive.is_empty();
-        if some {
-            out.push(Effect::Measure(alive));
-        }
-        some
+    /// Asks what the processes hold, and what was dropped.
+    pub(super) fn measure(&mut self, out: &mut Effects) {
+        let alive = self.backends.values().filter(|it| it.life.is_alive()).map(Backend::process);
+        out.push(Effect::Measure(alive.collect()));
     }
 
-    pub(super) fn on_measured(&mut self, now: Instant, measured: &[(ProcessId, u64)], out: &mut Effects) {
+    pub(super) fn on_measured(&mut self, now: Instant, measured: Measured, out: &mut Effects) {
+        self.control.dropped = measured.dropped;
         let limit = self.server.as_ref().and_then(|it| it.settings.memory_limit);
         let limit = limit.and_then(|it| u64::try_from(it).ok());
         let window = self.server.as_ref().map_or(SOON, |it| it.settings.policy.restart_window.max(SOON));
-        for (process, bytes) in measured {
+        for (process, bytes) in &measured.resident {
             let Some(backend) = self.backends.get_mut(&process.backend).filter(|it| it.is_current(*process))
             else {
                 continue;

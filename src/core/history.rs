@@ -1,8 +1,7 @@
 //! What was said in a conversation: kept so that a process that does not know it can be told.
 //!
-//! A turn is a question and the rounds of its answer: text, and tool calls with their results. While it runs,
-//! reports are kept as they came; they are read when somebody needs to know. A turn that several processes have
-//! answered one after the other is one turn here: round and call ids are those that the editor knows.
+//! A turn is a question and the rounds of its answer: text, and tool calls with their results. A turn that several
+//! processes have answered one after the other is one turn here: round and call ids are those that the editor knows.
 //!
 //! [`History::transcript`] writes the file that a Copilot server reads when a conversation is created with
 //! `restoreToTurnId`: the one way in that keeps tool calls in the model's history.
@@ -16,12 +15,9 @@ use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
 use crate::{
-    core::toolset::is_edit_tool,
-    rpc::{RawId, elements, member, text},
+    core::{said::Report, toolset::is_edit_tool},
+    rpc::{RawId, decode, elements, member, text},
 };
-
-/// Reports of a running turn are read when they have come to this many bytes.
-const UNREAD_BYTES: usize = 64 * 1024;
 
 /// One conversation.
 #[derive(Debug, Default)]
@@ -42,8 +38,6 @@ pub(crate) struct Turn {
     rounds: Vec<Round>,
     /// What was asked in the middle of it: after which round, and the message.
     follow_ups: Vec<(u64, Value)>,
-    unread: Vec<Bytes>,
-    unread_bytes: usize,
 }
 
 #[derive(Debug, Default)]
@@ -114,25 +108,6 @@ impl Status {
             Status::Running | Status::Unknown => "running",
         }
     }
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Report {
-    #[serde(default)]
-    edit_agent_rounds: Vec<RoundReport>,
-    reply: Option<String>,
-    thinking: Option<Thinking>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct RoundReport {
-    round_id: u64,
-    #[serde(default)]
-    reply: String,
-    #[serde(default)]
-    tool_calls: Vec<Box<RawValue>>,
 }
 
 #[derive(Deserialize)]
@@ -209,27 +184,37 @@ impl History {
 
 impl Turn {
     fn new(id: RawId, request: &[u8]) -> Turn {
-        Turn {
-            id,
-            request: Bytes::copy_from_slice(request),
-            rounds: Vec::new(),
-            follow_ups: Vec::new(),
-            unread: Vec::new(),
-            unread_bytes: 0,
-        }
+        Turn { id, request: Bytes::copy_from_slice(request), rounds: Vec::new(), follow_ups: Vec::new() }
     }
 
     fn text_id(&self) -> String {
         self.id.as_text().map_or_else(|| self.id.to_string(), std::borrow::Cow::into_owned)
     }
 
-    /// Takes in the value of a report.
-    pub(crate) fn report(&mut self, value: &[u8]) {
-        self.unread.push(Bytes::copy_from_slice(value));
-        self.unread_bytes += value.len();
-        if self.unread_bytes > UNREAD_BYTES {
-            self.read();
+    /// Takes in a report; whether it told of calls. This is done for each few words of an answer.
+    pub(crate) fn report(&mut self, report: &Report<'_>) -> bool {
+        let (mut told_of_calls, mut first) = (false, None);
+        if let Some(reply) = report.reply {
+            self.say(1, reply);
         }
+        for round in report.rounds() {
+            first.get_or_insert(round.id);
+            let kept = self.round(round.id);
+            if let Some(reply) = round.reply {
+                kept.say(reply);
+            }
+            for call in round.calls() {
+                told_of_calls = true;
+                if let Ok(call) = serde_json::from_slice(call) {
+                    kept.call(call);
+                }
+            }
+        }
+        if let Some(thinking) = report.thinking.and_then(|it| serde_json::from_slice::<Thinking>(it).ok()) {
+            let last = self.rounds.last().map_or(1, |it| it.id);
+            self.round(first.unwrap_or(last)).think(thinking);
+        }
+        told_of_calls
     }
 
     /// Takes in the client's answer to a call whose completion has not been reported. `file`: the one
@@ -247,21 +232,23 @@ impl Turn {
         };
     }
 
+    /// Adds words, a raw string, to the text of a round.
+    pub(crate) fn say(&mut self, round: u64, reply: &[u8]) {
+        self.round(round).say(reply);
+    }
+
     /// The call of this id.
     pub(crate) fn call(&mut self, id: &str) -> Option<&mut Call> {
-        self.read();
         self.rounds.iter_mut().flat_map(|it| &mut it.calls).find(|it| it.id == id)
     }
 
     /// All its calls, each with the round it belongs to.
     pub(crate) fn calls(&mut self) -> impl Iterator<Item = (u64, &mut Call)> {
-        self.read();
         self.rounds.iter_mut().flat_map(|round| round.calls.iter_mut().map(|call| (round.id, call)))
     }
 
     /// Notes a call that no report has told of yet.
     pub(crate) fn called(&mut self, round: u64, report: &[u8]) {
-        self.read();
         if let Ok(report) = serde_json::from_slice(report) {
             self.round(round).call(report);
         }
@@ -280,7 +267,6 @@ impl Turn {
 
     /// The same; gives the round after which it was asked.
     fn awaits_answer_after(&mut self) -> Option<u64> {
-        self.read();
         let after = self.follow_ups.last()?.0;
         let counts = |it: &Round| !it.text.is_empty() || it.calls.iter().any(Call::has_result);
         (!self.rounds.iter().any(|it| it.id > after && counts(it))).then_some(after)
@@ -288,7 +274,6 @@ impl Turn {
 
     /// The number of its last round.
     pub(crate) fn last_round(&mut self) -> u64 {
-        self.read();
         self.rounds.iter().map(|it| it.id).max().unwrap_or(0)
     }
 
@@ -300,7 +285,6 @@ impl Turn {
     /// Its process is gone, and another one goes on with it. Gives what is to be added to the round ids of that one:
     /// a text that was cut off goes on in its own round.
     pub(crate) fn cut(&mut self) -> u64 {
-        self.read();
         if let Some(after) = self.awaits_answer_after() {
             return after;
         }
@@ -308,38 +292,6 @@ impl Turn {
         last.thinking = last.thinking.take().filter(|it| it.id.is_some());
         last.is_cut = true;
         if last.calls.is_empty() { last.id.saturating_sub(1) } else { last.id }
-    }
-
-    /// Brings what has come up to date.
-    fn read(&mut self) {
-        self.unread_bytes = 0;
-        for value in std::mem::take(&mut self.unread) {
-            if let Ok(report) = serde_json::from_slice::<Report>(&value) {
-                self.take_in(report);
-            }
-        }
-    }
-
-    fn take_in(&mut self, report: Report) {
-        if let Some(text) = report.reply {
-            self.round(1).text.push_str(&text);
-        }
-        let thinking_round = report.edit_agent_rounds.first().map(|it| it.round_id);
-        for round in report.edit_agent_rounds {
-            let kept = self.round(round.round_id);
-            kept.text.push_str(&round.reply);
-            round.tool_calls.into_iter().for_each(|it| kept.call(it));
-        }
-        if let Some(thinking) = report.thinking {
-            let last = self.rounds.last().map_or(1, |it| it.id);
-            let round = self.round(thinking_round.unwrap_or(last));
-            if std::mem::take(&mut round.is_cut) {
-                round.thinking = None;
-            }
-            let kept = round.thinking.get_or_insert_default();
-            kept.text.push_str(&thinking.text);
-            kept.id = thinking.id.or(kept.id.take());
-        }
     }
 
     fn round(&mut self, id: u64) -> &mut Round {
@@ -352,6 +304,22 @@ impl Turn {
 }
 
 impl Round {
+    /// Adds a raw string to the text.
+    fn say(&mut self, reply: &[u8]) {
+        if let Some(reply) = decode(reply) {
+            self.text.push_str(&reply);
+        }
+    }
+
+    fn think(&mut self, thinking: Thinking) {
+        if std::mem::take(&mut self.is_cut) {
+            self.thinking = None;
+        }
+        let kept = self.thinking.get_or_insert_default();
+        kept.text.push_str(&thinking.text);
+        kept.id = thinking.id.or(kept.id.take());
+    }
+
     fn call(&mut self, raw: Box<RawValue>) {
         let Ok(report) = serde_json::from_str::<CallReport>(raw.get()) else { return };
         let result = report.result.map(joined);
@@ -511,11 +479,13 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::core::said::Said;
 
     fn turn(reports: &[Value]) -> Turn {
         let mut turn = Turn::new(RawId::text("t"), br#""q""#);
         for report in reports {
-            turn.report(report.to_string().as_bytes());
+            let params = json!({"token": 1, "value": report}).to_string();
+            turn.report(&Said::of(params.as_bytes()).report);
         }
         turn
     }

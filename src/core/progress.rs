@@ -81,9 +81,18 @@ impl Tokens {
         self.chosen.get(token).map(|it| (it.backend, it.theirs.clone()))
     }
 
+    /// Whether some tokens have another name for the editor.
+    pub(crate) fn are_renamed(&self) -> bool {
+        !self.renamed.is_empty()
+    }
+
     /// Progress of a server: notes begin and end, and gives the parameters that the editor gets, if they differ.
-    pub(crate) fn passed(&mut self, backend: BackendId, params: &[u8]) -> Option<Vec<u8>> {
-        let kind = path(params, &["value", "kind"]).map(|range| &params[range]);
+    pub(crate) fn passed(
+        &mut self,
+        backend: BackendId,
+        kind: Option<&[u8]>,
+        params: &[u8],
+    ) -> Option<Vec<u8>> {
         let begins = kind == Some(b"\"begin\"");
         let ends = kind == Some(b"\"end\"");
         if !begins && !ends && self.renamed.is_empty() {
@@ -211,9 +220,14 @@ impl Open {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::said::Said;
 
     const A: BackendId = BackendId(0);
     const B: BackendId = BackendId(1);
+
+    fn pass(tokens: &mut Tokens, by: BackendId, params: &[u8]) -> Option<Vec<u8>> {
+        tokens.passed(by, Said::of(params).kind, params)
+    }
 
     fn progress(token: &str, value: &str) -> Vec<u8> {
         format!(r#"{{"token":{token},"value":{value}}}"#).into_bytes()
@@ -227,8 +241,8 @@ mod tests {
         let renamed = tokens.choose(B, br#"{"token":1}"#, "token");
         assert_eq!(renamed.as_deref(), Some(br#"{"token":"lspool-1"}"#.as_slice()));
         assert_eq!(tokens.owner(&RawId::text("lspool-1")), Some((B, RawId::from(1))));
-        assert_eq!(tokens.passed(A, &progress("1", r#"{"kind":"report"}"#)), None);
-        let passed = tokens.passed(B, &progress("1", r#"{"kind":"begin"}"#));
+        assert_eq!(pass(&mut tokens, A, &progress("1", r#"{"kind":"report"}"#)), None);
+        let passed = pass(&mut tokens, B, &progress("1", r#"{"kind":"begin"}"#));
         assert_eq!(passed, Some(progress("\"lspool-1\"", r#"{"kind":"begin"}"#)));
         let ends = tokens.abandoned(B, "gone", |_| false);
         assert_eq!(ends, [progress("\"lspool-1\"", r#"{"message":"gone","kind":"end"}"#)]);
@@ -249,7 +263,7 @@ mod tests {
         tokens.answered(B, &name);
         assert!(tokens.chosen.is_empty() && tokens.renamed.is_empty());
         assert_eq!(tokens.choose(B, one, "token"), None);
-        tokens.passed(A, &progress("1", r#"{"kind":"end"}"#));
+        pass(&mut tokens, A, &progress("1", r#"{"kind":"end"}"#));
         assert_eq!(tokens.owner(&RawId::from(1)), Some((B, RawId::from(1))), "that one was the editor's");
     }
 
@@ -257,7 +271,7 @@ mod tests {
     fn what_was_begun_twice_ends_once() {
         let mut tokens = Tokens::default();
         for _ in 0..2 {
-            tokens.passed(A, &progress("7", r#"{"kind":"begin","title":"t"}"#));
+            pass(&mut tokens, A, &progress("7", r#"{"kind":"begin","title":"t"}"#));
         }
         assert_eq!(tokens.abandoned(A, "gone", |_| false).len(), 1);
     }
@@ -266,8 +280,9 @@ mod tests {
     fn a_turn_that_was_cut_off_ends_once_with_its_ids() {
         let mut tokens = Tokens::default();
         let begin = r#"{"kind":"begin","conversationId":"c","turnId":"t"}"#;
-        tokens.passed(A, &progress("7", begin));
-        tokens.passed(
+        pass(&mut tokens, A, &progress("7", begin));
+        pass(
+            &mut tokens,
             A,
             &progress("7", r#"{"kind":"begin","conversationId":"child","turnId":"u","parentTurnId":"t"}"#),
         );

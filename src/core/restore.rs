@@ -28,6 +28,7 @@ use crate::{
         processes::cancellation,
         recovery::CONTINUE,
         requests::{Pending, Purpose, SentId, To},
+        said::Said,
     },
     rpc::{Frame, Patch, RawId, elements, member, path},
 };
@@ -270,13 +271,17 @@ impl Proxy {
         }
     }
 
+    /// Whether [`Proxy::is_stray`] may hold of this backend.
+    pub(super) fn has_strays(&self, backend: BackendId) -> bool {
+        self.backend(backend).is_some_and(|it| !it.restores.strays.is_empty())
+    }
+
     /// Whether progress belongs to a conversation that nobody asked for.
-    pub(super) fn is_stray(&self, backend: BackendId, value: &[u8]) -> bool {
+    pub(super) fn is_stray(&self, backend: BackendId, said: &Said<'_>) -> bool {
         let Some(backend) = self.backend(backend).filter(|it| !it.restores.strays.is_empty()) else {
             return false;
         };
-        let id = member(value, "conversationId").and_then(|range| RawId::from_raw(&value[range]));
-        id.is_some_and(|it| backend.restores.strays.contains(&it))
+        said.conversation().is_some_and(|it| backend.restores.strays.contains(&it))
     }
 
     /// A turn is not wanted any more that was to be asked when its file is written.

@@ -12,6 +12,7 @@ use crate::{
         event::{ClientId, Effect, Effects, Peer, ProcessId},
         requests::{Owner, Purpose, To},
         route::is_own_affair,
+        said::Said,
     },
     redact::redact,
     rpc::{Frame, Kind, elements, member},
@@ -135,12 +136,16 @@ impl Proxy {
     fn on_backend_progress(&mut self, process: ProcessId, frame: Frame, out: &mut Effects) {
         let params = frame.params().unwrap_or(b"{}");
         self.requests.streamed(params);
+        if self.shapes.read(params).is_some_and(|it| self.is_told(process, &it)) {
+            return tell_editor(frame, out);
+        }
+        let said = Said::of(params);
         let heard = match self.is_copilot() {
-            true => self.on_chat_progress(process, params, out),
+            true => self.on_chat_progress(process, params, &said, out),
             false => Some(Cow::Borrowed(params)),
         };
         let Some(params) = heard else { return };
-        match (self.tokens.passed(process.backend, &params), params) {
+        match (self.tokens.passed(process.backend, said.kind, &params), params) {
             (Some(params), _) | (None, Cow::Owned(params)) => tell_editor(frame.with_params(&params), out),
             (None, Cow::Borrowed(_)) => tell_editor(frame, out),
         }

@@ -118,23 +118,23 @@ fn two_conversations_at_a_time() {
         &fixture("parallel"),
         &Filter::default(),
         &expect![[r#"
-        transcript: 72 messages in 6.86 s
+            transcript: 54 messages in 2.24 s
 
-        session
-             0.001    914 ms  initialize
-             1.215     14 ms  checkStatus
-             1.229     10 ms  conversation/registerTools
-             6.862      1 ms  shutdown
+            session
+                 0.000    1.33 s  initialize
+                 1.670     14 ms  checkStatus
+                 1.684      9 ms  conversation/registerTools
+                 2.239      3 ms  shutdown
 
-        conversation conv-one
-             1.239    5.62 s  conversation/create "[slow] one"
+            conversation conv-one
+                 1.694    245 ms  conversation/create "[slow] one"
 
-        conversation conv-two
-             1.239    300 ms  conversation/create "[multi] two"
-             1.378     <1 ms    tool fetch_ticket {"key":"STEP-1"}  success
-             1.515     <1 ms    confirm run_in_terminal {"command":"true","explanation":"step two","isBackground":false…  accept
-             1.517     <1 ms    tool run_in_terminal {"command":"true","explanation":"step two","isBackground":false}  success
-    "#]],
+            conversation conv-two
+                 1.752    159 ms  conversation/create "[multi] two"
+                 1.771     <1 ms    tool fetch_ticket {"key":"STEP-1"}  success
+                 1.870     <1 ms    confirm run_in_terminal {"command":"true","explanation":"true","isBackground":false,"to…  accept
+                 1.871      1 ms    tool run_in_terminal {"command":"true","explanation":"true","isBackground":false}  success
+        "#]],
     );
 }
 
@@ -145,33 +145,33 @@ fn several_processes() {
         &fixture("crash"),
         &filter,
         &expect![[r#"
-        transcript: 118 messages in 5.22 s
+            transcript: 121 messages in 5.47 s
 
-        A: session
-             1.221              < conversation/preconditionsNotification
-             1.236      1 ms  conversation/registerTools
+            A: session
+                 1.458              < conversation/preconditionsNotification
+                 1.500     22 ms  conversation/registerTools
 
-        A: conversation conv-crash
-             1.237    237 ms  conversation/create "[custom] what is ABC-1?"
-             1.367     <1 ms    tool fetch_ticket {"key":"ABC-1"}  success
-             1.474            conversation/turn "[slow] tell me more"  no answer
+            A: conversation conv-crash
+                 1.524     60 ms  conversation/create "[custom] what is ABC-1?"
+                 1.559     <1 ms    tool fetch_ticket {"key":"ABC-1"}  success
+                 1.584            conversation/turn "[slow] tell me more"  no answer
 
-        B: session
-             3.236              < conversation/preconditionsNotification
-             3.282      1 ms  conversation/registerTools
+            B: session
+                 3.059              < conversation/preconditionsNotification
+                 3.124      9 ms  conversation/registerTools
 
-        B: conversation conv-crash
-             3.283    196 ms  conversation/create "[history] tell me more (again)"
-             3.480    110 ms  conversation/turn "[history] go on"
+            B: conversation conv-crash
+                 3.133     99 ms  conversation/create "[history] tell me more (again)"
+                 3.233     24 ms  conversation/turn "[history] go on"
 
-        C: session
-             4.795              < conversation/preconditionsNotification
-             4.839     26 ms  conversation/registerTools
+            C: session
+                 4.949              < conversation/preconditionsNotification
+                 4.971     12 ms  conversation/registerTools
 
-        C: conversation conv-full
-             4.865    190 ms  conversation/create "[history] full fidelity"
-             5.056    131 ms  conversation/create "[history] x"
-    "#]],
+            C: conversation conv-full
+                 4.984    126 ms  conversation/create "[history] full fidelity"
+                 5.111     54 ms  conversation/create "[history] x"
+        "#]],
     );
 }
 
@@ -183,30 +183,30 @@ fn one_conversation() {
         &fixture("parallel"),
         &filter,
         &expect![[r#"
-        transcript: 72 messages in 6.86 s
+            transcript: 54 messages in 2.24 s
 
-        conversation conv-two
-             1.258              < $/progress begin
-             1.377              < $/progress report
-             1.378              < $/progress report
-             1.379              < $/progress report
-             1.460              < $/progress report
-             1.517              < $/progress report
-             1.518              < $/progress report
-             1.532              < $/progress report
-             1.532              < $/progress report
-             1.538              < $/progress end
-    "#]],
+            conversation conv-two
+                 1.756              < $/progress begin
+                 1.770              < $/progress report
+                 1.771              < $/progress report
+                 1.771              < $/progress report
+                 1.817              < $/progress report
+                 1.871              < $/progress report
+                 1.872              < $/progress report
+                 1.893              < $/progress report
+                 1.893              < $/progress report
+                 1.910              < $/progress end
+        "#]],
     );
     let filter = Filter { conversation: Some("nobody's".to_owned()), ..Filter::default() };
     check(
         &fixture("parallel"),
         &filter,
         &expect![[r#"
-        transcript: 72 messages in 6.86 s
+            transcript: 54 messages in 2.24 s
 
-        nothing of that kind
-    "#]],
+            nothing of that kind
+        "#]],
     );
 }
 

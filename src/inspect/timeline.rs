@@ -309,7 +309,11 @@ impl Timeline {
         if self.told_to_end.contains(process) || exit["code"] == 0 {
             return Outcome::Fine(how);
         }
-        let last = data["stderr"].as_str().unwrap_or_default().lines().rfind(|it| !it.trim().is_empty());
+        let last = data["stderr"]
+            .as_str()
+            .unwrap_or_default()
+            .lines()
+            .rfind(|it| it.contains(char::is_alphanumeric));
         Outcome::Bad(last.map_or_else(|| how.clone(), |last| format!("{how}: {last}")))
     }
 }

@@ -13,7 +13,7 @@ use std::{
 use serde_json::{Map, Value};
 
 use super::names::{Class, Names, Pair};
-use crate::redact::redact;
+use crate::{control::shorten, recording::is_secret_name, redact::redact};
 
 /// Whether a member is of no account: it belongs to the client, or to the moment.
 fn is_free(key: &str, beside: &Map<String, Value>, parent: &str) -> bool {
@@ -71,9 +71,12 @@ fn is_time(text: &str) -> bool {
 }
 
 fn is_secret(key: &str, text: &str) -> bool {
-    let lower = key.to_ascii_lowercase();
-    let is_said = ["token", "password", "secret", "authorization"].iter().any(|it| lower.ends_with(it));
-    is_said || text.contains("<secret") || matches!(redact(text), Cow::Owned(_))
+    is_secret_name(key) || text.contains("<secret") || matches!(redact(text), Cow::Owned(_))
+}
+
+/// Under which name a member is judged: what is below a name of secrets is secret under any.
+fn named<'a>(key: &'a str, outer: &'a str) -> &'a str {
+    if is_secret_name(outer) { outer } else { key }
 }
 
 /// A URL of this machine without its port.
@@ -91,7 +94,7 @@ fn shape(key: &str, value: &Value) -> Value {
             let mut keys: Vec<&String> = members.keys().collect();
             keys.sort();
             let kept = keys.into_iter().filter(|it| !is_free(it, members, key) && !members[*it].is_null());
-            Value::Object(kept.map(|it| (it.clone(), shape(it, &members[it]))).collect())
+            Value::Object(kept.map(|it| (it.clone(), shape(named(it, key), &members[it]))).collect())
         }
         Value::Array(items) => Value::Array(items.iter().map(|it| shape(key, it)).collect()),
         Value::String(text) => Value::String(match look(key, text) {
@@ -128,7 +131,8 @@ fn collect(path: &mut String, key: &str, recorded: &Value, live: &Value, all: &m
                 path.push_str(if len == 0 { "" } else { "." });
                 path.push_str(name);
                 let null = Value::Null;
-                collect(path, name, a.get(name).unwrap_or(&null), b.get(name).unwrap_or(&null), all);
+                let (a, b) = (a.get(name).unwrap_or(&null), b.get(name).unwrap_or(&null));
+                collect(path, named(name, key), a, b, all);
                 path.truncate(len);
             }
         }
@@ -177,12 +181,7 @@ pub(super) fn short(value: &Value) -> String {
     if value.is_null() {
         return "nothing".to_owned();
     }
-    let text = value.to_string();
-    let text = redact(&text);
-    if text.chars().count() <= LONGEST {
-        return text.into_owned();
-    }
-    text.chars().take(LONGEST - 1).chain(['…']).collect()
+    shorten(&redact(&value.to_string()), LONGEST)
 }
 
 /// Which names would have to be one for two values of one shape to be the same.
@@ -246,6 +245,9 @@ mod tests {
             ),
             (json!({"at": "2026-01-01T10:00:00Z"}), json!({"at": "2026-11-28T06:00:00.123+02:00"})),
             (json!({"accessToken": "<secret-1>"}), json!({"accessToken": "gho_abcdef"})),
+            (json!({"apiKey": "<secret-1>"}), json!({"apiKey": "letters"})),
+            (json!({"userCode": "<secret-1>"}), json!({"userCode": "AB-12"})),
+            (json!({"headers": {"X": ["<secret-1>"]}}), json!({"headers": {"X": ["any"]}})),
             (json!("http://127.0.0.1:PORT/login"), json!("http://127.0.0.1:4711/login")),
             (
                 json!({"workspaceFolders": [{"uri": "file:///w", "name": "w"}]}),

@@ -19,7 +19,7 @@ use crate::{
         redactor::{About, Redactor},
         source::parsed,
     },
-    rpc::{ErrorCode, Frame, Kind, RawId},
+    rpc::{ErrorCode, Frame, Kind, RawId, path},
 };
 
 mod roots;
@@ -60,6 +60,8 @@ pub struct Player {
     played: Vec<usize>,
     /// Which entries of the client have been heard.
     heard: Vec<bool>,
+    /// By method, so many notifications of the client have been heard, from the first on.
+    waiting: HashMap<String, usize>,
     /// How much of what belongs to no scene was said, and when the last of it is due.
     aside: usize,
     aside_due: Duration,
@@ -70,7 +72,10 @@ pub struct Player {
     /// Which id a request to the client was given last, by entry.
     asked: HashMap<usize, u64>,
     next_id: u64,
+    /// How many messages of our own were told to be said.
+    own: usize,
     deviations: Vec<String>,
+    is_dying: bool,
     was_shut_down: bool,
     end: Option<u8>,
 }
@@ -80,7 +85,7 @@ pub struct Player {
 struct Run {
     scene: usize,
     at: usize,
-    id: Value,
+    id: RawId,
     /// Recorded and live.
     tokens: Vec<(Value, Value)>,
     names: Names,
@@ -98,15 +103,40 @@ struct Question {
     run: Option<usize>,
 }
 
-/// Something that is to be said: in the order of time, then of the client's messages, then of the recording.
+/// Something that is to be said: in the order of time, then of the client's messages, then of the place.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Cue {
     due: Duration,
     turn: u64,
-    entry: usize,
+    place: Place,
     run: Option<usize>,
-    own: Option<Bytes>,
+    what: What,
 }
+
+/// Where something stands among what follows from one message of the client.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Place {
+    /// Before all else.
+    First,
+    /// Where it was recorded.
+    At(usize),
+    /// Behind all else, in the order in which they are told to be said.
+    Last(usize),
+}
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum What {
+    /// An entry of the recording.
+    Recorded(usize),
+    /// A message of our own.
+    Own(Bytes),
+    /// The process ends with this status.
+    End(u8),
+}
+
+/// So long an answer is waited for that the recorded server did not live to give. It dies then, unless the client goes
+/// on otherwise than the recorded one, which has to be told.
+const GRACE: Duration = Duration::from_secs(1);
 
 impl Player {
     /// One that has heard nothing yet.
@@ -114,6 +144,7 @@ impl Player {
         let mut player = Player {
             played: vec![0; script.scenes.len()],
             heard: vec![false; script.entries.len()],
+            waiting: HashMap::new(),
             script,
             speed,
             names: Names::default(),
@@ -125,7 +156,9 @@ impl Player {
             questions: HashMap::new(),
             asked: HashMap::new(),
             next_id: 0,
+            own: 0,
             deviations: Vec::new(),
+            is_dying: false,
             was_shut_down: false,
             end: None,
         };
@@ -141,10 +174,44 @@ impl Player {
             (Kind::Request, Some(method), Some(id)) => {
                 self.request(now, method, &id, &parsed(frame.params()));
             }
-            (Kind::Notification, Some(method), _) => self.notification(now, method, &parsed(frame.params())),
+            (Kind::Notification, Some(method), _) => self.notification(now, method, frame),
             (Kind::Response, _, Some(id)) => self.reply(now, &id, frame),
             _ => {}
         }
+        self.die(now);
+    }
+
+    /// Ends as the recorded process did that nobody had told to, once the client has said what that one had heard.
+    fn die(&mut self, now: Duration) {
+        let Some((at, status)) = self.script.death else { return };
+        if self.is_dying || !self.heard_all() {
+            return;
+        }
+        self.is_dying = true;
+        // Nobody waits any more for what is said to those that are left alone.
+        self.queue.retain(|Reverse(it)| it.due <= now || !matches!(it.what, What::Own(_)));
+        let last = self.script.cues.last().map_or(Duration::ZERO, |it| self.script.entries[*it].at);
+        let before = self.queue.iter().map(|Reverse(it)| it.due).max().unwrap_or_default();
+        let due = self.speed.due(now, at.saturating_sub(last)).max(before);
+        self.queue.push(Reverse(Cue {
+            due,
+            turn: u64::MAX,
+            place: Place::Last(usize::MAX),
+            run: None,
+            what: What::End(status),
+        }));
+    }
+
+    /// Whether the client has said all that was recorded.
+    fn heard_all(&self) -> bool {
+        !self.script.cues.iter().any(|it| self.is_owed(*it))
+    }
+
+    /// Whether this of the client is missing.
+    fn is_owed(&self, entry: usize) -> bool {
+        let it = self.script.frame(entry);
+        let may_be_late = matches!(it.method(), Some("$/cancelRequest" | "window/workDoneProgress/cancel"));
+        !self.heard[entry] && !may_be_late
     }
 
     /// The client said something that is no message.
@@ -161,9 +228,14 @@ impl Player {
     pub fn say(&mut self, now: Duration) -> Option<Frame> {
         while self.due().is_some_and(|it| it <= now) {
             let Reverse(cue) = self.queue.pop()?;
-            let frame = match cue.own {
-                Some(body) => Frame::parse(body).ok(),
-                None => self.render(cue.entry, cue.run),
+            let frame = match cue.what {
+                What::Own(body) => Frame::parse(body).ok(),
+                What::Recorded(entry) => self.render(entry, cue.run),
+                What::End(status) => {
+                    self.queue.clear();
+                    self.end = self.end.or(Some(status));
+                    return None;
+                }
             };
             if frame.is_some() {
                 return frame;
@@ -184,12 +256,7 @@ impl Player {
 
     /// What was not as recorded so far, and what was recorded and has not come.
     pub fn deviations(&self) -> Vec<String> {
-        let owed = |entry: &&usize| {
-            let it = self.script.frame(**entry);
-            let is_late = matches!(it.method(), Some("$/cancelRequest" | "window/workDoneProgress/cancel"));
-            !self.heard[**entry] && !is_late
-        };
-        let missing = self.script.cues.iter().filter(owed).map(|entry| {
+        let missing = self.script.cues.iter().filter(|it| self.is_owed(**it)).map(|entry| {
             let it = self.script.frame(*entry);
             let what = it
                 .method()
@@ -248,13 +315,22 @@ impl Player {
         }
         let known = self.as_recorded(method, "params", params.clone());
         let look = fingerprint(&known);
-        let alike = scenes.iter().copied().filter(|it| self.script.scenes[*it].look == look);
-        let ranked = alike.filter_map(|scene| {
+        let mut alike: Vec<usize> =
+            scenes.iter().copied().filter(|it| self.script.scenes[*it].look == look).collect();
+        // The one that was played least, and of those the one whose names are known. Whatever cannot be it is not looked into.
+        alike.sort_by_key(|it| self.played[*it]);
+        let mut best: Option<(usize, usize, usize)> = None;
+        for scene in alike {
+            if best.is_some_and(|(played, unknown, _)| unknown == 0 || played < self.played[scene]) {
+                break;
+            }
             let pairs = self.pairs(scene, params);
-            let is_same = pairs.iter().all(|it| self.names.agrees(it));
-            is_same.then(|| (self.played[scene], self.unknown(&pairs), scene))
-        });
-        ranked.min().map(|(_, _, scene)| scene).ok_or_else(|| self.nearest(method, scenes, params, &known))
+            if pairs.iter().all(|it| self.names.agrees(it)) {
+                let this = (self.played[scene], self.unknown(&pairs), scene);
+                best = Some(best.map_or(this, |it| it.min(this)));
+            }
+        }
+        best.map(|(_, _, scene)| scene).ok_or_else(|| self.nearest(method, scenes, params, &known))
     }
 
     fn pairs(&self, scene: usize, params: &Value) -> Vec<Pair> {
@@ -326,7 +402,7 @@ impl Player {
         self.runs.push(Run {
             scene,
             at: 0,
-            id: serde_json::from_slice(id.as_bytes()).unwrap_or_default(),
+            id: id.clone(),
             tokens,
             names,
             heard: BTreeSet::new(),
@@ -388,20 +464,25 @@ impl Player {
         (2..usize::MAX).map(name).find(is_free).unwrap_or_default()
     }
 
-    fn notification(&mut self, now: Duration, method: &str, params: &Value) {
+    fn notification(&mut self, now: Duration, method: &str, frame: &Frame) {
+        let params = &parsed(frame.params());
         match method {
             "exit" => {
                 if let Some((entry, _)) = self.script.notices.get(method).and_then(|it| it.first()) {
                     self.heard[*entry] = true;
                 }
-                let is_answer =
-                    |it: &Cue| it.own.is_some() || self.script.frame(it.entry).kind() == Kind::Response;
-                self.queue.retain(|Reverse(it)| is_answer(it));
+                self.queue.retain(|Reverse(it)| match it.what {
+                    What::Recorded(entry) => self.script.frame(entry).kind() == Kind::Response,
+                    What::Own(_) => true,
+                    What::End(_) => false,
+                });
                 self.end = Some(u8::from(!self.was_shut_down));
                 return;
             }
             "$/cancelRequest" => {
-                let run = self.runs.iter().rposition(|it| !it.is_over && it.id == params["id"]);
+                // As it is written: not every number is the same when it is read and written again.
+                let id = frame.params().and_then(|it| RawId::from_raw(&it[path(it, &["id"])?]));
+                let run = self.runs.iter().rposition(|it| !it.is_over && Some(&it.id) == id.as_ref());
                 return run.into_iter().for_each(|it| self.cancel(now, it));
             }
             "window/workDoneProgress/cancel" => {
@@ -414,7 +495,9 @@ impl Player {
         let known = self.as_recorded(method, "params", params.clone());
         let look = fingerprint(&known);
         let notices = self.script.notices.get(method).map_or(&[][..], Vec::as_slice);
-        let mut waiting = notices.iter().filter(|(entry, _)| !self.heard[*entry]);
+        let first = self.waiting.entry(method.to_owned()).or_default();
+        *first += notices[*first..].iter().take_while(|(entry, _)| self.heard[*entry]).count();
+        let mut waiting = notices[*first..].iter().filter(|(entry, _)| !self.heard[*entry]);
         let same = waiting.clone().find(|(_, it)| *it == look);
         let Some(&(entry, recorded)) = same.or_else(|| waiting.next()) else {
             self.deviations.push(format!("{method} came, and is not in the recording, or not so often"));
@@ -509,18 +592,19 @@ impl Player {
                     "cancellationReason": "CancelledByUser",
                 },
             });
-            self.say_own(now, &Frame::notification("$/progress", Some(end.to_string().as_bytes())));
+            let end = Frame::notification("$/progress", Some(end.to_string().as_bytes()));
+            self.push(now, Place::First, None, What::Own(end.to_bytes()));
         }
         let it = &mut self.runs[run];
         it.open = None;
         it.at = usize::MAX;
         match answer.filter(|_| is_turn) {
             Some(entry) => {
-                self.queue.push(Reverse(Cue { due: now, turn: self.turn, entry, run: Some(run), own: None }));
+                self.push(now, Place::At(entry), Some(run), What::Recorded(entry));
             }
             None => {
                 it.is_over = true;
-                let id = RawId::from_raw(it.id.to_string().as_bytes()).unwrap_or_else(RawId::null);
+                let id = it.id.clone();
                 self.say_own(now, &Frame::error(id, ErrorCode::RequestCancelled, "cancelled", None));
             }
         }
@@ -539,9 +623,9 @@ impl Player {
                     self.queue.push(Reverse(Cue {
                         due: it.due,
                         turn: self.turn,
-                        entry,
+                        place: Place::At(entry),
                         run: Some(run),
-                        own: None,
+                        what: What::Recorded(entry),
                     }));
                 }
                 Step::Hear(entry) | Step::Cancelled(entry) if it.heard.remove(&entry) => {
@@ -558,14 +642,16 @@ impl Player {
 
     /// A client that waits for ever learns nothing.
     fn break_off(&mut self, run: usize) {
+        let grace = if self.script.death.is_some() { GRACE } else { Duration::ZERO };
         let it = &mut self.runs[run];
         it.is_over = true;
-        let (due, id) = (it.due, RawId::from_raw(it.id.to_string().as_bytes()).unwrap_or_else(RawId::null));
+        let (due, id) = (it.due + grace, it.id.clone());
         let scene = &self.script.scenes[it.scene];
         let (line, method) = (self.line(scene.request), &scene.method);
         let message = format!("the recording ends before this {method}, on line {line}, is answered");
-        let own = Some(Frame::error(id, ErrorCode::RequestFailed, &message, None).to_bytes());
-        self.queue.push(Reverse(Cue { due, turn: self.turn, entry: usize::MAX, run: Some(run), own }));
+        let error = Frame::error(id, ErrorCode::RequestFailed, &message, None);
+        let place = self.last();
+        self.push(due, place, Some(run), What::Own(error.to_bytes()));
     }
 
     /// The client has said what this entry is: what belongs to no scene may be said up to its next one.
@@ -578,28 +664,30 @@ impl Player {
         while let Some(&entry) = self.script.aside.get(self.aside).filter(|it| **it < end) {
             let gap = self.script.entries[entry].at.saturating_sub(since);
             self.aside_due = self.aside_due.max(self.speed.due(now, gap));
-            self.queue.push(Reverse(Cue {
-                due: self.aside_due,
-                turn: self.turn,
-                entry,
-                run: None,
-                own: None,
-            }));
+            self.push(self.aside_due, Place::At(entry), None, What::Recorded(entry));
             self.aside += 1;
         }
     }
 
     fn say_own(&mut self, now: Duration, frame: &Frame) {
-        let own = Some(frame.to_bytes());
-        // In the order in which they are told to be said.
-        let entry = self.queue.len();
-        self.queue.push(Reverse(Cue { due: now, turn: self.turn, entry, run: None, own }));
+        let place = self.last();
+        self.push(now, place, None, What::Own(frame.to_bytes()));
     }
 
-    /// A recorded message for this client.
+    fn last(&mut self) -> Place {
+        self.own += 1;
+        Place::Last(self.own)
+    }
+
+    fn push(&mut self, due: Duration, place: Place, run: Option<usize>, what: What) {
+        self.queue.push(Reverse(Cue { due, turn: self.turn, place, run, what }));
+    }
+
+    /// A recorded message for this client. What it need not be told otherwise is as it was recorded, to the letter.
     fn render(&mut self, entry: usize, run: Option<usize>) -> Option<Frame> {
         let frame = self.script.frame(entry).clone();
-        let mut message: Value = serde_json::from_slice(frame.body()).ok()?;
+        let recorded: Value = serde_json::from_slice(frame.body()).ok()?;
+        let mut message = recorded.clone();
         let nothing = Names::default();
         let names = run.map_or(&nothing, |it| &self.runs[it].names);
         for part in ["params", "result", "error"] {
@@ -607,17 +695,17 @@ impl Player {
                 self.names.to_live(names, it);
             }
         }
-        match frame.kind() {
+        let id = match frame.kind() {
             Kind::Request => {
-                message["id"] = json!(self.next_id);
                 self.questions.insert(self.next_id, Question { entry, run });
                 self.asked.insert(entry, self.next_id);
                 self.next_id += 1;
+                Some(RawId::from(self.next_id - 1))
             }
             Kind::Response => {
                 let it = &mut self.runs[run?];
-                message["id"] = it.id.clone();
                 it.is_over = true;
+                Some(it.id.clone())
             }
             Kind::Notification if frame.method() == Some("$/cancelRequest") => {
                 let recorded = message["params"]["id"].to_string();
@@ -628,14 +716,23 @@ impl Player {
                 });
                 let id = question.and_then(|it| self.asked.get(&it))?;
                 message["params"]["id"] = json!(id);
+                None
             }
             Kind::Notification => {
                 if let Some(run) = run {
                     self.follow_progress(run, &mut message["params"]);
                 }
+                None
             }
-        }
-        Frame::parse(message.to_string().into()).ok()
+        };
+        let frame = match message == recorded {
+            true => frame,
+            false => Frame::parse(message.to_string().into()).ok()?,
+        };
+        Some(match id {
+            Some(id) => frame.with_id(id),
+            None => frame,
+        })
     }
 
     /// Puts the client's token in, and notes what has begun and ended.

@@ -5,7 +5,10 @@
 //! begin them in another order than the recorded one did. What belongs to none (status, log, diagnostics) stays where it
 //! stood between the messages of the client.
 
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    collections::{BTreeMap, HashMap},
+    time::Duration,
+};
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -38,6 +41,8 @@ pub struct Script {
     pub(super) first_part: usize,
     /// Whether texts were masked when it was recorded.
     pub(super) is_masked: bool,
+    /// When the process died that nobody had told to end, and the exit status that says so.
+    pub(super) death: Option<(Duration, u8)>,
 }
 
 /// A request of the client and what follows from it.
@@ -106,6 +111,7 @@ impl Script {
             first_part: entries.iter().take_while(|it| is_first(it)).count(),
             entries,
             is_masked: dialogue.is_masked,
+            death: dialogue.death,
             ..Script::default()
         };
         Sorting { script, ..Sorting::default() }.sort()

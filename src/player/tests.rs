@@ -9,7 +9,12 @@ use serde_json::{Value, json};
 
 use super::{Player, Script, Speed};
 use crate::{
-    recording::source::{Dialogue, Side, What, dialogue},
+    config::Config,
+    core::Identity,
+    recording::{
+        encode::Encoder,
+        source::{Dialogue, Side, What, dialogue},
+    },
     rpc::Frame,
 };
 
@@ -29,7 +34,7 @@ fn written(lines: &[(&str, Value)]) -> Dialogue {
 }
 
 fn body(frame: &Frame) -> Value {
-    serde_json::from_slice(frame.body()).unwrap()
+    serde_json::from_slice(&frame.to_bytes()).unwrap()
 }
 
 /// A client that can be told what to say.
@@ -355,6 +360,101 @@ fn real_speed_takes_the_time_that_it_took() {
     assert_eq!(client.say(&json!({"id": heard[1]["id"], "result": "done"})), [] as [Value; 0]);
     client.now += Duration::from_millis(30);
     assert_eq!(client.listen().len(), 3);
+}
+
+#[test]
+fn a_turn_that_is_cancelled_ends_before_it_is_answered() {
+    let mut lines = turn("t", "conversation", 1);
+    // At real speed all of these wait.
+    lines.extend((0..20).map(|n| notice("s2c", "window/logMessage", json!({"n": n}))));
+    let mut client = Client::at(written(&lines), Speed::Real);
+    create(&mut client, 4, "conversation", None);
+    client.now = Duration::from_millis(20);
+    assert_eq!(client.listen().len(), 2);
+    let heard = client.say(&json!({"method": "$/cancelRequest", "params": {"id": 4}}));
+    assert_eq!(heard.len(), 2);
+    assert_eq!((&heard[0]["params"]["value"]["kind"], &heard[1]["id"]), (&json!("end"), &json!(4)));
+}
+
+#[test]
+fn ids_and_what_is_said_are_not_written_anew() {
+    let question = r#"{"t":0,"dir":"c2s","msg":{"id":1,"method":"a"}}"#;
+    let text = r#"{"id":1,  "result":[1e2, 1.0, 12345678901234567890123]}"#;
+    let recording = format!("{question}\n{{\"t\":1,\"dir\":\"s2c\",\"msg\":{text}}}\n");
+    for id in ["1e2", "12345678901234567890123", "1.50", r#""\u0061""#] {
+        let script = Script::new(dialogue(recording.as_bytes(), None).unwrap()).unwrap();
+        let mut player = Player::new(script, Speed::Fast);
+        player.hear(Duration::ZERO, &Frame::parse(format!(r#"{{"id":{id},"method":"a"}}"#).into()).unwrap());
+        let said = player.say(Duration::ZERO).unwrap().to_bytes();
+        assert_eq!(said, text.replace("\"id\":1", &format!("\"id\":{id}")).as_bytes());
+    }
+    // It is found again by it.
+    let mut client = Client::new(written(&turn("t", "conversation", 1)));
+    let create =
+        r#"{"id":1e2,"method":"conversation/create","params":{"turns":[{"request":"conversation"}]}}"#;
+    client.player.hear(Duration::ZERO, &Frame::parse(create.into()).unwrap());
+    assert_eq!(client.listen().len(), 2);
+    let cancel = r#"{"method":"$/cancelRequest","params":{"id":100}}"#;
+    client.player.hear(Duration::ZERO, &Frame::parse(cancel.into()).unwrap());
+    assert_eq!(client.listen().len(), 2);
+}
+
+/// A process that dies 50 ms after the request `b`, which it does not answer.
+fn dying(exit: &str) -> Dialogue {
+    let line = |t: u32, dir: &str, msg: &str| {
+        format!(
+            r#"{{"t":{t},"dir":"{dir}","kind":"message","peer":{{"backend":0,"generation":1}},"msg":{msg}}}"#
+        )
+    };
+    let process = r#"{"backend":0,"generation":1}"#;
+    let header = Encoder::new(true, []).header(Identity { pid: 1, started: 2 }, &Config::default());
+    let text = [
+        String::from_utf8(header).unwrap().trim_end().to_owned(),
+        line(0, "out", r#"{"id":1,"method":"a"}"#),
+        line(1, "in", r#"{"id":1,"result":1}"#),
+        line(2, "out", r#"{"method":"opened"}"#),
+        line(10, "out", r#"{"id":2,"method":"b"}"#),
+        line(20, "in", r#"{"method":"said"}"#),
+        format!(
+            r#"{{"t":60,"dir":"in","kind":"exited","data":{{"process":{process},"exit":{exit},"stderr":""}}}}"#
+        ),
+    ];
+    dialogue(text.join("\n").as_bytes(), Some("0.1")).unwrap()
+}
+
+#[test]
+fn a_process_dies_where_the_recorded_one_did() {
+    for (exit, status) in [(r#"{"signal":9}"#, 137), (r#"{"code":3}"#, 3), (r#""unknown""#, 1)] {
+        let mut client = Client::new(dying(exit));
+        assert_eq!(client.request(1, "a", &json!(null)).len(), 1);
+        client.say(&json!({"method": "opened"}));
+        assert_eq!(client.player.end(), None);
+        assert_eq!(client.request(2, "b", &json!(null)), [json!({"method": "said"})]);
+        assert_eq!(client.player.end(), Some(status));
+        assert_eq!(client.player.deviations(), [] as [String; 0]);
+    }
+    let mut client = Client::at(dying(r#"{"signal":9}"#), Speed::Real);
+    client.say(&json!({"method": "opened"}));
+    client.request(1, "a", &json!(null));
+    client.request(2, "b", &json!(null));
+    client.now = Duration::from_millis(10);
+    assert_eq!(client.listen().last().unwrap()["method"], "said");
+    assert_eq!((client.player.end(), client.player.due()), (None, Some(Duration::from_millis(50))));
+}
+
+#[test]
+fn a_process_does_not_die_on_a_client_that_goes_on_otherwise() {
+    let mut client = Client::new(dying(r#"{"signal":9}"#));
+    assert_eq!(client.request(2, "b", &json!(null)), [json!({"method": "said"})]);
+    client.now = Duration::from_millis(999);
+    assert_eq!(client.listen(), [] as [Value; 0]);
+    client.now = Duration::from_secs(1);
+    let told = client.listen();
+    assert_eq!(told[0]["error"]["message"], "the recording ends before this b, on line 5, is answered");
+    assert_eq!(client.request(1, "a", &json!(null)).len(), 1);
+    assert_eq!(client.player.end(), None);
+    client.say(&json!({"method": "exit"}));
+    assert_eq!(client.player.end(), Some(1));
 }
 
 #[test]

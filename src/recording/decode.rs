@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::format::{self, Kind, Line, PeerName};
 use crate::{
-    core::event::{Event, Peer, Prepared, SpawnFailure},
+    core::event::{Event, Measured, Peer, Prepared, SpawnFailure},
     rpc::Frame,
 };
 
@@ -73,8 +73,8 @@ pub fn input(line: &Line<'_>) -> Result<Input, String> {
         }
         Kind::Measured => {
             let it: format::Measured = data(line)?;
-            let measured = it.processes.into_iter().map(|(process, bytes)| (process.into(), bytes));
-            Event::Measured(measured.collect())
+            let resident = it.processes.into_iter().map(|(process, bytes)| (process.into(), bytes));
+            Event::Measured(Box::new(Measured { resident: resident.collect(), dropped: it.dropped }))
         }
         Kind::FilesChanged => Event::FilesChanged,
         Kind::EditorReads => Event::EditorReads(data::<format::EditorReads>(line)?.reads),

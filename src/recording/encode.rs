@@ -140,8 +140,9 @@ impl Encoder {
                 line(Kind::TranscriptWritten).data(&data).finish()
             }
             Event::Measured(all) => {
-                let processes = all.iter().map(|(process, bytes)| ((*process).into(), *bytes)).collect();
-                let data = self.own(&format::Measured { processes });
+                let processes = all.resident.iter().map(|(process, bytes)| ((*process).into(), *bytes));
+                let dropped = all.dropped.clone();
+                let data = self.own(&format::Measured { processes: processes.collect(), dropped });
                 line(Kind::Measured).data(&data).finish()
             }
             Event::FilesChanged => line(Kind::FilesChanged).finish(),

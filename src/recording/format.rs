@@ -13,7 +13,7 @@ use crate::{
     config::{Config, ServerConfig},
     core::{
         Identity,
-        event::{BackendId, ClientId, Exit, Generation, Launch, Peer, ProcessId},
+        event::{BackendId, ClientId, Drops, Exit, Generation, Launch, Peer, ProcessId},
     },
 };
 
@@ -125,7 +125,7 @@ pub enum Kind {
     Exited,
     /// In: a history was written to a file. [`TranscriptWritten`].
     TranscriptWritten,
-    /// In: how much memory processes hold. [`Measured`].
+    /// In: how much memory processes hold, and what was dropped. [`Measured`].
     Measured,
     /// In: a configuration file has changed.
     FilesChanged,
@@ -334,6 +334,9 @@ pub struct TranscriptWritten {
 pub struct Measured {
     /// Each process and its bytes.
     pub processes: Vec<(ProcessName, u64)>,
+    /// What was dropped since lspool started.
+    #[serde(default, skip_serializing_if = "Drops::is_empty")]
+    pub dropped: Drops,
 }
 
 /// Of [`Kind::EditorReads`].

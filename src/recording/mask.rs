@@ -21,7 +21,13 @@ pub(super) fn literal(raw: &str, out: &mut Vec<u8>) {
     let inner = raw.strip_prefix('"').and_then(|it| it.strip_suffix('"')).unwrap_or_default();
     out.push(b'"');
     let mut rest = inner;
-    while let Some(it) = rest.chars().next() {
+    loop {
+        // Nearly all of nearly every text.
+        let letters = rest.bytes().position(|it| !matches!(it, b' '..=b'\x7f') || it == b'\\');
+        let letters = letters.unwrap_or(rest.len());
+        out.resize(out.len() + letters, b'x');
+        rest = &rest[letters..];
+        let Some(it) = rest.chars().next() else { break };
         let length = if it == '\\' { escape(rest, out) } else { plain(it, out) };
         rest = rest.get(length..).unwrap_or_default();
     }

@@ -86,17 +86,30 @@ impl<R: BufRead> Reader<R> {
         if !self.read()? {
             return Ok(None);
         }
-        // Whether it can be read is known before it is lent.
-        match serde_json::from_slice::<Line<'_>>(&self.buffer) {
-            Ok(line) => {
-                let (t, dir) = (line.t, line.dir);
-                self.check(t, dir)?;
+        if self.is_torn {
+            // It may be whole all the same.
+            match serde_json::from_slice::<Line<'_>>(&self.buffer) {
+                Ok(_) => self.is_torn = false,
+                Err(_) => return Ok(None),
             }
-            Err(_) if self.is_torn => return Ok(None),
-            Err(error) => return Err(self.problem(&words(&error))),
         }
-        self.is_torn = false;
         self.line().map(Some)
+    }
+
+    /// The line that is held, which must be one that may stand here. To be asked once.
+    pub(super) fn line(&mut self) -> Result<Line<'_>, Problem> {
+        let number = self.number;
+        let problem = |what: &str| Problem { line: number, what: what.to_owned() };
+        let line: Line<'_> = serde_json::from_slice(&self.buffer).map_err(|error| problem(&words(&error)))?;
+        if self.is_ended {
+            return Err(problem("nothing may follow the line that says that the recording ends"));
+        }
+        if line.t < self.last {
+            return Err(problem("it is earlier than the line before"));
+        }
+        self.last = line.t;
+        self.is_ended = line.dir == Dir::End;
+        Ok(line)
     }
 
     /// Goes to the next effect. False if there is none.
@@ -115,11 +128,6 @@ impl<R: BufRead> Reader<R> {
                 Err(error) => return Err(self.problem(&words(&error))),
             }
         }
-    }
-
-    /// The line that is held once more.
-    pub fn line(&self) -> Result<Line<'_>, Problem> {
-        serde_json::from_slice(self.text()).map_err(|error| self.problem(&words(&error)))
     }
 
     /// Its text, without a line end.
@@ -145,19 +153,6 @@ impl<R: BufRead> Reader<R> {
     /// What is wrong with the line that is held.
     pub fn problem(&self, what: &str) -> Problem {
         Problem { line: self.number, what: what.to_owned() }
-    }
-
-    /// Whether a line may stand here.
-    pub(super) fn check(&mut self, t: Time, dir: Dir) -> Result<(), Problem> {
-        if self.is_ended {
-            return Err(self.problem("nothing may follow the line that says that the recording ends"));
-        }
-        if t < self.last {
-            return Err(self.problem("it is earlier than the line before"));
-        }
-        self.last = t;
-        self.is_ended = dir == Dir::End;
-        Ok(())
     }
 
     /// Reads a line that is not blank. False at the end of the file.

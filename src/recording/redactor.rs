@@ -162,6 +162,7 @@ impl Redactor {
             part: "",
             nested,
             is_symbol: false,
+            quotes_nothing: false,
         };
         walk.value("", rule);
         walk.space();
@@ -185,6 +186,7 @@ struct Walk<'a, 'r> {
     part: &'a str,
     nested: usize,
     is_symbol: bool,
+    quotes_nothing: bool,
 }
 
 impl<'a> Walk<'a, '_> {
@@ -248,7 +250,10 @@ impl<'a> Walk<'a, '_> {
             self.part = match name {
                 "params" => "params",
                 "result" => "result",
-                "error" => "error",
+                "error" => {
+                    self.quotes_nothing = quotes_nothing(&self.json.as_bytes()[self.at..]);
+                    "error"
+                }
                 // The rest of the envelope is as it is.
                 _ => return self.value(name, Rule::Keep),
             };
@@ -337,6 +342,7 @@ impl<'a> Walk<'a, '_> {
             depth: self.depth,
             part: self.part,
             is_symbol: self.is_symbol,
+            quotes_nothing: self.quotes_nothing,
         }
     }
 
@@ -371,6 +377,16 @@ impl<'a> Walk<'a, '_> {
             self.at += 1;
         }
     }
+}
+
+/// Codes of errors in which a server speaks of the protocol: it cannot read the message, does not know the method, was
+/// told to stop, or has an answer that is outdated.
+const OF_PROTOCOL: [&[u8]; 6] = [b"-32700", b"-32600", b"-32601", b"-32800", b"-32801", b"-32802"];
+
+/// Whether an error is one of lspool's own, or is about the protocol.
+fn quotes_nothing(error: &[u8]) -> bool {
+    let is_own = rpc::path(error, &["data", "lspool"]).is_some();
+    is_own || rpc::path(error, &["code"]).is_some_and(|it| OF_PROTOCOL.contains(&&error[it]))
 }
 
 /// Whether an object is something that a document defines: its name is a piece of the document.

@@ -16,7 +16,7 @@ pub use difference::Difference;
 use super::{
     decode::{self, Input},
     encode::{Encoder, about},
-    format::{Dir, Header, Kind},
+    format::{Dir, Header, Kind, Line},
     reader::{Problem, Reader},
 };
 use crate::core::{Proxy, event::Effects};
@@ -28,13 +28,35 @@ const CONTEXT: usize = 8;
 #[derive(Debug)]
 pub struct Replay<R> {
     reader: Reader<R>,
-    /// A line is held that was not looked at.
-    is_pending: bool,
+    /// A line was read that belongs to no step before.
+    pending: Option<Pending>,
     proxy: Proxy,
     encoder: Encoder,
     start: Instant,
     context: VecDeque<(usize, String)>,
     has_panicked: bool,
+}
+
+/// A line that is no effect of the event before.
+#[derive(Debug)]
+struct Pending {
+    number: usize,
+    text: Vec<u8>,
+    at: Duration,
+    dir: Dir,
+    /// What it tells the core, or what is wrong with it.
+    input: Result<Input, String>,
+}
+
+impl Pending {
+    fn of(line: &Line<'_>) -> Pending {
+        let input = match line.dir {
+            Dir::In => decode::input(line),
+            Dir::Out => Err("an effect before any event".to_owned()),
+            Dir::End => Err("the recording ends here".to_owned()),
+        };
+        Pending { number: 0, text: Vec::new(), at: line.t.0, dir: line.dir, input }
+    }
 }
 
 /// One event.
@@ -58,7 +80,7 @@ impl<R: BufRead> Replay<R> {
         let (reader, header) = Reader::open(input)?;
         let replay = Replay {
             reader,
-            is_pending: false,
+            pending: None,
             proxy: Proxy::new(header.identity()),
             encoder: Encoder::new(header.texts, []),
             start: now,
@@ -70,37 +92,44 @@ impl<R: BufRead> Replay<R> {
 
     /// The next event, if there is one.
     pub fn step(&mut self) -> Result<Option<Step>, Problem> {
-        if self.has_panicked || !self.is_pending && self.reader.advance()?.is_none() {
+        if self.has_panicked {
             return Ok(None);
         }
-        self.is_pending = true;
-        let line = self.reader.line()?;
-        match line.dir {
-            Dir::In => self.is_pending = false,
-            Dir::Out => return Err(self.reader.problem("an effect before any event")),
-            Dir::End => return Ok(None),
+        if self.pending.is_none() {
+            self.pending = self.reader.advance()?.as_ref().map(Pending::of);
+            self.note_pending();
         }
-        let at = line.t.0;
-        let now =
-            self.start.checked_add(at).ok_or_else(|| self.reader.problem("its time is too far away"))?;
-        let input = decode::input(&line).map_err(|what| self.reader.problem(&what))?;
+        let Some(pending) = self.pending.take_if(|it| it.dir != Dir::End) else { return Ok(None) };
+        let Pending { number, text, at, input, .. } = pending;
+        let problem = |what: String| Problem { line: number, what };
+        let input = input.map_err(problem)?;
+        let now = self.start.checked_add(at).ok_or_else(|| problem("its time is too far away".to_owned()))?;
         let mut step = Step {
-            line: self.reader.number(),
-            event: self.reader.text().to_vec(),
+            line: number,
+            event: text,
             effects: self.handle(now, at, input),
             recorded: Vec::new(),
             is_cut: false,
         };
         while let Some(line) = self.reader.advance()? {
             if line.dir != Dir::Out {
-                self.is_pending = true;
                 step.is_cut = line.dir == Dir::End && line.kind != Kind::Done;
+                self.pending = Some(Pending::of(&line));
+                self.note_pending();
                 break;
             }
             step.recorded.push((self.reader.number(), self.reader.text().to_vec()));
         }
-        step.is_cut |= !self.is_pending;
+        step.is_cut |= self.pending.is_none();
         Ok(Some(step))
+    }
+
+    /// Where the line is that was read, and its text.
+    fn note_pending(&mut self) {
+        if let Some(pending) = &mut self.pending {
+            pending.number = self.reader.number();
+            pending.text = self.reader.text().to_vec();
+        }
     }
 
     /// Whether the file ends within a line.
@@ -217,8 +246,8 @@ pub fn renewed(recording: &[u8], now: Instant) -> Result<Vec<u8>, Problem> {
         out.push(b'\n');
         step.effects.iter().for_each(|it| out.extend_from_slice(it));
     }
-    if replay.is_pending {
-        out.extend_from_slice(replay.reader.text());
+    if let Some(pending) = replay.pending {
+        out.extend_from_slice(&pending.text);
         out.push(b'\n');
     }
     Ok(out)

@@ -30,6 +30,8 @@ pub(super) struct Place<'a> {
     pub(super) part: &'a str,
     /// The object it is in is something in a document.
     pub(super) is_symbol: bool,
+    /// It is in an error in which nobody quotes a document.
+    pub(super) quotes_nothing: bool,
 }
 
 /// Names of values that people have written, or that quote them.
@@ -129,6 +131,12 @@ const SECRETS: &[&str] = &[
     "user_code",
 ];
 
+/// Whether strings of this name are secrets wherever it stands, and all below it.
+pub fn is_secret_name(name: &str) -> bool {
+    let is = |list: &[&str]| list.iter().any(|it| name.eq_ignore_ascii_case(it));
+    is_name(name) && !is(PROGRESS_TOKENS) || is(SECRETS)
+}
+
 /// Names of tokens that are no secrets, but name what is under way.
 const PROGRESS_TOKENS: &[&str] = &["workdonetoken", "partialresulttoken", "progresstoken"];
 
@@ -139,6 +147,20 @@ const SPOKEN: &[&str] = &[
     "statusNotification",
     "window/showMessage",
     "window/showMessageRequest",
+];
+
+/// How requests begin that are about what stands in documents.
+const DOCUMENTS: &[&str] = &[
+    "callHierarchy/",
+    "codeAction/",
+    "codeLens/",
+    "completionItem/",
+    "documentLink/",
+    "inlayHint/",
+    "notebookDocument/",
+    "textDocument/",
+    "typeHierarchy/",
+    "workspaceSymbol/",
 ];
 
 /// Messages without a word of the user's.
@@ -156,10 +178,7 @@ const KEPT_MESSAGES: &[&str] = &[
 pub(super) fn of_member(outer: Rule, name: &str, place: &Place<'_>) -> Rule {
     let lower = name.to_ascii_lowercase();
     let is = |list: &[&str]| list.contains(&&*lower);
-    if outer == Rule::Secret || is(SECRETS) {
-        return Rule::Secret;
-    }
-    if is_name(&lower) && !is(PROGRESS_TOKENS) && !is_progress(&lower, place) {
+    if outer == Rule::Secret || is_secret_name(name) && !is_progress(&lower, place) {
         return Rule::Secret;
     }
     match outer {
@@ -209,7 +228,9 @@ fn is_kept_message(place: &Place<'_>) -> bool {
 }
 
 fn is_spoken(lower: &str, place: &Place<'_>) -> bool {
-    let is_error = place.part == "error" && place.depth == 2 && lower == "message";
+    // What a server says of a document may quote it.
+    let may_quote = !place.quotes_nothing && DOCUMENTS.iter().any(|it| place.method.starts_with(it));
+    let is_error = place.part == "error" && place.depth == 2 && lower == "message" && !may_quote;
     is_error || SPOKEN.contains(&place.method) && (lower == "message" || lower == "title")
 }
 
@@ -223,7 +244,14 @@ mod tests {
     use super::*;
 
     fn rule(method: &str, name: &str, text: &str) -> Rule {
-        let place = Place { method, is_answer: false, depth: 2, part: "params", is_symbol: false };
+        let place = Place {
+            method,
+            is_answer: false,
+            depth: 2,
+            part: "params",
+            is_symbol: false,
+            quotes_nothing: false,
+        };
         of_string(of_member(Rule::ByName, name, &place), name, text, &place)
     }
 

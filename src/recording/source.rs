@@ -88,6 +88,12 @@ struct Said<'a> {
     msg: &'a RawValue,
 }
 
+/// Of the adoption of a process.
+#[derive(Deserialize)]
+struct OfSpare {
+    spare: ProcessName,
+}
+
 /// Of what happens to a process.
 #[derive(Deserialize)]
 struct OfProcess {
@@ -174,17 +180,13 @@ impl<R: BufRead> Source<R> {
                 return Err(self.lines.problem(&what));
             }
         };
-        let what = self.said(side, said.msg.get())?;
+        let what = what_is_said(side, said.msg.get()).map_err(|it| self.lines.problem(&it))?;
         let (at, process) = (said.t.0, said.proc.unwrap_or_default().into_owned());
         Ok(Entry { line: self.lines.number(), at, process: self.name(&process), what })
     }
 
     fn line_of_lspool(&mut self) -> Result<Option<Entry>, Problem> {
-        let (t, dir) = {
-            let line = self.lines.line()?;
-            (line.t, line.dir)
-        };
-        self.lines.check(t, dir)?;
+        let number = self.lines.number();
         let line = self.lines.line()?;
         let (process, is_client) = match line.peer {
             Some(PeerName::Client { client: 0 }) => (EDITOR.to_owned(), true),
@@ -199,20 +201,14 @@ impl<R: BufRead> Source<R> {
         let what = match (line.kind, line.msg) {
             (Kind::Message, Some(msg)) => {
                 let side = if (line.dir == Dir::In) == is_client { Side::Client } else { Side::Server };
-                self.said(side, msg.get())?
+                what_is_said(side, msg.get()).map_err(|what| Problem { line: number, what })?
             }
             // Its parameters are no JSON, and cannot be compared with others.
             (Kind::Message, None) => What::Happened(Kind::Malformed, Value::Null),
             (kind, _) => What::Happened(kind, data(&line)),
         };
-        let process = self.name(&process);
-        Ok(Some(Entry { line: self.lines.number(), at: t.0, process, what }))
-    }
-
-    fn said(&self, side: Side, message: &str) -> Result<What, Problem> {
-        let frame = Frame::parse(Bytes::copy_from_slice(message.as_bytes()));
-        let frame = frame.map_err(|it| self.lines.problem(&format!("`msg` is no message: {it}")))?;
-        Ok(What::Said(side, frame))
+        let at = line.t.0;
+        Ok(Some(Entry { line: number, at, process: self.name(&process), what }))
     }
 
     fn name(&mut self, name: &str) -> Arc<str> {
@@ -223,6 +219,11 @@ impl<R: BufRead> Source<R> {
         self.names.insert(name.to_owned(), fresh.clone());
         fresh
     }
+}
+
+fn what_is_said(side: Side, message: &str) -> Result<What, String> {
+    let frame = Frame::parse(Bytes::copy_from_slice(message.as_bytes()));
+    frame.map(|it| What::Said(side, it)).map_err(|it| format!("`msg` is no message: {it}"))
 }
 
 fn called(process: ProcessName) -> String {
@@ -255,6 +256,8 @@ pub struct Dialogue {
     pub is_masked: bool,
     /// What a user should know of the file although it can be used.
     pub note: Option<String>,
+    /// When the one process died that nobody had told to end, and the exit status of a program that dies so.
+    pub death: Option<(Duration, u8)>,
 }
 
 /// Why there is no dialogue.
@@ -274,12 +277,36 @@ pub fn dialogue<R: BufRead>(input: R, wanted: Option<&str>) -> Result<Dialogue, 
     let mut entries: Vec<Entry> = Vec::new();
     // All there are, and what is known of them.
     let mut processes: BTreeMap<Arc<str>, String> = BTreeMap::new();
+    // What was said with processes that are kept ready, and may become others.
+    let mut spares: BTreeMap<Arc<str>, Vec<Entry>> = BTreeMap::new();
+    let mut ends: BTreeMap<Arc<str>, End> = BTreeMap::new();
     while let Some(entry) = source.next().transpose()? {
         let is_of_lspool = source.is_of_lspool();
         if let What::Happened(kind, data) = &entry.what {
-            if let (Kind::Spawn | Kind::Adopt, Some(name)) = (kind, data["backend"]["name"].as_str()) {
-                processes.insert(entry.process.clone(), name.to_owned());
+            ends.entry(entry.process.clone()).or_default().note(*kind, entry.at, data);
+            match kind {
+                Kind::Spawn if is_spare(data) => {
+                    spares.entry(entry.process.clone()).or_default();
+                }
+                Kind::Spawn | Kind::Adopt => {
+                    let name = data["backend"]["name"].as_str().unwrap_or_default().to_owned();
+                    let is_meant = wanted == Some(EVERY)
+                        || wanted.is_some_and(|it| is_called(&entry.process, Some(&name), it));
+                    processes.insert(entry.process.clone(), name);
+                    let spare =
+                        OfSpare::deserialize(data).ok().and_then(|it| spares.remove(&*called(it.spare)));
+                    let said = spare.into_iter().flatten().filter(|_| is_meant);
+                    entries.extend(said.map(|it| Entry { process: entry.process.clone(), ..it }));
+                }
+                _ => {}
             }
+            continue;
+        }
+        if matches!(&entry.what, What::Said(Side::Client, it) if it.method() == Some("exit")) {
+            ends.entry(entry.process.clone()).or_default().was_told = true;
+        }
+        if let Some(spare) = spares.get_mut(&entry.process) {
+            spare.push(entry);
             continue;
         }
         // In a transcript these lines were computed, and nobody said them.
@@ -296,6 +323,12 @@ pub fn dialogue<R: BufRead>(input: R, wanted: Option<&str>) -> Result<Dialogue, 
         if is_meant {
             entries.push(entry);
         }
+    }
+    // Nobody has needed these.
+    for (process, said) in spares {
+        let is_meant = wanted.is_some_and(|it| it == EVERY || it == &*process);
+        entries.extend(said.into_iter().filter(|_| is_meant));
+        processes.insert(process, "kept ready".to_owned());
     }
     let is_of_lspool = source.is_of_lspool();
     let several = |entries: &[Entry]| entries.iter().any(|it| it.process != entries[0].process);
@@ -318,7 +351,39 @@ pub fn dialogue<R: BufRead>(input: R, wanted: Option<&str>) -> Result<Dialogue, 
         all
     });
     entries.sort_by_key(|it| order.iter().position(|process| *process == it.process));
-    Ok(Dialogue { entries, is_masked: source.is_masked(), note: source.note() })
+    let death = match order.as_slice() {
+        [process] => ends.get(process).and_then(|it| it.death),
+        _ => None,
+    };
+    Ok(Dialogue { entries, is_masked: source.is_masked(), note: source.note(), death })
+}
+
+/// Whether a line `spawn` is of a process that is kept ready: no conversation has its tools.
+fn is_spare(data: &Value) -> bool {
+    data["backend"]["tools"].as_array().is_some_and(Vec::is_empty)
+}
+
+/// How a process ends.
+#[derive(Default)]
+struct End {
+    was_told: bool,
+    death: Option<(Duration, u8)>,
+}
+
+impl End {
+    fn note(&mut self, kind: Kind, at: Duration, data: &Value) {
+        match kind {
+            Kind::CloseInput | Kind::Terminate => self.was_told = true,
+            Kind::Exited if !self.was_told => {
+                let exit = &data["exit"];
+                // As a shell has it.
+                let signal = exit["signal"].as_u64().map(|it| it.saturating_add(128));
+                let status = exit["code"].as_u64().or(signal).unwrap_or(1);
+                self.death = Some((at, u8::try_from(status).unwrap_or(1)));
+            }
+            _ => {}
+        }
+    }
 }
 
 fn is_called(process: &str, backend: Option<&String>, wanted: &str) -> bool {

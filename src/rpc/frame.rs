@@ -188,6 +188,20 @@ impl Frame {
         span(&self.message.spans).get(self.body())
     }
 
+    /// The same message, for whoever may have it for long: it keeps no other alive. A large one has its buffer nearly for
+    /// itself, and stays as it is.
+    #[must_use]
+    pub fn unshared(&self) -> Frame {
+        const LARGE: usize = 64 * 1024;
+        let Message { body, spans, kind, decoded } = &*self.message;
+        if body.len() >= LARGE {
+            return self.clone();
+        }
+        let body = ByteString::from(&**body);
+        let message = Message { body, spans: *spans, kind: *kind, decoded: decoded.clone() };
+        Frame { message: Arc::new(message), id: self.id.clone() }
+    }
+
     /// The same message with another id; the body is not copied. A notification has no id and stays as it is.
     #[must_use]
     pub fn with_id(&self, id: RawId) -> Frame {

@@ -121,6 +121,18 @@ pub fn member(object: &[u8], key: &str) -> Option<Range<usize>> {
     found
 }
 
+/// The values of several members of an object, each as [`member`] finds it, in one pass.
+pub fn values<'a, const N: usize>(object: &'a [u8], keys: [&str; N]) -> [Option<&'a [u8]>; N] {
+    let mut found = [None; N];
+    let Ok(mut rest) = Object::open(object) else { return found };
+    while let Ok(Some(Entry { key, value })) = rest.next() {
+        if let Some(n) = keys.iter().position(|it| key.is(object, it)) {
+            found[n] = Some(&object[value]);
+        }
+    }
+    found
+}
+
 /// The value at the end of a path of member names; the span is one of `value`.
 pub fn path(value: &[u8], keys: &[&str]) -> Option<Range<usize>> {
     keys.iter().try_fold(0..value.len(), |outer, key| {

@@ -25,10 +25,10 @@ use super::{
     settings::ControlLimits,
     stdio::{Input, Output},
 };
-use crate::core::event::{ClientId, Event, Peer};
+use crate::core::event::{ClientId, Dropped, Event, Peer};
 
-/// Events of control clients that may wait for the driver before they are read on.
-const AHEAD: usize = 8;
+/// Bytes of events of control clients that may wait for the driver before they are read on.
+const AHEAD: usize = 4 * 1024;
 
 /// Both directions of a connection.
 pub type Connection = (Input, Output);
@@ -44,6 +44,8 @@ pub(super) struct Clients {
     limits: ControlLimits,
     all: BTreeMap<ClientId, Client>,
     last: ClientId,
+    /// What was dropped for those that have left.
+    dropped: Dropped,
     events: Events,
 }
 
@@ -56,7 +58,8 @@ impl Clients {
     /// Nobody yet, and where their events will come.
     pub(super) fn new(limits: ControlLimits) -> (Clients, Inbox) {
         let (events, incoming) = inbox(AHEAD);
-        (Clients { limits, all: BTreeMap::new(), last: ClientId::EDITOR, events }, incoming)
+        let (all, last, dropped) = (BTreeMap::new(), ClientId::EDITOR, Dropped::default());
+        (Clients { limits, all, last, dropped, events }, incoming)
     }
 
     /// Takes one in, or hangs up if there are too many.
@@ -79,9 +82,17 @@ impl Clients {
         self.all.get(&client).map(|it| &it.outbox)
     }
 
+    /// What was dropped for all of them.
+    pub(super) fn dropped(&self) -> Dropped {
+        let mut all = self.dropped;
+        self.all.values().for_each(|it| all += it.outbox.dropped());
+        all
+    }
+
     /// Hears no more of one, who still gets what waits. Says whether it was there.
     pub(super) fn leave(&mut self, client: ClientId) -> bool {
         let Some(client) = self.all.remove(&client) else { return false };
+        self.dropped += client.outbox.dropped();
         client.reader.abort();
         client.outbox.close();
         true

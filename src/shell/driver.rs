@@ -43,7 +43,8 @@ use crate::{
     core::{
         Proxy,
         event::{
-            BackendId, ClientId, Effect, Effects, Event, Launch, Peer, Prepared, ProcessId, SpawnFailure,
+            BackendId, ClientId, Drops, Effect, Effects, Event, Launch, Measured, Peer, Prepared, ProcessId,
+            SpawnFailure,
         },
     },
     recording::{encode, format::About},
@@ -55,8 +56,8 @@ pub const INTERNAL_ERROR: i32 = 70;
 
 const EDITOR: Peer = Peer::Client(ClientId::EDITOR);
 
-/// While more events wait for the driver, nobody is read. It drains always, so this only bounds a burst.
-const AHEAD: usize = 256;
+/// While more bytes of events wait for the driver, nobody is read. It drains always, so this only bounds a burst.
+const AHEAD: usize = 256 * 1024;
 
 /// What the driver needs of the core.
 pub trait Core {
@@ -136,6 +137,8 @@ pub struct Driver<C, W> {
     watch: Option<Watch>,
     /// While memory is measured: of which processes it is to be measured next.
     measuring: Option<Vec<ProcessId>>,
+    /// What was dropped for processes that are gone.
+    dropped: Drops,
     effects: Effects,
     /// When the loop last went on.
     now: Instant,
@@ -184,6 +187,7 @@ impl<C: Core, W: World> Driver<C, W> {
             logs: BTreeMap::new(),
             watch: None,
             measuring: None,
+            dropped: Drops::default(),
             effects: Effects::new(),
             now: now(),
             exit: None,
@@ -300,12 +304,15 @@ impl<C: Core, W: World> Driver<C, W> {
         let Some(mut event) = self.of_client(event) else { return };
         match &mut event {
             Event::Exited { process, .. } => {
-                self.processes.remove(process);
+                if let Some(gone) = self.processes.remove(process) {
+                    self.dropped.add(process.backend, gone.outbox.dropped());
+                }
                 self.adopted.retain(|_, it| it != process);
                 self.remove_transcripts(*process);
                 self.has_transcripts.remove(process);
             }
-            Event::Measured(_) => {
+            Event::Measured(measured) => {
+                measured.dropped = self.dropped();
                 if let Some(next) = self.measuring.take().filter(|it| !it.is_empty()) {
                     self.measure(next);
                 }
@@ -344,7 +351,7 @@ impl<C: Core, W: World> Driver<C, W> {
             | Event::SpawnFailed(process, _)
             | Event::Exited { process, .. }
             | Event::TranscriptWritten { process, .. } => name(process),
-            Event::Measured(measured) => measured.iter_mut().for_each(|(id, _)| name(id)),
+            Event::Measured(measured) => measured.resident.iter_mut().for_each(|(id, _)| name(id)),
             Event::Received(Peer::Client(_), _)
             | Event::Malformed { peer: Peer::Client(_), .. }
             | Event::Closed { peer: Peer::Client(_), .. }
@@ -496,9 +503,21 @@ impl<C: Core, W: World> Driver<C, W> {
         let pids: Vec<_> = processes.into_iter().filter_map(pid).collect();
         let events = self.events.clone();
         spawn_local(async move {
-            let measured = spawn_blocking(move || memory::resident(&pids)).await.unwrap_or_default();
-            events.tell(Event::Measured(measured));
+            let resident = spawn_blocking(move || memory::resident(&pids)).await.unwrap_or_default();
+            let measured = Measured { resident, ..Measured::default() };
+            events.tell(Event::Measured(Box::new(measured)));
         });
+    }
+
+    /// What was dropped until now.
+    fn dropped(&self) -> Drops {
+        let mut all = self.dropped.clone();
+        all.editor += self.editor.dropped();
+        all.control += self.clients.dropped();
+        for (id, process) in &self.processes {
+            all.add(id.backend, process.outbox.dropped());
+        }
+        all
     }
 
     fn answer_logs(&mut self, backend: BackendId, client: ClientId, id: RawId, follow: bool) {
@@ -648,11 +667,9 @@ impl<C: Core, W: World> Driver<C, W> {
                 }
             }
         }
-        if self.editor.n_dropped() > 0 {
-            tracing::info!(
-                n = self.editor.n_dropped(),
-                "log and progress messages were dropped for an editor that reads slowly"
-            );
+        let dropped = self.dropped();
+        if !dropped.is_empty() {
+            tracing::info!(?dropped, "log and progress messages were dropped for those who read slowly");
         }
         if self.processes.is_empty() {
             self.world.close().await;

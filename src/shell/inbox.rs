@@ -24,16 +24,19 @@ pub struct Inbox(Rc<Shared>);
 #[derive(Debug)]
 struct Shared {
     queue: RefCell<VecDeque<Event>>,
+    /// What the events in the queue weigh.
+    weight: Cell<usize>,
     limit: usize,
     filled: Notify,
     taken: Notify,
     is_left: Cell<bool>,
 }
 
-/// A queue of which those who wait for [`Events::room`] do so while it holds more than `limit`.
+/// A queue of which those who wait for [`Events::room`] do so while it holds more than `limit` bytes.
 pub fn inbox(limit: usize) -> (Events, Inbox) {
     let shared = Rc::new(Shared {
         queue: RefCell::default(),
+        weight: Cell::new(0),
         limit,
         filled: Notify::new(),
         taken: Notify::new(),
@@ -48,6 +51,7 @@ impl Events {
         if self.0.is_left.get() {
             return;
         }
+        self.0.weight.set(self.0.weight.get() + weight(&event));
         let mut queue = self.0.queue.borrow_mut();
         queue.push_back(event);
         if queue.len() == 1 {
@@ -57,7 +61,7 @@ impl Events {
 
     /// Waits until what was told is taken, if it is much.
     pub async fn room(&self) {
-        while self.0.queue.borrow().len() > self.0.limit {
+        while self.0.weight.get() > self.0.limit {
             self.0.taken.notified().await;
         }
     }
@@ -68,6 +72,7 @@ impl Inbox {
     pub async fn next(&mut self) -> Event {
         loop {
             if let Some(event) = self.0.queue.borrow_mut().pop_front() {
+                self.0.weight.set(self.0.weight.get() - weight(&event));
                 self.0.taken.notify_waiters();
                 return event;
             }
@@ -81,14 +86,22 @@ impl Inbox {
             self.0.filled.notified().await;
         }
         std::mem::swap(all, &mut *self.0.queue.borrow_mut());
+        self.0.weight.set(0);
         self.0.taken.notify_waiters();
     }
+}
+
+/// What it takes in memory, but for what is small or rare.
+fn weight(event: &Event) -> usize {
+    let body = if let Event::Received(_, frame) = event { frame.body().len() } else { 0 };
+    body + size_of::<Event>()
 }
 
 impl Drop for Inbox {
     fn drop(&mut self) {
         self.0.is_left.set(true);
         self.0.queue.borrow_mut().clear();
+        self.0.weight.set(0);
         self.0.taken.notify_waiters();
     }
 }
@@ -103,7 +116,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn events_are_taken_in_order_and_make_room() {
-        let (events, mut inbox) = inbox(1);
+        let (events, mut inbox) = inbox(size_of::<Event>());
         let mut all = VecDeque::new();
         for signal in 1..=3 {
             events.tell(Event::Quit(signal));

@@ -29,7 +29,7 @@ use super::{
     logs,
 };
 use crate::{
-    core::event::{Event, Peer},
+    core::event::{Dropped, Event, Peer},
     rpc::{Frame, Kind, RawId, members},
 };
 
@@ -50,7 +50,7 @@ pub struct Limits {
     pub high_water: usize,
     /// Below this, it may go on.
     pub low_water: usize,
-    /// Above this, beside what is being written, the peer counts as stalled.
+    /// Above this, beside what is being written, the peer counts as stalled. What it takes to keep a message counts here.
     pub hard_cap: usize,
 }
 
@@ -255,8 +255,8 @@ impl Outbox {
     }
 
     /// Messages that were dropped by the rule.
-    pub fn n_dropped(&self) -> u64 {
-        self.0.queue.borrow().n_dropped
+    pub fn dropped(&self) -> Dropped {
+        self.0.queue.borrow().dropped
     }
 
     /// Writes what is pushed until [`Outbox::close`] or an error; then the stream is dropped.
@@ -372,7 +372,7 @@ struct Queue {
     taken: usize,
     /// What was written may still be in a buffer on its way.
     is_in_flight: bool,
-    n_dropped: u64,
+    dropped: Dropped,
 }
 
 #[derive(Debug)]
@@ -395,7 +395,7 @@ impl Queue {
             waiting: 0,
             taken: 0,
             is_in_flight: false,
-            n_dropped: 0,
+            dropped: Dropped::default(),
         }
     }
 
@@ -416,7 +416,7 @@ impl Queue {
         // Nothing is dropped that was queued under high water, so nothing has to be known of it.
         let report = match if is_over { Expendable::of(&frame) } else { None } {
             Some(Expendable::LogMessage) => {
-                self.n_dropped += 1;
+                self.dropped.log_messages += 1;
                 return Pushed::Taken;
             }
             Some(Expendable::Report { token, says }) => Some(Box::new((token, says))),
@@ -438,11 +438,12 @@ impl Queue {
     }
 
     fn behind_the_head(&self) -> usize {
+        let kept = self.frames.len().saturating_sub(1) * size_of::<Option<Queued>>();
         if self.taken > 0 {
-            return self.waiting;
+            return self.waiting + kept;
         }
         let head = self.frames.iter().flatten().next().map_or(0, |queued| queued.len);
-        self.waiting - head
+        self.waiting - head + kept
     }
 
     fn drop_covered(&mut self, number: u64, says: Says) {
@@ -451,7 +452,7 @@ impl Queue {
         let covered = |queued: &mut Queued| queued.report.as_ref().is_some_and(|it| says.covers(it.1));
         if let Some(dropped) = slot.take_if(covered) {
             self.waiting -= dropped.len;
-            self.n_dropped += 1;
+            self.dropped.reports += 1;
         }
     }
 

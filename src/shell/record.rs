@@ -112,9 +112,9 @@ impl Recorder {
         let (done, written) = mpsc::channel();
         let waiting = Arc::new(AtomicUsize::new(0));
         let header = encoder.header(identity, config);
-        let left = plan.max_size;
-        let mut writer = Writer { out, encoder, left, unwritten: Vec::new(), waiting: waiting.clone() };
-        writer.line(&header);
+        // A file without a header is none, however short it is to be.
+        let left = plan.max_size.saturating_sub(header.len());
+        let mut writer = Writer { out, encoder, left, unwritten: header, waiting: waiting.clone() };
         writer.flush()?;
         thread::Builder::new().name("recorder".to_owned()).spawn(move || {
             // Why it ends is in its last line, or cannot be told.
@@ -123,6 +123,11 @@ impl Recorder {
         })?;
         let start = tokio::time::Instant::now().into_std();
         Ok(Recorder { start, notes: Some(notes), waiting, max_waiting: plan.max_waiting, written })
+    }
+
+    /// Whether nothing more is recorded.
+    fn has_ended(&self) -> bool {
+        self.notes.is_none()
     }
 
     fn note(&mut self, now: Instant, happenings: Vec<Happening>) {
@@ -201,6 +206,9 @@ struct Writer<W> {
     waiting: Arc<AtomicUsize>,
 }
 
+/// So long the writer sleeps when something has come: who forwards messages need not wake it for each of them.
+const NAP: Duration = Duration::from_millis(2);
+
 /// Lines are gathered until they have come to this, unless there is nothing more to do.
 const GATHERED: usize = 64 << 10;
 
@@ -212,6 +220,7 @@ impl<W: Write> Writer<W> {
                 Err(_) => {
                     self.flush()?;
                     let Ok(note) = notes.recv() else { return Ok(()) };
+                    thread::sleep(NAP);
                     note
                 }
             };
@@ -310,10 +319,16 @@ impl<C: Core> Drop for Step<'_, C> {
 
 impl<C: Core> Core for Recorded<C> {
     fn handle(&mut self, now: Instant, event: Event, out: &mut Effects) {
+        if self.recorder.has_ended() {
+            return self.core.handle(now, event, out);
+        }
         self.step(now, Happening::Event(event.clone()), out, |core, out| core.handle(now, event, out));
     }
 
     fn handle_timeout(&mut self, now: Instant, out: &mut Effects) {
+        if self.recorder.has_ended() {
+            return self.core.handle_timeout(now, out);
+        }
         self.step(now, Happening::Timeout, out, |core, out| core.handle_timeout(now, out));
     }
 

@@ -39,9 +39,21 @@ impl Pair {
 
     /// lspool with this configuration file, in front of this command; none: what the file says.
     fn with(config: &str, command: &[&str]) -> Pair {
+        Pair::spawned(config, command, |_| ())
+    }
+
+    /// The same, and no recording takes memory.
+    fn measured_with(config: &str, command: &[&str]) -> Pair {
+        Pair::spawned(config, command, |lspool| {
+            lspool.env(VARIABLE, "");
+        })
+    }
+
+    fn spawned(config: &str, command: &[&str], with: impl Fn(&mut Command)) -> Pair {
         let (host, sandbox) = (PuppetHost::new(), Sandbox::new());
         let mut lspool = lspool(&sandbox, config, command);
         host.tie(&mut lspool);
+        with(&mut lspool);
         Pair { editor: TestEditor::spawn(lspool), host, sandbox }
     }
 
@@ -54,11 +66,7 @@ impl Pair {
 
     /// The same, and no recording takes memory.
     fn measured() -> (Pair, Puppet) {
-        let (host, sandbox) = (PuppetHost::new(), Sandbox::new());
-        let mut lspool = lspool(&sandbox, "", &[PUPPET]);
-        host.tie(&mut lspool);
-        lspool.env(VARIABLE, "");
-        let pair = Pair { editor: TestEditor::spawn(lspool), host, sandbox };
+        let pair = Pair::measured_with("", &[PUPPET]);
         let server = pair.handshake();
         (pair, server)
     }

@@ -82,7 +82,7 @@ fn turns(command: Command, sandbox: &Sandbox) -> (Copilot, Outcome) {
     let outcome = session.finish(&turn);
     outcome.expect_success();
     assert_eq!(call.params["conversationId"], outcome.conversation());
-    let next = session.turn(&outcome.conversation(), "[history] and a second turn", json!({"source": null}));
+    let next = session.turn(&outcome.conversation(), "[history] and a second turn", json!({}));
     session.finish(&next).expect_success();
     (session, outcome)
 }

@@ -15,7 +15,7 @@ use crate::{
         requests::{Pending, Purpose, SentId, To},
         tell_editor,
     },
-    rpc::{Frame, Patch, RawId, member},
+    rpc::{Frame, Patch, RawId, path},
 };
 
 /// What of a lead's request is not asked again when it goes on.
@@ -49,8 +49,9 @@ impl Proxy {
     }
 
     /// The server ends a turn. Whether that is not the end for the editor.
-    pub(in crate::core) fn goes_on_with_results(&mut self, id: &RawId, value: &[u8]) -> bool {
-        let ends_well = member(value, "error").is_none() && member(value, "cancellationReason").is_none();
+    pub(in crate::core) fn goes_on_with_results(&mut self, id: &RawId, params: &[u8]) -> bool {
+        let ends_well =
+            ["error", "cancellationReason"].iter().all(|it| path(params, &["value", it]).is_none());
         let Some(no) = self.agents.lead_of(id).filter(|_| ends_well) else { return false };
         let (Some(lead), Some(conversation)) = (self.agents.leads.get_mut(&no), self.conversations.get(id))
         else {

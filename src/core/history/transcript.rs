@@ -28,7 +28,6 @@ impl History {
     /// The turns as `turns` of a create, for a conversation whose id is no file name: text only.
     pub(crate) fn plain_turns(&mut self) -> Vec<Value> {
         let plain = |turn: &mut Turn| {
-            turn.read();
             let request: Value = serde_json::from_slice(&turn.request).unwrap_or(Value::Null);
             let text: String = turn.rounds.iter().map(|it| it.text.as_str()).collect();
             json!({"request": request, "response": text, "turnId": turn.text_id()})
@@ -56,7 +55,6 @@ impl Transcript {
 impl Turn {
     /// The messages between the question and the next one, as the model saw them.
     pub(crate) fn messages(&mut self, model: Option<&[u8]>) -> Vec<Value> {
-        self.read();
         let mut out: Vec<Value> = Vec::new();
         let mut follow_ups = self.follow_ups.iter().peekable();
         for round in &self.rounds {

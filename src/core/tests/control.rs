@@ -4,17 +4,17 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::stage::{CONTROL, EDITOR, Stage, name, process};
+use super::stage::{CONTROL, EDITOR, Stage, measured, name, process};
 use crate::{
     config::ServerKind,
-    core::event::{BackendId, Event, Exit, Peer},
+    core::event::{BackendId, Dropped, Drops, Event, Exit, Measured, Peer},
 };
 
 fn asked(it: &mut Stage, method: &str, params: &Value) -> Value {
     it.control(json!({"id": 1, "method": method, "params": params}));
     for processes in std::mem::take(&mut it.to_measure) {
-        let measured = processes.into_iter().map(|it| (it, 5 << 20)).collect();
-        it.event(Event::Measured(measured));
+        let resident = processes.into_iter().map(|it| (it, 5 << 20)).collect();
+        it.event(measured(resident));
     }
     let mut told = it.take(CONTROL);
     told.pop().unwrap_or(Value::Null)
@@ -34,7 +34,8 @@ fn the_status_says_how_everything_stands() {
     assert_eq!(
         *one,
         json!({"name": "copilot", "toolset": null, "state": "ready", "since": 5, "pid": 1000, "restarts": 0,
-            "conversations": 0, "refused": 0, "last_error": null, "rss_bytes": 5 << 20, "in_flight": 0})
+            "conversations": 0, "refused": 0, "dropped": {"log_messages": 0, "reports": 0}, "last_error": null,
+            "rss_bytes": 5 << 20, "in_flight": 0})
     );
     let members: Vec<&String> = one.as_object().unwrap().keys().collect();
     assert_eq!(
@@ -50,6 +51,7 @@ fn the_status_says_how_everything_stands() {
             "conversations",
             "in_flight",
             "refused",
+            "dropped",
             "last_error"
         ]
     );
@@ -151,10 +153,27 @@ fn errors_name_what_there_is() {
 }
 
 #[test]
+fn the_status_counts_what_was_dropped_also_where_no_process_runs() {
+    let mut it = Stage::copilot();
+    asked(&mut it, "lspool/stop", &json!({}));
+    it.exited(process(0, 1), Exit::Code(0));
+    it.control(json!({"id": 1, "method": "lspool/status"}));
+    assert_eq!(it.to_measure, [vec![]]);
+    let dropped = |log_messages, reports| Dropped { log_messages, reports };
+    let backends = [(BackendId(0), dropped(5, 6))].into();
+    let dropped = Drops { editor: dropped(1, 2), control: dropped(3, 4), backends };
+    it.event(Event::Measured(Box::new(Measured { resident: Vec::new(), dropped })));
+    let status = it.take(CONTROL).remove(0)["result"].take();
+    let counts = |log_messages, reports| json!({"log_messages": log_messages, "reports": reports});
+    assert_eq!(status["dropped"], json!({"editor": counts(1, 2), "control": counts(3, 4)}));
+    assert_eq!(status["backends"][0]["dropped"], counts(5, 6));
+}
+
+#[test]
 fn the_editor_asks_in_the_same_words_and_by_commands() {
     let mut it = Stage::copilot();
     it.editor(json!({"id": 1, "method": "lspool/status", "params": {}}));
-    it.event(Event::Measured(Vec::new()));
+    it.event(measured(Vec::new()));
     assert_eq!(it.take(EDITOR)[0]["result"]["backends"][0]["name"], "copilot");
     let command = |name: &str, arguments: Value| json!({"command": name, "arguments": arguments});
     for (id, arguments) in [(2, json!([{"name": "copilot"}])), (3, json!(["copilot"])), (4, json!([]))] {
@@ -176,7 +195,7 @@ fn the_editor_asks_in_the_same_words_and_by_commands() {
 fn who_watches_is_told_of_each_change_once() {
     let mut it = Stage::copilot();
     it.control(json!({"id": 1, "method": "lspool/watch"}));
-    it.event(Event::Measured(Vec::new()));
+    it.event(measured(Vec::new()));
     it.take(CONTROL);
     it.editor(json!({"id": 5, "method": "textDocument/hover"}));
     it.exited(process(0, 1), Exit::Signal(9));
@@ -272,7 +291,7 @@ fn an_editor_that_closes_its_stream_is_still_told_what_it_has_asked_lspool() {
     assert_eq!(it.take(EDITOR)[0]["error"]["code"], -32600, "the id is in use");
     it.event(Event::Closed { peer: EDITOR, error: None });
     assert_eq!(it.closed, [], "it is owed something");
-    it.event(Event::Measured(vec![]));
+    it.event(measured(vec![]));
     assert_eq!(it.take(EDITOR)[0]["result"]["pid"], 77);
     assert_eq!(it.closed, [process(0, 1)]);
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::stage::{CONTROL, EDITOR, Stage, name, process};
+use super::stage::{CONTROL, EDITOR, Stage, measured, name, process};
 use crate::{
     config::ServerKind,
     core::{
@@ -122,8 +122,8 @@ fn a_limit_below_what_a_process_needs_from_the_first_does_not_restart_it_for_eve
     let mut heard = Vec::new();
     for _ in 0..200 {
         for processes in std::mem::take(&mut it.to_measure) {
-            let measured = processes.into_iter().map(|it| (it, 200 << 20)).collect();
-            it.event(Event::Measured(measured));
+            let resident = processes.into_iter().map(|it| (it, 200 << 20)).collect();
+            it.event(measured(resident));
         }
         let last = *it.spawned.last().unwrap();
         if it.terminated.last() == Some(&last) {
@@ -230,7 +230,7 @@ fn a_process_that_is_replaced_for_its_memory_is_not_forgiven_its_deaths() {
         let last = *it.spawned.last().unwrap();
         // More than it needs from its start, and then twice as much.
         for mib in [200, 500] {
-            it.event(Event::Measured(vec![(last, mib << 20)]));
+            it.event(measured(vec![(last, mib << 20)]));
         }
         assert_eq!(it.terminated.last(), Some(&last));
         it.exited(last, Exit::Code(0));

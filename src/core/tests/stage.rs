@@ -13,7 +13,9 @@ use crate::{
     config::{AgentConfig, AgentSource, Config, ServerConfig, ServerKind},
     core::{
         Identity,
-        event::{BackendId, ClientId, Effect, Event, Exit, Generation, Launch, Peer, Prepared, ProcessId},
+        event::{
+            BackendId, ClientId, Effect, Event, Exit, Generation, Launch, Measured, Peer, Prepared, ProcessId,
+        },
     },
     rpc::Frame,
 };
@@ -299,6 +301,11 @@ impl Stage {
         self.editor(json!({"id": id, "method": "conversation/create", "params": params}));
         self.take(EDITOR)
     }
+}
+
+/// What the shell answers when it is asked for memory: so many bytes each, and nothing was dropped.
+pub(super) fn measured(resident: Vec<(ProcessId, u64)>) -> Event {
+    Event::Measured(Box::new(Measured { resident, ..Measured::default() }))
 }
 
 pub(super) fn name(message: &Value) -> String {

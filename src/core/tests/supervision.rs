@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::stage::{EDITOR, Stage, name, process};
+use super::stage::{EDITOR, Stage, measured, name, process};
 use crate::{
     config::{Profile, ServerKind},
     core::{
@@ -272,11 +272,11 @@ fn a_process_that_holds_too_much_is_replaced_between_requests() {
     it.initialize();
     it.pass(seconds(10));
     assert_eq!(it.to_measure, [[SERVER], [SERVER]], "at once, and every ten seconds");
-    it.event(Event::Measured(vec![(SERVER, 100 << 20)]));
+    it.event(measured(vec![(SERVER, 100 << 20)]));
     it.pass(seconds(180));
     it.editor(json!({"id": 1, "method": "textDocument/hover"}));
     let asked = it.take(Peer::Backend(SERVER));
-    it.event(Event::Measured(vec![(SERVER, 101 << 20)]));
+    it.event(measured(vec![(SERVER, 101 << 20)]));
     assert!(it.take(Peer::Backend(SERVER)).is_empty(), "it owes an answer");
     it.server(SERVER, json!({"id": asked[0]["id"], "result": "x"}));
     assert_eq!(it.told(SERVER), ["shutdown", "exit"]);

@@ -2,10 +2,13 @@
 
 use serde_json::Value;
 
+use crate::core::file_path;
+
 /// Recorded and live: each folder of the two `initialize`, as a URI and as a path.
 pub(super) fn pairs(recorded: &Value, live: &Value) -> Vec<(String, String)> {
     let both = folders(recorded).into_iter().zip(folders(live));
     both.flat_map(|(a, b)| {
+        let path = |uri: &str| file_path(uri)?.into_os_string().into_string().ok();
         let paths = path(&a).zip(path(&b));
         [(a, b)].into_iter().chain(paths)
     })
@@ -22,17 +25,4 @@ fn folders(params: &Value) -> Vec<String> {
         all.extend(params["rootUri"].as_str().map(ToOwned::to_owned).or(path));
     }
     all.iter().map(|it| it.trim_end_matches('/').to_owned()).collect()
-}
-
-fn path(uri: &str) -> Option<String> {
-    let path = uri.strip_prefix("file://")?;
-    let mut bytes = Vec::with_capacity(path.len());
-    let mut rest = path.as_bytes();
-    while let [first, tail @ ..] = rest {
-        let code = tail.get(..2).filter(|_| *first == b'%');
-        let code = code.and_then(|it| u8::from_str_radix(std::str::from_utf8(it).ok()?, 16).ok());
-        bytes.push(code.unwrap_or(*first));
-        rest = if code.is_some() { &tail[2..] } else { tail };
-    }
-    String::from_utf8(bytes).ok()
 }

@@ -38,6 +38,23 @@ fn documents_are_masked_and_their_places_stay() {
 }
 
 #[test]
+fn an_error_is_kept_unless_a_server_may_quote_a_document_in_it() {
+    let check = |method: &str, error: &Value, expected: &str| {
+        let message = json!({"id": 1, "error": error});
+        let told = redacted(&mut Redactor::new(false, []), method, true, &message);
+        let told: Value = serde_json::from_str(&told).unwrap();
+        assert_eq!(told["error"]["message"], expected, "{method}");
+    };
+    let error = json!({"code": 1, "message": "no fn foo, ghu_0123"});
+    check("conversation/create", &error, "no fn foo, <secret-1>");
+    check("textDocument/hover", &error, "xxxxxxxxxxxxxxxxxxx");
+    let unknown = json!({"code": -32601, "message": "Unknown request: textDocument/hover"});
+    check("textDocument/hover", &unknown, "Unknown request: textDocument/hover");
+    let own = json!({"code": 1, "message": "the server has died", "data": {"lspool": {"retry": true}}});
+    check("textDocument/hover", &own, "the server has died");
+}
+
+#[test]
 fn conversations_are_masked() {
     check(
         "conversation/create",

@@ -122,3 +122,56 @@ fn a_recording_of_lspool_has_a_side_of_the_editor_and_one_for_each_process() {
     });
     assert_eq!(kinds.collect::<Vec<_>>(), [Kind::Spawn, Kind::Exited, Kind::Done]);
 }
+
+#[test]
+fn what_was_said_with_a_process_kept_ready_belongs_to_the_one_that_it_becomes() {
+    let line = |dir: &str, backend: u32, msg: &str| {
+        format!(
+            r#"{{"t":1,"dir":"{dir}","kind":"message","peer":{{"backend":{backend},"generation":1}},"msg":{msg}}}"#
+        )
+    };
+    let spawn = |backend: u32| {
+        format!(
+            r#"{{"t":1,"dir":"out","kind":"spawn","data":{{"process":{{"backend":{backend},"generation":1}},"backend":{{"name":"copilot","tools":[]}}}}}}"#
+        )
+    };
+    let text = [
+        header(),
+        spawn(7),
+        spawn(8),
+        line("out", 7, r#"{"id":1,"method":"initialize"}"#),
+        line("out", 8, r#"{"id":1,"method":"initialize"}"#),
+        line("in", 7, r#"{"id":1,"result":1}"#),
+        r#"{"t":1,"dir":"out","kind":"adopt","data":{"spare":{"backend":7,"generation":1},"process":{"backend":2,"generation":1},"backend":{"name":"copilot","tools":["a"]}}}"#.to_owned(),
+        line("out", 2, r#"{"id":2,"method":"conversation/create"}"#),
+    ]
+    .join("\n");
+    let lines = |wanted| -> Vec<usize> {
+        let dialogue = dialogue(text.as_bytes(), Some(wanted)).unwrap();
+        assert!(dialogue.entries.windows(2).all(|it| it[0].process == it[1].process) || wanted == EVERY);
+        dialogue.entries.iter().map(|it| it.line).collect()
+    };
+    assert_eq!(lines("2.1"), [4, 6, 8]);
+    assert_eq!(lines("8.1"), [5]);
+    assert_eq!(lines(EVERY), [4, 6, 8, 5]);
+    let error = dialogue(text.as_bytes(), Some("7.1")).unwrap_err().to_string();
+    assert_eq!(error, "--proc 7.1 names not exactly one process; there is: 2.1 (copilot), 8.1 (kept ready)");
+}
+
+#[test]
+fn a_process_that_was_told_to_end_has_not_died() {
+    let exited = r#"{"t":3,"dir":"in","kind":"exited","data":{"process":{"backend":0,"generation":1},"exit":{"code":7},"stderr":""}}"#;
+    let said = |method: &str| {
+        format!(
+            r#"{{"t":1,"dir":"out","kind":"message","peer":{{"backend":0,"generation":1}},"msg":{{"method":"{method}"}}}}"#
+        )
+    };
+    let told = r#"{"t":2,"dir":"out","kind":"terminate","data":{"process":{"backend":0,"generation":1}}}"#;
+    let death = |lines: &[&str]| {
+        let text = [&[header().as_str()], lines].concat().join("\n");
+        dialogue(text.as_bytes(), Some("0.1")).unwrap().death
+    };
+    assert_eq!(death(&[&said("m"), exited]), Some((Duration::from_millis(3), 7)));
+    assert_eq!(death(&[&said("m"), told, exited]), None);
+    assert_eq!(death(&[&said("exit"), exited]), None);
+}

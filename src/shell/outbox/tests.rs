@@ -97,7 +97,7 @@ fn nothing_is_dropped_under_high_water() {
         assert_eq!(queue.push(frame.clone()), Pushed::Taken);
     }
     assert_eq!(written(&mut queue).len(), frames.len());
-    assert_eq!(queue.n_dropped, 0);
+    assert_eq!(queue.dropped, Dropped::default());
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn over_high_water_a_report_gives_way_to_a_later_one_that_says_as_much() {
     let wire = |it: &String| format!("Content-Length: {}\r\n\r\n{it}", it.len()).len();
     assert_eq!(queue.waiting, kept.iter().map(wire).sum::<usize>());
     assert_eq!(written(&mut queue), kept);
-    assert_eq!(queue.n_dropped, 3);
+    assert_eq!(queue.dropped, Dropped { log_messages: 1, reports: 2 });
 }
 
 #[test]
@@ -134,12 +134,13 @@ fn a_report_in_the_hands_of_the_writer_is_not_dropped() {
     let mut batch = Batch::default();
     assert!(queue.take(&mut batch));
     queue.push(report("1", ""));
-    assert_eq!((queue.n_dropped, written(&mut queue).len()), (0, 1));
+    assert_eq!((queue.dropped, written(&mut queue).len()), (Dropped::default(), 1));
 }
 
 #[test]
 fn the_hard_cap_does_not_count_the_head() {
-    let limits = Limits { high_water: 1, low_water: 0, hard_cap: 1000 };
+    let kept = size_of::<Option<Queued>>();
+    let limits = Limits { high_water: 1, low_water: 0, hard_cap: 1000 + 2 * kept };
     let big = note(&"x".repeat(100_000));
     let mut queue = Queue::new(limits);
     assert_eq!(queue.push(big.clone()), Pushed::Taken);
@@ -154,6 +155,14 @@ fn the_hard_cap_does_not_count_the_head() {
     queue.take(&mut batch);
     assert_eq!(queue.push(note("x")), Pushed::Taken, "the head is in the hands of the writer");
     assert_eq!(queue.push(big), Pushed::Stalled);
+}
+
+#[test]
+fn the_hard_cap_counts_what_it_takes_to_keep_small_messages() {
+    let mut queue = Queue::new(Limits { high_water: 1, low_water: 0, hard_cap: 1 << 20 });
+    let n = (0..1 << 20).take_while(|_| queue.push(note("")) == Pushed::Taken).count();
+    let each = wire_len(&note("")) + size_of::<Option<Queued>>();
+    assert!((n * each).abs_diff(1 << 20) < 2 * each, "{n}");
 }
 
 #[test]

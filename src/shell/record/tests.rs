@@ -129,6 +129,52 @@ fn a_recording_ends_when_it_is_as_long_as_it_may_be() {
 }
 
 #[test]
+fn a_recording_that_may_not_be_as_long_as_its_header_is_one_all_the_same() {
+    let disk = Disk::default();
+    let mut core = recorded(Proxy::new(IDENTITY), &disk, &Plan { max_size: 1, ..PLAN });
+    core.handle(Instant::now(), said(r#"{"method":"x"}"#), &mut Effects::new());
+    drop(core);
+    let text = disk.text();
+    assert_eq!((text.lines().count(), disk.last()), (2, (Dir::End, Kind::Full)));
+    assert!(Replay::new(text.as_bytes(), Instant::now()).is_ok());
+}
+
+/// Answers each timeout, and counts how often it is asked what that is about.
+#[derive(Clone, Default)]
+struct Asked(Arc<AtomicUsize>);
+
+impl Core for Asked {
+    fn handle(&mut self, _now: Instant, _event: Event, _out: &mut Effects) {}
+
+    fn handle_timeout(&mut self, _now: Instant, out: &mut Effects) {
+        out.push(Effect::WatchEditor(1));
+    }
+
+    fn poll_timeout(&self) -> Option<(Instant, &'static str)> {
+        None
+    }
+
+    fn about(&self, _effect: &Effect) -> Option<About> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        None
+    }
+}
+
+#[test]
+fn nothing_is_kept_for_a_recording_that_has_ended() {
+    let (disk, asked) = (Disk::default(), Asked::default());
+    let mut core = recorded(asked.clone(), &disk, &Plan { max_size: 1, ..PLAN });
+    // The writer ends some time after it was told the first.
+    while !core.recorder.has_ended() {
+        core.handle_timeout(Instant::now(), &mut Effects::new());
+    }
+    let before = asked.0.load(Ordering::Relaxed);
+    let mut out = Effects::new();
+    core.handle_timeout(Instant::now(), &mut out);
+    assert_eq!((out.len(), asked.0.load(Ordering::Relaxed)), (1, before));
+}
+
+#[test]
 fn a_disk_that_does_not_keep_up_holds_nobody_up() {
     let disk = Disk::default();
     let plan = Plan { max_size: usize::MAX, ..PLAN };

@@ -100,7 +100,7 @@ async fn there_are_few_of_them() {
 #[tokio::test(start_paused = true)]
 async fn one_that_does_not_read_is_left_and_asks_for_no_more_than_it_reads() {
     let mut stage = Stage::new();
-    stage.settings.control.outbox = Limits { high_water: 2000, low_water: 1000, hard_cap: 10_000 };
+    stage.settings.control.outbox = Limits { high_water: 2000, low_water: 1000, hard_cap: 40_000 };
     let (log, to) = (stage.log.clone(), stage.connect.clone());
     let editor = async move |mut editor: Talk| {
         let start = tokio::time::Instant::now();

@@ -73,14 +73,14 @@ async fn a_server_is_held_back_while_the_editor_does_not_read() {
 async fn an_editor_is_not_far_ahead_of_a_server_that_reads() {
     let mut stage = Stage::new();
     stage.settings.limits = Limits { high_water: 400_000, low_water: 100_000, hard_cap: 1 << 20 };
-    let heard = Rc::new(Cell::new(0));
+    let heard = Rc::new(Cell::new(0_u64));
     let by_editor = heard.clone();
     let server = |mut it: Streams| {
         let heard = heard.clone();
         async move {
             while it.talk.hear().await.is_some() {
                 heard.set(heard.get() + 1);
-                if heard.get() % 100 == 0 {
+                if heard.get().is_multiple_of(100) {
                     tokio::time::sleep(Duration::from_millis(1)).await;
                 }
             }

@@ -52,7 +52,7 @@ fn play(names: &[&str], prepare: impl FnOnce(&Path), script: impl AsyncFnOnce(&m
     local.block_on(&runtime, async {
         let root = tempfile::tempdir().unwrap();
         prepare(root.path());
-        let (events, told) = inbox(8);
+        let (events, told) = inbox(0);
         let watch = Watch::start(Duration::from_millis(20), events);
         let files: Vec<_> = names.iter().map(|it| root.path().join(it)).collect();
         watch.look(files.clone()).await;

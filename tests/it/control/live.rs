@@ -46,7 +46,8 @@ fn the_status_says_how_it_stands() {
         backend,
         json!({
             "name": NAME, "toolset": null, "state": "ready", "since": null, "pid": server.pid, "rss_bytes": null,
-            "restarts": 0, "conversations": 0, "in_flight": 1, "refused": 0, "last_error": null,
+            "restarts": 0, "conversations": 0, "in_flight": 1, "refused": 0, "dropped": {"log_messages": 0, "reports": 0},
+            "last_error": null,
         })
     );
     server.answer(&asked, Value::Null);

@@ -44,8 +44,15 @@ impl Pair {
 
     /// With these further lines of configuration.
     pub(super) fn with(more: &str) -> Pair {
-        let config = format!("[server.copilot]\nkind = \"copilot\"\ncommand = {PUPPET:?}\n{more}");
-        let pair = super::Pair::with(&config, &[]);
+        Pair::handshake(super::Pair::with(&config(more), &[]))
+    }
+
+    /// No recording takes memory.
+    pub(super) fn measured() -> Pair {
+        Pair::handshake(super::Pair::measured_with(&config(""), &[]))
+    }
+
+    fn handshake(pair: super::Pair) -> Pair {
         let initialize = pair.initialize();
         let primary = pair.host.accept();
         play(&primary);
@@ -96,6 +103,10 @@ impl Pair {
         assert_eq!(self.editor.wait_exit().code(), Some(0));
         self.editor.mark().wait_gone(Duration::from_secs(2));
     }
+}
+
+fn config(more: &str) -> String {
+    format!("[server.copilot]\nkind = \"copilot\"\ncommand = {PUPPET:?}\n{more}")
 }
 
 /// What a Copilot server answers by itself. Turns are for the test to answer; `shutdown` is obeyed, and `exit` waits

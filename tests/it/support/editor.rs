@@ -7,7 +7,7 @@
 pub mod frames;
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{HashMap, HashSet, VecDeque},
     fmt,
     process::{Child, Command, ExitStatus, Stdio},
     sync::{
@@ -150,6 +150,16 @@ impl fmt::Display for Entry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Moment(usize);
 
+/// See [`TestEditor::witness`].
+pub struct Witness(Arc<Shared>);
+
+impl Witness {
+    /// Everything said so far.
+    pub fn transcript(&self) -> Vec<Entry> {
+        self.0.state().transcript.clone()
+    }
+}
+
 enum ToServer {
     Bytes(Vec<u8>),
     Close,
@@ -169,6 +179,9 @@ struct State {
     /// The editor's requests by the text of their id; several if an id was used again.
     asked: HashMap<String, VecDeque<Asked>>,
     handlers: HashMap<String, Handler>,
+    /// Methods of requests that a test takes by hand.
+    held: HashSet<String>,
+    refuses_others: bool,
     /// Requests of the server that nobody has looked at yet, oldest first.
     unclaimed: VecDeque<ServerRequest>,
     /// Ids of the server's requests that are not answered yet.
@@ -207,6 +220,8 @@ impl TestEditor {
                 transcript: Vec::new(),
                 asked: HashMap::new(),
                 handlers: HashMap::new(),
+                held: HashSet::new(),
+                refuses_others: false,
                 unclaimed: VecDeque::new(),
                 open: Vec::new(),
                 problems: Vec::new(),
@@ -348,6 +363,11 @@ impl TestEditor {
         }
     }
 
+    /// Answers that nobody knows the method to each request that has no handler and is not held.
+    pub fn refuse_others(&self) {
+        self.shared.state().refuses_others = true;
+    }
+
     /// Answers all requests of a method, those that wait to be taken over too. The handler runs on the
     /// reading thread: it must not wait.
     pub fn on_request(&self, method: &str, handler: impl FnMut(&Value) -> Answer + Send + 'static) {
@@ -365,7 +385,9 @@ impl TestEditor {
 
     /// Takes the handler of a method away: its requests wait for [`TestEditor::expect_request`] from now on.
     pub fn hold_requests(&self, method: &str) {
-        self.shared.state().handlers.remove(method);
+        let mut state = self.shared.state();
+        state.handlers.remove(method);
+        state.held.insert(method.to_owned());
     }
 
     /// Waits for a request that no handler answers, and takes it over: answer it with [`TestEditor::answer`].
@@ -415,6 +437,11 @@ impl TestEditor {
     /// Everything said so far.
     pub fn transcript(&self) -> Vec<Entry> {
         self.shared.state().transcript.clone()
+    }
+
+    /// Who knows what was said even when the editor is gone, as it is when a wait was in vain.
+    pub fn witness(&self) -> Witness {
+        Witness(Arc::clone(&self.shared))
     }
 
     /// Waits until the transcript is as wanted; returns what was made of it.
@@ -608,6 +635,10 @@ impl Shared {
                 };
                 state.requested(&request);
                 let Some(handler) = state.handlers.get(method).cloned() else {
+                    if state.refuses_others && !state.held.contains(method) {
+                        drop(state);
+                        return self.answer(id, Err(RpcError::new(-32601, "not in this session")));
+                    }
                     state.unclaimed.push_back(request);
                     return;
                 };

@@ -1,7 +1,7 @@
 //! What the tests and the examples share: a stand-in for the Copilot services, an editor
 //! to drive a language server with, and the real servers in a sandbox.
 //!
-//! Nothing here but `tape` knows lspool: every tool takes a command line, so one script can run
+//! Nothing here but `tape`, `sessions` and `drift` knows lspool: every tool takes a command line, so one script can run
 //! against a bare server and against the same server behind lspool.
 
 #![allow(
@@ -17,11 +17,13 @@
 )]
 
 pub mod copilot;
+pub mod drift;
 pub mod editor;
 pub mod names;
 pub mod own;
 pub mod processes;
 pub mod puppet;
 pub mod real;
+pub mod sessions;
 pub mod stub;
 pub mod tape;

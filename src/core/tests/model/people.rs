@@ -9,6 +9,7 @@ use std::{
 use serde_json::{Value, json};
 
 use super::{
+    super::stage::measured,
     message::{frame, id},
     script::{Control, Edit},
     world::{Life, World, pick},
@@ -138,9 +139,9 @@ impl World {
             return false;
         }
         let alive = |it: &ProcessId| self.servers.get(it).is_some_and(|it| it.life == Life::Running);
-        let measured = self.people.to_measure.remove(0);
-        let measured = measured.into_iter().filter(alive).map(|it| (it, bytes)).collect();
-        self.event(Event::Measured(measured));
+        let processes = self.people.to_measure.remove(0);
+        let resident = processes.into_iter().filter(alive).map(|it| (it, bytes)).collect();
+        self.event(measured(resident));
         true
     }
 

@@ -1,0 +1,182 @@
+//! Reports that are like an earlier one but for their words.
+//!
+//! An answer comes in thousands of reports that differ in one string. Where all around it is byte for byte as it was, so
+//! is what it means: only the string is read.
+
+use std::collections::VecDeque;
+
+use super::Said;
+use crate::rpc::RawId;
+
+/// So many are remembered: answers that come at the same time.
+const REMEMBERED: usize = 16;
+
+/// The shapes of the last reports.
+#[derive(Debug, Default)]
+pub(crate) struct Shapes(VecDeque<Shape>);
+
+/// A few more words of an answer.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Words<'a> {
+    pub(crate) conversation: RawId,
+    pub(crate) turn: RawId,
+    pub(crate) round: u64,
+    /// A raw string.
+    pub(crate) reply: &'a [u8],
+}
+
+#[derive(Debug)]
+struct Shape {
+    /// All that stands before the words, up to the quote.
+    before: Vec<u8>,
+    /// All that follows, from the quote on.
+    after: Vec<u8>,
+    conversation: RawId,
+    turn: RawId,
+    round: u64,
+}
+
+impl Shapes {
+    /// What these parameters of `$/progress` say, if they are like others before them.
+    pub(crate) fn read<'a>(&self, params: &'a [u8]) -> Option<Words<'a>> {
+        self.0.iter().find_map(|it| it.read(params))
+    }
+
+    /// Remembers how this looks, if it is a report that says a few words and nothing else.
+    pub(crate) fn learn(&mut self, params: &[u8], said: &Said<'_>) {
+        if let Some(shape) = Shape::of(params, said) {
+            self.0.truncate(REMEMBERED - 1);
+            self.0.push_front(shape);
+        }
+    }
+}
+
+impl Shape {
+    fn of(params: &[u8], said: &Said<'_>) -> Option<Shape> {
+        if said.kind != Some(b"\"report\"") || said.is_counted || said.report.thinking.is_some() {
+            return None;
+        }
+        let (conversation, turn) = said.turn()?;
+        let mut rounds = said.report.rounds();
+        let (Some(round), None, None) = (rounds.next(), rounds.next(), said.report.reply) else {
+            return None;
+        };
+        let reply = round.reply.filter(|it| it.starts_with(b"\""))?;
+        if round.calls().next().is_some() {
+            return None;
+        }
+        let start = reply.as_ptr().addr() - params.as_ptr().addr();
+        let (before, after) = (params[..=start].to_vec(), params[start + reply.len() - 1..].to_vec());
+        Some(Shape { before, after, conversation, turn, round: round.id })
+    }
+
+    fn read<'a>(&self, params: &'a [u8]) -> Option<Words<'a>> {
+        let rest = params.strip_prefix(&*self.before)?;
+        let mut end = 0;
+        loop {
+            end += memchr::memchr2(b'"', b'\\', rest.get(end..)?)?;
+            if rest[end] == b'"' {
+                break;
+            }
+            end += 2;
+        }
+        let start = self.before.len();
+        (rest[end..] == self.after).then(|| Words {
+            conversation: self.conversation.clone(),
+            turn: self.turn.clone(),
+            round: self.round,
+            reply: &params[start - 1..=start + end],
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn report(conversation: &str, more: &str) -> String {
+        format!(
+            r#"{{"token":"t","value":{{"kind":"report","conversationId":"{conversation}","turnId":"u"{more}}}}}"#
+        )
+    }
+
+    fn words(conversation: &str, text: &str) -> String {
+        report(conversation, &format!(r#","editAgentRounds":[{{"roundId":3,"reply":"{text}"}}]"#))
+    }
+
+    fn learned(params: &str) -> Shapes {
+        let mut shapes = Shapes::default();
+        shapes.learn(params.as_bytes(), &Said::of(params.as_bytes()));
+        shapes
+    }
+
+    #[test]
+    fn what_differs_in_its_words_only_is_known() {
+        let mut shapes = learned(&words("c", "one"));
+        let other = words("d", "one");
+        shapes.learn(other.as_bytes(), &Said::of(other.as_bytes()));
+        for (conversation, text) in [("c", "two"), ("d", ""), ("c", r#"a \"b\" \\"#)] {
+            let params = words(conversation, text);
+            let read = shapes.read(params.as_bytes()).unwrap();
+            assert_eq!(read.conversation, RawId::text(conversation));
+            assert_eq!((read.turn, read.round), (RawId::text("u"), 3));
+            assert_eq!(read.reply, format!("\"{text}\"").as_bytes());
+        }
+        for params in [
+            words("e", "one"),
+            words("c", r#"","toolCalls":[{}],"x":""#),
+            words("c", "one").replace('3', "4"),
+            words("c", "one").replace("report", "end"),
+            words("c", "one").replace("}}", r#"},"x":1}"#),
+            words("c", "one").replace("]}}", "]}"),
+        ] {
+            assert_eq!(shapes.read(params.as_bytes()), None, "{params}");
+        }
+    }
+
+    #[test]
+    fn what_says_more_than_words_has_no_shape() {
+        let round = r#"{"roundId":3,"reply":"one"}"#;
+        for params in [
+            report("c", &format!(r#","editAgentRounds":[{round},{round}]"#)),
+            report("c", &format!(r#","editAgentRounds":[{round}],"tokenUsage":1"#)),
+            report("c", &format!(r#","editAgentRounds":[{round}],"thinking":{{"text":"x"}}"#)),
+            report("c", &format!(r#","editAgentRounds":[{round}],"reply":"x""#)),
+            report("c", r#","editAgentRounds":[{"roundId":3,"reply":"one","toolCalls":[{}]}]"#),
+            report("c", r#","editAgentRounds":[{"roundId":3,"reply":null}]"#),
+            words("c", "one").replace("report", "begin"),
+        ] {
+            assert_eq!(learned(&params).0.len(), 0, "{params}");
+        }
+    }
+
+    #[test]
+    fn only_so_many_are_remembered() {
+        let mut shapes = Shapes::default();
+        for n in 0..40 {
+            let params = words(&n.to_string(), "one");
+            shapes.learn(params.as_bytes(), &Said::of(params.as_bytes()));
+        }
+        assert_eq!(shapes.0.len(), REMEMBERED);
+        assert!(shapes.read(words("39", "two").as_bytes()).is_some());
+        assert!(shapes.read(words("0", "two").as_bytes()).is_none());
+    }
+
+    proptest! {
+        /// Whatever follows the words: what is read by its shape is what is read by looking at all of it.
+        #[test]
+        fn a_shape_says_the_same_as_reading(text in r#"[a"\\{}\[\],:]{0,12}"#, more in r#"[a"\\{}\[\],:]{0,4}"#) {
+            let shapes = learned(&words("c", "one"));
+            let params = words("c", &text).replace("}]}}", &format!("{more}}}]}}}}"));
+            if let Some(read) = shapes.read(params.as_bytes()) {
+                let said = Said::of(params.as_bytes());
+                prop_assert_eq!(said.turn(), Some((read.conversation, read.turn)));
+                let rounds: Vec<_> = said.report.rounds().collect();
+                prop_assert_eq!((rounds.len(), rounds[0].id, rounds[0].reply), (1, read.round, Some(read.reply)));
+                prop_assert_eq!(rounds[0].calls().count(), 0);
+            }
+        }
+    }
+}

@@ -56,14 +56,18 @@ impl Brake {
             return;
         }
         let waited_for = self.behind();
-        waited_for.iter().for_each(|it| it.has_moved.set(false));
+        for it in &waited_for {
+            it.has_moved.set(false);
+        }
         let caught_up = async {
             while waited_for.iter().any(|it| it.is_worth_waiting_for()) {
                 self.0.caught_up.notified().await;
             }
         };
         if timeout(PATIENCE, caught_up).await.is_err() {
-            waited_for.iter().for_each(|it| it.is_stuck.set(!it.has_moved.get()));
+            for it in &waited_for {
+                it.is_stuck.set(!it.has_moved.get());
+            }
         }
     }
 

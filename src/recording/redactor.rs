@@ -15,7 +15,7 @@ use super::{
 use crate::{redact, rpc};
 
 /// Shorter ones are looked for nowhere but at their own place: they would be found in anything.
-const SEARCHED: usize = 8;
+pub(super) const SEARCHED: usize = 8;
 
 /// JSON within strings within JSON.
 const NESTED: usize = 4;

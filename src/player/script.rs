@@ -98,7 +98,7 @@ struct Belongs {
 pub(super) fn frame(entry: &Entry) -> &Frame {
     match &entry.what {
         What::Said(_, frame) => frame,
-        What::Happened(..) => unreachable!("a dialogue holds nothing but messages"),
+        What::Happened(..) | What::Unreadable { .. } => unreachable!("a dialogue holds nothing but messages"),
     }
 }
 

@@ -2,7 +2,10 @@
 //!
 //! **At most one turn of a conversation is with the server**: a second one would break the first one's progress.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+
+use foldhash::fast::RandomState;
+use indexmap::IndexMap;
 
 use crate::{
     core::{
@@ -66,12 +69,14 @@ impl Conversation {
 /// All of them.
 #[derive(Debug, Default)]
 pub(crate) struct Conversations {
-    bound: BTreeMap<RawId, Conversation>,
+    /// By hash, for there may be a thousand. In an order that does not depend on it, for what is done for each is told in
+    /// that order.
+    bound: IndexMap<RawId, Conversation, RandomState>,
     /// By backend: those that count.
     served: Tally,
     /// What turns were answered, by model: apart from its ids, an answer says only what the model is.
     answers: BTreeMap<Vec<u8>, Vec<u8>>,
-    turns: BTreeMap<RawId, BackendId>,
+    turns: HashMap<RawId, BackendId, RandomState>,
     turns_by_age: VecDeque<RawId>,
 }
 
@@ -109,7 +114,7 @@ impl Conversations {
     }
 
     fn take(&mut self, id: &RawId) -> Option<Conversation> {
-        let gone = self.bound.remove(id)?;
+        let gone = self.bound.swap_remove(id)?;
         if gone.counted {
             self.served.remove(gone.backend);
         }
@@ -265,7 +270,7 @@ impl Conversations {
         while let Some(caller) = family.get(next) {
             let children = self.bound.get(caller).map_or(&[][..], |it| &it.children);
             // An id may have been given to another conversation since.
-            let own = |it: &&RawId| self.bound.get(it).is_some_and(|it| it.parent.as_ref() == Some(caller));
+            let own = |it: &&RawId| self.bound.get(*it).is_some_and(|it| it.parent.as_ref() == Some(caller));
             let own: Vec<RawId> = children.iter().filter(own).cloned().collect();
             family.extend(own);
             next += 1;

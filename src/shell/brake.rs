@@ -3,7 +3,11 @@
 //! It is read always, or servers that wait for it could wait for each other; but a little later while much waits for
 //! a server that goes on reading. So what waits is what a server needs to be busy, not all that an editor can say.
 
-use std::{cell::Cell, rc::Rc, time::Duration};
+use std::{
+    cell::{Cell, RefCell},
+    rc::{Rc, Weak},
+    time::Duration,
+};
 
 use tokio::{sync::Notify, time::timeout};
 
@@ -16,24 +20,56 @@ pub(super) struct Brake(Rc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
+    servers: RefCell<Vec<Weak<Server>>>,
     n_behind: Cell<usize>,
-    /// Nobody who is behind has taken anything since the last wait: waiting is of no use.
-    in_vain: Cell<bool>,
     caught_up: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Server {
+    is_behind: Cell<bool>,
+    /// It has taken something since a wait began.
+    has_moved: Cell<bool>,
+    /// It was waited for in vain, and has taken nothing since.
+    is_stuck: Cell<bool>,
+}
+
+impl Server {
+    fn is_worth_waiting_for(&self) -> bool {
+        self.is_behind.get() && !self.is_stuck.get()
+    }
 }
 
 impl Brake {
     /// For one more server.
     pub(super) fn pedal(&self) -> Pedal {
-        Pedal { brake: self.clone(), is_behind: Cell::default() }
+        let server = Rc::new(Server::default());
+        let mut servers = self.0.servers.borrow_mut();
+        servers.retain(|it| it.strong_count() > 0);
+        servers.push(Rc::downgrade(&server));
+        Pedal { brake: self.clone(), server }
     }
 
-    /// Waits until nobody is behind any more, or not so long.
+    /// Waits until nobody who goes on reading is behind any more, or not so long.
     pub(super) async fn wait(&self) {
-        let Shared { n_behind, in_vain, caught_up } = &*self.0;
-        if n_behind.get() > 0 && !in_vain.get() {
-            in_vain.set(timeout(PATIENCE, caught_up.notified()).await.is_err());
+        if self.0.n_behind.get() == 0 {
+            return;
         }
+        let waited_for = self.behind();
+        waited_for.iter().for_each(|it| it.has_moved.set(false));
+        let caught_up = async {
+            while waited_for.iter().any(|it| it.is_worth_waiting_for()) {
+                self.0.caught_up.notified().await;
+            }
+        };
+        if timeout(PATIENCE, caught_up).await.is_err() {
+            waited_for.iter().for_each(|it| it.is_stuck.set(!it.has_moved.get()));
+        }
+    }
+
+    fn behind(&self) -> Vec<Rc<Server>> {
+        let servers = self.0.servers.borrow();
+        servers.iter().filter_map(Weak::upgrade).filter(|it| it.is_worth_waiting_for()).collect()
     }
 }
 
@@ -41,33 +77,24 @@ impl Brake {
 #[derive(Debug)]
 pub(super) struct Pedal {
     brake: Brake,
-    is_behind: Cell<bool>,
+    server: Rc<Server>,
 }
 
 impl Pedal {
-    /// Whether much waits for it.
-    pub(super) fn is_behind(&self) -> bool {
-        self.is_behind.get()
-    }
-
     /// It has taken something.
     pub(super) fn moved(&self) {
-        self.brake.0.in_vain.set(false);
+        self.server.has_moved.set(true);
+        self.server.is_stuck.set(false);
     }
 
     /// Much waits for it, or not any more.
     pub(super) fn set(&self, is_behind: bool) {
-        let Shared { n_behind, in_vain, caught_up } = &*self.brake.0;
-        match (self.is_behind.replace(is_behind), is_behind) {
-            (false, true) => {
-                n_behind.set(n_behind.get() + 1);
-                in_vain.set(false);
-            }
+        let Shared { n_behind, caught_up, .. } = &*self.brake.0;
+        match (self.server.is_behind.replace(is_behind), is_behind) {
+            (false, true) => n_behind.set(n_behind.get() + 1),
             (true, false) => {
                 n_behind.set(n_behind.get() - 1);
-                if n_behind.get() == 0 {
-                    caught_up.notify_waiters();
-                }
+                caught_up.notify_waiters();
             }
             (true, true) | (false, false) => {}
         }
@@ -77,5 +104,53 @@ impl Pedal {
 impl Drop for Pedal {
     fn drop(&mut self) {
         self.set(false);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::{Instant, sleep};
+
+    use super::*;
+
+    async fn waits(brake: &Brake) -> Duration {
+        let start = Instant::now();
+        brake.wait().await;
+        start.elapsed()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_that_does_not_read_is_waited_for_once() {
+        let brake = Brake::default();
+        let (deaf, busy) = (brake.pedal(), brake.pedal());
+        assert_eq!(waits(&brake).await, Duration::ZERO);
+        deaf.set(true);
+        assert_eq!(waits(&brake).await, PATIENCE);
+        for _ in 0..3 {
+            assert_eq!(waits(&brake).await, Duration::ZERO);
+            busy.set(true);
+            let reads = async {
+                sleep(PATIENCE / 5).await;
+                busy.moved();
+                busy.set(false);
+            };
+            let (waited, ()) = tokio::join!(waits(&brake), reads);
+            assert_eq!(waited, PATIENCE / 5, "for the one that reads, and not for the other");
+        }
+        deaf.moved();
+        assert_eq!(waits(&brake).await, PATIENCE, "it reads again");
+        let ((), waited) = tokio::join!(async { drop(deaf) }, waits(&brake));
+        assert_eq!(waited, Duration::ZERO);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_that_reads_slowly_is_waited_for_again() {
+        let brake = Brake::default();
+        let slow = brake.pedal();
+        slow.set(true);
+        for _ in 0..3 {
+            let (waited, ()) = tokio::join!(waits(&brake), async { slow.moved() });
+            assert_eq!(waited, PATIENCE);
+        }
     }
 }

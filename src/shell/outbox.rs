@@ -56,7 +56,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { high_water: 4 << 20, low_water: 1 << 20, hard_cap: 64 << 20 }
+        Limits { high_water: 1 << 20, low_water: 256 << 10, hard_cap: 64 << 20 }
     }
 }
 
@@ -193,7 +193,7 @@ impl Outbox {
         Outbox::with(limits, None)
     }
 
-    /// One that holds the editor back from a quarter of high water on, to a quarter of low water.
+    /// One that holds the editor back from high water on, to low water.
     pub(super) fn braking(limits: Limits, brake: &Brake) -> Outbox {
         Outbox::with(limits, Some(brake.pedal()))
     }
@@ -340,9 +340,7 @@ impl Shared {
         if is != was {
             self.is_over.set(is);
             self.over.send_replace(is);
-        }
-        if let Some(pedal) = &self.pedal {
-            pedal.set(n > if pedal.is_behind() { low_water / 4 } else { high_water / 4 });
+            self.pedal.iter().for_each(|it| it.set(is));
         }
     }
 }

@@ -5,7 +5,8 @@
 /// What stands in the place of a character.
 fn masked(it: char) -> char {
     match it {
-        '\n' | '\r' => it,
+        // The last is what half a character is read as.
+        '\n' | '\r' | char::REPLACEMENT_CHARACTER => it,
         _ => match it.len_utf8() {
             1 => 'x',
             2 => '\u{d7}',
@@ -70,9 +71,9 @@ fn escape(rest: &str, out: &mut Vec<u8>) -> usize {
     6
 }
 
-/// A raw JSON string with a replacement character for each surrogate that stands alone.
-pub(super) fn without_halves(raw: &str) -> String {
-    let (mut out, mut rest) = (String::new(), raw);
+/// JSON with a replacement character for each surrogate that stands alone.
+pub(super) fn without_halves(json: &str) -> String {
+    let (mut out, mut rest) = (String::new(), json);
     while let Some(at) = rest.find('\\') {
         out += &rest[..at];
         rest = &rest[at..];

@@ -20,6 +20,7 @@ use serde_json::{Value, value::RawValue};
 
 use super::{
     format::{Dir, Kind, Line, PeerName, ProcessName, Time},
+    mask,
     reader::{Problem, Reader, words},
 };
 use crate::rpc::{self, Frame};
@@ -69,9 +70,14 @@ pub enum What {
     Happened(Kind, Value),
 }
 
-/// A part of a message; `null` if it is not there, or no JSON.
+/// A part of a message; `null` if it is not there, or no JSON. Half a character, as where a server cuts what a model
+/// says, is a replacement character.
 pub fn parsed(raw: Option<&[u8]>) -> Value {
-    raw.and_then(|it| serde_json::from_slice(it).ok()).unwrap_or_default()
+    let Some(raw) = raw else { return Value::Null };
+    serde_json::from_slice(raw).unwrap_or_else(|_| {
+        let whole = str::from_utf8(raw).map(mask::without_halves);
+        whole.ok().and_then(|it| serde_json::from_str(&it).ok()).unwrap_or_default()
+    })
 }
 
 /// The lines of a recording.

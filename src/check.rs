@@ -55,7 +55,7 @@ pub async fn run<W: World>(
     // In the home folder, everything that the user installed would lie in the workspace.
     let is_home = env.home.as_ref().is_some_and(|home| home.starts_with(&env.cwd));
     let folders: Vec<_> = (!is_home).then(|| env.cwd.clone()).into_iter().collect();
-    let Targets { servers, warnings } = targets(&user.config, &folders, env)?;
+    let Targets { servers, warnings } = targets(&user, &folders, env)?;
 
     let mut rows = Vec::new();
     let mut trials = VecDeque::new();

@@ -37,6 +37,11 @@ pub enum Mode {
     Serve(CliServer),
     /// Try the configuration and tell what there is.
     Check,
+    /// List the agents of the current folder.
+    Agents {
+        /// For a program.
+        json: bool,
+    },
     /// Do again what a recording says, and compare.
     Replay(Replay),
     /// Say something to those that are running.
@@ -120,7 +125,7 @@ pub fn parse_from(words: impl IntoIterator<Item = impl Into<OsString> + Clone>) 
                   Without COMMAND the server is taken from the configuration file, or\n\
                   copilot-language-server is searched for.",
     after_long_help = "Example, for an editor's configuration:\n  lspool -- copilot-language-server --stdio",
-    override_usage = "lspool [OPTIONS] [-- COMMAND [ARG]...]\n       lspool check|status|restart|stop|logs|reload [OPTIONS]\n       lspool inspect|replay|serve-recording FILE [OPTIONS]",
+    override_usage = "lspool [OPTIONS] [-- COMMAND [ARG]...]\n       lspool agents|check|status|restart|stop|logs|reload [OPTIONS]\n       lspool inspect|replay|serve-recording FILE [OPTIONS]",
     disable_help_subcommand = true
 )]
 struct Flags {
@@ -198,6 +203,12 @@ struct Flags {
 enum Task {
     /// Find and try all servers that are configured, and tell what there is
     Check,
+    /// The agents of the current folder: where they come from, their tools, models and processes
+    Agents {
+        /// For a program: one JSON document
+        #[arg(long)]
+        json: bool,
+    },
     /// What each running lspool and its servers are doing
     Status {
         /// For a program: one JSON document
@@ -300,6 +311,7 @@ impl Task {
     fn mode(self) -> Mode {
         let (task, which) = match self {
             Task::Check => return Mode::Check,
+            Task::Agents { json } => return Mode::Agents { json },
             Task::Replay(replay) => return Mode::Replay(replay),
             Task::Status { json, watch, which } => (control::Task::Status { json, watch }, which),
             Task::Restart { backend, which } => (control::Task::Restart(backend.name), which),
@@ -398,6 +410,8 @@ mod tests {
     #[test]
     fn tasks() {
         assert_eq!(parse("check").mode, Mode::Check);
+        assert_eq!(parse("agents").mode, Mode::Agents { json: false });
+        assert_eq!(parse("agents --json").mode, Mode::Agents { json: true });
         assert_eq!(parse("check --config x").config, Some("x".into()));
         assert_eq!(parse("--config x check").config, Some("x".into()));
     }
@@ -467,11 +481,12 @@ mod tests {
             A language server that stands in front of another one
 
             Usage: lspool [OPTIONS] [-- COMMAND [ARG]...]
-                   lspool check|status|restart|stop|logs|reload [OPTIONS]
+                   lspool agents|check|status|restart|stop|logs|reload [OPTIONS]
                    lspool inspect|replay|serve-recording FILE [OPTIONS]
 
             Commands:
               check            Find and try all servers that are configured, and tell what there is
+              agents           The agents of the current folder: where they come from, their tools, models and processes
               status           What each running lspool and its servers are doing
               restart          Start a server, or a partition of it, anew; also one that was stopped or has failed
               stop             Stop a server, or a partition of it, until it is needed again
@@ -505,7 +520,7 @@ mod tests {
                 error: lspool speaks with the editor on stdin and stdout (--stdio); it has no --node-ipc
 
                 Usage: lspool [OPTIONS] [-- COMMAND [ARG]...]
-                       lspool check|status|restart|stop|logs|reload [OPTIONS]
+                       lspool agents|check|status|restart|stop|logs|reload [OPTIONS]
                        lspool inspect|replay|serve-recording FILE [OPTIONS]
 
                 For more information, try '--help'.
@@ -517,7 +532,7 @@ mod tests {
                 error: lspool speaks with the editor on stdin and stdout (--stdio); it has no --pipe
 
                 Usage: lspool [OPTIONS] [-- COMMAND [ARG]...]
-                       lspool check|status|restart|stop|logs|reload [OPTIONS]
+                       lspool agents|check|status|restart|stop|logs|reload [OPTIONS]
                        lspool inspect|replay|serve-recording FILE [OPTIONS]
 
                 For more information, try '--help'.
@@ -529,7 +544,7 @@ mod tests {
                 error: lspool speaks with the editor on stdin and stdout (--stdio); it has no --socket
 
                 Usage: lspool [OPTIONS] [-- COMMAND [ARG]...]
-                       lspool check|status|restart|stop|logs|reload [OPTIONS]
+                       lspool agents|check|status|restart|stop|logs|reload [OPTIONS]
                        lspool inspect|replay|serve-recording FILE [OPTIONS]
 
                 For more information, try '--help'.
@@ -553,7 +568,7 @@ mod tests {
                   tip: to pass '--lgo-file' as a value, use '-- --lgo-file'
 
                 Usage: lspool [OPTIONS] [-- COMMAND [ARG]...]
-                       lspool check|status|restart|stop|logs|reload [OPTIONS]
+                       lspool agents|check|status|restart|stop|logs|reload [OPTIONS]
                        lspool inspect|replay|serve-recording FILE [OPTIONS]
 
                 For more information, try '--help'.
@@ -565,7 +580,7 @@ mod tests {
                 error: unexpected argument 'pyright-langserver' found
 
                 Usage: lspool [OPTIONS] [-- COMMAND [ARG]...]
-                       lspool check|status|restart|stop|logs|reload [OPTIONS]
+                       lspool agents|check|status|restart|stop|logs|reload [OPTIONS]
                        lspool inspect|replay|serve-recording FILE [OPTIONS]
 
                 For more information, try '--help'.

@@ -24,6 +24,8 @@ use std::{
 pub use docs::{markdown, schema};
 pub use problem::{Problem, Problems, Shadowed};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
+pub(crate) use suggest::nearest;
 
 /// Everything that the user's file and the workspace files say.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,6 +39,10 @@ pub struct Config {
     pub folders: Vec<FolderConfig>,
     /// Named tool sets, the built-in ones included.
     pub agents: BTreeMap<String, AgentConfig>,
+    /// What the tiers stand for that agents name instead of a model.
+    pub models: BTreeMap<String, String>,
+    /// What sub-agents may cost.
+    pub subagents: SubAgentsConfig,
     /// Which conversations belong to which agent; the first that matches wins.
     pub routes: Vec<RouteConfig>,
     /// What is logged, and where to.
@@ -48,7 +54,12 @@ pub struct Config {
 impl Config {
     /// Reads the user's own file. `file` is how it is called in messages.
     pub fn parse_user(text: &str, file: &str) -> Result<Config, Problems> {
-        read::read(text, file, problem::Author::User, Config::default()).map(|(config, _)| config)
+        Config::default().merge_user(text, file)
+    }
+
+    /// Makes what the user's own file says hold over what was known before.
+    pub fn merge_user(self, text: &str, file: &str) -> Result<Config, Problems> {
+        read::read(text, file, problem::Author::User, self).map(|(config, _)| config)
     }
 
     /// Adds what a workspace file may say: agents, routes, smaller limits of servers that are configured.
@@ -80,6 +91,8 @@ impl Default for Config {
             default_server: None,
             folders: Vec::new(),
             agents: AgentConfig::builtin(),
+            models: BTreeMap::new(),
+            subagents: SubAgentsConfig::default(),
             routes: Vec::new(),
             log: LogConfig::default(),
             record: RecordConfig::default(),
@@ -137,6 +150,8 @@ pub struct ServerConfig {
     pub hang_timeout: Option<Duration>,
     /// What becomes of a turn whose process dies.
     pub turn_recovery: TurnRecovery,
+    /// The tool with which leads start sub-agents.
+    pub delegation: Delegation,
     /// Whether a process keeps what it has told the model, so that the next one can say the same.
     pub exact_restore: bool,
 }
@@ -231,6 +246,17 @@ pub enum TurnRecovery {
     Fail,
 }
 
+/// The tool with which leads start sub-agents.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Delegation {
+    /// One of lspool's own.
+    #[default]
+    DelegateTask,
+    /// That which runs commands: older servers forward no others than they know.
+    RunInTerminal,
+}
+
 impl Default for ServerConfig {
     fn default() -> Self {
         ServerConfig {
@@ -252,6 +278,7 @@ impl Default for ServerConfig {
             probe_timeout: Duration::from_secs(10),
             hang_timeout: None,
             turn_recovery: TurnRecovery::default(),
+            delegation: Delegation::default(),
             exact_restore: false,
         }
     }
@@ -277,11 +304,13 @@ pub enum AgentSource {
     Builtin,
     /// In the user's file.
     User,
+    /// In this file of the user's.
+    UserFile(PathBuf),
     /// In this workspace file.
     Workspace(PathBuf),
 }
 
-/// `[agent.NAME]`: a named tool set.
+/// `[agent.NAME]`, or a file: what a kind of conversation is for, and which tools it has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AgentConfig {
@@ -289,6 +318,24 @@ pub struct AgentConfig {
     pub tools: Option<Vec<String>>,
     /// Tools taken out of these.
     pub disallowed_tools: Vec<String>,
+    /// When to use it. Under a name of its own: it is read in recordings, where descriptions are not.
+    #[serde(default, rename = "agentPurpose", skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// What it is told before its task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt: Option<String>,
+    /// The model: an id, or a tier of `[models]`; absent: that of whoever starts it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// How many times its model may be asked for one task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_turns: Option<usize>,
+    /// Whether it may start others.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub lead: bool,
+    /// What else its file says.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub other: BTreeMap<String, Value>,
     /// Who defined it.
     pub source: AgentSource,
 }
@@ -297,18 +344,72 @@ impl AgentConfig {
     /// The agents there are without any file.
     fn builtin() -> BTreeMap<String, AgentConfig> {
         const READING: &[&str] = &["ide", "read_file", "list_dir", "grep_search", "file_search"];
-        let agents: [(&str, Option<&[&str]>); 4] = [
-            ("explore", Some(READING)),
-            ("plan", Some(READING)),
-            ("bash", Some(&["run_in_terminal"])),
-            ("general-purpose", None),
+        let agents: [(&str, Option<&[&str]>, &str); 4] = [
+            (
+                "explore",
+                Some(READING),
+                "Looks around in the code and reports what it has found: where something is, how it works. It changes \
+                 nothing.",
+            ),
+            (
+                "plan",
+                Some(READING),
+                "Reads the code and works out how something is to be done, step by step. It changes nothing.",
+            ),
+            (
+                "bash",
+                Some(&["run_in_terminal"]),
+                "Runs commands in a terminal and reports what came of them.",
+            ),
+            ("general-purpose", None, "Does any task of several steps on its own, with every tool."),
         ];
-        let agent = |tools: Option<&[&str]>| AgentConfig {
+        let agent = |tools: Option<&[&str]>, description: &str| AgentConfig {
             tools: tools.map(|tools| tools.iter().map(ToString::to_string).collect()),
-            disallowed_tools: Vec::new(),
-            source: AgentSource::Builtin,
+            description: Some(description.to_owned()),
+            ..AgentConfig::of(AgentSource::Builtin)
         };
-        agents.into_iter().map(|(name, tools)| (name.to_owned(), agent(tools))).collect()
+        let all = agents.into_iter();
+        all.map(|(name, tools, description)| (name.to_owned(), agent(tools, description))).collect()
+    }
+
+    /// An agent with every tool, of which nothing is said.
+    pub fn of(source: AgentSource) -> AgentConfig {
+        AgentConfig {
+            tools: None,
+            disallowed_tools: Vec::new(),
+            description: None,
+            prompt: None,
+            model: None,
+            max_turns: None,
+            lead: false,
+            other: BTreeMap::new(),
+            source,
+        }
+    }
+}
+
+/// `[subagents]`: what the sub-agents of one turn may cost.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SubAgentsConfig {
+    /// So many at once.
+    pub max_parallel: usize,
+    /// So many in all.
+    pub max_subagents: usize,
+    /// How often the lead is told results and asked to go on.
+    pub max_followups: usize,
+    /// How long one may take.
+    pub time_limit: Duration,
+}
+
+impl Default for SubAgentsConfig {
+    fn default() -> SubAgentsConfig {
+        SubAgentsConfig {
+            max_parallel: 4,
+            max_subagents: 20,
+            max_followups: 10,
+            time_limit: Duration::from_mins(15),
+        }
     }
 }
 

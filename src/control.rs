@@ -3,6 +3,7 @@
 //! Owns how they are found, which of them is meant, and what is shown. They do the work: each is asked over its
 //! control socket, in the same words that an editor may use (`docs/control.md`).
 
+mod agents;
 mod client;
 mod pick;
 mod report;
@@ -19,6 +20,7 @@ use std::{
 
 use serde_json::{Value, json};
 
+pub use agents::partitions;
 use client::{Client, Error};
 use pick::{Found, Seen};
 pub(crate) use report::{plain, shorten};

@@ -7,6 +7,7 @@
 //! order in which they must happen.
 #![warn(clippy::disallowed_methods)]
 
+mod agents;
 mod answers;
 mod backend;
 mod cancel;
@@ -38,6 +39,7 @@ mod results;
 mod revive;
 mod route;
 mod said;
+mod selection;
 mod servers;
 mod session;
 mod spares;
@@ -56,8 +58,8 @@ use bytes::Bytes;
 use tracing::{debug, info, warn};
 
 pub(crate) use self::handshake::file_path;
-pub use self::recovery::CONTINUE;
 use self::{
+    agents::Agents,
     backend::{Backend, Backends},
     catalogue::Catalogue,
     control::Control,
@@ -73,6 +75,7 @@ use self::{
     session::Session,
     toolset::ToolSet,
 };
+pub use self::{recovery::CONTINUE, selection::partition_of};
 use crate::{
     config::{Config, ServerConfig, ServerKind},
     rpc::{Frame, RawId},
@@ -131,6 +134,7 @@ pub struct Proxy {
     session: Session,
     catalogue: Catalogue,
     conversations: Conversations,
+    agents: Agents,
     tokens: Tokens,
     shapes: Shapes,
     registrations: Registrations,
@@ -183,6 +187,7 @@ impl Proxy {
             session: Session::default(),
             catalogue: Catalogue::default(),
             conversations: Conversations::default(),
+            agents: Agents::default(),
             tokens: Tokens::default(),
             shapes: Shapes::default(),
             registrations: Registrations::default(),
@@ -261,6 +266,7 @@ impl Proxy {
         self.on_backend_deadlines(now, out);
         self.look_at_memory(now, out);
         self.on_spare_deadline(now);
+        self.on_agent_deadlines(now, out);
         self.settle(now, out);
     }
 
@@ -272,7 +278,8 @@ impl Proxy {
         let draining = self.draining.as_ref().map(Draining::deadline);
         let measure = self.next_measure.map(|at| (at, "memory is to be looked at"));
         let spare = self.next_spare.map(|at| (at, "spares may be started"));
-        let all = [self.backends.deadline(), draining, self.phase.deadline(), measure, spare];
+        let agents = self.agents.deadline().map(|at| (at, "a sub-agent has had its time"));
+        let all = [self.backends.deadline(), draining, self.phase.deadline(), measure, spare, agents];
         all.into_iter().flatten().min_by_key(|(at, _)| *at)
     }
 
@@ -285,6 +292,14 @@ impl Proxy {
     /// editor that has closed its stream is left once it is owed nothing. This is done for each message, so it must
     /// not look through all there is.
     fn settle(&mut self, now: Instant, out: &mut Effects) {
+        self.settle_once(now, out);
+        // What those inside are told they act on at once.
+        while self.run_agents(now, out) {
+            self.settle_once(now, out);
+        }
+    }
+
+    fn settle_once(&mut self, now: Instant, out: &mut Effects) {
         if self.phase.is_exiting() {
             return;
         }

@@ -7,7 +7,7 @@
 //! In reading order:
 //! - [`rpc`]: one message as bytes with an envelope; framing; byte-exact edits
 //! - [`redact`]: secrets out of text that is shown
-//! - [`config`]: TOML text to a checked configuration
+//! - [`config`]: TOML text to a checked configuration; [`agents`]: definitions of agents in other files
 //! - [`core`]: everything that is decided
 //! - [`shell`]: everything that touches the world
 //! - [`recording`]: sessions as files
@@ -15,6 +15,7 @@
 //! - [`cli`], [`check`], [`control`], [`replaying`]: the command line, the command that tries the configuration, those that
 //!   talk to a running lspool, and the one that does a recording again
 
+pub mod agents;
 pub mod check;
 pub mod cli;
 pub mod config;

@@ -16,11 +16,12 @@ use std::{
 
 use anyhow::Context as _;
 use lspool::{
+    agents::{Listing, Row},
     check,
     cli::{self, Cli, Mode},
-    config::{Config, LogLevel},
+    config::{AgentConfig, Config, LogLevel},
     control::{self, Screen},
-    core::{Identity, Proxy, event::Prepared},
+    core::{Identity, Proxy, event::Prepared, partition_of},
     inspect,
     player::{self, Player, Script, Speed},
     recording::source::{EVERY, dialogue},
@@ -28,7 +29,10 @@ use lspool::{
     shell::{
         Settings,
         control::{self as sockets, Place},
-        discover::{CliServer, Env, prepare, read_user, user_file, workspace_files},
+        discover::{
+            CliServer, Env, UserConfig, agent_folders, known_agents, prepare, read_user, user_file,
+            workspace_files,
+        },
         driver::{self, Driver, Search as _},
         guard::{self, Guard, Mark},
         record::{self, Recorded, Recorder},
@@ -56,6 +60,7 @@ fn main() -> ExitCode {
     let done = match cli.mode.clone() {
         Mode::Serve(server) => serve(&cli, server),
         Mode::Check => check(&cli),
+        Mode::Agents { json } => agents(&cli, json),
         Mode::Replay(task) => replay(&task),
         Mode::Control { task, pid } => control(&task, pid),
         Mode::ServeRecording { file, process, speed, is_strict } => {
@@ -121,7 +126,7 @@ struct Search {
     file: Option<PathBuf>,
     env: Env,
     /// What a file said that can be read only once.
-    piped: Option<Config>,
+    piped: Option<UserConfig>,
     /// What the user's file said at the start.
     first: Option<Config>,
     /// Why there is no log, or no recording, although one was asked for.
@@ -134,18 +139,18 @@ impl Search {
     /// Begins the log as the user's file says. What is wrong with the file is told when it is read for the editor.
     fn new(cli: &Cli, server: CliServer) -> Search {
         let env = Env::real();
-        let user = read_user(cli.config.as_deref(), &env).map(|user| user.config);
+        let user = read_user(cli.config.as_deref(), &env);
         let log = match &user {
-            Ok(config) => log_to(cli, config, &env).map_err(|error| format!("{error:#}")),
+            Ok(user) => log_to(cli, &user.config, &env).map_err(|error| format!("{error:#}")),
             Err(_) => Ok(()),
         };
         let is_piped = cli.config.as_deref().is_some_and(|it| it.exists() && !it.is_file());
-        let first = user.ok();
+        let user = user.ok();
         Search {
             server,
             file: cli.config.clone(),
-            piped: first.clone().filter(|_| is_piped),
-            first,
+            first: user.as_ref().map(|it| it.config.clone()),
+            piped: user.filter(|_| is_piped),
             env,
             problem: log.err().map(OnceLock::from).unwrap_or_default(),
             is_done: AtomicBool::new(false),
@@ -188,8 +193,8 @@ impl Search {
             return Err(problem.clone());
         }
         let user = match &self.piped {
-            Some(config) => config.clone(),
-            None => read_user(self.file.as_deref(), &self.env)?.config,
+            Some(user) => user.clone(),
+            None => read_user(self.file.as_deref(), &self.env)?,
         };
         prepare(&self.server, &user, folders, &self.env)
     }
@@ -207,7 +212,8 @@ impl Search {
 impl driver::Search for Search {
     fn files(&self, folders: &[PathBuf]) -> Vec<PathBuf> {
         let user = self.file.clone().or_else(|| user_file(&self.env));
-        user.into_iter().chain(workspace_files(folders)).collect()
+        let agents = agent_folders(folders, &self.env);
+        user.into_iter().chain(workspace_files(folders)).chain(agents).collect()
     }
 
     fn prepare(&self, folders: &[PathBuf]) -> Result<Prepared, String> {
@@ -230,6 +236,32 @@ fn check(cli: &Cli) -> anyhow::Result<ExitCode> {
     // Nobody may read it any more, `head` for one.
     write!(io::stdout(), "{report}").ok();
     Ok(ExitCode::from(u8::try_from(report.status()).unwrap_or(u8::MAX)))
+}
+
+fn agents(cli: &Cli, json: bool) -> anyhow::Result<ExitCode> {
+    let env = Env::real();
+    let user = read_user(cli.config.as_deref(), &env).map_err(anyhow::Error::msg)?;
+    let (config, registry) =
+        known_agents(&user, std::slice::from_ref(&env.cwd), &env).map_err(anyhow::Error::msg)?;
+    let running = runtime()?.block_on(control::partitions(&sockets::folders(&env), &env.cwd));
+    let row = |(name, agent): (String, AgentConfig)| {
+        let partition = partition_of(&agent);
+        let running = running.get(&partition).cloned().unwrap_or_default();
+        Row { name, agent, partition, running }
+    };
+    let listing = Listing {
+        rows: config.agents.into_iter().map(row).collect(),
+        shadowed: registry.shadowed,
+        problems: registry.problems,
+        warnings: registry.warnings,
+    };
+    let mut out = io::stdout();
+    // Nobody may read it any more, `head` for one.
+    match json {
+        true => writeln!(out, "{:#}", listing.json()).ok(),
+        false => write!(out, "{}", listing.text()).ok(),
+    };
+    Ok(ExitCode::SUCCESS)
 }
 
 fn replay(task: &cli::Replay) -> anyhow::Result<ExitCode> {

@@ -252,7 +252,7 @@ impl World {
         }
         let mut config = Config::default();
         let agent =
-            AgentConfig { tools: None, disallowed_tools: vec!["a".to_owned()], source: AgentSource::User };
+            AgentConfig { disallowed_tools: vec!["a".to_owned()], ..AgentConfig::of(AgentSource::User) };
         config.agents.insert("most".to_owned(), agent);
         let route = RouteConfig {
             chat_mode: Some("Agent".to_owned()),

@@ -5,8 +5,8 @@ use serde_json::{Map, Value, json};
 use super::{
     Config,
     keys::{
-        AGENT, BACKOFF, FOLDER, Key, LOG, LOG_LEVELS, PROFILES, RESTARTS, ROOT, ROUTE, SERVER, SERVER_KINDS,
-        Section, TURN_RECOVERIES, Type, Workspace,
+        AGENT, BACKOFF, DELEGATIONS, FOLDER, Key, LOG, LOG_LEVELS, PROFILES, RESTARTS, ROOT, ROUTE, SERVER,
+        SERVER_KINDS, SUB_AGENTS, Section, TURN_RECOVERIES, Type, Workspace,
     },
     units::{show_duration, show_size},
 };
@@ -21,6 +21,7 @@ pub fn markdown() -> String {
         chapter(&FOLDER),
         chapter(&AGENT),
         builtin_agents(),
+        chapter(&SUB_AGENTS),
         chapter(&ROUTE),
         chapter(&LOG),
     ];
@@ -111,10 +112,10 @@ fn builtin_agents() -> String {
     let rows = Config::default().agents.into_iter().map(|(name, agent)| {
         let tools =
             agent.tools.map_or_else(|| "every tool".to_owned(), |it| format!("`{}`", it.join("`, `")));
-        format!("| `{name}` | {tools} |\n")
+        format!("| `{name}` | {tools} | {} |\n", agent.description.unwrap_or_default())
     });
     let heading =
-        "Built in, unless your own file has an agent of that name:\n\n| Agent | Tools |\n|---|---|\n";
+        "Built in, unless your own file has an agent of that name:\n\n| Agent | Tools | |\n|---|---|---|\n";
     heading.to_owned() + &rows.collect::<String>()
 }
 
@@ -137,10 +138,11 @@ fn ty<T>(key: &Key<T>) -> String {
         Type::Restart(_) => return words(&RESTARTS),
         Type::Profile(_) => return words(&PROFILES),
         Type::Backoff(_) => BACKOFF.header,
-        Type::Count(_) => "whole number from 1",
+        Type::Count(_) | Type::OptionalCount(_) => "whole number from 1",
         Type::Amount(_) => "whole number",
         Type::ServerKind(_) => return words(&SERVER_KINDS),
         Type::TurnRecovery(_) => return words(&TURN_RECOVERIES),
+        Type::Delegation(_) => return words(&DELEGATIONS),
         Type::LogLevel(_) => return words(&LOG_LEVELS),
         Type::ServerName(_) => "name of a server",
         Type::AgentName(_) => "name of an agent",
@@ -148,6 +150,7 @@ fn ty<T>(key: &Key<T>) -> String {
         Type::Agents(_) => AGENT.header,
         Type::Folders(_) => FOLDER.header,
         Type::Routes(_) => ROUTE.header,
+        Type::SubAgents(_) => SUB_AGENTS.header,
         Type::Log(_) => LOG.header,
     };
     if text.starts_with('[') { format!("`{text}`") } else { text.to_owned() }
@@ -168,6 +171,10 @@ fn default<T>(key: &Key<T>, fresh: &mut T) -> Option<String> {
         Type::TurnRecovery(field) => {
             let recovery = *field(fresh);
             TURN_RECOVERIES.iter().find(|(_, it)| *it == recovery).map(|(word, _)| format!("{word:?}"))
+        }
+        Type::Delegation(field) => {
+            let delegation = *field(fresh);
+            DELEGATIONS.iter().find(|(_, it)| *it == delegation).map(|(word, _)| format!("{word:?}"))
         }
         Type::LogLevel(field) => {
             let level = *field(fresh);
@@ -230,14 +237,18 @@ fn value<T>(ty: &Type<T>) -> Value {
             json!({ "type": "string", "pattern": "^[0-9]+ *(B|KiB|MiB|GiB)$" })
         }
         Type::Amount(_) => json!({ "type": "integer", "minimum": 0, "maximum": u16::MAX }),
-        Type::Count(_) => json!({ "type": "integer", "minimum": 1, "maximum": u16::MAX }),
+        Type::Count(_) | Type::OptionalCount(_) => {
+            json!({ "type": "integer", "minimum": 1, "maximum": u16::MAX })
+        }
         Type::ServerKind(_) => words(&SERVER_KINDS),
         Type::TurnRecovery(_) => words(&TURN_RECOVERIES),
+        Type::Delegation(_) => words(&DELEGATIONS),
         Type::LogLevel(_) => words(&LOG_LEVELS),
         Type::Servers(_) => named(object(&SERVER)),
         Type::Agents(_) => named(object(&AGENT)),
         Type::Folders(_) => list(object(&FOLDER)),
         Type::Routes(_) => list(object(&ROUTE)),
+        Type::SubAgents(_) => object(&SUB_AGENTS),
         Type::Log(_) => object(&LOG),
     }
 }

@@ -6,8 +6,8 @@
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use super::{
-    AgentConfig, AgentSource, Backoff, Config, FolderConfig, LogConfig, LogLevel, Policy, Profile, Restart,
-    RouteConfig, ServerConfig, ServerKind, TurnRecovery,
+    AgentConfig, AgentSource, Backoff, Config, Delegation, FolderConfig, LogConfig, LogLevel, Policy,
+    Profile, Restart, RouteConfig, ServerConfig, ServerKind, SubAgentsConfig, TurnRecovery,
 };
 
 /// A table of the file, and the type that it is read into.
@@ -82,10 +82,13 @@ pub(super) enum Type<T: 'static> {
     Backoff(Field<T, Backoff>),
     /// A number from 1 on.
     Count(Field<T, usize>),
+    /// A number from 1 on that there need not be.
+    OptionalCount(Field<T, Option<usize>>),
     /// A number from 0 on.
     Amount(Field<T, usize>),
     ServerKind(Field<T, Option<ServerKind>>),
     TurnRecovery(Field<T, TurnRecovery>),
+    Delegation(Field<T, Delegation>),
     LogLevel(Field<T, LogLevel>),
     /// The name of a server that is configured.
     ServerName(Field<T, Option<String>>),
@@ -95,6 +98,7 @@ pub(super) enum Type<T: 'static> {
     Agents(Field<T, BTreeMap<String, AgentConfig>>),
     Folders(Field<T, Vec<FolderConfig>>),
     Routes(Field<T, Vec<RouteConfig>>),
+    SubAgents(Field<T, SubAgentsConfig>),
     Log(Field<T, LogConfig>),
 }
 
@@ -105,6 +109,10 @@ pub(super) const SERVER_KINDS: [(&str, ServerKind); 2] =
 /// Words for what becomes of a turn whose process dies.
 pub(super) const TURN_RECOVERIES: [(&str, TurnRecovery); 2] =
     [("continue", TurnRecovery::Continue), ("fail", TurnRecovery::Fail)];
+/// Words for the tools with which leads start sub-agents.
+pub(super) const DELEGATIONS: [(&str, Delegation); 2] =
+    [("delegate_task", Delegation::DelegateTask), ("run_in_terminal", Delegation::RunInTerminal)];
+
 /// Words for what a death means.
 pub(super) const RESTARTS: [(&str, Restart); 3] =
     [("never", Restart::Never), ("on-failure", Restart::OnFailure), ("always", Restart::Always)];
@@ -154,6 +162,20 @@ pub(super) static ROOT: Section<Config> = Section {
             workspace: Workspace::Yes,
             absent: "the built-in agents",
             doc: "The agents.",
+        },
+        Key {
+            name: "models",
+            ty: Type::Variables(|it| &mut it.models),
+            workspace: Workspace::No,
+            absent: "none",
+            doc: "Tiers: names that agents may use instead of a model, such as `fast = \"gpt-4.1\"`.",
+        },
+        Key {
+            name: "subagents",
+            ty: Type::SubAgents(|it| &mut it.subagents),
+            workspace: Workspace::Yes,
+            absent: "see there",
+            doc: "What sub-agents may cost.",
         },
         Key {
             name: "route",
@@ -292,6 +314,15 @@ pub(super) static SERVER: Section<ServerConfig> = Section {
             doc: "What becomes of a turn of a conversation when its Copilot server dies in the middle of it. \
                   `\"continue\"`: the next process goes on with it, and no tool of the editor or of an MCP server \
                   runs twice. `\"fail\"`: it ends with an error.",
+        },
+        Key {
+            name: "delegation",
+            ty: Type::Delegation(|it| &mut it.delegation),
+            workspace: Workspace::No,
+            absent: "",
+            doc: "The tool with which a lead starts sub-agents ([agents.md](agents.md)). `\"run_in_terminal\"` is for older servers, \
+                  which forward no calls of tools that they do not know: a command `delegate --type NAME --prompt \"TASK\"` \
+                  is carried out by lspool then, any other one by the editor.",
         },
         Key {
             name: "exact_restore",
@@ -477,8 +508,9 @@ pub(super) static FOLDER: Section<FolderConfig> = Section {
 
 pub(super) static AGENT: Section<AgentConfig> = Section {
     header: "[agent.NAME]",
-    doc: "A named tool set. Agents with equal tool sets share a process; that process knows no other tools.",
-    fresh: || AgentConfig { tools: None, disallowed_tools: Vec::new(), source: AgentSource::User },
+    doc: "An agent: a tool set, and what is said to a sub-agent of this name. Agents with equal tool sets share a \
+          process; that process knows no other tools. Files define agents as well: see [agents.md](agents.md).",
+    fresh: || AgentConfig::of(AgentSource::User),
     keys: &[
         Key {
             name: "tools",
@@ -494,6 +526,77 @@ pub(super) static AGENT: Section<AgentConfig> = Section {
             workspace: Workspace::Yes,
             absent: "none",
             doc: "Tools taken out of these.",
+        },
+        Key {
+            name: "description",
+            ty: Type::Text(|it| &mut it.description),
+            workspace: Workspace::Yes,
+            absent: "none",
+            doc: "When to use it: an agent that may start it is told this.",
+        },
+        Key {
+            name: "prompt",
+            ty: Type::Text(|it| &mut it.prompt),
+            workspace: Workspace::Yes,
+            absent: "none",
+            doc: "What it is told before its task.",
+        },
+        Key {
+            name: "model",
+            ty: Type::Text(|it| &mut it.model),
+            workspace: Workspace::Yes,
+            absent: "that of the agent that starts it",
+            doc: "The id or the name of a model, or a tier of `[models]`.",
+        },
+        Key {
+            name: "max_turns",
+            ty: Type::OptionalCount(|it| &mut it.max_turns),
+            workspace: Workspace::Yes,
+            absent: "no limit of lspool's",
+            doc: "How many times its model may be asked for one task.",
+        },
+        Key {
+            name: "lead",
+            ty: Type::Flag(|it| &mut it.lead),
+            workspace: Workspace::No,
+            absent: "",
+            doc: "Whether a conversation with this agent may start sub-agents: it gets the tool `delegate_task`.",
+        },
+    ],
+};
+
+pub(super) static SUB_AGENTS: Section<SubAgentsConfig> = Section {
+    header: "[subagents]",
+    doc: "What the sub-agents that a lead starts in one turn may cost: see [agents.md](agents.md).",
+    fresh: SubAgentsConfig::default,
+    keys: &[
+        Key {
+            name: "max_parallel",
+            ty: Type::Count(|it| &mut it.max_parallel),
+            workspace: Workspace::Smaller,
+            absent: "",
+            doc: "How many run at once; others wait for one of them to end.",
+        },
+        Key {
+            name: "max_subagents",
+            ty: Type::Count(|it| &mut it.max_subagents),
+            workspace: Workspace::Smaller,
+            absent: "",
+            doc: "How many one turn may start in all. After that the tool fails, and says so.",
+        },
+        Key {
+            name: "max_followups",
+            ty: Type::Count(|it| &mut it.max_followups),
+            workspace: Workspace::Smaller,
+            absent: "",
+            doc: "How often in one turn the lead is told results and asked to go on.",
+        },
+        Key {
+            name: "time_limit",
+            ty: Type::Duration(|it| &mut it.time_limit),
+            workspace: Workspace::Smaller,
+            absent: "",
+            doc: "How long one may take. Then it is stopped, and the lead is told what it has said so far.",
         },
     ],
 };

@@ -41,10 +41,10 @@ impl fmt::Display for Problems {
 
 impl std::error::Error for Problems {}
 
-/// An agent of a workspace file that was kept out, because its name is taken.
+/// An agent of a file that was kept out, because its name is taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shadowed {
-    /// Name of the workspace file, as it is to be shown.
+    /// Name of the file, as it is to be shown.
     pub file: String,
     /// The line, counted from 1.
     pub line: usize,
@@ -61,7 +61,9 @@ impl fmt::Display for Shadowed {
         match by {
             AgentSource::Builtin => f.write_str("lspool has an agent of that name"),
             AgentSource::User => f.write_str("the user's configuration has an agent of that name"),
-            AgentSource::Workspace(other) => write!(f, "{} has an agent of that name", other.display()),
+            AgentSource::UserFile(other) | AgentSource::Workspace(other) => {
+                write!(f, "{} has an agent of that name", other.display())
+            }
         }
     }
 }

@@ -12,8 +12,8 @@ use toml::{
 use super::{
     AgentConfig, AgentSource, Config, Profile, ServerConfig, Shadowed,
     keys::{
-        AGENT, BACKOFF, FOLDER, Key, LOG, LOG_LEVELS, PROFILES, RESTARTS, ROOT, ROUTE, SERVER, SERVER_KINDS,
-        Section, TURN_RECOVERIES, Type, Workspace,
+        AGENT, BACKOFF, DELEGATIONS, FOLDER, Key, LOG, LOG_LEVELS, PROFILES, RESTARTS, ROOT, ROUTE, SERVER,
+        SERVER_KINDS, SUB_AGENTS, Section, TURN_RECOVERIES, Type, Workspace,
     },
     problem::{Author, Problem, Problems},
     suggest::nearest,
@@ -160,7 +160,9 @@ impl<'a> Reader<'a> {
             Type::Backoff(field) => self.table(&BACKOFF, at, raw, field(into)),
             Type::Amount(field) => self.limit(key, at, amount(raw), |it| it.to_string(), field(into)),
             Type::Count(field) => self.limit(key, at, count(raw), |it| it.to_string(), field(into)),
+            Type::OptionalCount(field) => self.set(at, count(raw).map(Some), field(into)),
             Type::TurnRecovery(field) => self.set(at, choice(raw, &TURN_RECOVERIES), field(into)),
+            Type::Delegation(field) => self.set(at, choice(raw, &DELEGATIONS), field(into)),
             Type::ServerKind(field) => self.set(at, choice(raw, &SERVER_KINDS).map(Some), field(into)),
             Type::LogLevel(field) => self.set(at, choice(raw, &LOG_LEVELS), field(into)),
             Type::ServerName(field) => {
@@ -177,6 +179,7 @@ impl<'a> Reader<'a> {
             Type::Agents(field) => self.agents(at, value, field(into)),
             Type::Routes(field) => self.tables(&ROUTE, at, value, field(into)),
             Type::Folders(field) => self.folders(at, value, field(into)),
+            Type::SubAgents(field) => self.table(&SUB_AGENTS, at, raw, field(into)),
             Type::Log(field) => self.table(&LOG, at, raw, field(into)),
         }
     }
@@ -304,8 +307,10 @@ impl<'a> Reader<'a> {
                 Author::User => AgentSource::User,
                 Author::Workspace(file) => AgentSource::Workspace(file.clone()),
             };
-            match field.get(&name) {
-                Some(known) if self.author != Author::User => {
+            // For a model a name is the same in capital letters.
+            let known = field.iter().find(|(known, _)| known.to_lowercase() == name.to_lowercase());
+            match known {
+                Some((_, known)) if self.author != Author::User => {
                     let (file, by) = (self.file.to_owned(), known.source.clone());
                     self.shadowed.push(Shadowed { file, line, agent: name, by });
                 }
@@ -439,6 +444,7 @@ fn section_of(name: &str) -> Option<&'static str> {
         (FOLDER.header, has(&FOLDER, name)),
         (AGENT.header, has(&AGENT, name)),
         (ROUTE.header, has(&ROUTE, name)),
+        (SUB_AGENTS.header, has(&SUB_AGENTS, name)),
         (LOG.header, has(&LOG, name)),
     ];
     sections.into_iter().find(|(_, has)| *has).map(|(header, _)| header)

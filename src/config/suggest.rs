@@ -1,7 +1,7 @@
 //! "Did you mean": the known word that is nearest to a mistyped one.
 
 /// The nearest of `known`, if it is near enough to be meant.
-pub(super) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let plain = |word: &str| word.to_lowercase().replace('-', "_");
     let word = plain(word);
     let near = known.into_iter().map(|it| (distance(&word, &plain(it)), it));

@@ -68,6 +68,7 @@ stall_timeout = "4s"
 probe_timeout = "5s"
 hang_timeout = "0s"
 turn_recovery = "fail"
+delegation = "run_in_terminal"
 exact_restore = true
 [server.pyright]
 command = "pyright-langserver"
@@ -128,6 +129,7 @@ level = "trace"
             probe_timeout: Duration::from_secs(5),
             hang_timeout: Some(Duration::ZERO),
             turn_recovery: TurnRecovery::Fail,
+            delegation: Delegation::RunInTerminal,
             exact_restore: true,
         }
     );
@@ -177,7 +179,7 @@ lvel = "info"
             config.toml:2: tools: there is no such key here; it belongs under [agent.NAME]
             config.toml:4: server.copilot.comand: there is no such key; did you mean "command"?
             config.toml:5: server.copilot.max-processes: there is no such key; did you mean "max_processes"?
-            config.toml:6: server.copilot.xyzzy: there is no such key; there are: command, args, env, cwd, kind, max_processes, warm_spares, idle_timeout, startup_timeout, max_message, turn_recovery, exact_restore, profile, restart, required, max_restarts, restart_window, immediate_first, backoff, stall_timeout, probe_timeout, hang_timeout, write_stall, shutdown_grace, memory_limit
+            config.toml:6: server.copilot.xyzzy: there is no such key; there are: command, args, env, cwd, kind, max_processes, warm_spares, idle_timeout, startup_timeout, max_message, turn_recovery, delegation, exact_restore, profile, restart, required, max_restarts, restart_window, immediate_first, backoff, stall_timeout, probe_timeout, hang_timeout, write_stall, shutdown_grace, memory_limit
             config.toml:7: agents: there is no such key; did you mean "agent"?
             config.toml:9: routes: there is no such key; did you mean "route"?
             config.toml:12: log.lvel: there is no such key; did you mean "level"?"#]],
@@ -346,7 +348,7 @@ fn invalid_toml_is_told_with_all_else_that_is_sure() {
     check_problems(
         "a = 1\na = 2\n",
         &expect![[r#"
-            config.toml:1: a: there is no such key; there are: default_server, server, folder, agent, route, log, record, record_texts, record_max_size
+            config.toml:1: a: there is no such key; there are: default_server, server, folder, agent, models, subagents, route, log, record, record_texts, record_max_size
             config.toml:2: no valid TOML: duplicate key"#]],
     );
 }

@@ -40,6 +40,12 @@ pub(super) struct Found {
     pub(super) refused: Vec<String>,
 }
 
+/// The tools of a backend, as they are shown, and what it is doing.
+pub(super) fn serves(backend: &Backend) -> Option<(String, String)> {
+    let pid = backend.pid()?;
+    Some((backend.tools(), format!("{}, pid {pid}", backend.state())))
+}
+
 /// All sockets there are, the older ones first, and what folders are not to be trusted.
 pub(super) fn sockets(folders: &[PathBuf], pid: Option<u32>) -> (Vec<Instance>, Vec<String>) {
     let (mut all, mut refused) = (Vec::new(), Vec::new());

@@ -93,7 +93,18 @@ impl Backend {
         self.name.rsplit_once("\" of ").map_or(&self.name, |(_, server)| server)
     }
 
-    fn tools(&self) -> String {
+    /// Its process, if it has one.
+    pub(super) fn pid(&self) -> Option<u32> {
+        self.pid
+    }
+
+    /// Its state, as it is shown.
+    pub(super) fn state(&self) -> String {
+        plain(&self.state)
+    }
+
+    /// The tools that it serves, as they are shown.
+    pub(super) fn tools(&self) -> String {
         match (self.tools_in_name(), &self.toolset) {
             (Some(tools), _) => tools.to_owned(),
             (None, None) => "all".to_owned(),

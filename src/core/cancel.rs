@@ -11,10 +11,10 @@ use crate::{
 };
 
 impl Proxy {
-    /// `$/cancelRequest` of the editor. An id that is not in flight has been answered already.
-    pub(super) fn on_editor_cancel(&mut self, frame: &Frame, out: &mut Effects) {
+    /// `$/cancelRequest` of a client. An id that is not in flight has been answered already.
+    pub(super) fn on_client_cancel(&mut self, client: ClientId, frame: &Frame, out: &mut Effects) {
         let wire = field(frame, "id");
-        if let Some(sent) = wire.and_then(|it| self.requests.of_client(ClientId::EDITOR, &it)) {
+        if let Some(sent) = wire.and_then(|it| self.requests.of_client(client, &it)) {
             self.cancel(sent, Some(frame), out);
         }
     }

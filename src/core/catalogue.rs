@@ -131,6 +131,11 @@ pub(crate) struct Catalogue {
 }
 
 impl Catalogue {
+    /// A tool that the client has registered, as it was written.
+    pub(crate) fn tool(&self, name: &str) -> Option<&Bytes> {
+        self.tools.get(name)
+    }
+
     /// Whether a tool is one that the client has registered.
     pub(crate) fn is_clients(&self, name: &str) -> bool {
         self.tools.contains_key(name)

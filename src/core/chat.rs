@@ -5,9 +5,8 @@ use std::{borrow::Cow, time::Instant};
 
 use tracing::{info, warn};
 
-use super::{Cause, Failure, Identity, PRIMARY, Proxy, ToolSet, toolset::is_edit_tool};
+use super::{Cause, Failure, Identity, PRIMARY, Proxy, ToolSet, selection::Choice, toolset::is_edit_tool};
 use crate::{
-    config::{AgentConfig, Config, RouteConfig},
     core::{
         editor::field,
         event::{BackendId, ClientId, Effect, Effects, Peer, ProcessId},
@@ -17,7 +16,7 @@ use crate::{
         restore::question,
         said::{Said, Words},
     },
-    rpc::{Frame, Patch, RawId, elements, member, members, path, text},
+    rpc::{Frame, Patch, RawId, elements, member, text},
 };
 
 /// What the server asks the client for when the model has called one of its own edit tools.
@@ -28,10 +27,23 @@ impl Proxy {
     /// tool call can come for an unbound one.
     pub(super) fn on_create(&mut self, now: Instant, owner: Owner, frame: &Frame, out: &mut Effects) {
         let params = frame.params().unwrap_or(b"{}");
-        let set = match self.tool_set(params) {
-            Ok(set) => set,
-            Err(message) => return self.fail(&owner, &Failure::new(Cause::InvalidParams, message), out),
-        };
+        match self.choose(params) {
+            Ok(choice) => self.create(now, owner, choice, frame, out),
+            Err(message) => self.fail(&owner, &Failure::new(Cause::InvalidParams, message), out),
+        }
+    }
+
+    /// Creates a conversation whose tools are chosen.
+    pub(super) fn create(
+        &mut self,
+        now: Instant,
+        owner: Owner,
+        choice: Choice,
+        frame: &Frame,
+        out: &mut Effects,
+    ) {
+        let params = frame.params().unwrap_or(b"{}");
+        let Choice { set, events } = choice;
         let odd_id =
             member(params, "conversationId").is_some_and(|it| RawId::from_raw(&params[it]).is_none());
         match (odd_id, self.session.initialized) {
@@ -71,6 +83,7 @@ impl Proxy {
         let replaced = self.conversations.bind(id.clone(), backend, set, None);
         if let Some(conversation) = self.conversations.get_mut(&id) {
             conversation.active = Some(sent);
+            conversation.events = events;
             conversation.history = History::new(frame.params().unwrap_or(b"{}"));
         }
         if let Some(replaced) = replaced {
@@ -134,29 +147,10 @@ impl Proxy {
         RawId::text(&uuid(&self.identity, self.n_turns))
     }
 
-    fn invent_id(&mut self) -> RawId {
+    pub(super) fn invent_id(&mut self) -> RawId {
         self.n_conversations += 1;
         let it = &self.identity;
         RawId::text(&format!("lspool-{}-{}-{}", it.pid, it.started, self.n_conversations))
-    }
-
-    /// The tool set of a create: what it asks for, else what a route says, else every tool.
-    fn tool_set(&self, params: &[u8]) -> Result<ToolSet, String> {
-        let Some(server) = &self.server else { return Ok(ToolSet::all()) };
-        match asked(params) {
-            Ok(None) => {}
-            Ok(Some(Asked::Tools(tools))) => return Ok(ToolSet::new(Some(&tools), &[])),
-            Ok(Some(Asked::Agent(agent))) => return agent_set(&server.config, &agent),
-            Err(what) => {
-                let agents = known_agents(&server.config);
-                return Err(format!(
-                    "lspool: {what}; write {{\"tools\": [\"NAME\", …]}} or {{\"agent\": \"NAME\"}}; the agents \
-                     are {agents}"
-                ));
-            }
-        }
-        let route = server.config.routes.iter().find(|it| matches(it, params));
-        route.map_or_else(|| Ok(ToolSet::all()), |it| agent_set(&server.config, &it.agent))
     }
 
     pub(super) fn on_turn(&mut self, now: Instant, owner: Owner, frame: &Frame, out: &mut Effects) {
@@ -331,7 +325,7 @@ impl Proxy {
             }
             Some(b"\"end\"") => {
                 self.is_over(&conversation, &turn, Over::Ended);
-                Some(unchanged)
+                (!self.goes_on_with_results(&conversation, params)).then_some(unchanged)
             }
             Some(_) | None => Some(unchanged),
         }
@@ -463,6 +457,9 @@ impl Proxy {
         if let Err(name) = judged {
             return self.refuse(process, wire, &name, confirmation, out);
         }
+        if self.is_orchestration(process, &wire, conversation.as_ref(), frame, out) {
+            return;
+        }
         if let Some(id) = &conversation {
             if confirmation && self.is_confirmed(process, &wire, id, frame, out) {
                 return;
@@ -506,7 +503,14 @@ impl Proxy {
         false
     }
 
-    fn refuse(&mut self, process: ProcessId, wire: RawId, tool: &str, confirmation: bool, out: &mut Effects) {
+    pub(super) fn refuse(
+        &mut self,
+        process: ProcessId,
+        wire: RawId,
+        tool: &str,
+        confirmation: bool,
+        out: &mut Effects,
+    ) {
         let Some(backend) = self.backends.get_mut(&process.backend) else { return };
         backend.refused += 1;
         warn!(backend = backend.name, tool, refused = backend.refused, "refused a tool call outside the set");
@@ -572,79 +576,6 @@ fn judge_confirmation(set: &ToolSet, params: &[u8], called: Option<&str>) -> Res
     }
 }
 
-/// `lspool` of a create.
-enum Asked {
-    Tools(Vec<String>),
-    Agent(String),
-}
-
-/// What a create asks for. Whatever is not understood is refused, twice the same key too: it may have been meant to
-/// narrow the set.
-fn asked(params: &[u8]) -> Result<Option<Asked>, String> {
-    let mut given = members(params).filter(|(key, _)| key == "lspool").map(|(_, range)| &params[range]);
-    let (first, second) = (given.next(), given.next());
-    if second.is_some() {
-        return Err("is there twice".to_owned());
-    }
-    let Some(asked) = first.filter(|it| *it != b"null") else { return Ok(None) };
-    if asked.first() != Some(&b'{') || serde_json::from_slice::<serde::de::IgnoredAny>(asked).is_err() {
-        return Err("is no object".to_owned());
-    }
-    let (mut tools, mut agent) = (None, None);
-    for (key, range) in members(asked) {
-        let value = &asked[range];
-        let slot = match &*key {
-            "tools" => &mut tools,
-            "agent" => &mut agent,
-            _ => return Err(format!("there is no key {key:?}")),
-        };
-        if slot.replace(value).is_some() {
-            return Err(format!("{key} is there twice"));
-        }
-    }
-    let (tools, agent) = (tools.filter(|it| *it != b"null"), agent.filter(|it| *it != b"null"));
-    match (tools, agent) {
-        (Some(_), Some(_)) => Err("tools and agent are both there".to_owned()),
-        (Some(tools), None) => match serde_json::from_slice(tools) {
-            Ok(tools) => Ok(Some(Asked::Tools(tools))),
-            Err(_) => Err("tools is no list of strings".to_owned()),
-        },
-        (None, Some(agent)) => match serde_json::from_slice(agent) {
-            Ok(agent) => Ok(Some(Asked::Agent(agent))),
-            Err(_) => Err("agent is no string".to_owned()),
-        },
-        (None, None) => Ok(None),
-    }
-}
-
-fn known_agents(config: &Config) -> String {
-    config.agents.keys().map(String::as_str).collect::<Vec<_>>().join(", ")
-}
-
-fn agent_set(config: &Config, name: &str) -> Result<ToolSet, String> {
-    match config.agents.get(name) {
-        Some(AgentConfig { tools, disallowed_tools, .. }) => {
-            Ok(ToolSet::new(tools.as_deref(), disallowed_tools))
-        }
-        None => Err(format!("lspool: there is no agent {name:?}; there are {}", known_agents(config))),
-    }
-}
-
-fn matches(route: &RouteConfig, params: &[u8]) -> bool {
-    let asked = path(params, &["turns"]).map(|range| &params[range]);
-    let question = asked.and_then(|it| elements(it).last().map(|range| &it[range]));
-    let slug = || text(params, &["agentSlug"]).or_else(|| text(question?, &["agentSlug"]));
-    let model = || text(params, &["modelInfo", "id"]).or_else(|| text(params, &["model"]));
-    let holds = |wanted: &Option<String>, actual: &dyn Fn() -> Option<String>| {
-        wanted.as_ref().is_none_or(|it| actual().as_ref() == Some(it))
-    };
-    holds(&route.chat_mode, &|| text(params, &["chatMode"]))
-        && holds(&route.custom_chat_mode, &|| text(params, &["customChatModeId"]))
-        && holds(&route.source, &|| text(params, &["source"]))
-        && holds(&route.agent_slug, &slug)
-        && holds(&route.model, &model)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -695,45 +626,5 @@ mod tests {
     fn a_call_is_not_taken_for_an_mcp_tool_because_its_input_says_so() {
         let run = r#"{"name":"run_in_terminal","input":{"mcpServerName":"mini","mcpToolName":"echo"}}"#;
         assert_eq!(judged(&["mini/echo"], run, None), Err("run_in_terminal".to_owned()));
-    }
-
-    #[test]
-    fn what_a_create_asks_for_in_a_wrong_way_is_refused() {
-        for wrong in [
-            r#"{"lspool":{"tools":["a"]},"\u006cspool":{"tools":["*"]}}"#,
-            r#"{"lspool":{"tools":["a"],"tools":["*"]}}"#,
-            r#"{"lspool":[["a"],null]}"#,
-            r#"{"lspool":"explore"}"#,
-            r#"{"lspool":{"tools" ["a"]}}"#,
-            r#"{"lspool":{"tools":"a"}}"#,
-            r#"{"lspool":{"tools":["a",1]}}"#,
-            r#"{"lspool":{"tools":["a"],"agent":"b"}}"#,
-            r#"{"lspool":{"agent":["b"]}}"#,
-            r#"{"lspool":{"Tools":["a"]}}"#,
-        ] {
-            assert!(asked(wrong.as_bytes()).is_err(), "{wrong}");
-        }
-        for nothing in
-            ["{}", r#"{"lspool":null}"#, r#"{"lspool":{}}"#, r#"{"lspool":{"tools":null,"agent":null}}"#]
-        {
-            assert!(matches!(asked(nothing.as_bytes()), Ok(None)), "{nothing}");
-        }
-        assert!(
-            matches!(asked(br#"{"\u006cspool":{"to\u006fls":[]}}"#), Ok(Some(Asked::Tools(it))) if it.is_empty())
-        );
-    }
-
-    #[test]
-    fn a_route_holds_if_all_it_names_hold() {
-        let params = br#"{"chatMode":"Agent","model":"m","turns":[{"request":"q","agentSlug":"s"}]}"#;
-        let route = |chat_mode: Option<&str>, slug: Option<&str>, model: Option<&str>| RouteConfig {
-            chat_mode: chat_mode.map(str::to_owned),
-            agent_slug: slug.map(str::to_owned),
-            model: model.map(str::to_owned),
-            ..RouteConfig::default()
-        };
-        assert!(matches(&route(Some("Agent"), Some("s"), Some("m")), params));
-        assert!(!matches(&route(Some("Agent"), Some("t"), None), params));
-        assert!(matches(&route(None, None, None), params));
     }
 }

@@ -26,6 +26,7 @@ impl Proxy {
         }
         self.requests.check()?;
         self.conversations.check()?;
+        self.check_agents()?;
         self.check_requests()?;
         self.check_backends()?;
         self.check_conversations()?;

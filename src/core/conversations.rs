@@ -43,6 +43,8 @@ pub(crate) struct Conversation {
     pub(crate) waiting: VecDeque<Frame>,
     /// The running turn was cancelled: tools are not called for it any more.
     pub(crate) cancelled: bool,
+    /// The editor wants to be told what its sub-agents do.
+    pub(crate) events: bool,
     /// Whether it counts as bound. The server's `destroy` takes strings only, so a numeric conversation lives on.
     counted: bool,
     /// A sub-agent's conversation lives in the one that called it.
@@ -102,6 +104,7 @@ impl Conversations {
             flight: Flight::default(),
             waiting: VecDeque::new(),
             cancelled: false,
+            events: false,
             counted: true,
             parent,
             caller: None,

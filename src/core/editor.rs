@@ -90,7 +90,7 @@ impl Proxy {
 
     fn on_editor_notification(&mut self, frame: &Frame, out: &mut Effects) {
         match frame.method() {
-            Some("$/cancelRequest") => return self.on_editor_cancel(frame, out),
+            Some("$/cancelRequest") => return self.on_client_cancel(ClientId::EDITOR, frame, out),
             Some("window/workDoneProgress/cancel" | "$/progress") => {
                 return self.on_editor_progress(frame, out);
             }

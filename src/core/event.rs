@@ -17,6 +17,19 @@ pub struct ClientId(pub u32);
 impl ClientId {
     /// The process that launched lspool and speaks on its stdin and stdout.
     pub const EDITOR: ClientId = ClientId(0);
+
+    /// The first of those inside: agents at work. They have no stream, and nothing about them leaves the core.
+    pub(super) const INSIDE: u32 = 1 << 31;
+
+    /// Which of those inside it is.
+    pub(super) fn inside(self) -> u32 {
+        self.0 - ClientId::INSIDE
+    }
+
+    /// Whether it is one of those inside.
+    pub(super) fn is_inside(self) -> bool {
+        self.0 >= ClientId::INSIDE
+    }
 }
 
 /// Somebody who answers: a configured server, or one partition of it. Survives restarts.

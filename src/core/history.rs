@@ -36,6 +36,8 @@ pub(crate) struct Turn {
     /// A string, or an array of content parts, as asked.
     request: Bytes,
     rounds: Vec<Round>,
+    /// What was asked in the middle of it: after which round, and the message.
+    follow_ups: Vec<(u64, Value)>,
 }
 
 #[derive(Debug, Default)]
@@ -182,7 +184,7 @@ impl History {
 
 impl Turn {
     fn new(id: RawId, request: &[u8]) -> Turn {
-        Turn { id, request: Bytes::copy_from_slice(request), rounds: Vec::new() }
+        Turn { id, request: Bytes::copy_from_slice(request), rounds: Vec::new(), follow_ups: Vec::new() }
     }
 
     fn text_id(&self) -> String {
@@ -252,6 +254,29 @@ impl Turn {
         }
     }
 
+    /// Notes that more is asked in the middle of the turn, after all that was said.
+    pub(crate) fn follow_up(&mut self, message: Value) {
+        let last = self.last_round();
+        self.follow_ups.push((last, message));
+    }
+
+    /// Whether nothing that counts has come of what was asked last in the middle of it.
+    pub(crate) fn awaits_answer(&mut self) -> bool {
+        self.awaits_answer_after().is_some()
+    }
+
+    /// The same; gives the round after which it was asked.
+    fn awaits_answer_after(&mut self) -> Option<u64> {
+        let after = self.follow_ups.last()?.0;
+        let counts = |it: &Round| !it.text.is_empty() || it.calls.iter().any(Call::has_result);
+        (!self.rounds.iter().any(|it| it.id > after && counts(it))).then_some(after)
+    }
+
+    /// The number of its last round.
+    pub(crate) fn last_round(&mut self) -> u64 {
+        self.rounds.iter().map(|it| it.id).max().unwrap_or(0)
+    }
+
     /// The ids of all its calls.
     pub(crate) fn call_ids(&mut self) -> BTreeSet<String> {
         self.calls().map(|(_, it)| it.id.clone()).collect()
@@ -260,6 +285,9 @@ impl Turn {
     /// Its process is gone, and another one goes on with it. Gives what is to be added to the round ids of that one:
     /// a text that was cut off goes on in its own round.
     pub(crate) fn cut(&mut self) -> u64 {
+        if let Some(after) = self.awaits_answer_after() {
+            return after;
+        }
         let Some(last) = self.rounds.iter_mut().max_by_key(|it| it.id) else { return 0 };
         last.thinking = last.thinking.take().filter(|it| it.id.is_some());
         last.is_cut = true;

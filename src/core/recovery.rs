@@ -20,7 +20,7 @@ use std::collections::BTreeSet;
 
 use tracing::info;
 
-pub(crate) use self::ids::Part;
+pub(crate) use self::{ids::Part, reports::round_with};
 use super::{
     Proxy,
     processes::{cancel_at_editor, cancellation},
@@ -145,6 +145,12 @@ impl Proxy {
             return if restarts { self.ask_next(sent) } else { None };
         };
         let has_begun = conversation.flight.turn.is_some();
+        if restarts && conversation.flight.over != Over::No && self.is_followed_up(id) {
+            let pending = self.requests.take(sent)?;
+            self.rest(id, pending, out);
+            return None;
+        }
+        let conversation = self.conversations.get(id)?;
         if conversation.flight.over != Over::No {
             info!(conversation = %id, "the turn was over when its process died");
             return self.finish_turn(sent, id, None, out);
@@ -209,7 +215,8 @@ impl Proxy {
     pub(super) fn check_flight(&self, id: &RawId, conversation: &Conversation) -> Result<(), String> {
         let flight = &conversation.flight;
         let rests = flight.resting.as_ref().and_then(Frame::id).and_then(|it| it.as_u64());
-        if flight.resting.is_some() && (rests != conversation.active || flight.waits_for.is_empty()) {
+        let waits = !flight.waits_for.is_empty() || self.waits_for_results(id);
+        if flight.resting.is_some() && (rests != conversation.active || !waits) {
             return Err(format!("turn {rests:?} of conversation {id} rests, and waits for nothing"));
         }
         if flight.turn.is_none() && (flight.part.is_some() || flight.over != Over::No) {
@@ -342,7 +349,7 @@ impl Proxy {
         let part = match conversation.history.turn(&turn) {
             Some(record) => {
                 flight.sub_agents = record.calls().filter(|(_, it)| it.name == SUB_AGENT).count();
-                flight.continues = !record.messages(None).is_empty();
+                flight.continues = !record.messages(None).is_empty() && !record.awaits_answer();
                 Part::after(before, record)
             }
             None => Part::again(before),
@@ -351,7 +358,9 @@ impl Proxy {
         flight.restored = false;
         if !flight.continues {
             flight.sub_agents = 0;
-            conversation.history.delete(&turn);
+            if conversation.history.turn(&turn).is_some_and(|it| !it.awaits_answer()) {
+                conversation.history.delete(&turn);
+            }
         }
     }
 
@@ -369,9 +378,9 @@ impl Proxy {
             tell_editor(Frame::notification("$/progress", Some(&params)), out);
         }
         let pending = self.requests.take(sent)?;
-        if let Owner::Client(_, wire) = &pending.owner {
+        if let Owner::Client(client, wire) = &pending.owner {
             let answer = self.made_answer(id, turn.as_ref(), pending.frame.params().unwrap_or(b"{}"));
-            tell_editor(Frame::response(wire.clone(), &answer), out);
+            out.push(Effect::Send(Peer::Client(*client), Frame::response(wire.clone(), &answer)));
         }
         self.withdraw_kept(id, out);
         self.conversations.forget_sub_agents(id);

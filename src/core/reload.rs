@@ -110,6 +110,7 @@ impl Proxy {
         if relaunch {
             changed.push("processes");
         }
+        let tells_agents = changed.contains(&"agents");
         self.limit_told &= server.settings.memory_limit == prepared.server.memory_limit;
         if let Some(kind) = prepared.server.kind {
             server.kind = kind;
@@ -123,6 +124,9 @@ impl Proxy {
             backend.life.forgive();
             let why = "its configuration has changed".to_owned();
             backend.health.renewal = Some(Renewal { why, until: Some(now + RELOAD_GRACE) });
+        }
+        if tells_agents {
+            self.describe_agents(out);
         }
         // What counts as in use is a setting.
         for id in self.backends.keys().copied().collect::<Vec<_>>() {

@@ -162,6 +162,13 @@ impl Requests {
         }
     }
 
+    /// What is asked under a number that no process has seen.
+    pub(crate) fn reword(&mut self, id: SentId, frame: &Frame) {
+        if let Some(pending) = self.pending.get_mut(&id) {
+            pending.frame = frame.clone();
+        }
+    }
+
     /// Progress under a token is passed on. It may be that of a request.
     pub(crate) fn streamed(&mut self, params: &[u8]) {
         if self.by_token.is_empty() {

@@ -1,6 +1,8 @@
 //! The core as a script: what the editor and the servers say, and what they are told.
 
+mod agents;
 mod control;
+mod delegating;
 mod documents;
 mod endings;
 mod model;

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use tracing::{info, warn};
 
-use super::{Cause, Failure, PRIMARY, Proxy};
+use super::{Cause, Failure, PRIMARY, Proxy, agents::delegation};
 use crate::{
     core::{
         catalogue::{ToolChange, outside},
@@ -55,6 +55,7 @@ impl Proxy {
             for id in partitions {
                 let call = self.backend(id).and_then(|it| change.projected(&it.set));
                 self.project(id, call, out);
+                self.project_delegation(id, out);
             }
         }
         self.tool_change_undecided(false, out);
@@ -65,6 +66,28 @@ impl Proxy {
         let Some(backend) = self.backend(id) else { return };
         let calls = self.catalogue.projection(&backend.set);
         self.project(id, calls, out);
+        self.project_delegation(id, out);
+    }
+
+    /// Tells a process whose conversations may start sub-agents of the tool for it: whatever the editor has under that
+    /// name, here it is lspool's.
+    fn project_delegation(&mut self, id: BackendId, out: &mut Effects) {
+        let Some(server) =
+            self.server.as_ref().filter(|_| self.backend(id).is_some_and(|it| it.set.is_lead()))
+        else {
+            return;
+        };
+        let tools = delegation(&server.config, server.settings.delegation, &self.catalogue);
+        self.project(id, tools.map(|it| ("conversation/registerTools", it)), out);
+    }
+
+    /// The agents have changed, and with them what leads are told of them.
+    pub(super) fn describe_agents(&mut self, out: &mut Effects) {
+        let leads =
+            self.backends.values().filter(|it| it.set.is_lead() && it.spare.is_none() && it.is_ready());
+        for id in leads.map(|it| it.id).collect::<Vec<_>>() {
+            self.project_delegation(id, out);
+        }
     }
 
     fn project(

@@ -5,6 +5,8 @@
 
 use std::{collections::BTreeSet, fmt};
 
+use crate::agents::DELEGATE;
+
 /// The server's own edit tools: registering one unlocks all, and the server asks the client for another one
 /// than the model called. A set that names one stands for all four.
 const EDIT_FAMILY: [&str; 4] =
@@ -17,17 +19,19 @@ pub(crate) struct ToolSet {
     allowed: Option<BTreeSet<String>>,
     /// Taken out of every tool; empty unless `allowed` is `None`.
     denied: BTreeSet<String>,
+    /// With the tool that starts sub-agents, which lspool itself has: a partition of its own kind.
+    lead: bool,
 }
 
 impl ToolSet {
     /// Every tool: the set of the primary partition.
     pub(crate) fn all() -> ToolSet {
-        ToolSet { allowed: None, denied: BTreeSet::new() }
+        ToolSet { allowed: None, denied: BTreeSet::new(), lead: false }
     }
 
     /// No tool.
     pub(crate) fn none() -> ToolSet {
-        ToolSet { allowed: Some(BTreeSet::new()), denied: BTreeSet::new() }
+        ToolSet { allowed: Some(BTreeSet::new()), denied: BTreeSet::new(), lead: false }
     }
 
     /// A declared list (`None` = every tool, empty = none) without the names in `denied`.
@@ -37,12 +41,12 @@ impl ToolSet {
         };
         let denied = clean(denied);
         match tools {
-            None => ToolSet { allowed: None, denied },
+            None => ToolSet { allowed: None, denied, lead: false },
             Some(tools) => {
                 let mut allowed = clean(tools);
                 // A declared `*` is every tool, however it is spelled.
                 if allowed.contains("*") {
-                    return ToolSet { allowed: None, denied };
+                    return ToolSet { allowed: None, denied, lead: false };
                 }
                 allowed.retain(|name| !denied.iter().any(|it| matches(it, name)));
                 // A shorthand may still cover a denied name: the denial then stays part of the key.
@@ -50,9 +54,24 @@ impl ToolSet {
                     .into_iter()
                     .filter(|it| allowed.iter().any(|name| is_shorthand(name) || same_family(name, it)))
                     .collect();
-                ToolSet { allowed: Some(allowed), denied }
+                ToolSet { allowed: Some(allowed), denied, lead: false }
             }
         }
+    }
+
+    /// The same set, for conversations that may start sub-agents or for others.
+    pub(crate) fn with_lead(self, lead: bool) -> ToolSet {
+        ToolSet { lead, ..self }
+    }
+
+    /// Whether its conversations may start sub-agents.
+    pub(crate) fn is_lead(&self) -> bool {
+        self.lead
+    }
+
+    /// Whether every tool is in it that is not taken out.
+    pub(crate) fn is_open(&self) -> bool {
+        self.allowed.is_none()
     }
 
     /// The names, as declared; `!` before what is taken out.
@@ -62,16 +81,20 @@ impl ToolSet {
             Some(names) => names.iter().cloned().collect(),
         };
         names.extend(self.denied.iter().map(|it| format!("!{it}")));
+        names.extend(self.lead.then(|| format!("+{DELEGATE}")));
         names
     }
 
     /// Whether this is every tool: such conversations live in the primary partition.
     pub(crate) fn is_all(&self) -> bool {
-        self.allowed.is_none() && self.denied.is_empty()
+        self.allowed.is_none() && self.denied.is_empty() && !self.lead
     }
 
     /// Whether a tool of this name is in the set.
     pub(crate) fn contains(&self, name: &str) -> bool {
+        if self.lead && name == DELEGATE {
+            return true;
+        }
         let hit = |names: &BTreeSet<String>| names.iter().any(|it| matches(it, name));
         let allowed = match &self.allowed {
             None => true,

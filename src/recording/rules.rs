@@ -80,6 +80,7 @@ const TEXT_ENDINGS: &[&str] = &["description", "message", "prompt", "text", "tit
 
 /// Names of values that stay, whatever they look like.
 const KEPT: &[&str] = &[
+    "agentpurpose",
     "category",
     "chatmode",
     "directory",
@@ -107,8 +108,17 @@ const KEPT: &[&str] = &[
 const KEPT_ENDINGS: &[&str] = &["Id", "Ids", "Uri", "Path", "Paths", "Directory", "_id", "Version"];
 
 /// Of what was masked as a whole these stay: which file, which tool.
-const FILES: &[&str] =
-    &["filepath", "path", "uri", "mcpservername", "mcptoolname", "tooltype", "mcptype", "toolcallid"];
+const FILES: &[&str] = &[
+    "filepath",
+    "path",
+    "uri",
+    "mcpservername",
+    "mcptoolname",
+    "tooltype",
+    "mcptype",
+    "toolcallid",
+    "subagent_type",
+];
 
 /// Names whose strings are secrets, however deep, beside those of which [`is_name`] knows.
 const SECRETS: &[&str] = &["devicecode", "device_code", "secrets", "usercode", "user_code"];

@@ -6,6 +6,7 @@
 //! that lies in a workspace folder, or that is reached through a link in one. A path that the user wrote is
 //! taken as it is if it is absolute.
 
+mod agents;
 mod env;
 mod files;
 mod path;
@@ -15,8 +16,9 @@ mod search;
 #[cfg(test)]
 mod tests;
 
+pub use agents::agent_folders;
 pub use env::Env;
 pub use files::{UserConfig, read_user, user_file, workspace_files};
 pub use path::{Skipped, Workspace};
-pub use prepare::{CliServer, Missing, Target, Targets, prepare, target, targets};
+pub use prepare::{CliServer, Missing, Target, Targets, known_agents, prepare, target, targets};
 pub use search::{Found, NotFound, search};

@@ -1,13 +1,18 @@
 //! Tells when a configuration file says something else than when it was last read.
 //!
-//! Owns what the files said. Does not read them for anybody: who reads them has them looked at before, so that no
+//! Files, and folders of files. Owns what they said. Does not read them for anybody: who reads them has them looked at before, so that no
 //! change falls in between.
 //!
 //! **Nothing polls.** The system tells of changes in folders, which is where files come, go and are replaced. Looked at
 //! are all folders in which something decides what a file says: its own, that of each link on the way, and where a
 //! folder is missing, the one in which it would appear. A system that does not tell of changes means no watch.
 
-use std::{fs, io::Read as _, path::PathBuf, time::Duration};
+use std::{
+    fs,
+    io::Read as _,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use tokio::{
     sync::{mpsc, oneshot},
@@ -20,6 +25,9 @@ use crate::core::event::Event;
 
 /// Longer ones are no configuration files.
 const LONGEST: u64 = (1 << 20) + 1;
+
+/// More files in a folder are not looked at.
+const MOST: usize = 1000;
 
 /// How often the quiet is waited for.
 const PATIENCE: u32 = 10;
@@ -107,10 +115,26 @@ impl File {
     }
 }
 
-/// What is read from a pipe would be lost to whoever reads it next.
-fn read(path: &PathBuf) -> Option<Vec<u8>> {
+/// What is read from a pipe would be lost to whoever reads it next. A folder says which files are in it, and what they
+/// say.
+fn read(path: &Path) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
-    fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
+    let kind = fs::metadata(path).ok()?;
+    if kind.is_dir() {
+        let mut files: Vec<PathBuf> = fs::read_dir(path).ok()?.flatten().map(|it| it.path()).collect();
+        files.sort();
+        for file in files.iter().take(MOST) {
+            let is_file = fs::metadata(file).is_ok_and(|it| it.is_file());
+            bytes.extend(file.as_os_str().as_encoded_bytes());
+            bytes.push(0);
+            bytes.extend(is_file.then(|| read(file)).flatten().unwrap_or_default());
+            bytes.push(0);
+        }
+        return Some(bytes);
+    }
+    if !kind.is_file() {
+        return None;
+    }
     fs::File::open(path).ok()?.take(LONGEST).read_to_end(&mut bytes).ok()?;
     Some(bytes)
 }
@@ -168,6 +192,9 @@ mod folders {
         .union(WatchFlags::DELETE_SELF)
         .union(WatchFlags::MOVE_SELF)
         .union(WatchFlags::ONLYDIR);
+
+    /// In the place of a name: all that are in the folder.
+    const ANY: &str = "/";
 
     /// The names that matter in a folder.
     type Names = BTreeSet<OsString>;
@@ -260,7 +287,9 @@ mod folders {
                     Ok(event) => {
                         let name = event.file_name().map(|it| OsStr::from_bytes(it.to_bytes()));
                         is_touched |= match (self.watched.get(&event.wd()), name) {
-                            (Some(names), Some(name)) => names.contains(name),
+                            (Some(names), Some(name)) => {
+                                names.contains(name) || names.contains(OsStr::new(ANY))
+                            }
                             // The folder itself.
                             (Some(_), None) => true,
                             // More has happened than the system could note.
@@ -305,6 +334,9 @@ mod folders {
                 at = next;
             } else {
                 all.push((at, name));
+                if next.is_dir() {
+                    all.push((next, ANY.into()));
+                }
                 break;
             }
         }

@@ -1,5 +1,6 @@
 //! All integration tests, in one binary: it is linked once.
 
+mod agents;
 mod cancel;
 mod catalogue;
 mod clients;

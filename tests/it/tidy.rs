@@ -37,6 +37,7 @@ fn lower_layers_know_nothing_of_higher_ones() {
     for (layer, higher) in [
         ("rpc", &["core", "shell", "cli"][..]),
         ("config", &["core", "shell", "cli"]),
+        ("agents", &["core", "shell", "cli"]),
         ("core", &["shell", "cli", "recording"]),
         ("recording", &["shell", "cli"]),
     ] {

@@ -56,10 +56,14 @@ impl Turn {
     /// The messages between the question and the next one, as the model saw them.
     pub(crate) fn messages(&mut self, model: Option<&[u8]>) -> Vec<Value> {
         let mut out: Vec<Value> = Vec::new();
+        let mut follow_ups = self.follow_ups.iter().peekable();
         for round in &self.rounds {
             let calls: Vec<&Call> = round.calls.iter().filter(|it| it.has_result()).collect();
             if round.text.is_empty() && calls.is_empty() {
                 continue;
+            }
+            while let Some((_, message)) = follow_ups.next_if(|(after, _)| *after < round.id) {
+                out.push(json!({"role": "user", "content": message}));
             }
             // A text that was cut off and what follows it are one message. The server itself says no two in a row.
             let before = out.pop_if(|it| it["role"] == "assistant" && it.get("tool_calls").is_none());

@@ -29,6 +29,14 @@ impl Part {
         part
     }
 
+    /// The part that answers what was asked when all before it was said: its rounds are new ones.
+    pub(crate) fn following(before: Option<Part>, record: &mut Turn) -> Part {
+        let mut part = Part::again(before);
+        part.offset = part.offset.max(record.last_round());
+        part.calls.extend(record.call_ids());
+        part
+    }
+
     /// The part that follows one of which nothing was heard.
     pub(super) fn again(before: Option<Part>) -> Part {
         let before = before.unwrap_or(Part { number: 1, ..Part::default() });

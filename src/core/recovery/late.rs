@@ -80,9 +80,10 @@ impl Proxy {
 
     fn go_on_if_settled(&mut self, id: &RawId, out: &mut Effects) {
         let Some(conversation) = self.conversations.get_mut(id) else { return };
-        if !conversation.flight.waits_for.is_empty() {
+        if !conversation.flight.waits_for.is_empty() || self.waits_for_results(id) {
             return;
         }
+        let Some(conversation) = self.conversations.get_mut(id) else { return };
         let backend = conversation.backend;
         if let Some(frame) = conversation.flight.resting.take() {
             self.go_on(id, out);

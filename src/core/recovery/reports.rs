@@ -31,7 +31,7 @@ pub(super) fn settled(round: u64, call: &mut Call) -> Option<Vec<u8>> {
 }
 
 /// A round with one call.
-pub(super) fn round_with(round: u64, call: &[u8]) -> Vec<u8> {
+pub(crate) fn round_with(round: u64, call: &[u8]) -> Vec<u8> {
     let start = format!(r#"{{"roundId":{round},"reply":"","toolCalls":["#);
     [start.as_bytes(), call, b"]}"].concat()
 }

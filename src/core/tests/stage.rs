@@ -102,7 +102,7 @@ impl Stage {
 
     pub(super) fn agent(mut self, name: &str, tools: &[&str]) -> Stage {
         let tools = Some(tools.iter().map(ToString::to_string).collect());
-        let agent = AgentConfig { tools, disallowed_tools: Vec::new(), source: AgentSource::User };
+        let agent = AgentConfig { tools, ..AgentConfig::of(AgentSource::User) };
         self.config.agents.insert(name.to_owned(), agent);
         self
     }
@@ -246,6 +246,11 @@ impl Stage {
     /// What a peer has been told since the last look.
     pub(super) fn take(&mut self, peer: Peer) -> Vec<Value> {
         self.sent.remove(&peer).unwrap_or_default()
+    }
+
+    /// It was not looked at after all.
+    pub(super) fn put_back(&mut self, peer: Peer, message: Value) {
+        self.sent.entry(peer).or_default().push(message);
     }
 
     /// The same, by method (or `answer`).

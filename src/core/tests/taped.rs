@@ -27,7 +27,12 @@ pub(super) struct Taped {
 
 impl Taped {
     pub(super) fn new(identity: Identity) -> Taped {
-        let mut encoder = Encoder::new(false, []);
+        Taped::with_texts(identity, false)
+    }
+
+    /// With texts as they are: what hangs on a text can only be done again if it is there.
+    pub(super) fn with_texts(identity: Identity, texts: bool) -> Taped {
+        let mut encoder = Encoder::new(texts, []);
         let tape = encoder.header(identity, &Config::default());
         Taped { core: Proxy::new(identity), encoder, tape, start: None }
     }

@@ -6,8 +6,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{Env, Workspace};
-use crate::config::{Config, Shadowed};
+use super::{Env, Workspace, agents};
+use crate::{
+    agents::Registry,
+    config::{Config, Shadowed},
+};
 
 /// Name of the file in a workspace folder.
 const WORKSPACE_FILE: &str = ".lspool.toml";
@@ -18,10 +21,18 @@ const LONGEST: u64 = 1 << 20;
 /// What the user's own file says.
 #[derive(Clone, Debug)]
 pub struct UserConfig {
-    /// The configuration.
+    /// The configuration, with the agents that other files of the user's define.
     pub config: Config,
+    /// What became of those files.
+    pub agents: Registry,
     /// The file, if there is one.
     pub file: Option<PathBuf>,
+}
+
+impl From<Config> for UserConfig {
+    fn from(config: Config) -> UserConfig {
+        UserConfig { config, agents: Registry::default(), file: None }
+    }
 }
 
 /// Where the user's file is looked for.
@@ -38,18 +49,20 @@ pub fn user_file(env: &Env) -> Option<PathBuf> {
 
 /// Reads the user's file: the one that was named, which must be there, or the one at the usual place.
 pub fn read_user(named: Option<&Path>, env: &Env) -> Result<UserConfig, String> {
+    let (mut base, mut agents) = (Config::default(), Registry::default());
+    agents::add_user(&mut base, &mut agents, env);
     let Some(file) = named.map(Path::to_owned).or_else(|| user_file(env)) else {
-        return Ok(UserConfig { config: Config::default(), file: None });
+        return Ok(UserConfig { config: base, agents, file: None });
     };
     // One that was named may be a pipe.
     match fs::File::open(&file).and_then(read) {
         Ok(text) => {
-            let config = Config::parse_user(&text, &file.display().to_string());
+            let config = base.merge_user(&text, &file.display().to_string());
             let config = config.map_err(|problems| format!("the configuration has problems:\n{problems}"))?;
-            Ok(UserConfig { config, file: Some(file) })
+            Ok(UserConfig { config, agents, file: Some(file) })
         }
         Err(error) if named.is_none() && is_absent(&error) => {
-            Ok(UserConfig { config: Config::default(), file: None })
+            Ok(UserConfig { config: base, agents, file: None })
         }
         Err(error) => Err(unreadable(&file, &error)),
     }
@@ -93,11 +106,11 @@ fn is_absent(error: &io::Error) -> bool {
 }
 
 /// Opens a file that a repository brought: a pipe in its place would block, a device might never end.
-fn open_regular(file: &Path) -> io::Result<fs::File> {
+pub(super) fn open_regular(file: &Path) -> io::Result<fs::File> {
     if fs::metadata(file)?.is_file() { fs::File::open(file) } else { Err(io::Error::other("it is no file")) }
 }
 
-fn read(file: fs::File) -> io::Result<String> {
+pub(super) fn read(file: fs::File) -> io::Result<String> {
     let mut text = String::new();
     let n = file.take(LONGEST + 1).read_to_string(&mut text)?;
     let is_too_long = n as u64 > LONGEST;

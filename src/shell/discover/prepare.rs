@@ -6,12 +6,13 @@ use std::{
 };
 
 use super::{
-    Env,
-    files::merge_workspace,
+    Env, agents,
+    files::{UserConfig, merge_workspace},
     path::{Skipped, Workspace, is_executable, on_path, real},
     search::{EXECUTABLE, Found, NotFound, resolve_named, search},
 };
 use crate::{
+    agents::Registry,
     config::{Config, ServerConfig, ServerKind},
     core::event::{Launch, Prepared},
 };
@@ -54,13 +55,18 @@ pub struct Missing {
 
 /// Answers [`Effect::Prepare`](crate::core::event::Effect::Prepare): reads the workspace files of the folders,
 /// chooses the section, finds the server.
-pub fn prepare(cli: &CliServer, user: &Config, folders: &[PathBuf], env: &Env) -> Result<Prepared, String> {
+pub fn prepare(
+    cli: &CliServer,
+    user: &UserConfig,
+    folders: &[PathBuf],
+    env: &Env,
+) -> Result<Prepared, String> {
     let workspace = Workspace::new(folders);
-    let mut config = user.clone();
+    let mut config = user.config.clone();
     enter_folder(&mut config, &workspace, env)?;
     let overlooked = overlooked(cli, &config);
     let name = choose(cli, &mut config)?;
-    let shadowed = merge_workspace(&mut config, &workspace)?;
+    let agents = merge_agents(&mut config, user, &workspace, env)?;
     let server = config.servers.get(&name).cloned().unwrap_or_default();
     let (server, launch, missing) = match target(&name, &server, &workspace, env) {
         Ok(target) => (target.server, target.launch, None),
@@ -70,15 +76,38 @@ pub fn prepare(cli: &CliServer, user: &Config, folders: &[PathBuf], env: &Env) -
             (server, launch, Some(missing.message))
         }
     };
+    // No other server has agents.
+    let is_copilot = server.kind == Some(ServerKind::Copilot);
+    let agents: Vec<String> = if is_copilot { agents.serious().collect() } else { Vec::new() };
     Ok(Prepared {
         config: Arc::new(config),
         name,
         server,
         launch: Arc::new(launch),
         missing,
-        warnings: overlooked.into_iter().chain(shadowed.iter().map(ToString::to_string)).collect(),
+        warnings: overlooked.into_iter().chain(agents).collect(),
         transcripts: None,
     })
+}
+
+/// The agents that hold in a workspace, and what became of the files that define agents.
+pub fn known_agents(user: &UserConfig, folders: &[PathBuf], env: &Env) -> Result<(Config, Registry), String> {
+    let mut config = user.config.clone();
+    let agents = merge_agents(&mut config, user, &Workspace::new(folders), env)?;
+    Ok((config, agents))
+}
+
+/// Takes in what the workspace says: its files of agents first, for its configuration may name them.
+fn merge_agents(
+    config: &mut Config,
+    user: &UserConfig,
+    workspace: &Workspace,
+    env: &Env,
+) -> Result<Registry, String> {
+    let mut registry = user.agents.clone();
+    agents::add_workspace(config, &mut registry, workspace, env);
+    registry.shadowed.extend(merge_workspace(config, workspace)?);
+    Ok(registry)
 }
 
 /// Everything that is configured, with what there is to start.
@@ -91,14 +120,14 @@ pub struct Targets {
 }
 
 /// All servers that are configured, those of single folders included.
-pub fn targets(user: &Config, folders: &[PathBuf], env: &Env) -> Result<Targets, String> {
+pub fn targets(user: &UserConfig, folders: &[PathBuf], env: &Env) -> Result<Targets, String> {
     let workspace = Workspace::new(folders);
-    let mut config = user.clone();
+    let mut config = user.config.clone();
     if config.servers.is_empty() && config.folders.iter().all(|it| it.servers.is_empty()) {
         config.servers.insert(COPILOT.to_owned(), ServerConfig::default());
     }
-    let shadowed = merge_workspace(&mut config, &workspace)?;
-    let warnings = misnamed(&config).chain(shadowed.iter().map(ToString::to_string)).collect();
+    let agents = merge_agents(&mut config, user, &workspace, env)?;
+    let warnings = misnamed(&config).chain(agents.all()).collect();
     let general = config.servers.iter().map(|(name, server)| (name.clone(), name, server));
     let special = config.folders.iter().flat_map(|folder| {
         let label = move |name: &str| format!("{name} in {}", folder.path.display());

@@ -97,7 +97,7 @@ impl Tree {
         let mut words = command.iter().map(|it| self.root_in(it));
         let cli = CliServer { command: words.next(), args: words.collect() };
         let user = Config::parse_user(&self.root_in(user), "config.toml").unwrap();
-        prepare(&cli, &user, &[self.at("ws")], &self.env)
+        prepare(&cli, &user.into(), &[self.at("ws")], &self.env)
     }
 
     fn root_in(&self, text: &str) -> String {
@@ -506,8 +506,42 @@ fn workspace_files_are_merged() {
     assert_eq!(prepared.server.max_processes, 2);
     assert!(prepared.config.agents.contains_key("new"));
     let warnings: Vec<_> = prepared.warnings.iter().map(|it| tree.show(it)).collect();
-    expect![[r#"/ws/.lspool.toml:3: agent "bash" is shadowed: lspool has an agent of that name"#]]
-        .assert_eq(&warnings.join("\n"));
+    expect![""].assert_eq(&warnings.join("\n"));
+}
+
+#[test]
+fn files_define_agents_and_routes_may_name_them() {
+    let mut tree = Tree::new();
+    tree.env.home = Some(tree.at("home"));
+    tree.program("bin/copilot-language-server");
+    let agent = |name: &str, tools: &str| format!("---\nname: {name}\ntools: {tools}\n---\nBe {name}.\n");
+    tree.file("home/.claude/agents/b.md", &agent("mine", "Read"));
+    tree.file("home/.copilot/agents/c.md", &agent("mine", "Bash"));
+    tree.file("home/.claude/agents/plan.md", &agent("plan", "LS"));
+    tree.file("ws/.claude/agents/explore.md", &agent("explore", "*"));
+    tree.file("ws/.claude/agents/own.md", &agent("own", "Read"));
+    tree.file("ws/.github/agents/own.agent.md", &agent("own", "Bash"));
+    tree.file("ws/.github/agents/README.md", "nothing");
+    tree.file("ws/.github/agents/bad.agent.md", "nothing");
+    tree.file("secret", "---\nname: x\n---\n");
+    std::os::unix::fs::symlink(tree.at("secret"), tree.at("ws/.claude/agents/x.md")).unwrap();
+    tree.file("ws/.lspool.toml", "[agent.own]\n[[route]]\nagent = \"own\"\n");
+    tree.file("xdg/lspool/config.toml", "[[route]]\nchat_mode = \"Ask\"\nagent = \"mine\"\n");
+    tree.var("XDG_CONFIG_HOME", tree.at("xdg"));
+    let user = read_user(None, &tree.env).unwrap();
+    let prepared = prepare(&CliServer::default(), &user, &[tree.at("ws")], &tree.env).unwrap();
+    let tools = |name: &str| prepared.config.agents[name].tools.clone().unwrap().join(" ");
+    assert_eq!([tools("mine"), tools("plan"), tools("own")], ["read_file", "list_dir", "read_file"]);
+    assert_eq!(prepared.config.agents["own"].prompt.as_deref(), Some("Be own."));
+    assert_eq!(prepared.config.routes.len(), 2);
+    let warnings: Vec<_> = prepared.warnings.iter().map(|it| tree.show(it)).collect();
+    expect![[r#"
+        /ws/.claude/agents/explore.md:3: anchors (&) and aliases (*) are not read; put a text that begins with one in quotes
+        /ws/.claude/agents/x.md: it is a link out of the workspace, and is not read
+        /ws/.github/agents/bad.agent.md:1: there is no front matter: the file must begin with a line `---`, and another one must end it
+        /home/.copilot/agents/c.md:1: agent "mine" is shadowed: /home/.claude/agents/b.md has an agent of that name
+        /ws/.github/agents/own.agent.md:1: agent "own" is shadowed: /ws/.claude/agents/own.md has an agent of that name
+        /ws/.lspool.toml:1: agent "own" is shadowed: /ws/.claude/agents/own.md has an agent of that name"#]].assert_eq(&warnings.join("\n"));
 }
 
 #[test]
@@ -532,7 +566,7 @@ fn a_section_that_seems_to_be_meant_and_is_not_is_told_of() {
     );
 
     let checked = |user: &str| {
-        targets(&Config::parse_user(user, "config.toml").unwrap(), &[], &tree.env).unwrap().warnings
+        targets(&Config::parse_user(user, "config.toml").unwrap().into(), &[], &tree.env).unwrap().warnings
     };
     let user = "[server.copilot-language-server]\n";
     assert_eq!(checked(user), [warning]);
@@ -600,7 +634,7 @@ fn the_users_file() {
         tree.var("XDG_CONFIG_HOME", tree.at("xdg"));
         expect![[r#"
             the configuration has problems:
-            /xdg/lspool/config.toml:1: x: there is no such key; there are: default_server, server, folder, agent, route, log, record, record_texts, record_max_size"#]].assert_eq(&read(&tree, None));
+            /xdg/lspool/config.toml:1: x: there is no such key; there are: default_server, server, folder, agent, models, subagents, route, log, record, record_texts, record_max_size"#]].assert_eq(&read(&tree, None));
     }
 }
 
@@ -614,10 +648,10 @@ fn targets_are_all_servers_with_what_is_wrong_with_them() {
         "",
     )
     .unwrap();
-    let all = targets(&user, &[tree.at("ws")], &tree.env).unwrap();
+    let all = targets(&user.into(), &[tree.at("ws")], &tree.env).unwrap();
     let told: Vec<_> = all.servers.iter().map(|(name, it)| (name.as_str(), it.is_ok())).collect();
     assert_eq!(told, [("a", true), ("b", false), ("a in /nowhere", true)]);
-    let all = targets(&Config::default(), &[], &tree.env).unwrap();
+    let all = targets(&Config::default().into(), &[], &tree.env).unwrap();
     assert_eq!(all.servers.len(), 1);
     assert_eq!(all.servers[0].0, "copilot");
 }

@@ -222,3 +222,28 @@ fn hinges_are_where_something_decides() {
     assert_eq!(found("link/b/c"), [":link", "v1:b"]);
     assert_eq!(found("v1/up/b"), ["v1:up", "…:b"]);
 }
+
+#[test]
+fn a_folder_is_watched_with_the_files_in_it() {
+    play(
+        &["agents", "config"],
+        |root| write(&root.join("config"), "x"),
+        async |it| {
+            let folder = it.files[0].clone();
+            write(&folder.join("a.md"), "one");
+            it.hears().await;
+            write(&folder.join("a.md"), "two");
+            it.hears().await;
+            write(&folder.join("b.md"), "");
+            it.hears().await;
+            fs::rename(folder.join("b.md"), folder.join("c.md")).unwrap();
+            it.hears().await;
+            fs::remove_file(folder.join("a.md")).unwrap();
+            it.hears().await;
+            fs::remove_dir_all(&folder).unwrap();
+            it.hears().await;
+            write(&folder.join("a.md"), "one");
+            it.hears().await;
+        },
+    );
+}

@@ -91,7 +91,7 @@ impl World {
         let agent = |tools: Option<&[&str]>, denied: &[&str]| AgentConfig {
             tools: tools.map(|it| it.iter().map(ToString::to_string).collect()),
             disallowed_tools: denied.iter().map(ToString::to_string).collect(),
-            source: AgentSource::User,
+            ..AgentConfig::of(AgentSource::User)
         };
         let mut config = Config::default();
         config.agents.insert("reader".to_owned(), agent(Some(&["b", "a"]), &[]));

@@ -1,0 +1,132 @@
+//! Tool names of other programs, as the tools of a Copilot server and its editors.
+//!
+//! The table is part of `docs/agents.md`.
+
+/// What a declared name stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Meaning {
+    /// These tools.
+    Tools(Vec<String>),
+    /// Every tool.
+    All,
+    /// A tool for parts of whose arguments it is declared, which nobody here can hold it to.
+    Limited(String),
+    /// There is nothing like it.
+    Nothing,
+    /// A name that may be a tool of the editor, and is like one that is known.
+    Like(&'static str),
+}
+
+/// Names in lower case: those of Claude Code, of GitHub's `.agent.md` files and of VS Code, and what they stand for.
+pub(super) const ALIASES: &[(&str, &[&str])] = &[
+    ("agent", &[]),
+    ("askuserquestion", &[]),
+    ("bash", &["run_in_terminal"]),
+    ("bashoutput", &["get_terminal_output"]),
+    ("changes", &["get_changed_files"]),
+    ("codebase", &["semantic_search"]),
+    ("custom-agent", &[]),
+    ("edit", &["replace_string_in_file"]),
+    ("editfiles", &["replace_string_in_file"]),
+    ("execute", &["run_in_terminal"]),
+    ("exitplanmode", &[]),
+    ("extensions", &[]),
+    ("fetch", &["fetch_webpage"]),
+    ("glob", &["file_search"]),
+    ("grep", &["grep_search"]),
+    ("killbash", &[]),
+    ("killshell", &[]),
+    ("ls", &["list_dir"]),
+    ("multiedit", &["replace_string_in_file"]),
+    ("notebookedit", &[]),
+    ("notebookread", &[]),
+    ("powershell", &["run_in_terminal"]),
+    ("problems", &["get_errors"]),
+    ("read", &["read_file"]),
+    ("runcommands", &["run_in_terminal"]),
+    ("search", &["grep_search", "file_search"]),
+    ("shell", &["run_in_terminal"]),
+    ("skill", &[]),
+    ("slashcommand", &[]),
+    ("task", &[]),
+    ("terminallastcommand", &[]),
+    ("todo", &["manage_todo_list"]),
+    ("todos", &["manage_todo_list"]),
+    ("todowrite", &["manage_todo_list"]),
+    ("usages", &["list_code_usages"]),
+    ("web", &["fetch_webpage"]),
+    ("webfetch", &["fetch_webpage"]),
+    ("websearch", &[]),
+    ("write", &["create_file"]),
+];
+
+/// Names that Copilot servers and their editors give tools. Others may exist.
+const KNOWN: &[&str] = &[
+    "apply_patch",
+    "create_file",
+    "fetch_webpage",
+    "file_search",
+    "get_changed_files",
+    "get_errors",
+    "get_terminal_output",
+    "grep_search",
+    "ide",
+    "insert_edit_into_file",
+    "list_code_usages",
+    "list_dir",
+    "manage_todo_list",
+    "read_file",
+    "replace_string_in_file",
+    "run_in_terminal",
+    "run_subagent",
+    "semantic_search",
+    "validate_cves",
+];
+
+/// What a declared name stands for.
+pub(super) fn meaning(declared: &str) -> Meaning {
+    let name = declared.trim();
+    if name == "*" {
+        return Meaning::All;
+    }
+    if let Some((tool, _)) = name.split_once('(') {
+        return match meaning(tool) {
+            Meaning::Tools(tools) => Meaning::Limited(tools.join(", ")),
+            Meaning::All | Meaning::Limited(_) | Meaning::Nothing | Meaning::Like(_) => Meaning::Nothing,
+        };
+    }
+    let itself = || Meaning::Tools(vec![name.to_owned()]);
+    if KNOWN.contains(&name) {
+        return itself();
+    }
+    let lower = name.to_ascii_lowercase();
+    if let Ok(at) = ALIASES.binary_search_by_key(&&*lower, |(it, _)| it) {
+        return match ALIASES[at].1 {
+            [] => Meaning::Nothing,
+            tools => Meaning::Tools(tools.iter().map(ToString::to_string).collect()),
+        };
+    }
+    // Claude's names for the tools of MCP servers.
+    if let Some(of_mcp) = name.strip_prefix("mcp__") {
+        let (server, tool) = of_mcp.split_once("__").unwrap_or((of_mcp, "*"));
+        return if server.is_empty() || tool.is_empty() {
+            Meaning::Nothing
+        } else {
+            Meaning::Tools(vec![format!("{server}/{tool}")])
+        };
+    }
+    // As `server/tool`, where the server may be called as it pleases.
+    if let Some((server, tool)) = name.split_once('/') {
+        let is_one = |it: &str| !it.is_empty() && !it.contains(char::is_whitespace);
+        return if is_one(server) && is_one(tool) { itself() } else { Meaning::Nothing };
+    }
+    let is_plain = |it: char| it.is_ascii_lowercase() || it.is_ascii_digit() || "_-.".contains(it);
+    match name.strip_suffix('*').unwrap_or(name) {
+        "" => Meaning::Nothing,
+        stem if !stem.chars().all(is_plain) => Meaning::Nothing,
+        _ => match crate::config::nearest(name, KNOWN.iter().copied()) {
+            Some(near) if !name.ends_with('*') => Meaning::Like(near),
+            Some(_) | None => itself(),
+        },
+    }
+}

@@ -1,0 +1,180 @@
+//! Delegation in words: what a lead is told of its sub-agents, what it may ask for, and what comes back.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::DELEGATE;
+use crate::config::AgentConfig;
+
+/// What a sub-agent is asked that has ended without a word.
+pub const SUMMARY: &str = "You have ended without saying anything. Write what you have found or done, as an answer to \
+                           whoever gave you the task. Call no more tools.";
+
+/// The tool with which a lead starts sub-agents, as clients register tools.
+pub fn tool(agents: &BTreeMap<String, AgentConfig>) -> Value {
+    let description = "Starts a sub-agent that works on a task on its own, in parallel to others. It knows nothing of \
+                       this conversation: the prompt must say all that it needs to know, and what it is to report. \
+                       The call is answered at once. Start all that are independent of each other, then end your \
+                       turn: when all of them have ended, you are told their results, and can start more or answer \
+                       the user. Do not wait or ask for results in any other way.\n\n";
+    let text = |description: &str| json!({"type": "string", "description": description});
+    let mut kind = text("Which sub-agent: one of the names above.");
+    kind["enum"] = agents.keys().cloned().collect();
+    json!({
+        "name": DELEGATE,
+        "description": format!("{description}{}", list(agents)),
+        "inputSchema": {
+            "type": "object",
+            "properties": {
+                "subagent_type": kind,
+                "prompt": text("The task, with all that is needed for it."),
+                "description": text("The task in three to five words, for the user."),
+            },
+            "required": ["subagent_type", "prompt"],
+        },
+    })
+}
+
+/// The agents that there are, for a model.
+pub fn list(agents: &BTreeMap<String, AgentConfig>) -> String {
+    let line = |(name, agent): (&String, &AgentConfig)| {
+        let what = agent.description.as_deref().unwrap_or("no description");
+        format!("\n- {name}: {what} (tools: {})", super::tools(agent))
+    };
+    format!("There are:{}", agents.iter().map(line).collect::<String>())
+}
+
+/// What a lead has asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Task {
+    /// Name of the agent.
+    pub agent: String,
+    /// What it is to do.
+    pub prompt: String,
+}
+
+impl Task {
+    /// Reads the input of a call. What is wrong with it is told to the model.
+    pub fn read(input: &[u8], agents: &BTreeMap<String, AgentConfig>) -> Result<Task, String> {
+        let input: Value = serde_json::from_slice(input).map_err(|_| "the input is no object".to_owned())?;
+        let text = |key: &str| input[key].as_str().map(str::to_owned);
+        Task::of(text("subagent_type"), text("prompt"), agents)
+    }
+
+    /// The same, of what was given.
+    pub fn of(
+        agent: Option<String>,
+        prompt: Option<String>,
+        agents: &BTreeMap<String, AgentConfig>,
+    ) -> Result<Task, String> {
+        let given = |it: Option<String>| it.filter(|it| !it.is_empty());
+        let names = || agents.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+        let agent =
+            given(agent).ok_or_else(|| format!("subagent_type is missing; it is one of {}", names()))?;
+        if !agents.contains_key(&agent) {
+            return Err(format!("there is no sub-agent {agent:?}; there are {}", names()));
+        }
+        let prompt =
+            given(prompt).ok_or_else(|| "prompt is missing: it says what is to be done".to_owned())?;
+        Ok(Task { agent, prompt })
+    }
+}
+
+/// What a sub-agent is asked first.
+pub fn request(agent: &AgentConfig, task: &str) -> String {
+    match &agent.prompt {
+        Some(prompt) => format!("<system_instructions>\n{prompt}\n</system_instructions>\n\n{task}"),
+        None => task.to_owned(),
+    }
+}
+
+/// How a sub-agent has ended.
+#[derive(Clone, Debug)]
+pub struct Outcome<'a> {
+    /// Its name, such as `explore-1`.
+    pub name: &'a str,
+    /// What it has said, or why there is nothing.
+    pub result: Result<&'a str, &'a str>,
+    /// How long it took.
+    pub seconds: u64,
+}
+
+/// What the lead is told when all have ended.
+pub fn results(outcomes: &[Outcome<'_>], may_start_more: bool) -> String {
+    let result = |it: &Outcome<'_>| {
+        let (status, said) = match it.result {
+            Ok(said) => ("done", said),
+            Err(why) => ("failed", why),
+        };
+        let (name, seconds) = (it.name, it.seconds);
+        format!("<result agent=\"{name}\" status=\"{status}\" seconds=\"{seconds}\">\n{said}\n</result>\n")
+    };
+    let results: String = outcomes.iter().map(result).collect();
+    let next = match may_start_more {
+        true => "If more has to be done first, you may start further sub-agents.",
+        false => "No further sub-agents can be started: answer with what there is.",
+    };
+    format!(
+        "All sub-agents that you have started have ended.\n\n<sub_agent_results>\n{results}</sub_agent_results>\n\nGo on \
+         with what the user has asked for. {next}"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::{collection::vec, prelude::*};
+
+    use super::*;
+    use crate::config::Config;
+
+    proptest! {
+        /// Every outcome is told, whole, and in the order in which they were started.
+        #[test]
+        fn results_are_told_in_order(
+            all in vec((any::<bool>(), "\\PC{0,30}", 0..100_u64), 0..6),
+            more in any::<bool>(),
+        ) {
+            let names: Vec<String> = (0..all.len()).map(|it| format!("explore-{it}")).collect();
+            let outcomes: Vec<Outcome<'_>> = all
+                .iter()
+                .zip(&names)
+                .map(|((is_done, text, seconds), name)| Outcome {
+                    name,
+                    result: if *is_done { Ok(text.as_str()) } else { Err(text.as_str()) },
+                    seconds: *seconds,
+                })
+                .collect();
+            let text = results(&outcomes, more);
+            let mut at = 0;
+            for it in &outcomes {
+                let (status, said) = match it.result {
+                    Ok(said) => ("done", said),
+                    Err(why) => ("failed", why),
+                };
+                let (name, seconds) = (it.name, it.seconds);
+                let part = format!("\"{name}\" status=\"{status}\" seconds=\"{seconds}\">\n{said}\n</result>");
+                let found = text[at..].find(&part);
+                prop_assert!(found.is_some(), "{} in {}", part, text);
+                at += found.unwrap_or_default() + part.len();
+            }
+            prop_assert!(!text.starts_with('/'), "it would be a command");
+        }
+
+        /// Any input is a task that can be done, or a reason for the model.
+        #[test]
+        fn any_input_is_a_task_or_a_reason(
+            kind in "explore|bash|[a-z]{0,5}",
+            prompt in "\\PC{0,10}",
+            raw in "\\PC{0,20}",
+        ) {
+            let agents = Config::default().agents;
+            let input = json!({"subagent_type": kind, "prompt": prompt}).to_string();
+            match Task::read(input.as_bytes(), &agents) {
+                Ok(task) => prop_assert!(agents.contains_key(&task.agent) && !task.prompt.is_empty()),
+                Err(why) => prop_assert!(!why.is_empty() && (prompt.is_empty() || !agents.contains_key(&kind))),
+            }
+            prop_assert!(Task::read(raw.as_bytes(), &agents).is_err());
+        }
+    }
+}

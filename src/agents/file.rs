@@ -1,0 +1,254 @@
+//! One Markdown file: front matter and body.
+
+use std::{fmt, path::Path};
+
+use serde_json::Value;
+
+use super::{
+    aliases::{Meaning, meaning},
+    yaml::{self, Entries, Node, Yaml},
+};
+use crate::config::{AgentConfig, AgentSource};
+
+/// Something that is wrong with a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The line, counted from 1.
+    pub line: usize,
+    /// What is wrong and what would be right.
+    pub what: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.line, self.what)
+    }
+}
+
+/// What a file defines.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Definition {
+    /// What the agent is called.
+    pub name: String,
+    /// The rest. Its source is for whoever knows where the file is.
+    pub agent: AgentConfig,
+    /// What was left out, and why.
+    pub warnings: Vec<Problem>,
+}
+
+/// The line that begins and ends a front matter.
+const FENCE: &str = "---";
+
+/// Reads a file. `path` names an agent whose front matter does not.
+pub fn parse(text: &str, path: &Path) -> Result<Definition, Vec<Problem>> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let Some((front, body)) = split(text) else {
+        let what =
+            "there is no front matter: the file must begin with a line `---`, and another one must end it";
+        return Err(vec![Problem { line: 1, what: what.to_owned() }]);
+    };
+    let entries = yaml::read(front, 1).map_err(|it| vec![it])?;
+    let mut reader = Reader { problems: Vec::new(), warnings: Vec::new() };
+    let (name, agent) = reader.agent(&entries, body, path);
+    match reader.problems.is_empty() {
+        true => Ok(Definition { name, agent, warnings: reader.warnings }),
+        false => Err(reader.problems),
+    }
+}
+
+/// Front matter and body. Where the second fence is missing, there is no front matter.
+fn split(text: &str) -> Option<(&str, &str)> {
+    let is_fence = |line: &str| line.trim_end() == FENCE;
+    let first = text.split_inclusive('\n').next().filter(|it| is_fence(it))?;
+    let rest = &text[first.len()..];
+    let mut at = 0;
+    for line in rest.split_inclusive('\n') {
+        if is_fence(line) {
+            return Some((&rest[..at], &rest[at + line.len()..]));
+        }
+        at += line.len();
+    }
+    None
+}
+
+/// The name of an agent whose file does not say it: that of the file.
+fn stem(path: &Path) -> String {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let name = name.strip_suffix(".md").unwrap_or(&name);
+    name.strip_suffix(".agent").unwrap_or(name).to_owned()
+}
+
+struct Reader {
+    problems: Vec<Problem>,
+    warnings: Vec<Problem>,
+}
+
+impl Reader {
+    fn agent(&mut self, entries: &Entries, body: &str, path: &Path) -> (String, AgentConfig) {
+        let mut agent = AgentConfig::of(AgentSource::User);
+        let (mut name, mut name_line) = (stem(path), 1);
+        for (key, line, value) in entries {
+            match key.as_str() {
+                "name" => {
+                    name_line = *line;
+                    name = self.text("name", value).unwrap_or(name);
+                }
+                "description" => agent.description = self.text("description", value),
+                // VS Code allows several, of which the first that is there is taken.
+                "model" => {
+                    let model = match &value.value {
+                        Yaml::List(models) => models.first().and_then(|it| self.text("model", it)),
+                        Yaml::Text { .. } | Yaml::Map(_) => self.text("model", value),
+                    };
+                    agent.model = model.filter(|it| it != "inherit");
+                }
+                "tools" => agent.tools = self.tools(value),
+                "disallowedTools" | "disallowed_tools" => agent.disallowed_tools = self.denied(value),
+                "maxTurns" | "max_turns" => agent.max_turns = self.count(key, value),
+                _ => drop(agent.other.insert(key.clone(), value.to_json())),
+            }
+        }
+        if name.trim().is_empty() || name.chars().any(char::is_control) {
+            self.problem(name_line, "name: must not be empty or hold control characters");
+        }
+        let prompt = body.trim();
+        agent.prompt = (!prompt.is_empty()).then(|| prompt.to_owned());
+        (name.trim().to_owned(), agent)
+    }
+
+    fn problem(&mut self, line: usize, what: impl Into<String>) {
+        self.problems.push(Problem { line, what: what.into() });
+    }
+
+    fn warn(&mut self, line: usize, what: impl Into<String>) {
+        self.warnings.push(Problem { line, what: what.into() });
+    }
+
+    fn text(&mut self, key: &str, node: &Node) -> Option<String> {
+        match &node.value {
+            Yaml::Text { text, .. } if !text.trim().is_empty() => Some(text.trim().to_owned()),
+            Yaml::Text { .. } | Yaml::List(_) | Yaml::Map(_) => {
+                self.problem(node.line, format!("{key}: is {}; write a text", node.a()));
+                None
+            }
+        }
+    }
+
+    fn count(&mut self, key: &str, node: &Node) -> Option<usize> {
+        let number = match node.to_json() {
+            Value::Number(it) => it.as_u64().filter(|it| (1..=u64::from(u16::MAX)).contains(it)),
+            _ => None,
+        };
+        if number.is_none() {
+            self.problem(node.line, format!("{key}: is {}; write a whole number from 1 on", node.a()));
+        }
+        number.and_then(|it| usize::try_from(it).ok())
+    }
+
+    /// Names in a list, or in a text with commas between them, each with its line.
+    fn names(&mut self, key: &str, node: &Node) -> Vec<(usize, String)> {
+        match &node.value {
+            Yaml::Text { text, .. } if !node.is_null() || text.is_empty() && !is_plain(node) => {
+                split_names(text).into_iter().map(|it| (node.line, it)).collect()
+            }
+            Yaml::List(items) => {
+                let mut names = Vec::new();
+                for item in items {
+                    names.extend(self.text(key, item).map(|it| (item.line, it)));
+                }
+                names
+            }
+            Yaml::Text { .. } | Yaml::Map(_) => {
+                let what = format!("{key}: is {}; write a list of names, `[]` for none", node.a());
+                self.problem(node.line, what);
+                Vec::new()
+            }
+        }
+    }
+
+    fn tools(&mut self, node: &Node) -> Option<Vec<String>> {
+        let mut tools = Vec::new();
+        for (line, name) in self.names("tools", node) {
+            match meaning(&name) {
+                // What else is named is in it.
+                Meaning::All => return None,
+                Meaning::Tools(names) => tools.extend(names),
+                Meaning::Like(near) => {
+                    self.warn(
+                        line,
+                        format!("tools: {name:?} is no tool that is known; did you mean {near:?}?"),
+                    );
+                    tools.push(name);
+                }
+                Meaning::Limited(tool) => {
+                    self.warn(
+                        line,
+                        format!("tools: {name:?} is left out: nobody can limit {tool} to some arguments"),
+                    );
+                }
+                Meaning::Nothing => {
+                    self.warn(line, format!("tools: {name:?} is left out: it stands for no tool here"));
+                }
+            }
+        }
+        dedup(&mut tools);
+        Some(tools)
+    }
+
+    /// What may be meant is denied.
+    fn denied(&mut self, node: &Node) -> Vec<String> {
+        let mut denied = Vec::new();
+        for (line, name) in self.names("disallowedTools", node) {
+            match meaning(&name) {
+                Meaning::All => denied.push("*".to_owned()),
+                Meaning::Tools(names) => denied.extend(names),
+                Meaning::Like(near) => {
+                    let what =
+                        format!("disallowedTools: {name:?} is no tool that is known; did you mean {near:?}?");
+                    self.warn(line, what);
+                    denied.push(name);
+                }
+                Meaning::Limited(tool) => {
+                    let what = format!(
+                        "disallowedTools: {name:?} takes {tool} away as a whole: nobody can limit it to some arguments"
+                    );
+                    self.warn(line, what);
+                    denied.extend(split_names(&tool));
+                }
+                Meaning::Nothing => {
+                    self.warn(line, format!("disallowedTools: {name:?} stands for no tool here"));
+                }
+            }
+        }
+        dedup(&mut denied);
+        denied
+    }
+}
+
+fn is_plain(node: &Node) -> bool {
+    matches!(node.value, Yaml::Text { is_plain: true, .. })
+}
+
+/// Splits at commas that are not within parentheses: `Bash(a, b), Read`.
+fn split_names(text: &str) -> Vec<String> {
+    let (mut names, mut depth, mut name) = (Vec::new(), 0_usize, String::new());
+    for it in text.chars() {
+        match it {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            ',' if depth == 0 => {
+                names.push(std::mem::take(&mut name));
+                continue;
+            }
+            _ => {}
+        }
+        name.push(it);
+    }
+    names.push(name);
+    names.iter().map(|it| it.trim().to_owned()).filter(|it| !it.is_empty()).collect()
+}
+
+fn dedup(names: &mut Vec<String>) {
+    let mut seen = std::collections::BTreeSet::new();
+    names.retain(|it| seen.insert(it.clone()));
+}

@@ -1,0 +1,405 @@
+//! A plan: tasks for workers, which of them depend on which others, and which may start now.
+//!
+//! A model writes it as JSON, with whatever it says around it ([`read`]). What is wrong with it is found all at once, as
+//! reasons that it is told when it is asked to mend the plan.
+//!
+//! [`Schedule`] has no waves: **a task starts when its own dependencies are done**, whatever others do. One that fails takes
+//! those with it that depend on it, and nobody else.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+/// One task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// Who does it.
+    pub role: String,
+    /// What is to be done.
+    pub task: String,
+    /// The numbers of the tasks, from 0, whose results it needs.
+    pub needs: BTreeSet<usize>,
+}
+
+/// Tasks that can all be done: the roles exist, and nobody waits for himself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// In the order of the plan.
+    pub steps: Vec<Step>,
+}
+
+/// Reads what a model has said. `roles` are those that there are; a plan has `most` tasks at most.
+pub fn read(text: &str, roles: &[&str], most: usize) -> Result<Plan, Vec<String>> {
+    let Some(items) = find(text) else {
+        return Err(vec![
+            "there is no JSON array of tasks, such as [{\"worker_role\": …, \"task\": …, \"depends_on\": []}]".to_owned(),
+        ]);
+    };
+    let mut problems = Vec::new();
+    if items.is_empty() {
+        problems.push("there is no task".to_owned());
+    }
+    if items.len() > most {
+        problems.push(format!("there are {} tasks; {most} may be", items.len()));
+    }
+    let n = items.len();
+    let steps: Vec<Step> =
+        items.iter().enumerate().map(|(at, it)| step(at, n, it, roles, &mut problems)).collect();
+    for (at, step) in steps.iter().enumerate() {
+        let same = |it: &&Step| it.role == step.role && it.task == step.task && !step.task.is_empty();
+        if let Some(first) = steps[..at].iter().position(|it| same(&it)) {
+            problems.push(format!("task {at} is the same as task {first}"));
+        }
+    }
+    if problems.is_empty()
+        && let Some(cycle) = cycle(&steps)
+    {
+        let cycle: Vec<String> = cycle.iter().map(ToString::to_string).collect();
+        problems.push(format!("the tasks {} wait for one another", cycle.join(", ")));
+    }
+    if problems.is_empty() { Ok(Plan { steps }) } else { Err(problems) }
+}
+
+/// The first array of objects in a text, whatever is said around it.
+fn find(text: &str) -> Option<Vec<Value>> {
+    let starts = text.match_indices('[').map(|(at, _)| at);
+    let arrays = starts.filter_map(|at| {
+        let first = serde_json::Deserializer::from_str(&text[at..]).into_iter::<Value>().next();
+        match first {
+            Some(Ok(Value::Array(items))) => Some(items),
+            _ => None,
+        }
+    });
+    let mut empty = None;
+    for items in arrays {
+        if items.is_empty() {
+            empty = Some(items);
+        } else if items.iter().all(Value::is_object) {
+            return Some(items);
+        }
+    }
+    empty
+}
+
+fn step(at: usize, n: usize, item: &Value, roles: &[&str], problems: &mut Vec<String>) -> Step {
+    let role = item["worker_role"].as_str().unwrap_or_default().to_owned();
+    if !roles.contains(&&*role) {
+        let roles = roles.join(", ");
+        problems.push(match role.is_empty() {
+            true => format!("task {at} has no worker_role; it is one of {roles}"),
+            false => format!("task {at} is for {role:?}, which does not exist; there are {roles}"),
+        });
+    }
+    let task = item["task"].as_str().map(str::trim).unwrap_or_default().to_owned();
+    if task.is_empty() {
+        problems.push(format!("task {at} does not say what is to be done (task)"));
+    }
+    let mut needs = BTreeSet::new();
+    match &item["depends_on"] {
+        Value::Null => {}
+        Value::Array(items) => {
+            for it in items {
+                match it.as_u64().and_then(|it| usize::try_from(it).ok()).filter(|it| *it < n) {
+                    Some(it) if it == at => problems.push(format!("task {at} depends on itself")),
+                    Some(it) => drop(needs.insert(it)),
+                    None => problems.push(format!("task {at} depends on {it}, which is no number of a task")),
+                }
+            }
+        }
+        _ => problems.push(format!("depends_on of task {at} is no list of numbers")),
+    }
+    Step { role, task, needs }
+}
+
+/// Tasks that wait for one another, if there are such.
+fn cycle(steps: &[Step]) -> Option<Vec<usize>> {
+    let mut left: BTreeMap<usize, BTreeSet<usize>> =
+        steps.iter().map(|it| it.needs.clone()).enumerate().collect();
+    loop {
+        let free: Vec<usize> = left.iter().filter(|(_, needs)| needs.is_empty()).map(|(at, _)| *at).collect();
+        if free.is_empty() {
+            break;
+        }
+        for at in &free {
+            left.remove(at);
+        }
+        for needs in left.values_mut() {
+            needs.retain(|it| !free.contains(it));
+        }
+    }
+    // What only waits for a cycle is in none.
+    loop {
+        let before = left.len();
+        let needed: BTreeSet<usize> = left.values().flatten().copied().collect();
+        left.retain(|at, _| needed.contains(at));
+        if left.len() == before {
+            break;
+        }
+    }
+    (!left.is_empty()).then(|| left.into_keys().collect())
+}
+
+/// How far a task is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    /// What it needs is not done, or there is no room for it.
+    Waiting,
+    /// Somebody is at it.
+    Running,
+    /// With this result.
+    Done(String),
+    /// For this reason.
+    Failed(String),
+    /// It was not tried, for this reason.
+    Skipped(String),
+}
+
+impl State {
+    fn is_over(&self) -> bool {
+        matches!(self, State::Done(_) | State::Failed(_) | State::Skipped(_))
+    }
+}
+
+/// The execution of a plan.
+#[derive(Clone, Debug)]
+pub struct Schedule {
+    plan: Plan,
+    states: Vec<State>,
+    most: usize,
+}
+
+impl Schedule {
+    /// Nothing of it has begun. So many tasks may run at once.
+    pub fn new(plan: Plan, most: usize) -> Schedule {
+        let states = vec![State::Waiting; plan.steps.len()];
+        Schedule { plan, states, most: most.max(1) }
+    }
+
+    /// How far each task is.
+    pub fn states(&self) -> &[State] {
+        &self.states
+    }
+
+    /// Takes the tasks that start now. A role does one task after another, for its later ones go on with its conversation.
+    pub fn start(&mut self) -> Vec<usize> {
+        let is_running = |it: &State| *it == State::Running;
+        let mut running = self.states.iter().filter(|it| is_running(it)).count();
+        let mut busy: BTreeSet<String> = BTreeSet::new();
+        for (step, _) in self.plan.steps.iter().zip(&self.states).filter(|(_, it)| is_running(it)) {
+            busy.insert(step.role.clone());
+        }
+        let mut started = Vec::new();
+        for at in 0..self.states.len() {
+            let step = &self.plan.steps[at];
+            let is_ready = step.needs.iter().all(|it| matches!(self.states[*it], State::Done(_)));
+            if self.states[at] == State::Waiting
+                && is_ready
+                && running < self.most
+                && !busy.contains(&step.role)
+            {
+                running += 1;
+                busy.insert(step.role.clone());
+                self.states[at] = State::Running;
+                started.push(at);
+            }
+        }
+        started
+    }
+
+    /// A task has ended. One that has failed takes those with it that need its result.
+    pub fn end(&mut self, at: usize, result: Result<String, String>) {
+        if self.states.get(at) != Some(&State::Running) {
+            return;
+        }
+        self.states[at] = match result {
+            Ok(result) => State::Done(result),
+            Err(why) => State::Failed(why),
+        };
+        loop {
+            let lost =
+                (0..self.states.len()).filter(|it| self.states[*it] == State::Waiting).find_map(|at| {
+                    let needs = self.plan.steps[at].needs.iter();
+                    let gone =
+                        |it: &&usize| matches!(self.states[**it], State::Failed(_) | State::Skipped(_));
+                    needs.clone().find(gone).map(|it| (at, *it))
+                });
+            let Some((at, needed)) = lost else { return };
+            let why = match &self.states[needed] {
+                State::Skipped(_) => "was skipped",
+                _ => "has failed",
+            };
+            self.states[at] = State::Skipped(format!("it needs task {needed}, which {why}"));
+        }
+    }
+
+    /// The results that a task needs, each with the number of its task.
+    pub fn needed(&self, at: usize) -> Vec<(usize, &str)> {
+        let Some(step) = self.plan.steps.get(at) else { return Vec::new() };
+        let result = |it: &usize| match &self.states[*it] {
+            State::Done(result) => Some((*it, result.as_str())),
+            _ => None,
+        };
+        step.needs.iter().filter_map(result).collect()
+    }
+
+    /// Whether nothing is left to do.
+    pub fn is_over(&self) -> bool {
+        self.states.iter().all(State::is_over)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::{collection::vec, prelude::*};
+
+    use super::*;
+
+    const ROLES: [&str; 3] = ["coder", "reviewer", "tester"];
+
+    fn problems(text: &str) -> Vec<String> {
+        read(text, &ROLES, 4).unwrap_err()
+    }
+
+    #[test]
+    fn what_a_model_says_around_it_does_not_matter() {
+        let plan = r#"[{"worker_role": "coder", "task": "a"}, {"worker_role": "tester", "task": "b [x]", "depends_on": [0]}]"#;
+        let bare = read(plan, &ROLES, 4).unwrap();
+        for text in [
+            format!("```json\n{plan}\n```"),
+            format!("Here [as you asked] is the plan:\n{plan}\nI hope it helps [really]."),
+            format!("Not [1, 2] but\n\n{plan}"),
+            format!("[] or rather {plan}"),
+        ] {
+            assert_eq!(read(&text, &ROLES, 4).as_ref(), Ok(&bare), "{text}");
+        }
+        assert_eq!(bare.steps[1].needs, [0].into());
+    }
+
+    #[test]
+    fn all_that_is_wrong_is_told() {
+        assert!(problems("I cannot do that.")[0].contains("no JSON array"));
+        assert_eq!(problems("[]"), ["there is no task"]);
+        let text = r#"[{"worker_role": "boss", "task": "a", "depends_on": [0, 7, "x"]}, {"task": " ", "depends_on": 1},
+            {"worker_role": "coder", "task": "a"}, {"worker_role": "coder", "task": "a"}, {"worker_role": "coder", "task": "b"}]"#;
+        assert_eq!(
+            problems(text),
+            [
+                "there are 5 tasks; 4 may be",
+                "task 0 is for \"boss\", which does not exist; there are coder, reviewer, tester",
+                "task 0 depends on itself",
+                "task 0 depends on 7, which is no number of a task",
+                "task 0 depends on \"x\", which is no number of a task",
+                "task 1 has no worker_role; it is one of coder, reviewer, tester",
+                "task 1 does not say what is to be done (task)",
+                "depends_on of task 1 is no list of numbers",
+                "task 3 is the same as task 2",
+            ]
+        );
+        let text = r#"[{"worker_role": "coder", "task": "a", "depends_on": [1]}, {"worker_role": "coder", "task": "b", "depends_on": [0]},
+            {"worker_role": "coder", "task": "c", "depends_on": [1]}, {"worker_role": "coder", "task": "d"}]"#;
+        assert_eq!(problems(text), ["the tasks 0, 1 wait for one another"]);
+    }
+
+    #[test]
+    fn a_task_starts_when_its_own_dependencies_are_done() {
+        // 0 → 2, 1 → 3: 2 does not wait for 1.
+        let step = |role: &str, needs: &[usize]| Step {
+            role: role.to_owned(),
+            task: "x".to_owned(),
+            needs: needs.iter().copied().collect(),
+        };
+        let steps = vec![step("a", &[]), step("b", &[]), step("c", &[0]), step("d", &[1])];
+        let mut it = Schedule::new(Plan { steps }, 9);
+        assert_eq!(it.start(), [0, 1]);
+        it.end(0, Ok("zero".to_owned()));
+        assert_eq!(it.start(), [2]);
+        assert_eq!(it.needed(2), [(0, "zero")]);
+        it.end(1, Err("no".to_owned()));
+        assert_eq!(it.states()[3], State::Skipped("it needs task 1, which has failed".to_owned()));
+        it.end(2, Ok(String::new()));
+        assert!(it.is_over());
+    }
+
+    /// Plans without cycles: each task needs some of those before it.
+    fn plan() -> impl Strategy<Value = Plan> {
+        let step = (0..4_usize, vec(any::<u8>(), 0..4));
+        vec(step, 1..14).prop_map(|steps| {
+            let step = |(at, (role, needs)): (usize, (usize, Vec<u8>))| Step {
+                role: format!("role{role}"),
+                task: format!("task {at}"),
+                needs: needs.iter().filter(|_| at > 0).map(|it| usize::from(*it) % at.max(1)).collect(),
+            };
+            Plan { steps: steps.into_iter().enumerate().map(step).collect() }
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_a_plan_or_has_reasons(text in "\\PC{0,60}|\\[\\{[ -~]{0,40}\\}\\]") {
+            match read(&text, &ROLES, 4) {
+                Ok(plan) => prop_assert!(!plan.steps.is_empty()),
+                Err(problems) => prop_assert!(!problems.is_empty()),
+            }
+        }
+
+        /// A plan that is written down is read as it was, and one with an edge backwards is not.
+        #[test]
+        fn plans_come_back_and_cycles_do_not(plan in plan(), back in any::<prop::sample::Index>()) {
+            let text = |plan: &Plan| {
+                let step = |it: &Step| serde_json::json!({"worker_role": it.role, "task": it.task, "depends_on": it.needs});
+                plan.steps.iter().map(step).collect::<Value>().to_string()
+            };
+            let roles = ["role0", "role1", "role2", "role3"];
+            prop_assert_eq!(read(&text(&plan), &roles, 20), Ok(plan.clone()));
+            let edges: Vec<(usize, usize)> =
+                plan.steps.iter().enumerate().flat_map(|(at, it)| it.needs.iter().map(move |need| (at, *need))).collect();
+            if !edges.is_empty() {
+                let (at, need) = edges[back.index(edges.len())];
+                let mut cyclic = plan;
+                cyclic.steps[need].needs.insert(at);
+                let problems = read(&text(&cyclic), &roles, 20).unwrap_err();
+                prop_assert!(problems[0].ends_with("wait for one another"), "{problems:?}");
+            }
+        }
+
+        /// Whatever ends when, and however: nothing starts too early or twice, limits hold, all comes to an end, and only what
+        /// depends on a failure is skipped.
+        #[test]
+        fn execution(plan in plan(), most in 1..5_usize, ends in vec((any::<u8>(), prop::bool::weighted(0.8)), 14)) {
+            let mut it = Schedule::new(plan.clone(), most);
+            let mut running: Vec<usize> = Vec::new();
+            let mut begun = BTreeSet::new();
+            let mut ends = ends.into_iter();
+            loop {
+                for at in it.start() {
+                    prop_assert!(begun.insert(at), "{} starts twice", at);
+                    let done = |it: &State| matches!(it, State::Done(_));
+                    prop_assert!(plan.steps[at].needs.iter().all(|need| done(&it.states()[*need])));
+                    prop_assert_eq!(it.needed(at).len(), plan.steps[at].needs.len());
+                    running.push(at);
+                }
+                prop_assert!(running.len() <= most);
+                let roles: BTreeSet<&String> = running.iter().map(|it| &plan.steps[*it].role).collect();
+                prop_assert_eq!(roles.len(), running.len(), "a role does two things at once");
+                // Nothing that could run is held back.
+                for (at, step) in plan.steps.iter().enumerate() {
+                    let is_ready = it.states()[at] == State::Waiting
+                        && step.needs.iter().all(|need| matches!(it.states()[*need], State::Done(_)));
+                    let is_held = running.len() == most || roles.contains(&step.role);
+                    prop_assert!(!is_ready || is_held, "{} could run", at);
+                }
+                if running.is_empty() {
+                    break;
+                }
+                let (which, is_done) = ends.next().unwrap_or((0, true));
+                let at = running.remove(usize::from(which) % running.len());
+                it.end(at, if is_done { Ok("r".to_owned()) } else { Err("e".to_owned()) });
+            }
+            prop_assert!(it.is_over());
+            for (at, step) in plan.steps.iter().enumerate() {
+                let is_lost = step.needs.iter().any(|need| !matches!(it.states()[*need], State::Done(_)));
+                prop_assert_eq!(matches!(it.states()[at], State::Skipped(_)), is_lost);
+            }
+        }
+    }
+}

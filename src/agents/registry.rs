@@ -1,0 +1,79 @@
+//! Which of several agents with one name holds.
+
+use std::path::Path;
+
+use super::file;
+use crate::config::{AgentConfig, AgentSource, Config, Shadowed};
+
+/// Who wrote a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Author {
+    /// Whoever runs lspool.
+    User,
+    /// Whoever wrote the repository.
+    Workspace,
+}
+
+/// What became of the files that were read.
+#[derive(Clone, Debug, Default)]
+pub struct Registry {
+    /// Agents that were kept out, because their name is taken.
+    pub shadowed: Vec<Shadowed>,
+    /// What is wrong with files: `FILE:LINE: what`. They define nothing; the others do.
+    pub problems: Vec<String>,
+    /// What was left out of files that are used.
+    pub warnings: Vec<String>,
+}
+
+impl Registry {
+    /// Takes in a file that comes after all those before it: what they define holds. `text`: what it says, or why it
+    /// cannot be read.
+    pub fn add(&mut self, config: &mut Config, author: Author, path: &Path, text: Result<&str, String>) {
+        let shown = path.display();
+        let parsed = match text {
+            Ok(text) => file::parse(text, path),
+            Err(error) => return self.problems.push(format!("{shown}: {error}")),
+        };
+        let file::Definition { name, mut agent, warnings } = match parsed {
+            Ok(it) => it,
+            Err(problems) => {
+                return self.problems.extend(problems.iter().map(|it| format!("{shown}:{it}")));
+            }
+        };
+        self.warnings.extend(warnings.iter().map(|it| format!("{shown}:{it}")));
+        agent.source = match author {
+            Author::User => AgentSource::UserFile(path.to_owned()),
+            Author::Workspace => AgentSource::Workspace(path.to_owned()),
+        };
+        match holder(config, &name, author) {
+            Some(by) => {
+                let file = path.display().to_string();
+                self.shadowed.push(Shadowed { file, line: 1, agent: name, by });
+            }
+            None => drop(config.agents.insert(name, agent)),
+        }
+    }
+
+    /// What keeps an agent from being there as its file says.
+    pub fn serious(&self) -> impl Iterator<Item = String> {
+        self.problems.iter().cloned().chain(self.shadowed.iter().map(ToString::to_string))
+    }
+
+    /// Everything that is to be told.
+    pub fn all(&self) -> impl Iterator<Item = String> {
+        self.serious().chain(self.warnings.iter().cloned())
+    }
+}
+
+/// Who has a name that somebody else may not have as well. For a model a name is the same in capital letters: what a
+/// repository calls `Explore` would be taken for `explore`.
+fn holder(config: &Config, name: &str, author: Author) -> Option<AgentSource> {
+    let source = |it: &AgentConfig| it.source.clone();
+    match author {
+        Author::User => config.agents.get(name).filter(|it| it.source != AgentSource::Builtin).map(source),
+        Author::Workspace => {
+            let same = |it: &&String| it.to_lowercase() == name.to_lowercase();
+            config.agents.keys().find(same).and_then(|it| config.agents.get(it)).map(source)
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! Files as people write them, and as nobody does.
+
+use std::path::Path;
+
+use expect_test::{Expect, expect};
+use proptest::{collection::vec, prelude::*, sample::select};
+
+use super::{Author, Registry, aliases::ALIASES, parse, yaml::Node};
+use crate::config::{AgentConfig, AgentSource, Config};
+
+fn check(text: &str, expected: &Expect) {
+    let shown = match parse(text, Path::new("x/reviewer.agent.md")) {
+        Ok(it) => {
+            let AgentConfig { tools, disallowed_tools, description, prompt, model, max_turns, other, .. } =
+                it.agent;
+            let mut lines = vec![
+                format!("{}: {description:?}", it.name),
+                format!("tools {tools:?} without {disallowed_tools:?}"),
+                format!("model {model:?}, turns {max_turns:?}, prompt {prompt:?}"),
+            ];
+            lines.extend(other.iter().map(|(key, value)| format!("{key} = {value}")));
+            lines.extend(it.warnings.iter().map(ToString::to_string));
+            lines.join("\n")
+        }
+        Err(problems) => problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"),
+    };
+    expected.assert_eq(&shown);
+}
+
+#[test]
+fn a_file_of_claude_code() {
+    check(
+        "---\r\nname: code-reviewer\r\ndescription: Reviews code. Use it: often\r\n---\r\nx",
+        &expect![
+            "3: no valid YAML: mapping values are not allowed in this context; put a text with a colon and a blank in it in quotes"
+        ],
+    );
+    check(
+        "---\nname: code-reviewer\ndescription: >\n  Reviews code,\n  all of it\ntools: Read, Grep, Glob, Bash(git diff:*, git log:*), mcp__jira__get_issue\nmodel: sonnet\ncolor: red\nmaxTurns: 12\n---\n\nYou are careful.\n\nVery.\n",
+        &expect![[r#"
+            code-reviewer: Some("Reviews code, all of it")
+            tools Some(["read_file", "grep_search", "file_search", "jira/get_issue"]) without []
+            model Some("sonnet"), turns Some(12), prompt Some("You are careful.\n\nVery.")
+            color = "red"
+            6: tools: "Bash(git diff:*, git log:*)" is left out: nobody can limit run_in_terminal to some arguments"#]],
+    );
+}
+
+#[test]
+fn a_file_of_github() {
+    check(
+        "---\ndescription: 'Plans things'\ntools: ['search', 'edit', \"jira/*\", usages]\nmodel: [GPT-4.1, o3]\nhandoffs:\n  - label: Go\n    send: true\n    n: 1.5\n---\nBody",
+        &expect![[r#"
+            reviewer: Some("Plans things")
+            tools Some(["grep_search", "file_search", "replace_string_in_file", "jira/*", "list_code_usages"]) without []
+            model Some("GPT-4.1"), turns None, prompt Some("Body")
+            handoffs = [{"label":"Go","send":true,"n":1.5}]"#]],
+    );
+}
+
+#[test]
+fn what_is_not_understood_is_told_and_widens_nothing() {
+    check(
+        "---\ntools: [NotebookEdit, Task, 'Web Search', raed_file, fetch_ticket]\ndisallowedTools: Bash(rm:*), Skill, Write\n---\n",
+        &expect![[r#"
+            reviewer: None
+            tools Some(["raed_file", "fetch_ticket"]) without ["run_in_terminal", "create_file"]
+            model None, turns None, prompt None
+            2: tools: "NotebookEdit" is left out: it stands for no tool here
+            2: tools: "Task" is left out: it stands for no tool here
+            2: tools: "Web Search" is left out: it stands for no tool here
+            2: tools: "raed_file" is no tool that is known; did you mean "read_file"?
+            3: disallowedTools: "Bash(rm:*)" takes run_in_terminal away as a whole: nobody can limit it to some arguments
+            3: disallowedTools: "Skill" stands for no tool here"#]],
+    );
+}
+
+#[test]
+fn no_key_is_all_and_an_empty_list_is_none() {
+    for (front, tools) in [
+        ("name: a", None),
+        ("tools: '*'", None),
+        ("tools: [Read, '*']", None),
+        ("tools: []", Some(vec![])),
+        ("tools: ''", Some(vec![])),
+        ("tools: Skill", Some(vec![])),
+    ] {
+        let agent = parse(&format!("---\n{front}\n---\n"), Path::new("a.md")).unwrap().agent;
+        assert_eq!(agent.tools, tools, "{front}");
+    }
+}
+
+#[test]
+fn a_bad_file_says_where_and_why() {
+    for (text, expected) in [
+        (
+            "# Hello",
+            expect![
+                "1: there is no front matter: the file must begin with a line `---`, and another one must end it"
+            ],
+        ),
+        (
+            "---\nname: a\n",
+            expect![
+                "1: there is no front matter: the file must begin with a line `---`, and another one must end it"
+            ],
+        ),
+        ("---\n- a\n---\n", expect!["2: the front matter is a list; write `key: value`"]),
+        ("---\nname: a\ntools:\n---\n", expect!["3: tools: is empty; write a list of names, `[]` for none"]),
+        (
+            "---\nname: [a]\ntools: {a: b}\nmaxTurns: many\n---\n",
+            expect![[r#"
+            2: name: is a list; write a text
+            3: tools: is a table; write a list of names, `[]` for none
+            4: maxTurns: is a text; write a whole number from 1 on"#]],
+        ),
+        ("---\nname: a\nname: b\n---\n", expect!["3: name is there twice"]),
+        (
+            "---\nname: &a x\ndescription: *a\n---\n",
+            expect!["2: anchors (&) and aliases (*) are not read; put a text that begins with one in quotes"],
+        ),
+        (
+            "---\nname: \"a\n---\n",
+            expect!["2: no valid YAML: while scanning a quoted scalar, found unexpected end of stream"],
+        ),
+        (
+            "---\nname: a\n\ttools: x\n---\n",
+            expect!["2: no valid YAML: while scanning a plain scalar, found a tab"],
+        ),
+        ("---\nname: ''\n---\n", expect!["2: name: is empty; write a text"]),
+    ] {
+        check(text, &expected);
+    }
+}
+
+#[test]
+fn aliases_are_sorted_and_each_stands_for_known_tools() {
+    assert!(ALIASES.windows(2).all(|it| it[0].0 < it[1].0));
+    for (_, tools) in ALIASES {
+        for tool in *tools {
+            let text = format!("---\ntools: {tool}\n---\n");
+            let read = parse(&text, Path::new("a.md")).unwrap();
+            assert_eq!(read.agent.tools, Some(vec![(*tool).to_owned()]));
+            assert_eq!(read.warnings, []);
+        }
+    }
+}
+
+/// The table in the documentation is this one.
+#[test]
+fn the_documentation_has_the_aliases() {
+    let text = include_str!("../../docs/agents.md");
+    for (alias, tools) in ALIASES {
+        let meant = match tools {
+            [] => "—".to_owned(),
+            tools => tools.iter().map(|it| format!("`{it}`")).collect::<Vec<_>>().join(", "),
+        };
+        let row = format!("| `{alias}` | {meant} |");
+        assert!(text.contains(&row), "docs/agents.md has no row {row}");
+    }
+}
+
+#[test]
+fn a_user_redefines_what_is_built_in_and_a_repository_nothing() {
+    let mut config = Config::default().merge_user("[agent.mine]\ntools = []", "config.toml").unwrap();
+    let mut registry = Registry::default();
+    let mut add = |author, path: &str, name: &str| {
+        let text = format!("---\nname: {name}\ntools: Read\n---\n{path}");
+        registry.add(&mut config, author, Path::new(path), Ok(&text));
+    };
+    add(Author::User, "home/plan.md", "plan");
+    add(Author::User, "home/mine.md", "mine");
+    add(Author::User, "home/new.md", "new");
+    add(Author::User, "other/new.md", "new");
+    add(Author::Workspace, "w/explore.md", "Explore");
+    add(Author::Workspace, "w/new.md", "new");
+    add(Author::Workspace, "w/own.md", "own");
+    add(Author::Workspace, "v/own.md", "own");
+    registry.add(&mut config, Author::Workspace, Path::new("w/bad.md"), Ok("nothing"));
+    registry.add(&mut config, Author::Workspace, Path::new("w/gone.md"), Err("it is no file".to_owned()));
+    assert_eq!(config.agents["plan"].source, AgentSource::UserFile("home/plan.md".into()));
+    assert_eq!(config.agents["own"].prompt.as_deref(), Some("w/own.md"));
+    assert_eq!(config.agents["explore"].source, AgentSource::Builtin);
+    assert!(!config.agents.contains_key("Explore"));
+    expect![[r#"
+        w/bad.md:1: there is no front matter: the file must begin with a line `---`, and another one must end it
+        w/gone.md: it is no file
+        home/mine.md:1: agent "mine" is shadowed: the user's configuration has an agent of that name
+        other/new.md:1: agent "new" is shadowed: home/new.md has an agent of that name
+        w/explore.md:1: agent "Explore" is shadowed: lspool has an agent of that name
+        w/new.md:1: agent "new" is shadowed: home/new.md has an agent of that name
+        v/own.md:1: agent "own" is shadowed: w/own.md has an agent of that name"#]].assert_eq(&registry.all().collect::<Vec<_>>().join("\n"));
+}
+
+fn name() -> impl Strategy<Value = String> {
+    prop_oneof![
+        "[a-z_]{1,8}",
+        "[A-Z][a-z]{1,6}",
+        "[A-Za-z]{1,5}\\([a-z:*]{0,5}\\)",
+        select(ALIASES).prop_map(|(it, _)| it.to_owned()),
+        "mcp__[a-z]{0,3}(__[a-z]{0,3})?",
+        "[a-z]{0,3}/[a-z*]{0,3}",
+        "[ -~]{1,10}",
+    ]
+}
+
+proptest! {
+    /// Whatever a file says, it says where it is wrong, and never runs out of its lines.
+    #[test]
+    fn any_text_is_read_or_refused(text in "\\PC*|(---\n)?([a-z]{1,5}: ?[&*\\[\\]{}'\"|>#!a-z0-9, -]{0,12}\n){0,5}(---\n)?") {
+        if let Err(problems) = parse(&text, Path::new("a.md")) {
+            let lines = text.lines().count() + 1;
+            prop_assert!(!problems.is_empty());
+            prop_assert!(problems.iter().all(|it| (1..=lines).contains(&it.line)), "{problems:?}");
+        }
+    }
+
+    /// A list of names gives what each of them gives, and only a `*` gives everything.
+    #[test]
+    fn names_never_widen_a_set(names in vec(name(), 0..6), quoted in any::<bool>()) {
+        let list = serde_json::to_string(&names).unwrap();
+        let text = if quoted || names.iter().any(|it| it.contains([',', '(', ')'])) {
+            format!("---\ntools: {list}\n---\n")
+        } else {
+            format!("---\ntools: {}\n---\n", serde_json::to_string(&names.join(",")).unwrap())
+        };
+        let Ok(read) = parse(&text, Path::new("a.md")) else { return Ok(()) };
+        let is_all = names.iter().any(|it| it.trim() == "*");
+        prop_assert_eq!(read.agent.tools.is_none(), is_all);
+        let alone = |name: &String| {
+            let text = format!("---\ntools: {}\n---\n", serde_json::to_string(&[name]).unwrap());
+            let tools = parse(&text, Path::new("a.md")).map(|it| it.agent.tools);
+            tools.ok().flatten().unwrap_or_default()
+        };
+        let each: std::collections::BTreeSet<String> = names.iter().flat_map(alone).collect();
+        for tool in read.agent.tools.unwrap_or_default() {
+            prop_assert!(each.contains(&tool), "{} comes of nothing in {:?}", tool, names);
+        }
+    }
+
+    /// The order of the files decides, not what they say.
+    #[test]
+    fn a_name_belongs_to_whom_it_should(files in vec((any::<bool>(), 0_usize..6), 0..12)) {
+        const NAMES: [&str; 6] = ["explore", "Explore", "bash", "a", "A", "b"];
+        let mut config = Config::default();
+        let mut registry = Registry::default();
+        // As they are read: the user's first.
+        let (user, workspace): (Vec<_>, Vec<_>) = files.into_iter().partition(|(is_user, _)| *is_user);
+        for (n, (is_user, name)) in user.iter().chain(&workspace).enumerate() {
+            let author = if *is_user { Author::User } else { Author::Workspace };
+            let text = format!("---\nname: {}\n---\n", NAMES[*name]);
+            registry.add(&mut config, author, Path::new(&format!("{n}.md")), Ok(&text));
+        }
+        let total = user.len() + workspace.len();
+        let of_files = config.agents.values().filter(|it| it.source != AgentSource::Builtin).count();
+        prop_assert_eq!(of_files + registry.shadowed.len(), total);
+        for (name, agent) in &config.agents {
+            if matches!(agent.source, AgentSource::Workspace(_)) {
+                let same = config.agents.keys().filter(|it| it.to_lowercase() == name.to_lowercase()).count();
+                prop_assert_eq!(same, 1, "{} of a repository is like another one", name);
+            }
+        }
+        for builtin in Config::default().agents.keys() {
+            prop_assert!(!matches!(config.agents[builtin].source, AgentSource::Workspace(_)));
+        }
+    }
+}
+
+#[test]
+fn the_tree_is_what_yaml_says() {
+    let entries = super::yaml::read("a: [1, '1', ~, on]\nb:\n  c: |\n    x\n    y\n  d: true", 0).unwrap();
+    let shown: Vec<String> = entries
+        .iter()
+        .map(|(key, line, node): &(String, usize, Node)| {
+            format!("{line} {key} {} {}", node.line, node.to_json())
+        })
+        .collect();
+    assert_eq!(shown, [r#"1 a 1 [1,"1",null,"on"]"#, r#"2 b 3 {"c":"x\ny\n","d":true}"#]);
+}

@@ -1,0 +1,188 @@
+//! YAML front matter as a tree in which every value knows its line.
+//!
+//! Anchors and aliases are refused: a few lines of them stand for gigabytes, and the file may come from a repository.
+
+use saphyr_parser::{Event, Parser, ScalarStyle};
+use serde_json::{Map, Value};
+
+use super::file::Problem;
+
+/// Deeper than anything that people write.
+const DEPTH: usize = 32;
+
+/// A value, and the line it begins in, counted from 1.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Node {
+    pub(super) line: usize,
+    pub(super) value: Yaml,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Yaml {
+    /// `is_plain`: without quotes, so it may be a number and the like.
+    Text {
+        text: String,
+        is_plain: bool,
+    },
+    List(Vec<Node>),
+    Map(Entries),
+}
+
+/// Keys in their order, each with its line.
+pub(super) type Entries = Vec<(String, usize, Node)>;
+
+impl Node {
+    /// As JSON: what YAML takes for a number or the like is one.
+    pub(super) fn to_json(&self) -> Value {
+        match &self.value {
+            Yaml::Text { text, is_plain: true } => plain(text),
+            Yaml::Text { text, is_plain: false } => Value::String(text.clone()),
+            Yaml::List(items) => items.iter().map(Node::to_json).collect(),
+            Yaml::Map(entries) => {
+                let entries = entries.iter().map(|(key, _, it)| (key.clone(), it.to_json()));
+                Value::Object(entries.collect::<Map<_, _>>())
+            }
+        }
+    }
+
+    /// Whether nothing was written.
+    pub(super) fn is_null(&self) -> bool {
+        self.to_json().is_null()
+    }
+
+    /// What it is, with its article.
+    pub(super) fn a(&self) -> &'static str {
+        match (&self.value, self.to_json()) {
+            (Yaml::List(_), _) => "a list",
+            (Yaml::Map(_), _) => "a table",
+            (Yaml::Text { text, .. }, _) if text.trim().is_empty() => "empty",
+            (_, Value::Null) => "empty",
+            (_, Value::Bool(_)) => "a boolean",
+            (_, Value::Number(_)) => "a number",
+            (Yaml::Text { .. }, _) => "a text",
+        }
+    }
+}
+
+/// A scalar without quotes, as the core schema of YAML 1.2 reads it.
+fn plain(text: &str) -> Value {
+    match text {
+        "" | "~" | "null" | "Null" | "NULL" => Value::Null,
+        "true" | "True" | "TRUE" => Value::Bool(true),
+        "false" | "False" | "FALSE" => Value::Bool(false),
+        _ => match serde_json::from_str(text) {
+            Ok(Value::Number(number)) => Value::Number(number),
+            Ok(_) | Err(_) => Value::String(text.to_owned()),
+        },
+    }
+}
+
+/// Reads the text of a front matter; it must be a table. `before`: how many lines of the file come first.
+pub(super) fn read(text: &str, before: usize) -> Result<Entries, Problem> {
+    let mut reader = Reader { events: Parser::new_from_str(text), before };
+    let mut root = None;
+    while let Some((event, line)) = reader.next()? {
+        match event {
+            Event::StreamStart | Event::DocumentStart(_) | Event::DocumentEnd | Event::Nothing => {}
+            Event::StreamEnd => break,
+            event if root.is_none() => root = Some(reader.node(event, line, DEPTH)?),
+            _ => return Err(problem(line, "there is more than one YAML document")),
+        }
+    }
+    match root {
+        None => Ok(Vec::new()),
+        Some(Node { value: Yaml::Map(entries), .. }) => Ok(entries),
+        Some(node) if node.is_null() => Ok(Vec::new()),
+        Some(node) => {
+            Err(problem(node.line, format!("the front matter is {}; write `key: value`", node.a())))
+        }
+    }
+}
+
+fn problem(line: usize, what: impl Into<String>) -> Problem {
+    Problem { line, what: what.into() }
+}
+
+struct Reader<'a> {
+    events: Parser<'a, saphyr_parser::StrInput<'a>>,
+    before: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn next(&mut self) -> Result<Option<(Event<'a>, usize)>, Problem> {
+        match self.events.next() {
+            None => Ok(None),
+            Some(Ok((event, span))) => Ok(Some((event, self.before + span.start.line().max(1)))),
+            Some(Err(error)) => {
+                let line = self.before + error.marker().line().max(1);
+                if error.info().contains("anchor or alias") {
+                    return Err(problem(line, ANCHORS));
+                }
+                let hint = match error.info().starts_with("mapping values are not allowed") {
+                    true => "; put a text with a colon and a blank in it in quotes",
+                    false => "",
+                };
+                Err(problem(line, format!("no valid YAML: {}{hint}", error.info())))
+            }
+        }
+    }
+
+    /// The next event within something that has not ended.
+    fn inner(&mut self, line: usize) -> Result<(Event<'a>, usize), Problem> {
+        self.next()?.ok_or_else(|| problem(line, "no valid YAML: it ends too early"))
+    }
+
+    fn node(&mut self, event: Event<'a>, line: usize, depth: usize) -> Result<Node, Problem> {
+        let Some(depth) = depth.checked_sub(1) else {
+            return Err(problem(line, "too deep"));
+        };
+        let anchored = |anchor: usize| anchor != 0;
+        let value = match event {
+            Event::Scalar(_, _, anchor, _)
+            | Event::SequenceStart(anchor, _)
+            | Event::MappingStart(anchor, _)
+                if anchored(anchor) =>
+            {
+                return Err(problem(line, ANCHORS));
+            }
+            Event::Alias(_) => return Err(problem(line, ANCHORS)),
+            Event::Scalar(text, style, ..) => {
+                Yaml::Text { text: text.into_owned(), is_plain: style == ScalarStyle::Plain }
+            }
+            Event::SequenceStart(..) => {
+                let mut items = Vec::new();
+                loop {
+                    match self.inner(line)? {
+                        (Event::SequenceEnd, _) => break Yaml::List(items),
+                        (event, line) => items.push(self.node(event, line, depth)?),
+                    }
+                }
+            }
+            Event::MappingStart(..) => Yaml::Map(self.entries(line, depth)?),
+            _ => return Err(problem(line, "no valid YAML: a value is missing")),
+        };
+        Ok(Node { line, value })
+    }
+
+    fn entries(&mut self, start: usize, depth: usize) -> Result<Entries, Problem> {
+        let mut entries = Entries::new();
+        loop {
+            let (event, line) = self.inner(start)?;
+            if event == Event::MappingEnd {
+                return Ok(entries);
+            }
+            let key = match self.node(event, line, depth)?.value {
+                Yaml::Text { text, .. } => text,
+                Yaml::List(_) | Yaml::Map(_) => return Err(problem(line, "a key is no text")),
+            };
+            let (event, value_line) = self.inner(line)?;
+            let value = self.node(event, value_line, depth)?;
+            if entries.iter().any(|(it, ..)| *it == key) {
+                return Err(problem(line, format!("{key} is there twice")));
+            }
+            entries.push((key, line, value));
+        }
+    }
+}
+
+const ANCHORS: &str = "anchors (&) and aliases (*) are not read; put a text that begins with one in quotes";

@@ -1,0 +1,24 @@
+//! What the lspools of a folder have for the tool sets of its agents.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+use super::pick;
+
+/// By the tools of a partition, as `lspool status` shows them: what it is doing, in each lspool whose workspace is this
+/// folder. `folders` are where sockets may be.
+pub async fn partitions(folders: &[PathBuf], workspace: &Path) -> BTreeMap<String, Vec<String>> {
+    let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let real = |it: &Path| it.canonicalize().unwrap_or_else(|_| it.to_owned());
+    for seen in pick::look(folders, None).await.seen {
+        let Ok(answer) = &seen.answer else { continue };
+        let is_here =
+            answer.status.workspace.as_ref().is_some_and(|it| real(Path::new(it)) == real(workspace));
+        for (tools, doing) in answer.status.backends.iter().filter(|_| is_here).filter_map(pick::serves) {
+            found.entry(tools).or_default().push(doing);
+        }
+    }
+    found
+}

@@ -1,0 +1,190 @@
+//! Which tools a conversation has: what its create asks for, else what a route says, else every tool.
+
+use super::{Proxy, ToolSet};
+use crate::{
+    config::{AgentConfig, Config, RouteConfig},
+    rpc::{elements, members, path, text},
+};
+
+/// What was chosen for a conversation.
+pub(super) struct Choice {
+    pub(super) set: ToolSet,
+    /// The editor wants to be told what its sub-agents do.
+    pub(super) events: bool,
+}
+
+impl Proxy {
+    /// The tool set of a create.
+    pub(super) fn choose(&self, params: &[u8]) -> Result<Choice, String> {
+        let all = |events| Choice { set: ToolSet::all(), events };
+        let Some(server) = &self.server else { return Ok(all(false)) };
+        let config = &server.config;
+        let Asked { wanted, lead, events } = asked(params).map_err(|what| {
+            let agents = known_agents(config);
+            format!(
+                "lspool: {what}; write {{\"tools\": [\"NAME\", …]}} or {{\"agent\": \"NAME\"}}; the agents are {agents}"
+            )
+        })?;
+        let agent = match &wanted {
+            Some(Wanted::Tools(tools)) => {
+                let set = ToolSet::new(Some(tools), &[]);
+                return Ok(Choice { set: set.with_lead(lead.unwrap_or(false)), events });
+            }
+            Some(Wanted::Agent(agent)) => Some(agent),
+            None => config.routes.iter().find(|it| matches(it, params)).map(|it| &it.agent),
+        };
+        let Some(agent) = agent else {
+            let Choice { set, events } = all(events);
+            return Ok(Choice { set: set.with_lead(lead.unwrap_or(false)), events });
+        };
+        let Some(agent) = config.agents.get(agent) else {
+            let agents = known_agents(config);
+            return Err(format!("lspool: there is no agent {agent:?}; there are {agents}"));
+        };
+        Ok(Choice { set: agent_set(agent).with_lead(lead.unwrap_or(agent.lead)), events })
+    }
+}
+
+/// `lspool` of a create.
+#[derive(Debug, Default)]
+struct Asked {
+    wanted: Option<Wanted>,
+    lead: Option<bool>,
+    events: bool,
+}
+
+#[derive(Debug)]
+enum Wanted {
+    Tools(Vec<String>),
+    Agent(String),
+}
+
+/// What a create asks for. Whatever is not understood is refused, twice the same key too: it may have been meant to
+/// narrow the set.
+fn asked(params: &[u8]) -> Result<Asked, String> {
+    let mut given = members(params).filter(|(key, _)| key == "lspool").map(|(_, range)| &params[range]);
+    let (first, second) = (given.next(), given.next());
+    if second.is_some() {
+        return Err("is there twice".to_owned());
+    }
+    let Some(asked) = first.filter(|it| *it != b"null") else { return Ok(Asked::default()) };
+    if asked.first() != Some(&b'{') || serde_json::from_slice::<serde::de::IgnoredAny>(asked).is_err() {
+        return Err("is no object".to_owned());
+    }
+    let (mut tools, mut agent, mut lead, mut events) = (None, None, None, None);
+    for (key, range) in members(asked) {
+        let value = &asked[range];
+        let slot = match &*key {
+            "tools" => &mut tools,
+            "agent" => &mut agent,
+            "lead" => &mut lead,
+            "events" => &mut events,
+            _ => return Err(format!("there is no key {key:?}")),
+        };
+        if slot.replace(value).is_some() {
+            return Err(format!("{key} is there twice"));
+        }
+    }
+    let given = |it: Option<&[u8]>| it.filter(|it| *it != b"null").map(<[u8]>::to_vec);
+    let flag = |it: Option<&[u8]>, key: &str| match given(it).as_deref() {
+        None => Ok(None),
+        Some(b"true") => Ok(Some(true)),
+        Some(b"false") => Ok(Some(false)),
+        Some(_) => Err(format!("{key} is neither true nor false")),
+    };
+    let (lead, events) = (flag(lead, "lead")?, flag(events, "events")?.unwrap_or(false));
+    let wanted = match (given(tools), given(agent)) {
+        (Some(_), Some(_)) => return Err("tools and agent are both there".to_owned()),
+        (Some(tools), None) => match serde_json::from_slice(&tools) {
+            Ok(tools) => Some(Wanted::Tools(tools)),
+            Err(_) => return Err("tools is no list of strings".to_owned()),
+        },
+        (None, Some(agent)) => match serde_json::from_slice(&agent) {
+            Ok(agent) => Some(Wanted::Agent(agent)),
+            Err(_) => return Err("agent is no string".to_owned()),
+        },
+        (None, None) => None,
+    };
+    Ok(Asked { wanted, lead, events })
+}
+
+/// The tools of the partition that serves an agent, as `lspool status` shows them.
+pub fn partition_of(agent: &AgentConfig) -> String {
+    let set = agent_set(agent).with_lead(agent.lead);
+    match set.to_string() {
+        _ if set.is_all() => "all".to_owned(),
+        none if none.is_empty() => "none".to_owned(),
+        tools => tools,
+    }
+}
+
+pub(super) fn known_agents(config: &Config) -> String {
+    config.agents.keys().map(String::as_str).collect::<Vec<_>>().join(", ")
+}
+
+/// The tools that an agent is defined with.
+pub(super) fn agent_set(agent: &AgentConfig) -> ToolSet {
+    ToolSet::new(agent.tools.as_deref(), &agent.disallowed_tools)
+}
+
+fn matches(route: &RouteConfig, params: &[u8]) -> bool {
+    let asked = path(params, &["turns"]).map(|range| &params[range]);
+    let question = asked.and_then(|it| elements(it).last().map(|range| &it[range]));
+    let slug = || text(params, &["agentSlug"]).or_else(|| text(question?, &["agentSlug"]));
+    let model = || text(params, &["modelInfo", "id"]).or_else(|| text(params, &["model"]));
+    let holds = |wanted: &Option<String>, actual: &dyn Fn() -> Option<String>| {
+        wanted.as_ref().is_none_or(|it| actual().as_ref() == Some(it))
+    };
+    holds(&route.chat_mode, &|| text(params, &["chatMode"]))
+        && holds(&route.custom_chat_mode, &|| text(params, &["customChatModeId"]))
+        && holds(&route.source, &|| text(params, &["source"]))
+        && holds(&route.agent_slug, &slug)
+        && holds(&route.model, &model)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_create_asks_for_in_a_wrong_way_is_refused() {
+        for wrong in [
+            r#"{"lspool":{"tools":["a"]},"\u006cspool":{"tools":["*"]}}"#,
+            r#"{"lspool":{"tools":["a"],"tools":["*"]}}"#,
+            r#"{"lspool":[["a"],null]}"#,
+            r#"{"lspool":"explore"}"#,
+            r#"{"lspool":{"tools" ["a"]}}"#,
+            r#"{"lspool":{"tools":"a"}}"#,
+            r#"{"lspool":{"tools":["a",1]}}"#,
+            r#"{"lspool":{"tools":["a"],"agent":"b"}}"#,
+            r#"{"lspool":{"agent":["b"]}}"#,
+            r#"{"lspool":{"Tools":["a"]}}"#,
+            r#"{"lspool":{"lead":1}}"#,
+            r#"{"lspool":{"events":"true"}}"#,
+        ] {
+            assert!(asked(wrong.as_bytes()).is_err(), "{wrong}");
+        }
+        for nothing in
+            ["{}", r#"{"lspool":null}"#, r#"{"lspool":{}}"#, r#"{"lspool":{"tools":null,"agent":null}}"#]
+        {
+            assert!(asked(nothing.as_bytes()).is_ok_and(|it| it.wanted.is_none() && !it.events), "{nothing}");
+        }
+        assert!(
+            matches!(asked(br#"{"\u006cspool":{"to\u006fls":[]}}"#), Ok(Asked { wanted: Some(Wanted::Tools(it)), .. }) if it.is_empty())
+        );
+    }
+
+    #[test]
+    fn a_route_holds_if_all_it_names_hold() {
+        let params = br#"{"chatMode":"Agent","model":"m","turns":[{"request":"q","agentSlug":"s"}]}"#;
+        let route = |chat_mode: Option<&str>, slug: Option<&str>, model: Option<&str>| RouteConfig {
+            chat_mode: chat_mode.map(str::to_owned),
+            agent_slug: slug.map(str::to_owned),
+            model: model.map(str::to_owned),
+            ..RouteConfig::default()
+        };
+        assert!(matches(&route(Some("Agent"), Some("s"), Some("m")), params));
+        assert!(!matches(&route(Some("Agent"), Some("t"), None), params));
+        assert!(matches(&route(None, None, None), params));
+    }
+}

@@ -1,0 +1,691 @@
+//! Leads and their sub-agents.
+
+mod crashes;
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::stage::{EDITOR, Stage, name, process};
+use super::taped::Taped;
+use crate::{
+    config::{Delegation, ServerKind},
+    core::{
+        Identity,
+        event::{Peer, ProcessId},
+    },
+};
+
+/// The process of leads.
+const LEAD: ProcessId = process(1, 1);
+
+/// A lead `c` whose turn `T` runs under the token `t1` and the editor's request 1.
+struct Lead {
+    it: Stage,
+    process: ProcessId,
+    /// The number of the turn at the process.
+    asked: Value,
+    calls: u64,
+}
+
+fn progress(token: &Value, kind: &str, conversation: &str, turn: &Value, more: &Value) -> Value {
+    let mut value = json!({"kind": kind, "conversationId": conversation, "turnId": turn});
+    value.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    json!({"method": "$/progress", "params": {"token": token, "value": value}})
+}
+
+/// What a test makes of progress: `begin`, `end`, `2 text`, `1 call-1 running: message`.
+fn shown(heard: &[Value]) -> Vec<String> {
+    let mut out = Vec::new();
+    for message in heard {
+        let value = &message["params"]["value"];
+        match (message["method"].as_str(), value["kind"].as_str()) {
+            (Some("$/progress"), Some("report")) => {
+                for round in value["editAgentRounds"].as_array().into_iter().flatten() {
+                    let id = &round["roundId"];
+                    if round["reply"] != "" {
+                        out.push(format!("{id} {}", round["reply"].as_str().unwrap()));
+                    }
+                    for call in round["toolCalls"].as_array().into_iter().flatten() {
+                        let more = match (&call["result"], &call["error"]) {
+                            (Value::Array(it), _) => format!(" = {}", it[0]["value"].as_str().unwrap()),
+                            (_, Value::String(it)) => format!(" ! {it}"),
+                            _ => format!(": {}", call["progressMessage"].as_str().unwrap_or_default()),
+                        };
+                        let (call, status) = (call["id"].as_str().unwrap(), call["status"].as_str().unwrap());
+                        out.push(format!("{id} {call} {status}{more}"));
+                    }
+                }
+            }
+            (Some("$/progress"), Some(kind)) => {
+                assert_eq!(message["params"]["token"], "t1");
+                assert_eq!(
+                    (&value["conversationId"], &value["turnId"]),
+                    (&json!("c"), &json!("T")),
+                    "{value}"
+                );
+                let why = ["error", "cancellationReason"].map(|it| value[it].to_string());
+                out.push(format!("{kind} {}", why.join(" ")).replace("null", "").trim().to_owned());
+            }
+            (Some("lspool/agentEvent"), _) => {
+                let it = &message["params"];
+                let tool = it["tool"].as_str().unwrap_or_default();
+                let text = format!(
+                    "event {} {} {tool}",
+                    it["agent"].as_str().unwrap(),
+                    it["state"].as_str().unwrap()
+                );
+                out.push(text.trim().to_owned());
+            }
+            (Some(method), _) => out.push(method.to_owned()),
+            (None, _) => out.push(format!("answer {} {}", message["id"], message["result"]["turnId"])),
+        }
+    }
+    out
+}
+
+impl Lead {
+    fn new() -> Lead {
+        Lead::on(Stage::patient(), &json!({}))
+    }
+
+    fn on(mut it: Stage, more: &Value) -> Lead {
+        let mut lspool = json!({"lead": true});
+        lspool.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let turns = json!([{"request": "go", "turnId": "T"}]);
+        let create = json!({"conversationId": "c", "modelInfo": {"id": "m"}, "source": "panel", "turns": turns, "lspool": lspool});
+        assert_eq!(it.create(1, &create), Vec::<Value>::new());
+        let told = it.start(LEAD, &["delegate_task"]);
+        let own: Vec<&Value> =
+            told.iter().filter(|it| it["method"] == "conversation/registerTools").collect();
+        assert_eq!(own.last().unwrap()["params"]["tools"][0]["name"], "delegate_task");
+        let create = told.last().unwrap();
+        assert_eq!(
+            (&create["method"], &create["params"]["lspool"]),
+            (&json!("conversation/create"), &Value::Null)
+        );
+        let asked = create["id"].clone();
+        let mut lead = Lead { it, process: LEAD, asked, calls: 0 };
+        lead.says("begin", &json!({}));
+        assert_eq!(lead.heard(), ["begin"]);
+        lead
+    }
+
+    fn says(&mut self, kind: &str, more: &Value) {
+        self.it.server(self.process, progress(&json!("t1"), kind, "c", &json!("T"), more));
+    }
+
+    fn text(&mut self, round: u32, text: &str) {
+        self.says("report", &json!({"editAgentRounds": [{"roundId": round, "reply": text}]}));
+    }
+
+    fn heard(&mut self) -> Vec<String> {
+        shown(&self.it.take(EDITOR))
+    }
+
+    /// The model calls `delegate_task`; gives what it is told.
+    fn delegates(&mut self, round: u32, call: &str, agent: &str) -> String {
+        let input = json!({"subagent_type": agent, "prompt": format!("do {call}")});
+        self.calls_tool(round, call, &input)
+    }
+
+    fn calls_tool(&mut self, round: u32, call: &str, input: &Value) -> String {
+        let mut report = json!({"id": call, "name": "delegate_task", "toolType": "client", "status": "running", "input": input});
+        let rounds =
+            |it: &Value| json!({"editAgentRounds": [{"roundId": round, "reply": "", "toolCalls": [it]}]});
+        self.says("report", &rounds(&report));
+        self.calls += 1;
+        let params = json!({
+            "name": "delegate_task", "input": input, "conversationId": "c", "turnId": "T", "roundId": round,
+            "toolCallId": call,
+        });
+        let (id, method) = (self.calls, "conversation/invokeClientTool");
+        self.it.server(self.process, json!({"id": id, "method": method, "params": params}));
+        let answer = |it: &Value| it["method"].is_null() && it["id"] == id;
+        let told = self.it.take(Peer::Backend(self.process));
+        let result = told.iter().find(|it| answer(it)).expect("it is answered at once")["result"][0].clone();
+        let text = result["content"][0]["value"].as_str().unwrap().to_owned();
+        report["status"] = if result["status"] == "error" { json!("error") } else { json!("completed") };
+        report["result"] = json!([{"type": "text", "value": text}]);
+        self.says("report", &rounds(&report));
+        text
+    }
+
+    /// The server ends the turn and answers it.
+    fn ends(&mut self) {
+        self.says("report", &json!({"tokenUsage": {}}));
+        self.says("end", &json!({}));
+        self.answers();
+    }
+
+    fn answers(&mut self) {
+        let result = json!({"conversationId": "c", "turnId": "T", "modelInfo": {"id": "m"}});
+        let id = self.asked.clone();
+        self.it.server(self.process, json!({"id": id, "result": result}));
+    }
+
+    /// The server is asked to go on; gives the request.
+    fn goes_on(&mut self) -> Value {
+        let asked = self.it.take(Peer::Backend(self.process)).pop().expect("it is asked");
+        self.asked = asked["id"].clone();
+        asked
+    }
+
+    /// The creates that this process was asked.
+    fn opened(&mut self, process: ProcessId) -> Vec<Run> {
+        let told = self.it.start(process, &[]);
+        let creates = told.into_iter().filter(|it| it["method"] == "conversation/create");
+        creates.map(|it| Run { process, asked: it["id"].clone(), params: it["params"].clone() }).collect()
+    }
+
+    fn run_says(&mut self, run: &Run, kind: &str, more: &Value) {
+        let said = progress(&run.params["workDoneToken"], kind, run.id(), &json!("U"), more);
+        self.it.server(run.process, said);
+    }
+
+    fn run_ends(&mut self, run: &Run, text: &str) {
+        self.run_says(run, "begin", &json!({}));
+        self.run_says(run, "report", &json!({"editAgentRounds": [{"roundId": 1, "reply": text}]}));
+        self.run_says(run, "end", &json!({}));
+        let result = json!({"conversationId": run.id(), "turnId": "U"});
+        self.it.server(run.process, json!({"id": run.asked, "result": result}));
+    }
+}
+
+#[derive(Clone)]
+struct Run {
+    process: ProcessId,
+    asked: Value,
+    params: Value,
+}
+
+impl Run {
+    fn id(&self) -> &str {
+        self.params["conversationId"].as_str().unwrap()
+    }
+}
+
+#[test]
+fn a_lead_starts_three_and_then_two_and_answers_in_one_turn() {
+    let mut it = Lead::new();
+    it.text(1, "I start three.\n");
+    assert_eq!(it.delegates(1, "x", "explore"), "sub-agent explore-1 started");
+    assert_eq!(it.delegates(1, "y", "bash"), "sub-agent bash-1 started");
+    assert_eq!(it.delegates(1, "z", "explore"), "sub-agent explore-2 started");
+    let heard = it.heard();
+    assert_eq!(heard[0], "1 I start three.\n");
+    assert!(heard[1..].iter().all(|it| !it.contains("completed")), "{heard:?}");
+    it.text(2, "They run.");
+    it.ends();
+    assert_eq!(it.heard(), ["2 They run."], "the end is kept back");
+    let explorers = it.opened(process(2, 1));
+    let bash = it.opened(process(3, 1)).pop().unwrap();
+    let [first, second] = &explorers[..] else { panic!("{}", explorers.len()) };
+    assert_eq!(
+        first.params["turns"],
+        json!([{"request": "do x"}])
+            .as_array()
+            .map(|it| {
+                let mut turn = it[0].clone();
+                turn["turnId"] = first.params["turns"][0]["turnId"].clone();
+                json!([turn])
+            })
+            .unwrap()
+    );
+    assert_eq!((&first.params["modelInfo"]["id"], &first.params["source"]), (&json!("m"), &json!("panel")));
+    it.run_ends(second, "z is done");
+    assert_eq!(it.heard(), ["1 z completed = z is done"]);
+    it.run_ends(&bash, "y is done");
+    assert!(it.it.take(Peer::Backend(LEAD)).is_empty(), "one is at work");
+    it.run_ends(first, "x is done");
+    it.heard();
+    let asked = it.goes_on();
+    assert_eq!(asked["method"], "conversation/turn");
+    let params = &asked["params"];
+    assert_eq!((&params["turnId"], &params["workDoneToken"]), (&json!("T"), &json!("t1")));
+    let message = params["message"].as_str().unwrap();
+    let at = |text: &str| message.find(text).unwrap_or_else(|| panic!("{text} in {message}"));
+    assert!(at("x is done") < at("y is done") && at("y is done") < at("z is done"));
+    it.says("begin", &json!({}));
+    assert_eq!(it.delegates(1, "x", "general-purpose"), "sub-agent general-purpose-1 started");
+    let heard = it.heard();
+    assert!(heard.iter().all(|it| it.starts_with("3 x-2 running")), "rounds and ids go on: {heard:?}");
+    it.ends();
+    let told = it.it.take(Peer::Backend(process(0, 1)));
+    let create = told.into_iter().find(|it| it["method"] == "conversation/create").unwrap();
+    let last = Run { process: process(0, 1), asked: create["id"].clone(), params: create["params"].clone() };
+    it.run_ends(&last, "all is done");
+    it.heard();
+    let asked = it.goes_on();
+    assert!(!asked["params"]["message"].as_str().unwrap().contains("x is done"), "it knows that");
+    it.says("begin", &json!({}));
+    it.text(1, "Here you are.");
+    it.ends();
+    assert_eq!(it.heard(), ["4 Here you are.", "end", r#"answer 1 "T""#]);
+    for id in [first.id(), second.id(), bash.id(), last.id()] {
+        let destroyed = [process(2, 1), process(3, 1), process(0, 1)].iter().any(|process| {
+            let told = it.it.take(Peer::Backend(*process));
+            let is_it = told
+                .iter()
+                .any(|it| it["method"] == "conversation/destroy" && it["params"]["conversationId"] == id);
+            for message in told {
+                it.it.put_back(Peer::Backend(*process), message);
+            }
+            is_it
+        });
+        assert!(destroyed, "{id} is left");
+    }
+}
+
+#[test]
+fn what_a_sub_agent_asks_the_editor_is_asked_for_the_lead() {
+    let mut it = Lead::on(Stage::patient(), &json!({"events": true}));
+    it.delegates(1, "x", "bash");
+    it.heard();
+    let run = it.opened(process(2, 1)).pop().unwrap();
+    it.run_says(&run, "begin", &json!({}));
+    let call = |status: &str| json!({"editAgentRounds": [{"roundId": 1, "reply": "", "toolCalls": [{"id": "k", "name": "run_in_terminal", "toolType": "client", "status": status, "input": {}}]}]});
+    let params = json!({"name": "run_in_terminal", "title": "Run it?", "input": {"command": "ls"}, "conversationId": run.id(), "turnId": "U", "roundId": 1, "toolCallId": "k"});
+    let ask = |it: &mut Lead, id: u32, method: &str| {
+        it.it.server(
+            run.process,
+            json!({"id": id, "method": format!("conversation/{method}"), "params": params}),
+        );
+        let asked = it.it.take(EDITOR).pop().unwrap();
+        let own = json!({"agent": "bash-1", "agentType": "bash"});
+        let p = &asked["params"];
+        assert_eq!((&p["conversationId"], &p["turnId"], &p["lspool"]), (&json!("c"), &json!("T"), &own));
+        assert_eq!((&p["toolCallId"], &p["title"]), (&json!("bash-1/k"), &json!("bash-1: Run it?")));
+        asked["id"].clone()
+    };
+    let asked = ask(&mut it, 1, "invokeClientToolConfirmation");
+    it.it.editor(json!({"id": asked, "result": [{"result": "accept"}, null]}));
+    it.run_says(&run, "report", &call("running"));
+    assert_eq!(
+        it.heard(),
+        ["1 x running: bash-1 runs run_in_terminal (0 s)", "event bash-1 running run_in_terminal"]
+    );
+    let asked = ask(&mut it, 2, "invokeClientTool");
+    it.it.editor(json!({"id": asked, "result": [{"content": [{"value": "a b"}]}, null]}));
+    let answered: Vec<Value> =
+        it.it.take(Peer::Backend(run.process)).into_iter().filter(|it| it["method"].is_null()).collect();
+    assert_eq!(answered.iter().map(|it| it["id"].clone()).collect::<Vec<_>>(), [1, 2]);
+    it.run_says(&run, "report", &call("completed"));
+    assert_eq!(it.heard(), ["1 x running: bash-1 is at work (0 s)", "event bash-1 running"]);
+    // A tool outside its set, and one that no sub-agent has.
+    for tool in ["read_file", "delegate_task", "send_message"] {
+        let params = json!({"name": tool, "input": {}, "conversationId": run.id(), "turnId": "U", "roundId": 2, "toolCallId": "m"});
+        it.it.server(
+            run.process,
+            json!({"id": 3, "method": "conversation/invokeClientTool", "params": params}),
+        );
+        let answer = it.it.take(Peer::Backend(run.process)).pop().unwrap();
+        assert_eq!(answer["result"][0]["status"], "error", "{tool}");
+    }
+    it.it.server(
+        run.process,
+        json!({"method": "$/copilot/compressionStarted", "params": {"conversationId": run.id()}}),
+    );
+    assert_eq!(it.heard(), Vec::<String>::new());
+    it.run_ends(&run, "listed");
+    assert_eq!(it.heard(), ["1 x completed = listed", "event bash-1 done"]);
+}
+
+#[test]
+fn a_sub_agent_in_the_primary_starts_no_other_one() {
+    let mut it = Lead::new();
+    it.delegates(1, "x", "general-purpose");
+    let told = it.it.take(Peer::Backend(process(0, 1)));
+    let create = told.into_iter().find(|it| it["method"] == "conversation/create").unwrap();
+    let id = create["params"]["conversationId"].clone();
+    let params = json!({"name": "delegate_task", "input": {"subagent_type": "bash", "prompt": "x"}, "conversationId": id, "turnId": "U", "roundId": 1, "toolCallId": "m"});
+    it.it
+        .server(process(0, 1), json!({"id": 3, "method": "conversation/invokeClientTool", "params": params}));
+    let answer = it.it.take(Peer::Backend(process(0, 1))).pop().unwrap();
+    assert_eq!(answer["result"][0]["status"], "error");
+}
+
+#[test]
+fn what_is_asked_for_in_a_wrong_way_is_told_to_the_model() {
+    let mut it = Lead::new();
+    for (input, expected) in [
+        (
+            json!({"subagent_type": "nobody", "prompt": "p"}),
+            "there is no sub-agent \"nobody\"; there are bash, explore, general-purpose, plan",
+        ),
+        (json!({"subagent_type": "bash"}), "prompt is missing: it says what is to be done"),
+        (
+            json!({"prompt": "p"}),
+            "subagent_type is missing; it is one of bash, explore, general-purpose, plan",
+        ),
+    ] {
+        assert_eq!(it.calls_tool(1, "x", &input), expected);
+    }
+    it.ends();
+    assert_eq!(it.heard().last().unwrap(), r#"answer 1 "T""#, "there is nothing to wait for");
+}
+
+#[test]
+fn a_lead_is_cancelled_while_it_waits() {
+    let mut it = Lead::new();
+    it.delegates(1, "x", "explore");
+    let run = it.opened(process(2, 1)).pop().unwrap();
+    it.run_says(&run, "begin", &json!({}));
+    it.ends();
+    it.heard();
+    it.it.take(Peer::Backend(run.process));
+    it.it.editor(json!({"method": "$/cancelRequest", "params": {"id": 1}}));
+    assert_eq!(
+        it.heard(),
+        ["1 x cancelled: explore-1: cancelled", r#"end  "CancelledByUser""#, r#"answer 1 "T""#]
+    );
+    let told: Vec<String> = it.it.take(Peer::Backend(run.process)).iter().map(name).collect();
+    assert_eq!(told, ["$/cancelRequest"]);
+    it.run_says(&run, "end", &json!({"cancellationReason": "CancelledByUser"}));
+    it.it.server(run.process, json!({"id": run.asked, "result": {}}));
+    assert_eq!(it.heard(), Vec::<String>::new());
+    let told: Vec<String> = it.it.take(Peer::Backend(run.process)).iter().map(name).collect();
+    assert_eq!(told, ["conversation/destroy"]);
+}
+
+#[test]
+fn a_lead_is_cancelled_while_its_model_is_asked() {
+    // The server hears of it in time, or has come to its end, or has even said so.
+    for (keeps_end, hears) in [(false, true), (false, false), (true, true)] {
+        let mut it = Lead::new();
+        it.delegates(1, "x", "explore");
+        let run = it.opened(process(2, 1)).pop().unwrap();
+        it.run_says(&run, "begin", &json!({}));
+        if keeps_end {
+            it.says("end", &json!({}));
+        }
+        it.heard();
+        it.it.take(Peer::Backend(run.process));
+        it.it.editor(json!({"method": "$/cancelRequest", "params": {"id": 1}}));
+        let told: Vec<String> = it.it.take(Peer::Backend(run.process)).iter().map(name).collect();
+        assert_eq!(told, ["$/cancelRequest"]);
+        if !keeps_end {
+            it.says("end", &if hears { json!({"cancellationReason": "CancelledByUser"}) } else { json!({}) });
+        }
+        it.answers();
+        let heard = it.heard();
+        let cancelled = "1 x cancelled: explore-1: cancelled";
+        assert_eq!(heard, [cancelled, r#"end  "CancelledByUser""#, r#"answer 1 "T""#], "{keeps_end}");
+        it.it.server(run.process, json!({"id": run.asked, "result": {}}));
+    }
+}
+
+#[test]
+fn the_turn_of_a_lead_that_fails_ends() {
+    let mut it = Lead::new();
+    it.delegates(1, "x", "explore");
+    let run = it.opened(process(2, 1)).pop().unwrap();
+    it.heard();
+    it.says("end", &json!({"error": {"message": "no quota"}}));
+    it.answers();
+    let heard = it.heard();
+    assert_eq!(heard[1..], [r#"end {"message":"no quota"}"#, r#"answer 1 "T""#]);
+    assert!(it.it.take(Peer::Backend(run.process)).iter().any(|it| it["method"] == "$/cancelRequest"));
+}
+
+#[test]
+fn sub_agents_that_fail_stop_nobody() {
+    let mut it = Lead::new();
+    for (n, agent) in ["explore", "explore", "explore", "bash"].into_iter().enumerate() {
+        it.delegates(1, &format!("x{n}"), agent);
+    }
+    it.ends();
+    let explorers = it.opened(process(2, 1));
+    let bash = it.opened(process(3, 1)).pop().unwrap();
+    let [silent, failing, refused] = &explorers[..] else { panic!() };
+    it.run_ends(&bash, "ok");
+    it.run_says(failing, "report", &json!({"editAgentRounds": [{"roundId": 1, "reply": "so far"}]}));
+    it.run_says(failing, "end", &json!({"error": {"message": "no quota"}}));
+    it.it.server(failing.process, json!({"id": failing.asked, "result": {}}));
+    it.it.server(
+        refused.process,
+        json!({"id": refused.asked, "error": {"code": -1, "message": "not signed in"}}),
+    );
+    it.run_ends(silent, "");
+    let summary = it.it.take(Peer::Backend(silent.process)).pop().unwrap();
+    assert_eq!(summary["method"], "conversation/turn", "it is asked for a summary");
+    let again = Run { asked: summary["id"].clone(), ..silent.clone() };
+    it.run_ends(&again, "");
+    it.heard();
+    let message = it.goes_on()["params"]["message"].as_str().unwrap().to_owned();
+    for text in [
+        "status=\"failed\" seconds=\"0\">\nit has ended without a word, twice\n",
+        "its model failed: no quota. What it had said before:\nso far\n",
+        "its turn failed: not signed in\n",
+        "status=\"done\" seconds=\"0\">\nok\n",
+    ] {
+        assert!(message.contains(text), "{text} in {message}");
+    }
+}
+
+#[test]
+fn there_are_limits() {
+    let mut it = Stage::patient();
+    it.config.subagents.max_parallel = 1;
+    it.config.subagents.max_subagents = 3;
+    it.config.subagents.max_followups = 1;
+    it.config.subagents.time_limit = Duration::from_mins(1);
+    it.config.agents.get_mut("explore").unwrap().max_turns = Some(2);
+    it.config.agents.get_mut("bash").unwrap().prompt = Some("Be quick.".to_owned());
+    it.editor(json!({"id": 90, "method": "lspool/reload"}));
+    it.take(EDITOR);
+    let mut it = Lead::on(it, &json!({}));
+    assert_eq!(it.delegates(1, "x", "explore"), "sub-agent explore-1 started");
+    assert_eq!(it.delegates(1, "y", "bash"), "sub-agent bash-1 starts as soon as another one has ended");
+    it.delegates(1, "z", "bash");
+    assert!(it.delegates(1, "w", "bash").starts_with("no more than 3 sub-agents"));
+    it.ends();
+    let first = it.opened(process(2, 1)).pop().unwrap();
+    assert_eq!(it.it.spawned.len(), 3, "one at a time");
+    for round in 1..=3 {
+        it.run_says(&first, "report", &json!({"editAgentRounds": [{"roundId": round, "reply": "hm"}]}));
+    }
+    let told: Vec<String> = it.it.take(Peer::Backend(first.process)).iter().map(name).collect();
+    assert_eq!(told, ["$/cancelRequest"], "it asks its model too often");
+    it.it.server(first.process, json!({"id": first.asked, "result": {}}));
+    let second = it.opened(process(3, 1)).pop().unwrap();
+    let request = second.params["turns"][0]["request"].as_str().unwrap();
+    assert_eq!(request, "<system_instructions>\nBe quick.\n</system_instructions>\n\ndo y");
+    it.it.pass(Duration::from_secs(59));
+    assert!(it.it.take(Peer::Backend(second.process)).is_empty());
+    it.it.pass(Duration::from_secs(2));
+    let told: Vec<String> = it.it.take(Peer::Backend(second.process)).iter().map(name).collect();
+    assert_eq!(told, ["$/cancelRequest"], "it takes too long");
+    it.it.server(second.process, json!({"id": second.asked, "result": {}}));
+    let told = it.it.take(Peer::Backend(second.process));
+    let create = told.iter().find(|it| it["method"] == "conversation/create").unwrap();
+    let third =
+        Run { process: second.process, asked: create["id"].clone(), params: create["params"].clone() };
+    it.run_ends(&third, "ok");
+    it.heard();
+    let message = it.goes_on()["params"]["message"].as_str().unwrap().to_owned();
+    for text in ["it may ask its model 2 times", "it may take 60 s", "No further sub-agents"] {
+        assert!(message.contains(text), "{text} in {message}");
+    }
+    it.says("begin", &json!({}));
+    assert!(it.delegates(1, "v", "bash").contains("no more than 3"));
+    it.ends();
+    assert_eq!(it.heard().last().unwrap(), r#"answer 1 "T""#);
+}
+
+#[test]
+fn a_model_is_looked_up_before_it_is_asked() {
+    let mut it = Stage::patient();
+    it.config.models.insert("fast".to_owned(), "Mini".to_owned());
+    it.config.agents.get_mut("explore").unwrap().model = Some("fast".to_owned());
+    it.config.agents.get_mut("bash").unwrap().model = Some("none".to_owned());
+    it.editor(json!({"id": 90, "method": "lspool/reload"}));
+    it.take(EDITOR);
+    let mut it = Lead::on(it, &json!({}));
+    it.delegates(1, "x", "explore");
+    it.delegates(1, "y", "bash");
+    it.ends();
+    for asked in it.it.take(Peer::Backend(process(0, 1))) {
+        assert_eq!(asked["method"], "copilot/models");
+        let models = json!([{"id": "m", "modelName": "M"}, {"id": "m-mini", "modelName": "Mini"}]);
+        it.it.server(process(0, 1), json!({"id": asked["id"], "result": models}));
+    }
+    let run = it.opened(process(2, 1)).pop().unwrap();
+    assert_eq!(run.params["modelInfo"], json!({"id": "m-mini"}));
+    it.run_ends(&run, "ok");
+    let heard = it.heard();
+    assert!(heard.contains(&"1 y error ! The sub-agent failed: the model \"none\" is none that the server knows; there are m, m-mini".to_owned()), "{heard:?}");
+    it.goes_on();
+}
+
+#[test]
+fn a_partition_that_fails_is_told_to_the_lead_and_a_failed_lead_ends_all() {
+    let mut it = Lead::new();
+    it.delegates(1, "x", "explore");
+    it.ends();
+    let run = it.opened(process(2, 1)).pop().unwrap();
+    it.it.editor(json!({"id": 50, "method": "lspool/stop", "params": {"name": "partition \"file_search,grep_search,ide,list_dir,read_file\" of copilot"}}));
+    let heard = it.heard();
+    assert!(
+        heard.iter().any(|it| it.starts_with("1 x error ! The sub-agent failed: its turn failed: partition")),
+        "{heard:?}"
+    );
+    it.goes_on();
+    it.says("begin", &json!({}));
+    it.delegates(1, "y", "bash");
+    it.heard();
+    it.it.editor(json!({"id": 51, "method": "lspool/stop", "params": {"name": "partition \"*,+delegate_task\" of copilot"}}));
+    let heard = it.heard();
+    let at = |start: &str| {
+        heard.iter().position(|it| it.starts_with(start)).unwrap_or_else(|| panic!("{start} in {heard:?}"))
+    };
+    assert!(at("2 y cancelled") < at("end") && at("end") < at("answer 1"));
+    drop(run);
+}
+
+#[test]
+fn a_lead_is_destroyed_or_replaced_while_it_waits() {
+    for replaced in [false, true] {
+        let mut it = Lead::new();
+        it.delegates(1, "x", "explore");
+        it.ends();
+        let run = it.opened(process(2, 1)).pop().unwrap();
+        it.heard();
+        it.it.take(Peer::Backend(run.process));
+        if replaced {
+            let more = json!({"conversationId": "c", "lspool": {"tools": []}, "turns": [{"request": "other", "turnId": "T"}]});
+            it.it.editor(json!({"id": 7, "method": "conversation/create", "params": more}));
+        } else {
+            it.it.editor(
+                json!({"id": 7, "method": "conversation/destroy", "params": {"conversationId": "c"}}),
+            );
+        }
+        let heard = it.heard();
+        assert_eq!(heard[1..], [r#"end  "CancelledByUser""#, r#"answer 1 "T""#], "{replaced}");
+        let told: Vec<String> = it.it.take(Peer::Backend(run.process)).iter().map(name).collect();
+        assert_eq!(told, ["$/cancelRequest"]);
+    }
+}
+
+#[test]
+fn the_next_turn_waits_for_the_sub_agents() {
+    let mut it = Lead::new();
+    it.delegates(1, "x", "explore");
+    it.ends();
+    let run = it.opened(process(2, 1)).pop().unwrap();
+    let params = json!({"conversationId": "c", "message": "next", "workDoneToken": "t2", "turnId": "T2"});
+    it.it.editor(json!({"id": 2, "method": "conversation/turn", "params": params}));
+    assert!(it.it.take(Peer::Backend(LEAD)).is_empty());
+    it.run_ends(&run, "found");
+    it.goes_on();
+    it.says("begin", &json!({}));
+    it.ends();
+    let next = it.it.take(Peer::Backend(LEAD)).pop().unwrap();
+    assert_eq!(next["params"]["message"], "next");
+}
+
+#[test]
+fn two_hundred_tool_calls_of_many_sub_agents_stall_nothing() {
+    let mut it = Lead::new();
+    for n in 0..4 {
+        it.delegates(1, &format!("x{n}"), "bash");
+    }
+    it.ends();
+    let runs = it.opened(process(2, 1));
+    it.heard();
+    for round in 1..=50 {
+        for (n, run) in runs.iter().enumerate() {
+            let id = round * 10 + n;
+            let params = json!({"name": "run_in_terminal", "input": {"n": round}, "conversationId": run.id(), "turnId": "U", "roundId": round, "toolCallId": format!("k{round}")});
+            it.it.server(
+                run.process,
+                json!({"id": id, "method": "conversation/invokeClientTool", "params": params}),
+            );
+        }
+        for asked in
+            it.it.take(EDITOR).into_iter().filter(|it| it["method"] == "conversation/invokeClientTool")
+        {
+            it.it.editor(json!({"id": asked["id"], "result": [{"content": [{"value": "ok"}]}, null]}));
+        }
+    }
+    let answered = it.it.take(Peer::Backend(process(2, 1)));
+    assert_eq!(answered.iter().filter(|it| it["method"].is_null()).count(), 200);
+    for run in &runs {
+        it.run_ends(run, "done");
+    }
+    it.goes_on();
+}
+
+#[test]
+fn a_command_delegates_where_no_other_tool_can() {
+    let mut stage = Stage::new(ServerKind::Copilot);
+    // What a command says decides, so it must be in the recording.
+    stage.core = Taped::with_texts(Identity { pid: 77, started: 5 }, true);
+    stage.server.stall_timeout = Duration::ZERO;
+    stage.server.delegation = Delegation::RunInTerminal;
+    stage.initialize();
+    let tool = json!({"name": "run_in_terminal", "description": "Runs it.", "inputSchema": {}});
+    stage.editor(json!({"id": 100, "method": "conversation/registerTools", "params": {"tools": [tool]}}));
+    let registered = stage.take(Peer::Backend(process(0, 1))).pop().unwrap();
+    stage.server(process(0, 1), json!({"id": registered["id"], "result": []}));
+    stage.take(EDITOR);
+    let turns = json!([{"request": "go", "turnId": "T"}]);
+    stage.create(1, &json!({"conversationId": "c", "turns": turns, "lspool": {"lead": true}}));
+    let told = stage.start(LEAD, &["run_in_terminal"]);
+    let tools: Vec<&Value> = told
+        .iter()
+        .filter(|it| it["method"] == "conversation/registerTools")
+        .map(|it| &it["params"]["tools"][0])
+        .collect();
+    let said = tools.last().unwrap()["description"].as_str().unwrap();
+    assert!(
+        said.starts_with("Runs it.") && said.contains("delegate --type NAME") && said.contains("- explore: "),
+        "{said}"
+    );
+    let asked = told.last().unwrap()["id"].clone();
+    let mut it = Lead { it: stage, process: LEAD, asked, calls: 0 };
+    it.says("begin", &json!({}));
+    let ask = |it: &mut Lead, method: &str, command: &str| {
+        it.calls += 1;
+        let params = json!({
+            "name": "run_in_terminal", "input": {"command": command}, "conversationId": "c", "turnId": "T", "roundId": 1,
+            "toolCallId": "x",
+        });
+        it.it.server(
+            LEAD,
+            json!({"id": it.calls, "method": format!("conversation/{method}"), "params": params}),
+        );
+        it.it.take(Peer::Backend(LEAD)).pop().map(|it| it["result"][0].clone())
+    };
+    let command = "delegate --type explore --prompt \"look \\\"here\\\"\"";
+    assert_eq!(ask(&mut it, "invokeClientToolConfirmation", command), Some(json!({"result": "accept"})));
+    let told = ask(&mut it, "invokeClientTool", command).unwrap();
+    assert_eq!(told["content"][0]["value"], "sub-agent explore-1 started");
+    let run = it.opened(process(2, 1)).pop().unwrap();
+    assert_eq!(run.params["turns"][0]["request"], "look \"here\"");
+    let told = ask(&mut it, "invokeClientTool", "delegate --type nobody --prompt x").unwrap();
+    assert_eq!(told["status"], "error");
+    it.heard();
+    assert_eq!(ask(&mut it, "invokeClientTool", "ls; delegate"), None);
+    assert_eq!(it.heard(), ["conversation/invokeClientTool"], "that is for the editor");
+}

@@ -1,0 +1,126 @@
+//! Processes of leads, and of sub-agents, that die.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::{LEAD, Lead, Run};
+use crate::core::{
+    CONTINUE,
+    event::{Event, Exit, Peer},
+    tests::stage::process,
+};
+
+#[test]
+fn the_process_of_a_lead_dies_while_it_waits() {
+    let mut it = Lead::new();
+    it.delegates(1, "x", "explore");
+    it.text(2, "It runs.");
+    it.ends();
+    it.heard();
+    let run = it.opened(process(2, 1)).pop().unwrap();
+    it.it.exited(LEAD, Exit::Signal(9));
+    it.process = process(1, 2);
+    assert_eq!(it.heard(), Vec::<String>::new());
+    it.it.pass(Duration::from_secs(9));
+    it.it.start(it.process, &["delegate_task"]);
+    it.run_ends(&run, "found");
+    assert_eq!(it.heard(), ["1 x completed = found"]);
+    let (process, conversation, content) = it.it.transcripts.pop().expect("it is told what was said");
+    assert!(content.contains("sub-agent explore-1 started") && !content.contains("found"), "{content}");
+    it.it.event(Event::TranscriptWritten { process, conversation, folder: Ok("/t".into()) });
+    let asked = it.goes_on();
+    assert_eq!(
+        (&asked["method"], &asked["params"]["restoreToTurnId"]),
+        (&json!("conversation/create"), &json!("T"))
+    );
+    assert!(asked["params"]["turns"][0]["request"].as_str().unwrap().contains("found"));
+    it.says("begin", &json!({}));
+    it.text(1, "Fine.");
+    it.ends();
+    assert_eq!(it.heard(), ["3 Fine.", "end", r#"answer 1 "T""#]);
+}
+
+#[test]
+fn the_process_of_a_lead_dies_when_it_has_ended_and_not_answered() {
+    for over in ["tokenUsage", "end"] {
+        let mut it = Lead::new();
+        it.delegates(1, "x", "explore");
+        match over {
+            "end" => it.says("end", &json!({})),
+            _ => it.says("report", &json!({"tokenUsage": {}})),
+        }
+        it.heard();
+        let run = it.opened(process(2, 1)).pop().unwrap();
+        it.it.exited(LEAD, Exit::Signal(9));
+        assert_eq!(it.heard(), Vec::<String>::new());
+        it.run_ends(&run, "found");
+        it.it.pass(Duration::from_secs(9));
+        it.process = process(1, 2);
+        it.it.start(it.process, &["delegate_task"]);
+        let (process, conversation, _) = it.it.transcripts.pop().expect("it is told what was said");
+        it.it.event(Event::TranscriptWritten { process, conversation, folder: Ok("/t".into()) });
+        assert!(it.goes_on()["params"]["turns"][0]["request"].as_str().unwrap().contains("found"));
+        it.says("begin", &json!({}));
+        it.heard();
+        it.ends();
+        assert_eq!(it.heard(), ["end", r#"answer 1 "T""#], "{over}");
+    }
+}
+
+#[test]
+fn the_process_of_a_lead_dies_after_it_was_told_results() {
+    // Before it says anything, and after.
+    for said in ["", "Half"] {
+        let mut it = Lead::new();
+        it.delegates(1, "x", "explore");
+        it.text(2, "It runs.");
+        it.ends();
+        let run = it.opened(process(2, 1)).pop().unwrap();
+        it.run_ends(&run, "found");
+        it.goes_on();
+        it.says("begin", &json!({}));
+        it.text(1, said);
+        it.heard();
+        it.it.exited(LEAD, Exit::Signal(9));
+        it.it.pass(Duration::from_secs(9));
+        it.process = process(1, 2);
+        it.it.start(it.process, &["delegate_task"]);
+        let (process, conversation, content) = it.it.transcripts.pop().expect("it is told what was said");
+        assert_eq!(content.contains("found"), !said.is_empty(), "{content}");
+        it.it.event(Event::TranscriptWritten { process, conversation, folder: Ok("/t".into()) });
+        let asked = it.goes_on()["params"]["turns"][0]["request"].as_str().unwrap().to_owned();
+        match said {
+            "" => assert!(asked.contains("found"), "{asked}"),
+            _ => assert_eq!(asked, CONTINUE),
+        }
+        it.says("begin", &json!({}));
+        it.text(1, " and half.");
+        it.ends();
+        assert_eq!(it.heard(), ["3  and half.", "end", r#"answer 1 "T""#]);
+    }
+}
+
+#[test]
+fn the_process_of_a_sub_agent_dies() {
+    let mut it = Lead::new();
+    it.delegates(1, "x", "explore");
+    it.ends();
+    let run = it.opened(process(2, 1)).pop().unwrap();
+    it.run_says(&run, "begin", &json!({}));
+    it.run_says(&run, "report", &json!({"editAgentRounds": [{"roundId": 1, "reply": "Half"}]}));
+    it.heard();
+    it.it.exited(run.process, Exit::Signal(9));
+    it.it.pass(Duration::from_secs(9));
+    let next = process(2, 2);
+    it.it.start(next, &[]);
+    let (process, conversation, _) = it.it.transcripts.pop().expect("it is told what was said");
+    it.it.event(Event::TranscriptWritten { process, conversation, folder: Ok("/t".into()) });
+    let asked = it.it.take(Peer::Backend(next)).pop().unwrap();
+    assert_eq!(asked["params"]["turns"][0]["request"], CONTINUE);
+    let again = Run { process: next, asked: asked["id"].clone(), ..run };
+    it.run_ends(&again, " and half");
+    let heard = it.heard();
+    assert_eq!(heard.last().unwrap(), "1 x completed = Half and half", "{heard:?}");
+    assert!(it.goes_on()["params"]["message"].as_str().unwrap().contains("Half and half"));
+}

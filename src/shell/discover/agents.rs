@@ -1,0 +1,73 @@
+//! Files that define agents: where they are, and in which order they count.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use super::{
+    Env, Workspace,
+    files::{open_regular, read},
+    path::real,
+};
+use crate::{
+    agents::{Author, Registry},
+    config::Config,
+};
+
+/// Folders in the user's home, and in each workspace folder, and how the files in them end. What comes first holds.
+const USER: [(&str, &str); 2] = [(".claude/agents", ".md"), (".copilot/agents", ".md")];
+const WORKSPACE: [(&str, &str); 2] = [(".claude/agents", ".md"), (".github/agents", ".agent.md")];
+
+/// More files than anybody has.
+const MOST: usize = 1000;
+
+/// The folders that are looked into.
+pub fn agent_folders(folders: &[PathBuf], env: &Env) -> Vec<PathBuf> {
+    let user = USER.iter().filter_map(|(path, _)| env.at_home(path));
+    let workspace = folders.iter().flat_map(|folder| WORKSPACE.iter().map(|(path, _)| folder.join(path)));
+    user.chain(workspace).collect()
+}
+
+/// Takes in what the user's files define.
+pub(super) fn add_user(config: &mut Config, registry: &mut Registry, env: &Env) {
+    for (path, ending) in USER {
+        let Some(folder) = env.at_home(path) else { continue };
+        for file in files(&folder, ending) {
+            let text = open_regular(&file).and_then(read).map_err(|error| error.to_string());
+            registry.add(config, Author::User, &file, text.as_deref().map_err(Clone::clone));
+        }
+    }
+}
+
+/// Takes in what the files of the workspace define.
+pub(super) fn add_workspace(config: &mut Config, registry: &mut Registry, workspace: &Workspace, env: &Env) {
+    let home = env.home.as_deref().map(real);
+    let mut seen = Vec::new();
+    for (folder, real_folder) in workspace.folders().iter().zip(workspace.real()) {
+        // What is the user's own has been read.
+        if seen.contains(&real_folder) || home.as_ref() == Some(real_folder) {
+            continue;
+        }
+        seen.push(real_folder);
+        for (path, ending) in WORKSPACE {
+            for file in files(&folder.join(path), ending) {
+                let text = match real(&file).starts_with(real_folder) {
+                    true => open_regular(&file).and_then(read).map_err(|error| error.to_string()),
+                    false => Err("it is a link out of the workspace, and is not read".to_owned()),
+                };
+                registry.add(config, Author::Workspace, &file, text.as_deref().map_err(Clone::clone));
+            }
+        }
+    }
+}
+
+/// The files of a folder with this ending, by name.
+fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    let named = |it: &fs::DirEntry| it.file_name().to_string_lossy().ends_with(ending);
+    let mut files: Vec<PathBuf> = entries.flatten().filter(named).map(|it| it.path()).collect();
+    files.sort();
+    files.truncate(MOST);
+    files
+}

@@ -1,7 +1,7 @@
 //! Takes secrets out of text that is about to be shown or logged.
 //!
-//! By their shape: tokens of GitHub and Copilot, web tokens; and by their name: what follows `Bearer` in a header,
-//! `"accessToken":`, `API_KEY=`, or the user in a URL. It errs on the side of taking out too much.
+//! By their shape: tokens of GitHub and Copilot, web tokens; and by their name: what follows `Bearer` or `Cookie:` in a
+//! header, `"accessToken":`, `API_KEY=`, or the user in a URL. It errs on the side of taking out too much.
 
 use std::borrow::Cow;
 
@@ -29,6 +29,12 @@ pub fn replace<'a>(text: &'a str, mut other: impl FnMut(&'a str) -> Cow<'static,
     let mut out = String::new();
     let (mut kept, mut at, mut is_named) = (0, 0, false);
     while at < text.len() {
+        if let Some(end) = password(text, at) {
+            out.push_str(&text[kept..at]);
+            out.push_str(&other(&text[at..end]));
+            (kept, at, is_named) = (end, end, false);
+            continue;
+        }
         let rest = &text[at..];
         let word = &rest[..rest.find(|it| !is_word(it)).unwrap_or(rest.len())];
         if word.is_empty() {
@@ -38,15 +44,18 @@ pub fn replace<'a>(text: &'a str, mut other: impl FnMut(&'a str) -> Cow<'static,
             at += next;
             continue;
         }
-        let found = secret(word, is_named).or_else(|| of_url(text, at, word));
-        if let Some(start) = found.filter(|_| !is_placeholder(text, at, word)) {
-            out.push_str(&text[kept..at + start]);
-            out.push_str(&other(&word[start..]));
-            kept = at + word.len();
+        let mut end = at + word.len();
+        let found = secret(word, is_named).filter(|_| !is_placeholder(text, at, word));
+        if let Some(start) = found.map(|it| at + it) {
+            end += signature(&text[start..], &text[end..]);
+            out.push_str(&text[kept..start]);
+            out.push_str(&other(&text[start..end]));
+            kept = end;
         }
-        // `Authorization: Basic SECRET`: the word between is no secret, and keeps the name.
-        is_named = is_name(word) || is_named && SCHEMES.contains(&word.to_ascii_lowercase().as_str());
-        at += word.len();
+        // `Authorization: Basic SECRET`, `Cookie: a=SECRET; b=SECRET`: a word between is no other name.
+        let is_between = || word.contains('=') || SCHEMES.contains(&word.to_ascii_lowercase().as_str());
+        is_named = is_name(word) || is_named && is_between();
+        at = end;
     }
     if kept == 0 {
         return Cow::Borrowed(text);
@@ -91,22 +100,35 @@ fn secret(word: &str, is_named: bool) -> Option<usize> {
     (is_named && is_odd(word)).then_some(0)
 }
 
-/// Where the password of `scheme://user:password@host` begins in the word at `at`.
-fn of_url(text: &str, at: usize, word: &str) -> Option<usize> {
+/// Where the password ends that begins here, of `scheme://user:password@host`.
+fn password(text: &str, at: usize) -> Option<usize> {
     let user = text[..at].strip_suffix(':')?;
-    let is_url = user.rsplit(|it| !is_word(it)).next()?.starts_with("//");
-    (is_url && text[at + word.len()..].starts_with('@')).then_some(0)
+    if !user.rsplit(|it| !is_word(it)).next()?.starts_with("//") {
+        return None;
+    }
+    let is_end = |it: char| it.is_whitespace() || "/?#\"'`<>\\".contains(it);
+    let authority = text[at..].split(is_end).next()?;
+    authority.rfind('@').filter(|it| *it > 0).map(|it| at + it)
+}
+
+/// How long the signature is behind a token of Copilot: `tid=…;exp=…:SIGNATURE`.
+fn signature(token: &str, behind: &str) -> usize {
+    let signature = behind.strip_prefix(':').filter(|_| token.starts_with("tid="));
+    signature.map_or(0, |it| 1 + it.find(|it| !is_word(it)).unwrap_or(it.len()))
 }
 
 /// What may stand between a name and its secret.
 const SCHEMES: [&str; 2] = ["basic", "token"];
 
 /// How names end behind which a secret is likely to follow.
-const NAMES: [&str; 13] = [
+const NAMES: [&str; 21] = [
     "bearer",
+    "cookie",
+    "cookies",
     "token",
     "authorization",
     "password",
+    "passphrase",
     "passwd",
     "secret",
     "credential",
@@ -115,7 +137,12 @@ const NAMES: [&str; 13] = [
     "api_key",
     "api-key",
     "access_key",
+    "accesskey",
     "private_key",
+    "privatekey",
+    "secret_key",
+    "secretkey",
+    "secret-key",
 ];
 
 /// Whether a secret is likely to follow this word.
@@ -126,11 +153,11 @@ pub fn is_name(word: &str) -> bool {
     };
     // The last letter tells nearly all others.
     let last = word.bytes().last().unwrap_or_default().to_ascii_lowercase();
-    matches!(last, b'r' | b'n' | b'd' | b't' | b'l' | b's' | b'y') && NAMES.iter().any(is_end)
+    matches!(last, b'r' | b'n' | b'd' | b'e' | b't' | b'l' | b's' | b'y') && NAMES.iter().any(is_end)
 }
 
 /// Whether it looks like what no person would write: not a mere word.
-fn is_odd(word: &str) -> bool {
+pub fn is_odd(word: &str) -> bool {
     word.len() >= 8 && word.contains(|it: char| it.is_ascii_digit())
 }
 
@@ -143,7 +170,7 @@ mod tests {
         for (text, expected) in [
             ("Bad credentials for gho_16C7e42F292c.", "Bad credentials for <secret>"),
             ("GH_TOKEN=ghu_abc set", "GH_TOKEN=<secret> set"),
-            ("\"tid=1;exp=2;sku=x:abc\"", "\"<secret>:abc\""),
+            ("\"tid=1;exp=2;sku=x:abc\"", "\"<secret>\""),
             ("jwt eyJhbGciOi.eyJzdWIi.SflKxw end", "jwt <secret> end"),
             ("Authorization: Bearer abc123def456", "Authorization: Bearer <secret>"),
             ("authorization: token 0123456789abcdef", "authorization: token <secret>"),
@@ -158,6 +185,12 @@ mod tests {
             ("--token abc123def456", "--token <secret>"),
             ("Authorization: Basic dXNlcjpwYXNz1", "Authorization: Basic <secret>"),
             ("proxy http://user:pass@host:8080/", "proxy http://user:<secret>@host:8080/"),
+            ("http://user:pa!s$s@host, http://u:p@ss@h", "http://user:<secret>@host, http://u:<secret>@h"),
+            ("http://user:<secret>@host", "http://user:<secret>@host"),
+            ("Set-Cookie: theme=dark; session=abc12345; Path=/", "Set-Cookie: theme=dark; <secret> Path=/"),
+            ("STRIPE_SECRET_KEY=abc123def456", "STRIPE_SECRET_KEY=<secret>"),
+            ("password = 'abc123def456'", "password = '<secret>'"),
+            ("{\"secretKey\": \"abc123def456\"}", "{\"secretKey\": \"<secret>\"}"),
         ] {
             assert_eq!(redact(text), expected);
         }
@@ -165,9 +198,13 @@ mod tests {
 
     #[test]
     fn what_is_no_secret_stays_and_is_not_copied() {
-        for text in
-            ["", "Unexpected token in JSON at position 12", "exit code 1\nat main.js:302:32992", "é😀"]
-        {
+        for text in [
+            "",
+            "Unexpected token in JSON at position 12",
+            "exit code 1\nat main.js:302:32992",
+            "http://localhost:4873/@scope/package",
+            "é😀",
+        ] {
             assert!(matches!(redact(text), Cow::Borrowed(_)), "{text}");
         }
     }

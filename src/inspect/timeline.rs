@@ -98,6 +98,9 @@ impl Timeline {
         let is_editor = &*entry.process == EDITOR;
         match &entry.what {
             What::Happened(kind, data) => self.happened(entry, *kind, data),
+            What::Unreadable { reason, .. } => {
+                self.note(entry, Outcome::Bad(format!("said what is no message: {reason}")));
+            }
             What::Said(side, frame) if !is_of_lspool || is_editor => {
                 self.messages += 1;
                 self.said(entry, *side, frame);
@@ -247,9 +250,6 @@ impl Timeline {
             }
             format::Kind::Exited => self.exited(process, data),
             format::Kind::Stalled => Outcome::Bad("takes no bytes".to_owned()),
-            format::Kind::Malformed => {
-                Outcome::Bad(format!("said what is no message: {}", text(&data["reason"], "")))
-            }
             format::Kind::Unprepared => Outcome::Bad(text(&data["error"], "there is no server")),
             format::Kind::Panic => Outcome::Bad("lspool has panicked".to_owned()),
             format::Kind::FilesChanged => Outcome::Fine("a configuration file has changed".to_owned()),
@@ -270,6 +270,7 @@ impl Timeline {
                 return;
             }
             format::Kind::Message
+            | format::Kind::Malformed
             | format::Kind::Closed
             | format::Kind::Unwritable
             | format::Kind::Prepared
@@ -287,10 +288,15 @@ impl Timeline {
             | format::Kind::CloseInput
             | format::Kind::Exit => return,
         };
+        self.note(entry, outcome);
+    }
+
+    /// Something that became of a process, or of the editor.
+    fn note(&mut self, entry: &Entry, outcome: Outcome) {
         self.rows.push(Row {
             at: entry.at,
             took: None,
-            process: process.clone(),
+            process: entry.process.clone(),
             group: Group::Processes,
             is_of_server: true,
             method: String::new(),

@@ -297,8 +297,7 @@ impl Player {
         let about = About { method, is_answer: part != "params" };
         let message = json!({part: value}).to_string();
         let masked = Redactor::new(false, []).message(about, &message);
-        let masked: Option<Value> = masked.and_then(|it| serde_json::from_slice(&it).ok());
-        masked.map_or(value, |mut it| it[part].take())
+        masked.map_or(value, |it| parsed(Some(&it))[part].take())
     }
 
     /// The recorded request that this one is.
@@ -686,7 +685,7 @@ impl Player {
     /// A recorded message for this client. What it need not be told otherwise is as it was recorded, to the letter.
     fn render(&mut self, entry: usize, run: Option<usize>) -> Option<Frame> {
         let frame = self.script.frame(entry).clone();
-        let recorded: Value = serde_json::from_slice(frame.body()).ok()?;
+        let recorded = parsed(Some(frame.body()));
         let mut message = recorded.clone();
         let nothing = Names::default();
         let names = run.map_or(&nothing, |it| &self.runs[it].names);

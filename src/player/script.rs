@@ -98,7 +98,7 @@ struct Belongs {
 pub(super) fn frame(entry: &Entry) -> &Frame {
     match &entry.what {
         What::Said(_, frame) => frame,
-        What::Happened(..) => unreachable!("a dialogue holds nothing but messages"),
+        What::Happened(..) | What::Unreadable { .. } => unreachable!("a dialogue holds nothing but messages"),
     }
 }
 
@@ -268,7 +268,7 @@ impl Sorting {
             );
             return Err(Problem { line, what });
         };
-        let belongs: Belongs = serde_json::from_slice(frame.result().unwrap_or(b"{}")).unwrap_or_default();
+        let belongs = Belongs::deserialize(parsed(frame.result())).unwrap_or_default();
         self.name(scene, belongs.conversation_id, belongs.turn_id);
         self.script.scenes[scene].is_answered = true;
         self.script.scenes[scene].steps.push(Step::Say(n));

@@ -493,6 +493,35 @@ fn a_masked_recording_knows_the_client_by_how_long_its_texts_are() {
 }
 
 #[test]
+fn half_a_character_is_heard_and_said() {
+    for (is_masked, text) in [(false, "a "), (true, "xx")] {
+        let recording = format!(
+            r#"{{"t":0,"dir":"c2s","msg":{{"id":1,"method":"m","params":{{"text":"{text}\ud83d","workDoneToken":"t"}}}}}}
+               {{"t":1,"dir":"s2c","msg":{{"method":"$/progress","params":{{"token":"t","value":{{"reply":"\ud83d"}}}}}}}}
+               {{"t":2,"dir":"s2c","msg":{{"id":1,"result":"\ude00"}}}}"#
+        );
+        let mut dialogue = dialogue(recording.as_bytes(), None).unwrap();
+        dialogue.is_masked = is_masked;
+        let mut client = Client::new(dialogue);
+        let mut say = |id: u32, text: &str| {
+            let body =
+                format!(r#"{{"id":{id},"method":"m","params":{{"text":"{text}","workDoneToken":"other"}}}}"#);
+            client.player.hear(Duration::ZERO, &Frame::parse(body.into()).unwrap());
+            let said = std::iter::from_fn(|| client.player.say(Duration::ZERO));
+            said.map(|it| String::from_utf8(it.to_bytes().to_vec()).unwrap()).collect::<Vec<_>>()
+        };
+        let said = say(7, r"a \ud83d");
+        assert!(
+            said[0].contains("\"token\":\"other\"") && said[0].contains("\"reply\":\"\u{fffd}\""),
+            "{said:?}"
+        );
+        assert_eq!(said[1], r#"{"id":7,"result":"\ude00"}"#);
+        let said = say(8, r"longer \ud83d");
+        assert!(said[0].contains("the recording has no such m"), "{said:?}");
+    }
+}
+
+#[test]
 fn a_recording_without_its_beginning_is_told() {
     let problem = Script::new(written(&[answer("s2c", 1, json!(1))])).unwrap_err();
     assert_eq!(

@@ -5,7 +5,8 @@
 /// What stands in the place of a character.
 fn masked(it: char) -> char {
     match it {
-        '\n' | '\r' => it,
+        // The last is what half a character is read as.
+        '\n' | '\r' | char::REPLACEMENT_CHARACTER => it,
         _ => match it.len_utf8() {
             1 => 'x',
             2 => '\u{d7}',
@@ -55,13 +56,11 @@ fn escape(rest: &str, out: &mut Vec<u8>) -> usize {
         plain('x', out);
         return 2;
     };
-    let second = rest.get(6..).and_then(self::unit);
-    let pair = second.and_then(|second| char::decode_utf16([unit, second]).next()?.ok());
     match char::from_u32(u32::from(unit)) {
         Some('\n') => out.extend_from_slice(br"\n"),
         Some('\r') => out.extend_from_slice(br"\r"),
         Some(it) => drop(plain(it, out)),
-        None => match pair {
+        None => match pair(rest) {
             Some(it) => {
                 plain(it, out);
                 return 12;
@@ -70,6 +69,31 @@ fn escape(rest: &str, out: &mut Vec<u8>) -> usize {
         },
     }
     6
+}
+
+/// JSON with a replacement character for each surrogate that stands alone.
+pub(super) fn without_halves(json: &str) -> String {
+    let (mut out, mut rest) = (String::new(), json);
+    while let Some(at) = rest.find('\\') {
+        out += &rest[..at];
+        rest = &rest[at..];
+        let is_half = unit(rest).is_some_and(|it| char::from_u32(u32::from(it)).is_none());
+        let (as_it_is, length) = match (is_half, pair(rest)) {
+            (true, None) => (r"\ufffd", 6),
+            (true, Some(_)) => (&rest[..12], 12),
+            // What is escaped may be a backslash.
+            (false, _) => (rest.get(..2).unwrap_or(rest), 2),
+        };
+        out += as_it_is;
+        rest = rest.get(length..).unwrap_or_default();
+    }
+    out + rest
+}
+
+/// The character that two surrogates at the start are.
+fn pair(rest: &str) -> Option<char> {
+    let units = [unit(rest)?, unit(rest.get(6..)?)?];
+    char::decode_utf16(units).next()?.ok()
 }
 
 /// The number in the `\u1234` at the start.

@@ -15,7 +15,7 @@ use super::{
 use crate::{redact, rpc};
 
 /// Shorter ones are looked for nowhere but at their own place: they would be found in anything.
-const SEARCHED: usize = 8;
+pub(super) const SEARCHED: usize = 8;
 
 /// JSON within strings within JSON.
 const NESTED: usize = 4;
@@ -109,16 +109,18 @@ impl Redactor {
         Cow::Owned(redact::replace(&text, |it| Cow::Owned(self.placeholder(it))).into_owned())
     }
 
-    /// What stands for a secret.
+    /// What stands for a secret, which is looked for from now on.
     fn placeholder(&mut self, secret: &str) -> String {
+        self.search_for(secret);
+        self.number(secret)
+    }
+
+    /// What stands for a secret.
+    fn number(&mut self, secret: &str) -> String {
         let next = self.known.len() + 1;
         let number = match self.known.get(secret) {
             Some(number) => *number,
-            None => {
-                self.known.insert(secret.to_owned(), next);
-                self.search_for(secret);
-                next
-            }
+            None => *self.known.entry(secret.to_owned()).or_insert(next),
         };
         format!("<secret-{number}>")
     }
@@ -225,7 +227,7 @@ impl<'a> Walk<'a, '_> {
             }
             let raw = self.literal();
             self.at += raw.len();
-            let name = rpc::decode(raw.as_bytes()).unwrap_or_default();
+            let name = decoded(raw);
             // A name may be anything: of a variable, of a file.
             match self.redactor.without_secrets(&name) {
                 Cow::Borrowed(_) => self.out.extend_from_slice(raw.as_bytes()),
@@ -273,7 +275,7 @@ impl<'a> Walk<'a, '_> {
                 b']' | 0 => break,
                 b',' => self.copy(1),
                 b'"' => {
-                    let text = rpc::decode(self.literal().as_bytes()).unwrap_or_default();
+                    let text = decoded(self.literal());
                     let is_option = text.starts_with('-') && !text.contains('=') && redact::is_name(&text);
                     self.string(name, if is_named { Rule::Secret } else { rule });
                     is_named = is_option;
@@ -291,28 +293,24 @@ impl<'a> Walk<'a, '_> {
     fn string(&mut self, name: &str, rule: Rule) {
         let raw = self.literal();
         self.at += raw.len();
-        let text = rpc::decode(raw.as_bytes());
-        let place = self.place();
-        let shown = text.as_deref().unwrap_or("two words");
-        if let Some(inner) = text.as_deref().and_then(|it| self.json_in(name, rule, it)) {
+        let text = decoded(raw);
+        if let Some(inner) = self.json_in(name, rule, &text) {
             return write(&inner, &mut self.out);
         }
-        match rules::of_string(rule, name, shown, &place) {
-            Rule::Secret => match text {
-                Some(text) if text.is_empty() || is_placeholder(&text) => {
-                    self.out.extend_from_slice(raw.as_bytes());
-                }
-                Some(text) => write(&self.redactor.placeholder(&text), &mut self.out),
-                None => write(&self.redactor.placeholder(raw), &mut self.out),
+        let other = match rules::of_string(rule, name, &text, &self.place()) {
+            Rule::Secret | Rule::Setting if text.is_empty() || is_placeholder(&text) => None,
+            Rule::Secret => Some(self.redactor.placeholder(&text)),
+            Rule::Setting if is_searched(&text) => Some(self.redactor.placeholder(&text)),
+            Rule::Setting => Some(self.redactor.number(&text)),
+            Rule::Mask if !self.redactor.texts => return mask::literal(raw, &mut self.out),
+            Rule::Mask | Rule::Keep | Rule::ByName => match self.redactor.without_secrets(&text) {
+                Cow::Borrowed(_) => None,
+                Cow::Owned(other) => Some(other),
             },
-            Rule::Mask if !self.redactor.texts => mask::literal(raw, &mut self.out),
-            Rule::Mask | Rule::Keep | Rule::ByName => match text {
-                Some(text) => match self.redactor.without_secrets(&text) {
-                    Cow::Borrowed(_) => self.out.extend_from_slice(raw.as_bytes()),
-                    Cow::Owned(other) => write(&other, &mut self.out),
-                },
-                None => self.out.extend_from_slice(raw.as_bytes()),
-            },
+        };
+        match other {
+            Some(other) => write(&other, &mut self.out),
+            None => self.out.extend_from_slice(raw.as_bytes()),
         }
     }
 
@@ -393,6 +391,19 @@ fn quotes_nothing(error: &[u8]) -> bool {
 fn is_symbol(object: &str) -> bool {
     let mut members = rpc::members(object.as_bytes()).map(|(name, _)| name);
     members.any(|it| matches!(&*it, "location" | "selectionRange" | "containerName"))
+}
+
+/// A JSON string. A character that was cut in two cannot be told, and says nothing.
+fn decoded(raw: &str) -> Cow<'_, str> {
+    rpc::decode(raw.as_bytes()).unwrap_or_else(|| {
+        let whole = mask::without_halves(raw);
+        rpc::decode(whole.as_bytes()).unwrap_or_default().into_owned().into()
+    })
+}
+
+/// Whether a setting is a secret that is looked for elsewhere, too, and not a word or a path, which may stand anywhere.
+fn is_searched(setting: &str) -> bool {
+    redact::is_odd(setting) && !setting.starts_with(['/', '.', '~']) && !setting.contains("://")
 }
 
 fn write(text: &str, out: &mut Vec<u8>) {

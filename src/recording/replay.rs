@@ -12,6 +12,7 @@ use std::{
 };
 
 pub use difference::Difference;
+use difference::Same;
 
 use super::{
     decode::{self, Input},
@@ -34,6 +35,7 @@ pub struct Replay<R> {
     encoder: Encoder,
     start: Instant,
     context: VecDeque<(usize, String)>,
+    same: Same,
     has_panicked: bool,
 }
 
@@ -85,6 +87,7 @@ impl<R: BufRead> Replay<R> {
             encoder: Encoder::new(header.texts, []),
             start: now,
             context: VecDeque::new(),
+            same: Same::default(),
             has_panicked: false,
         };
         Ok((replay, header))
@@ -146,7 +149,7 @@ impl<R: BufRead> Replay<R> {
             if expected.is_none() && *is_cut {
                 return None;
             }
-            if expected.is_none_or(|(_, it)| !difference::is_same(it, effect)) {
+            if expected.is_none_or(|(_, it)| !self.same.is_same(it, effect)) {
                 return Some(self.found(*line, expected.cloned(), Some(effect)));
             }
             if let Some((line, text)) = expected {
@@ -167,7 +170,7 @@ impl<R: BufRead> Replay<R> {
         for effect in &step.effects {
             let found = expected.next_effect()?;
             let wanted = found.then(|| (expected.number(), expected.text().to_vec()));
-            if wanted.as_ref().is_none_or(|(_, it)| !difference::is_same(it, effect)) {
+            if wanted.as_ref().is_none_or(|(_, it)| !self.same.is_same(it, effect)) {
                 return Ok(Some(self.found(step.line, wanted, Some(effect))));
             }
             self.note(expected.number(), effect);

@@ -16,6 +16,8 @@ pub(super) enum Rule {
     Mask,
     /// They are secrets.
     Secret,
+    /// They are taken for secrets here, as `headers` are: what says `application/json` is none elsewhere.
+    Setting,
 }
 
 /// Where a value is.
@@ -118,23 +120,23 @@ const FILES: &[&str] = &[
     "subagent_type",
 ];
 
-/// Names whose strings are secrets, however deep.
-const SECRETS: &[&str] = &[
-    "cookie",
-    "cookies",
-    "devicecode",
-    "device_code",
-    "env",
-    "headers",
-    "set-cookie",
-    "usercode",
-    "user_code",
-];
+/// Names whose strings are secrets, however deep, beside those of which [`is_name`] knows.
+const SECRETS: &[&str] = &["devicecode", "device_code", "secrets", "usercode", "user_code"];
 
-/// Whether strings of this name are secrets wherever it stands, and all below it.
+/// Names whose strings may be, however deep.
+const SETTINGS: &[&str] = &["env", "headers"];
+
+/// Whether strings of this name are taken for secrets wherever it stands, and all below it.
 pub fn is_secret_name(name: &str) -> bool {
-    let is = |list: &[&str]| list.iter().any(|it| name.eq_ignore_ascii_case(it));
-    is_name(name) && !is(PROGRESS_TOKENS) || is(SECRETS)
+    is_secret(name) || is_one_of(name, SETTINGS)
+}
+
+fn is_secret(name: &str) -> bool {
+    is_name(name) && !is_one_of(name, PROGRESS_TOKENS) || is_one_of(name, SECRETS)
+}
+
+fn is_one_of(name: &str, list: &[&str]) -> bool {
+    list.iter().any(|it| name.eq_ignore_ascii_case(it))
 }
 
 /// Names of tokens that are no secrets, but name what is under way.
@@ -178,14 +180,17 @@ const KEPT_MESSAGES: &[&str] = &[
 pub(super) fn of_member(outer: Rule, name: &str, place: &Place<'_>) -> Rule {
     let lower = name.to_ascii_lowercase();
     let is = |list: &[&str]| list.contains(&&*lower);
-    if outer == Rule::Secret || is_secret_name(name) && !is_progress(&lower, place) {
+    if outer == Rule::Secret || is_secret(name) && !is_progress(&lower, place) {
         return Rule::Secret;
+    }
+    if outer == Rule::Setting || is(SETTINGS) {
+        return Rule::Setting;
     }
     match outer {
         Rule::Keep => Rule::Keep,
         Rule::Mask if is(FILES) => Rule::Keep,
         Rule::Mask => Rule::Mask,
-        Rule::Secret => Rule::Secret,
+        Rule::Secret | Rule::Setting => outer,
         Rule::ByName if is_kept_message(place) => Rule::Keep,
         Rule::ByName if lower == "capabilities" || lower == "lspool" => Rule::Keep,
         Rule::ByName if is_spoken(&lower, place) => Rule::Keep,
@@ -263,6 +268,8 @@ mod tests {
             ("$/progress", "token", "a b", Rule::Keep),
             ("x", "workDoneToken", "a b", Rule::Keep),
             ("signIn", "userCode", "AB-12", Rule::Secret),
+            ("x", "sessionCookie", "a b", Rule::Secret),
+            ("x", "headers", "application/json", Rule::Setting),
             ("x", "text", "word", Rule::Mask),
             ("x", "insertText", "word", Rule::Mask),
             ("x", "unknown", "word", Rule::Keep),

@@ -5,7 +5,14 @@
 //! one line is held. A last line that was torn, as by a kill, is left out and noted; anything else that does not
 //! belong there is an error that names its line.
 
-use std::{borrow::Cow, collections::BTreeMap, io::BufRead, sync::Arc, time::Duration};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+    io::BufRead,
+    ops::Range,
+    sync::Arc,
+    time::Duration,
+};
 
 use bytes::Bytes;
 use serde::Deserialize;
@@ -13,9 +20,10 @@ use serde_json::{Value, value::RawValue};
 
 use super::{
     format::{Dir, Kind, Line, PeerName, ProcessName, Time},
+    mask,
     reader::{Problem, Reader, words},
 };
-use crate::rpc::Frame;
+use crate::rpc::{self, Frame};
 
 /// The editor's side of a recording of lspool.
 pub const EDITOR: &str = "editor";
@@ -49,13 +57,27 @@ pub struct Entry {
 pub enum What {
     /// A message.
     Said(Side, Frame),
+    /// Something that is no message, or is one whose parameters, result or error are no JSON.
+    Unreadable {
+        /// Who said it.
+        side: Side,
+        /// Its id, as JSON, if it may be a request.
+        id: Option<String>,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// Anything else that lspool was told or did: its kind, and what there is to say of it.
     Happened(Kind, Value),
 }
 
-/// A part of a message; `null` if it is not there, or no JSON.
+/// A part of a message; `null` if it is not there, or no JSON. Half a character, as where a server cuts what a model
+/// says, is a replacement character.
 pub fn parsed(raw: Option<&[u8]>) -> Value {
-    raw.and_then(|it| serde_json::from_slice(it).ok()).unwrap_or_default()
+    let Some(raw) = raw else { return Value::Null };
+    serde_json::from_slice(raw).unwrap_or_else(|_| {
+        let whole = str::from_utf8(raw).map(mask::without_halves);
+        whole.ok().and_then(|it| serde_json::from_str(&it).ok()).unwrap_or_default()
+    })
 }
 
 /// The lines of a recording.
@@ -198,13 +220,13 @@ impl<R: BufRead> Source<R> {
                 (of.map_or_else(|| EDITOR.to_owned(), |it| called(it.process)), false)
             }
         };
+        let side = if (line.dir == Dir::In) == is_client { Side::Client } else { Side::Server };
         let what = match (line.kind, line.msg) {
             (Kind::Message, Some(msg)) => {
-                let side = if (line.dir == Dir::In) == is_client { Side::Client } else { Side::Server };
                 what_is_said(side, msg.get()).map_err(|what| Problem { line: number, what })?
             }
-            // Its parameters are no JSON, and cannot be compared with others.
-            (Kind::Message, None) => What::Happened(Kind::Malformed, Value::Null),
+            (Kind::Message, None) => without_json(side, line.raw.as_deref().unwrap_or_default()),
+            (Kind::Malformed, _) => malformed(side, &data(&line)),
             (kind, _) => What::Happened(kind, data(&line)),
         };
         let at = line.t.0;
@@ -224,6 +246,24 @@ impl<R: BufRead> Source<R> {
 fn what_is_said(side: Side, message: &str) -> Result<What, String> {
     let frame = Frame::parse(Bytes::copy_from_slice(message.as_bytes()));
     frame.map(|it| What::Said(side, it)).map_err(|it| format!("`msg` is no message: {it}"))
+}
+
+fn without_json(side: Side, message: &str) -> What {
+    let parts = rpc::scan(message).unwrap_or_default();
+    let part = |it: Option<Range<usize>>| it.and_then(|it| message.get(it));
+    let (id, method) = (part(parts.id), part(parts.method));
+    What::Unreadable {
+        side,
+        id: id.filter(|_| method.is_some()).map(ToOwned::to_owned),
+        reason: method
+            .map_or_else(|| "no JSON".to_owned(), |it| format!("no JSON in {}", it.trim_matches('"'))),
+    }
+}
+
+fn malformed(side: Side, data: &Value) -> What {
+    let is_request = data["request"] == true && !data["id"].is_null();
+    let reason = data["reason"].as_str().unwrap_or_default().to_owned();
+    What::Unreadable { side, id: is_request.then(|| data["id"].to_string()), reason }
 }
 
 fn called(process: ProcessName) -> String {
@@ -280,8 +320,23 @@ pub fn dialogue<R: BufRead>(input: R, wanted: Option<&str>) -> Result<Dialogue, 
     // What was said with processes that are kept ready, and may become others.
     let mut spares: BTreeMap<Arc<str>, Vec<Entry>> = BTreeMap::new();
     let mut ends: BTreeMap<Arc<str>, End> = BTreeMap::new();
+    // Requests that nobody can ask again. Their answers are no part of the dialogue.
+    let mut unreadable: BTreeSet<(Arc<str>, String)> = BTreeSet::new();
     while let Some(entry) = source.next().transpose()? {
         let is_of_lspool = source.is_of_lspool();
+        if let What::Unreadable { side: Side::Client, id: Some(id), .. } = &entry.what {
+            unreadable.insert((entry.process.clone(), id.clone()));
+        }
+        let mut is_answer_to = |id: String| unreadable.remove(&(entry.process.clone(), id));
+        match &entry.what {
+            What::Unreadable { .. } => continue,
+            What::Said(Side::Server, it) if it.kind() == rpc::Kind::Response => {
+                if it.id().is_some_and(|id| is_answer_to(id.to_string())) {
+                    continue;
+                }
+            }
+            What::Said(..) | What::Happened(..) => {}
+        }
         if let What::Happened(kind, data) = &entry.what {
             ends.entry(entry.process.clone()).or_default().note(*kind, entry.at, data);
             match kind {

@@ -119,6 +119,39 @@ fn what_was_once_a_secret_is_one_everywhere() {
 }
 
 #[test]
+fn a_setting_that_may_stand_anywhere_is_a_secret_at_its_own_place_alone() {
+    check(
+        "x",
+        &json!({
+            "headers": [{"name": "Authorization", "value": "Basic abcdefgh1"}, {"accept": "application/json"}],
+            "env": {"ROOT": "/home/me/project1", "MY_TOKEN": "correcthorse"},
+            "again": {"proxyAuthorization": "a b", "type": "application/json", "uri": "file:///home/me/project1/a"},
+            "id": "Basic abcdefgh1, correcthorse",
+        }),
+        &expect![[
+            r#"{"headers":[{"name":"<secret-1>","value":"<secret-2>"},{"accept":"<secret-3>"}],"env":{"ROOT":"<secret-4>","MY_TOKEN":"<secret-5>"},"again":{"proxyAuthorization":"<secret-6>","type":"application/json","uri":"file:///home/me/project1/a"},"id":"<secret-2>, <secret-5>"}"#
+        ]],
+    );
+}
+
+#[test]
+fn half_a_character_hides_no_secret() {
+    for texts in [false, true] {
+        let about = About { method: "x", is_answer: false };
+        let body =
+            r#"{"params":{"\ud83d gho_1":"\\ \ude00","path":"\ud83d\ude00 \ud83d gho_2","id":"\ud83d"}}"#;
+        let out = Redactor::new(texts, []).message(about, body).unwrap();
+        let text = if texts { r"\\ \ude00" } else { r"xx\ude00" };
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            format!(
+                "{{\"params\":{{\"\u{fffd} <secret-1>\":\"{text}\",\"path\":\"😀 \u{fffd} <secret-2>\",\"id\":\"\\ud83d\"}}}}"
+            )
+        );
+    }
+}
+
+#[test]
 fn answers_are_judged_by_their_request() {
     let mut redactor = Redactor::new(false, []);
     let answer =

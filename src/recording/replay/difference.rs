@@ -1,8 +1,10 @@
 //! What is not as it was, as people read it.
 
-use std::fmt;
+use std::{collections::HashMap, fmt};
 
 use serde_json::Value;
+
+use crate::recording::redactor::SEARCHED;
 
 /// As much of a line is shown.
 const SHOWN: usize = 200;
@@ -54,19 +56,70 @@ pub(super) fn shown(line: &[u8]) -> String {
     }
 }
 
-/// Whether two effects are the same but for their time.
-pub(super) fn is_same(one: &[u8], other: &[u8]) -> bool {
-    let (one, other) = (one.trim_ascii_end(), other.trim_ascii_end());
-    if one == other || tail(one).is_some_and(|it| tail(other) == Some(it)) {
-        return true;
+/// Tells whether effects are the same.
+#[derive(Debug, Default)]
+pub(super) struct Same {
+    /// What was recorded before it was known to be a secret, by the placeholder that it had from then on: lspool says
+    /// things again when it restores a session.
+    late: HashMap<String, String>,
+}
+
+impl Same {
+    /// Whether an effect is as recorded but for its time.
+    pub(super) fn is_same(&mut self, recorded: &[u8], effect: &[u8]) -> bool {
+        let (recorded, effect) = (recorded.trim_ascii_end(), effect.trim_ascii_end());
+        if recorded == effect || tail(recorded).is_some_and(|it| tail(effect) == Some(it)) {
+            return true;
+        }
+        // White space, and the order of members, may have been edited.
+        let value = |it: &[u8]| {
+            let mut value: Value = serde_json::from_slice(it).ok()?;
+            value.as_object_mut()?.remove("t");
+            Some(value)
+        };
+        value(recorded).is_some_and(|it| value(effect) == Some(it))
+            || self.is_same_with_secrets(recorded, effect).is_some()
     }
-    // White space, and the order of members, may have been edited.
-    let value = |it: &[u8]| {
-        let mut value: Value = serde_json::from_slice(it).ok()?;
-        value.as_object_mut()?.remove("t");
-        Some(value)
-    };
-    value(one).is_some_and(|it| value(other) == Some(it))
+
+    fn is_same_with_secrets(&mut self, recorded: &[u8], effect: &[u8]) -> Option<()> {
+        let mut recorded = str::from_utf8(tail(recorded)?).ok()?;
+        let mut effect = str::from_utf8(tail(effect)?).ok()?;
+        let mut found = Vec::new();
+        while let Some((before, placeholder, behind)) = next_placeholder(recorded) {
+            effect = effect.strip_prefix(before)?;
+            recorded = behind;
+            if let Some(rest) = effect.strip_prefix(placeholder) {
+                effect = rest;
+                continue;
+            }
+            let known = found.iter().find(|(it, _)| *it == placeholder).map(|(_, it)| *it);
+            let text = match known.or_else(|| self.late.get(placeholder).map(String::as_str)) {
+                Some(text) => text,
+                None => {
+                    let end = match next_placeholder(behind) {
+                        Some((between, ..)) => effect.find(between)?,
+                        None => effect.len().checked_sub(behind.len())?,
+                    };
+                    effect.get(..end).filter(|it| it.len() >= SEARCHED && !it.contains(['"', '<']))?
+                }
+            };
+            effect = effect.strip_prefix(text)?;
+            found.push((placeholder, text));
+        }
+        if effect != recorded {
+            return None;
+        }
+        let found: Vec<_> = found.into_iter().map(|(it, text)| (it.to_owned(), text.to_owned())).collect();
+        self.late.extend(found);
+        Some(())
+    }
+}
+
+/// The first placeholder of a secret, with what is before and behind it.
+fn next_placeholder(text: &str) -> Option<(&str, &str, &str)> {
+    let start = text.find("<secret-")?;
+    let end = start + text[start..].find('>')? + 1;
+    Some((&text[..start], &text[start..end], &text[end..]))
 }
 
 /// A line as lspool writes it, from behind its time on.
@@ -93,4 +146,35 @@ fn around(text: &str, at: usize) -> String {
     let end = text.floor_char_boundary((start + SHOWN).min(text.len()));
     let (before, after) = (if start > 0 { "…" } else { "" }, if end < text.len() { "…" } else { "" });
     format!("{before}{}{after}", &text[start..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_became_a_secret_later_is_the_same() {
+        let mut same = Same::default();
+        let mut is_same = |recorded: &str, effect: &str| {
+            let line =
+                |t: u8, it: &str| format!("{{\"t\":{t},\"dir\":\"out\",\"kind\":\"message\",\"msg\":{it}}}");
+            same.is_same(line(1, recorded).as_bytes(), line(2, effect).as_bytes())
+        };
+        assert!(is_same(
+            r#"{"a":"x <secret-1>","b":"<secret-2>"}"#,
+            r#"{"a":"x correcthorse","b":"<secret-2>"}"#
+        ));
+        assert!(is_same(r#"["<secret-1>","<secret-1>"]"#, r#"["correcthorse","<secret-1>"]"#));
+        for (recorded, effect) in [
+            (r#"["<secret-1>"]"#, r#"["batterystaple"]"#),
+            (r#"["<secret-3>","<secret-3>"]"#, r#"["correcthorse","batterystaple"]"#),
+            (r#"["<secret-3>"]"#, r#"["<secret-4>"]"#),
+            (r#"["<secret-3>"]"#, r#"[""]"#),
+            (r#"["<secret-3>"]"#, r#"["short"]"#),
+            (r#"["<secret-3>"]"#, r#"["correct","horse"]"#),
+            (r#"["<secret-3>"]"#, r#"["correcthorse"}"#),
+        ] {
+            assert!(!is_same(recorded, effect), "{recorded} {effect}");
+        }
+    }
 }

@@ -104,7 +104,7 @@ fn a_recording_of_lspool_has_a_side_of_the_editor_and_one_for_each_process() {
         assert!(dialogue.is_masked);
         let said = |it: &Entry| match &it.what {
             What::Said(side, frame) => (it.line, *side, frame.id().unwrap().to_string()),
-            What::Happened(kind, _) => panic!("{kind:?}"),
+            other => panic!("{other:?}"),
         };
         dialogue.entries.iter().map(said).collect::<Vec<_>>()
     };
@@ -118,7 +118,7 @@ fn a_recording_of_lspool_has_a_side_of_the_editor_and_one_for_each_process() {
     assert_eq!(error, "--proc pyright names not exactly one process; there is: 0.1 (copilot), editor");
     let kinds = Source::new(text.as_bytes()).filter_map(|it| match it.unwrap().what {
         What::Happened(kind, _) => Some(kind),
-        What::Said(..) => None,
+        What::Said(..) | What::Unreadable { .. } => None,
     });
     assert_eq!(kinds.collect::<Vec<_>>(), [Kind::Spawn, Kind::Exited, Kind::Done]);
 }
@@ -174,4 +174,33 @@ fn a_process_that_was_told_to_end_has_not_died() {
     assert_eq!(death(&[&said("m"), exited]), Some((Duration::from_millis(3), 7)));
     assert_eq!(death(&[&said("m"), told, exited]), None);
     assert_eq!(death(&[&said("exit"), exited]), None);
+}
+
+#[test]
+fn what_cannot_be_read_is_no_part_of_a_dialogue_and_neither_is_its_answer() {
+    let editor = r#"{"client":0}"#;
+    let line = |dir: &str, kind: &str, rest: &str| {
+        format!(r#"{{"t":1,"dir":"{dir}","kind":"{kind}","peer":{editor},{rest}}}"#)
+    };
+    let text = [
+        header(),
+        line("in", "message", r#""raw":"{\"id\":7,\"method\":\"x\",\"params\":{,}}""#),
+        line("out", "message", r#""msg":{"id":7,"result":null}"#),
+        line("in", "malformed", r#""data":{"id":"a","request":true,"reason":"method that is no string"}"#),
+        line("out", "message", r#""msg":{"id":"a","error":{"code":1,"message":""}}"#),
+        line("in", "message", r#""msg":{"id":7,"method":"y"}"#),
+        line("out", "message", r#""msg":{"id":7,"result":null}"#),
+    ];
+    let text = text.join("\n");
+    let dialogue = dialogue(text.as_bytes(), None).unwrap();
+    assert_eq!(dialogue.entries.iter().map(|it| it.line).collect::<Vec<_>>(), [6, 7]);
+    let unreadable = Source::new(text.as_bytes()).filter_map(|it| match it.unwrap().what {
+        What::Unreadable { side, id, reason } => Some((side, id?, reason)),
+        What::Said(..) | What::Happened(..) => None,
+    });
+    let said = |id: &str, reason: &str| (Side::Client, id.to_owned(), reason.to_owned());
+    assert_eq!(
+        unreadable.collect::<Vec<_>>(),
+        [said("7", "no JSON in x"), said("\"a\"", "method that is no string")]
+    );
 }

@@ -15,7 +15,7 @@ use std::{
 };
 
 use lspool::{
-    recording::source::{EDITOR, Side, Source, What},
+    recording::source::{EDITOR, Side, Source, What, parsed},
     rpc::Kind,
 };
 use serde_json::Value;
@@ -89,12 +89,12 @@ impl Behavior {
         let mut source = Source::new(text.as_bytes());
         let mut all: BTreeMap<String, Listener> = BTreeMap::new();
         while let Some(entry) = source.next().transpose().map_err(|it| it.to_string())? {
-            let is_computed = &*entry.process == EDITOR && source.is_of_lspool();
+            let is_of_lspool = &*entry.process == EDITOR && source.is_of_lspool();
             let What::Said(side, frame) = &entry.what else { continue };
-            if is_computed {
+            if is_of_lspool {
                 continue;
             }
-            let message = serde_json::from_slice(frame.body()).unwrap_or_default();
+            let message = parsed(Some(frame.body()));
             let listener = all.entry(entry.process.to_string()).or_default();
             match (side, frame.kind()) {
                 (Side::Client, Kind::Request) => listener.asked(&message),

@@ -1,6 +1,9 @@
 //! Which of several agents with one name holds.
 
-use std::path::Path;
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 use super::file;
 use crate::config::{AgentConfig, AgentSource, Config, Shadowed};
@@ -23,6 +26,8 @@ pub struct Registry {
     pub problems: Vec<String>,
     /// What was left out of files that are used.
     pub warnings: Vec<String>,
+    /// Files of the user that define nothing, by what they are called. Nobody else may have the name meanwhile.
+    broken: BTreeMap<String, PathBuf>,
 }
 
 impl Registry {
@@ -31,13 +36,19 @@ impl Registry {
     pub fn add(&mut self, config: &mut Config, author: Author, path: &Path, text: Result<&str, String>) {
         let shown = path.display();
         let parsed = match text {
-            Ok(text) => file::parse(text, path),
-            Err(error) => return self.problems.push(format!("{shown}: {error}")),
+            Ok(text) => {
+                file::parse(text, path).map_err(|it| it.iter().map(|it| format!("{shown}:{it}")).collect())
+            }
+            Err(error) => Err(vec![format!("{shown}: {error}")]),
         };
         let file::Definition { name, mut agent, warnings } = match parsed {
             Ok(it) => it,
             Err(problems) => {
-                return self.problems.extend(problems.iter().map(|it| format!("{shown}:{it}")));
+                self.problems.extend::<Vec<_>>(problems);
+                if let (Author::User, Some(name)) = (author, path.file_name()) {
+                    self.broken.insert(called(&name.to_string_lossy()), path.to_owned());
+                }
+                return;
             }
         };
         self.warnings.extend(warnings.iter().map(|it| format!("{shown}:{it}")));
@@ -45,7 +56,8 @@ impl Registry {
             Author::User => AgentSource::UserFile(path.to_owned()),
             Author::Workspace => AgentSource::Workspace(path.to_owned()),
         };
-        match holder(config, &name, author) {
+        let broken = self.broken.get(&called(&name)).filter(|_| author == Author::Workspace);
+        match broken.cloned().map(AgentSource::UserFile).or_else(|| holder(config, &name, author)) {
             Some(by) => {
                 let file = path.display().to_string();
                 self.shadowed.push(Shadowed { file, line: 1, agent: name, by });
@@ -63,6 +75,11 @@ impl Registry {
     pub fn all(&self) -> impl Iterator<Item = String> {
         self.serious().chain(self.warnings.iter().cloned())
     }
+}
+
+/// A name, or that of a file, as it is compared.
+fn called(name: &str) -> String {
+    name.split('.').next().unwrap_or(name).to_lowercase()
 }
 
 /// Who has a name that somebody else may not have as well. For a model a name is the same in capital letters: what a

@@ -192,6 +192,34 @@ fn a_user_redefines_what_is_built_in_and_a_repository_nothing() {
         v/own.md:1: agent "own" is shadowed: w/own.md has an agent of that name"#]].assert_eq(&registry.all().collect::<Vec<_>>().join("\n"));
 }
 
+#[test]
+fn a_broken_file_of_the_user_keeps_its_name_from_repositories() {
+    let (mut config, mut registry) = (Config::default(), Registry::default());
+    registry.add(&mut config, Author::User, Path::new("home/Reviewer.md"), Ok("nothing"));
+    registry.add(
+        &mut config,
+        Author::User,
+        Path::new("home/tester.agent.md"),
+        Err("it is no file".to_owned()),
+    );
+    for name in ["reviewer", "Tester", "other"] {
+        let text = format!("---\nname: {name}\n---\n");
+        registry.add(&mut config, Author::Workspace, Path::new(&format!("w/{name}.md")), Ok(&text));
+    }
+    let shadowed: Vec<String> = registry.shadowed.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        shadowed,
+        [
+            "w/reviewer.md:1: agent \"reviewer\" is shadowed: home/Reviewer.md has an agent of that name",
+            "w/Tester.md:1: agent \"Tester\" is shadowed: home/tester.agent.md has an agent of that name",
+        ]
+    );
+    assert!(config.agents.contains_key("other") && !config.agents.contains_key("reviewer"));
+    // The user's own next file may have it.
+    registry.add(&mut config, Author::User, Path::new("other/reviewer.md"), Ok("---\nname: reviewer\n---\n"));
+    assert!(config.agents.contains_key("reviewer"));
+}
+
 fn name() -> impl Strategy<Value = String> {
     prop_oneof![
         "[a-z_]{1,8}",

@@ -70,7 +70,11 @@ fn split(text: &str) -> Option<Vec<String>> {
                     }
                 }
             }
-            '\\' => word.get_or_insert_default().push(chars.next()?),
+            '\\' => match chars.next()? {
+                // The line goes on.
+                '\n' => {}
+                it => word.get_or_insert_default().push(it),
+            },
             '\n' | ';' | '|' | '&' | '<' | '>' | '(' | ')' | '$' | '`' => return None,
             it => word.get_or_insert_default().push(it),
         }
@@ -109,6 +113,7 @@ mod tests {
             ("delegate --type a --prompt \"two\nlines\"", Some(found("a", "two\nlines"))),
             ("delegate", Some(Command::default())),
             ("delegate --kind x", None),
+            ("delegate --type a \\\n  --prompt b\\\nc", Some(found("a", "bc"))),
             ("delegate --type a --prompt b; rm -rf /", None),
             ("delegate --type a --prompt \"$(cat x)\"", None),
             ("delegate --type a --prompt b | cat", None),

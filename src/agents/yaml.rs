@@ -2,6 +2,8 @@
 //!
 //! Anchors and aliases are refused: a few lines of them stand for gigabytes, and the file may come from a repository.
 
+use std::collections::BTreeSet;
+
 use saphyr_parser::{Event, Parser, ScalarStyle};
 use serde_json::{Map, Value};
 
@@ -165,7 +167,7 @@ impl<'a> Reader<'a> {
     }
 
     fn entries(&mut self, start: usize, depth: usize) -> Result<Entries, Problem> {
-        let mut entries = Entries::new();
+        let (mut entries, mut seen) = (Entries::new(), BTreeSet::new());
         loop {
             let (event, line) = self.inner(start)?;
             if event == Event::MappingEnd {
@@ -177,7 +179,7 @@ impl<'a> Reader<'a> {
             };
             let (event, value_line) = self.inner(line)?;
             let value = self.node(event, value_line, depth)?;
-            if entries.iter().any(|(it, ..)| *it == key) {
+            if !seen.insert(key.clone()) {
                 return Err(problem(line, format!("{key} is there twice")));
             }
             entries.push((key, line, value));

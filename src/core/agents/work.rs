@@ -23,7 +23,7 @@ use crate::{
     rpc::{Frame, Patch, RawId, elements, member, text},
 };
 
-/// Of a lead's create, what each of its sub-agents has as well.
+/// Of the lead's request, or else of its create, what each of its sub-agents has as well.
 const INHERITED: [&str; 6] = [
     "source",
     "capabilities",
@@ -118,7 +118,8 @@ impl Proxy {
         let asked = asked.unwrap_or(b"{}");
         let create = lead.map_or(&b"{}"[..], |it| &it.history.create);
         let mut usual = Patch::of(br#"{"computeSuggestions":false,"chatMode":"Agent"}"#);
-        for (keys, from) in [(&INHERITED[..], create), (&MODEL[..], asked)] {
+        // What stands in the request that is under way comes last, and holds.
+        for (keys, from) in [(&INHERITED[..], create), (&INHERITED[..], asked), (&MODEL[..], asked)] {
             for key in keys {
                 if let Some(range) = member(from, key) {
                     usual.set(key, &from[range]);
@@ -160,7 +161,8 @@ impl Proxy {
         let news = run.hear(params);
         let most = self.server.as_ref().and_then(|it| it.config.agents.get(&run.agent)?.max_turns);
         let rounds = usize::try_from(run.rounds()).unwrap_or(usize::MAX);
-        let too_many = most.filter(|it| rounds > *it);
+        // One more to say what has come of it.
+        let too_many = most.filter(|it| rounds > *it + usize::from(run.is_asked_again));
         if news == News::Tool {
             self.show(now, no, out);
         }

@@ -68,7 +68,7 @@ impl Sandbox {
     /// An empty home and an empty workspace.
     pub fn new() -> Sandbox {
         let sandbox = Sandbox { folder: tempfile::tempdir().expect("a temporary folder") };
-        for folder in [sandbox.home(), sandbox.workspace(), sandbox.runtime()] {
+        for folder in [sandbox.home(), sandbox.workspace(), sandbox.runtime(), sandbox.temporary()] {
             std::fs::create_dir(folder).expect("the temporary folder is writable");
         }
         // As it is on a real system; else it is not used.
@@ -90,6 +90,11 @@ impl Sandbox {
     /// `XDG_RUNTIME_DIR`.
     pub fn runtime(&self) -> PathBuf {
         self.folder.path().join("run")
+    }
+
+    /// `TMPDIR`, so that no lspool that runs on this machine is met there.
+    pub fn temporary(&self) -> PathBuf {
+        self.folder.path().join("tmp")
     }
 
     /// Writes a file of the workspace and returns its path.
@@ -114,6 +119,7 @@ impl Sandbox {
             .env("XDG_DATA_HOME", self.home().join(".local/share"))
             .env("XDG_STATE_HOME", self.home().join(".local/state"))
             .env("XDG_RUNTIME_DIR", self.runtime())
+            .env("TMPDIR", self.temporary())
             .current_dir(self.workspace());
         command
     }

@@ -332,6 +332,23 @@ fn what_a_sub_agent_asks_the_editor_is_asked_for_the_lead() {
 }
 
 #[test]
+fn a_sub_agent_asks_before_it_acts_where_the_turn_says_so() {
+    let mut it = Lead::new();
+    it.ends();
+    it.heard();
+    let turn = json!({
+        "conversationId": "c", "turnId": "T", "workDoneToken": "t1", "message": "more", "source": "panel",
+        "needToolCallConfirmation": true,
+    });
+    it.it.editor(json!({"id": 2, "method": "conversation/turn", "params": turn}));
+    it.goes_on();
+    it.says("begin", &json!({}));
+    it.delegates(1, "x", "explore");
+    let run = it.opened(process(2, 1)).pop().unwrap();
+    assert_eq!(run.params["needToolCallConfirmation"], true);
+}
+
+#[test]
 fn a_sub_agent_in_the_primary_starts_no_other_one() {
     let mut it = Lead::new();
     it.delegates(1, "x", "general-purpose");

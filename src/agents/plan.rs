@@ -5,6 +5,8 @@
 //!
 //! [`Schedule`] has no waves: **a task starts when its own dependencies are done**, whatever others do. One that fails takes
 //! those with it that depend on it, and nobody else.
+//!
+//! Nothing calls this yet: orchestration is to be built on it.
 
 use std::collections::{BTreeMap, BTreeSet};
 

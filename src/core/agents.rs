@@ -230,7 +230,7 @@ impl Proxy {
         let n = lead.names.entry(task.agent.clone()).or_default();
         *n += 1;
         let name = format!("{}-{n}", task.agent);
-        let is_open = |it: &&u32| self.agents.runs.get(it).is_some_and(|it| it.ended.is_none());
+        let is_open = |it: &&u32| self.agents.runs.get(it).is_some_and(|it| !it.has_ended());
         let is_full = lead.runs.iter().filter(is_open).count() >= limits.max_parallel;
         lead.runs.push(client);
         lead.is_due = true;

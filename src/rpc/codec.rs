@@ -21,8 +21,8 @@ use super::frame::Frame;
 /// How many bytes may come in a row without a message among them.
 const JUNK_LIMIT: usize = 64 * 1024;
 
-/// From so many bytes on, the rest of a message is better read for itself: of what follows it, the more is read the more
-/// must be moved when there is made room for the next.
+/// From so many bytes on, the rest of a message is read for itself. What would be read of the next one as well would have
+/// to be moved when room is made for that.
 pub(crate) const LARGE: usize = 32 * 1024;
 
 /// How much is reserved for a body before its bytes come.

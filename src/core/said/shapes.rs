@@ -42,9 +42,12 @@ impl Shapes {
         self.0.iter().find_map(|it| it.read(params))
     }
 
-    /// Remembers how this looks, if it is a report that says a few words and nothing else.
+    /// Remembers how this looks, if it is a report that says a few words and nothing else, and is like no earlier one.
     pub(crate) fn learn(&mut self, params: &[u8], said: &Said<'_>) {
-        if let Some(shape) = Shape::of(params, said) {
+        // It may be, and have been read as a whole all the same: that of a turn which goes on in another process.
+        if self.read(params).is_none()
+            && let Some(shape) = Shape::of(params, said)
+        {
             self.0.truncate(REMEMBERED - 1);
             self.0.push_front(shape);
         }
@@ -150,6 +153,14 @@ mod tests {
         ] {
             assert_eq!(learned(&params).0.len(), 0, "{params}");
         }
+    }
+
+    #[test]
+    fn what_is_known_is_not_learned_again() {
+        let mut shapes = learned(&words("c", "one"));
+        let again = words("c", "two");
+        shapes.learn(again.as_bytes(), &Said::of(again.as_bytes()));
+        assert_eq!(shapes.0.len(), 1);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::file;
-use crate::config::{AgentConfig, AgentSource, Config, Shadowed};
+use crate::config::{AgentConfig, AgentSource, Config, Shadowed, ShadowedKind};
 
 /// Who wrote a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +60,7 @@ impl Registry {
         match broken.cloned().map(AgentSource::UserFile).or_else(|| holder(config, &name, author)) {
             Some(by) => {
                 let file = path.display().to_string();
-                self.shadowed.push(Shadowed { file, line: 1, agent: name, by });
+                self.shadowed.push(Shadowed { file, line: 1, kind: ShadowedKind::Agent, name, by });
             }
             None => drop(config.agents.insert(name, agent)),
         }

@@ -5,8 +5,8 @@ use serde_json::{Map, Value, json};
 use super::{
     Config,
     keys::{
-        AGENT, BACKOFF, DELEGATIONS, FOLDER, Key, LOG, LOG_LEVELS, PROFILES, RESTARTS, ROOT, ROUTE, SERVER,
-        SERVER_KINDS, SUB_AGENTS, Section, TURN_RECOVERIES, Type, Workspace,
+        AGENT, BACKOFF, DELEGATIONS, FOLDER, Key, LOG, LOG_LEVELS, ORCHESTRATION, PROFILES, RESTARTS, ROOT,
+        ROUTE, SERVER, SERVER_KINDS, SUB_AGENTS, Section, TURN_RECOVERIES, Type, WORKER, Workspace,
     },
     units::{show_duration, show_size},
 };
@@ -22,6 +22,9 @@ pub fn markdown() -> String {
         chapter(&AGENT),
         builtin_agents(),
         chapter(&SUB_AGENTS),
+        chapter(&WORKER),
+        builtin_workers(),
+        chapter(&ORCHESTRATION),
         chapter(&ROUTE),
         chapter(&LOG),
     ];
@@ -75,7 +78,7 @@ An editor with TOML support completes and checks it with [`config.schema.json`](
 A file `.lspool.toml` in a workspace folder is read when the editor sends `initialize`. It comes from whoever wrote
 the repository, and an agent that may edit files can rewrite it. So it may only
 
-- add agents (one whose name is built in or in your own file is kept out and reported as *shadowed*),
+- add agents and workers (one whose name is built in or in your own file is kept out and reported as *shadowed*),
 - add routes, which come after your own,
 - make limits of your servers smaller: the keys marked *smaller* below. A smaller `idle_timeout` ends idle processes
   sooner.
@@ -119,6 +122,16 @@ fn builtin_agents() -> String {
     heading.to_owned() + &rows.collect::<String>()
 }
 
+fn builtin_workers() -> String {
+    let rows = Config::default().workers.into_iter().map(|worker| {
+        let tools =
+            worker.tools.map_or_else(|| "every tool".to_owned(), |it| format!("`{}`", it.join("`, `")));
+        format!("| `{}` | {tools} | {} |\n", worker.role, worker.description.unwrap_or_default())
+    });
+    let heading = "Built in:\n\n| Worker | Tools | |\n|---|---|---|\n";
+    heading.to_owned() + &rows.collect::<String>()
+}
+
 fn ty<T>(key: &Key<T>) -> String {
     fn words<V>(choices: &[(&str, V)]) -> String {
         choices.iter().map(|(word, _)| format!("`\"{word}\"`")).collect::<Vec<_>>().join(", ")
@@ -151,6 +164,8 @@ fn ty<T>(key: &Key<T>) -> String {
         Type::Folders(_) => FOLDER.header,
         Type::Routes(_) => ROUTE.header,
         Type::SubAgents(_) => SUB_AGENTS.header,
+        Type::Workers(_) => WORKER.header,
+        Type::Orchestration(_) => ORCHESTRATION.header,
         Type::Log(_) => LOG.header,
     };
     if text.starts_with('[') { format!("`{text}`") } else { text.to_owned() }
@@ -249,6 +264,8 @@ fn value<T>(ty: &Type<T>) -> Value {
         Type::Folders(_) => list(object(&FOLDER)),
         Type::Routes(_) => list(object(&ROUTE)),
         Type::SubAgents(_) => object(&SUB_AGENTS),
+        Type::Workers(_) => named(object(&WORKER)),
+        Type::Orchestration(_) => object(&ORCHESTRATION),
         Type::Log(_) => object(&LOG),
     }
 }

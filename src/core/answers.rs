@@ -31,7 +31,7 @@ impl Proxy {
         if self.is_asked_again(process, &pending, frame, out) {
             return;
         }
-        let Some(pending) = self.rests_for_results(sent, pending, frame, out) else { return };
+        let Some(pending) = self.rests_for_results(now, sent, pending, frame, out) else { return };
         self.end_before(&pending, frame, out);
         if let Owner::Client(client, wire) = &pending.owner {
             let answer = match pending.purpose {

@@ -5,7 +5,9 @@ use std::{borrow::Cow, time::Instant};
 
 use tracing::{info, warn};
 
-use super::{Cause, Failure, Identity, PRIMARY, Proxy, ToolSet, selection::Choice, toolset::is_edit_tool};
+use super::{
+    Cause, Failure, Identity, PRIMARY, Proxy, ToolSet, inside, selection::Choice, toolset::is_edit_tool,
+};
 use crate::{
     core::{
         editor::field,
@@ -293,7 +295,10 @@ impl Proxy {
         out: &mut Effects,
     ) -> Option<Cow<'a, [u8]>> {
         let unchanged = Cow::Borrowed(params);
-        if self.is_stray(process.backend, said) {
+        let is_own = said.token.is_some_and(inside::is_own);
+        if self.is_stray(process.backend, said)
+            || (is_own && said.token().is_none_or(|it| self.inside.of(&it).is_none()))
+        {
             return None;
         }
         let Some((conversation, turn)) = said.turn() else { return Some(unchanged) };
@@ -338,7 +343,9 @@ impl Proxy {
             return false;
         }
         let Words { conversation, turn, round, reply } = words;
-        let Some(conversation) = self.conversations.get_mut(conversation) else { return true };
+        let Some(conversation) = self.conversations.get_mut(conversation) else {
+            return !inside::is_own(conversation.as_bytes());
+        };
         if conversation.flight.part.is_some() {
             return false;
         }
@@ -438,7 +445,8 @@ impl Proxy {
     ) {
         let (Some(wire), Some(backend)) = (frame.id(), self.backends.get(&process.backend)) else { return };
         let conversation = field(frame, "conversationId");
-        let cancelled = conversation.as_ref().is_some_and(|it| self.is_cancelled(it));
+        let cancelled =
+            conversation.as_ref().is_some_and(|it| self.is_cancelled(it) || self.is_of_none_inside(it));
         if cancelled {
             return out.push(Effect::Send(Peer::Backend(process), Self::cancelled_call(wire, confirmation)));
         }

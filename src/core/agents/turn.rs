@@ -9,7 +9,7 @@ use super::{Lead, Phase, Proxy};
 use crate::{
     agents,
     core::{
-        conversations::Conversation,
+        conversations::{Conversation, Watch},
         event::Effects,
         recovery::{Over, Part},
         requests::{Pending, Purpose, SentId, To},
@@ -68,6 +68,7 @@ impl Proxy {
     /// given back.
     pub(in crate::core) fn rests_for_results(
         &mut self,
+        now: Instant,
         sent: SentId,
         pending: Pending,
         answer: &Frame,
@@ -87,21 +88,26 @@ impl Proxy {
             self.rest(&id, pending, out);
             return None;
         }
-        self.give_up_runs(no, is_cancelled, out);
+        self.end_lead(now, no, is_cancelled, out);
         Some(pending)
     }
 
-    /// The turn of a lead comes to its end without results: the editor hears of its calls, and the `end` that was kept
-    /// back.
-    pub(super) fn give_up_runs(&mut self, no: u32, is_cancelled: bool, out: &mut Effects) {
-        let Some(phase) = self.agents.leads.get(&no).map(|it| it.phase) else { return };
-        self.close_calls_of(no, out);
-        let Some(lead) = self.agents.leads.get(&no) else { return };
-        if phase == Phase::Ended {
+    /// The turn of a lead comes to its end: the editor hears of its calls, and the `end` that was kept back.
+    pub(super) fn end_lead(&mut self, now: Instant, no: u32, is_cancelled: bool, out: &mut Effects) {
+        self.end_runs(now, no, out);
+        let Some(lead) = self.agents.leads.remove(&no) else { return };
+        if lead.phase == Phase::Ended {
             let why = is_cancelled.then(|| ("cancellationReason", "\"CancelledByUser\"".to_owned()));
             if let Some(params) = self.tokens.ended(lead.backend, &lead.conversation, why) {
                 tell_editor(Frame::notification("$/progress", Some(&params)), out);
             }
+        }
+        for run in lead.runs {
+            self.agents.runs.remove(&run);
+        }
+        self.agents.by_conversation.remove(&lead.conversation);
+        if let Some(conversation) = self.conversations.get_mut(&lead.conversation) {
+            conversation.watch = Watch::Nobody;
         }
     }
 
@@ -128,8 +134,9 @@ impl Proxy {
         (flight.over, flight.continues, flight.restored) = (Over::No, false, false);
         flight.resting = Some(frame);
         if let Some(lead) = self.agents.leads.get_mut(&no) {
-            (lead.phase, lead.is_due) = (Phase::Resting, true);
+            lead.phase = Phase::Resting;
         }
+        self.agents.due.insert(no);
         info!(conversation = %id, "a lead waits for its sub-agents");
     }
 

@@ -394,7 +394,7 @@ fn a_lead_is_cancelled_while_it_waits() {
     it.it.editor(json!({"method": "$/cancelRequest", "params": {"id": 1}}));
     assert_eq!(
         it.heard(),
-        ["1 x cancelled: explore-1: cancelled", r#"end  "CancelledByUser""#, r#"answer 1 "T""#]
+        ["1 x cancelled: explore-1: cancelled after 0 s", r#"end  "CancelledByUser""#, r#"answer 1 "T""#]
     );
     let told: Vec<String> = it.it.take(Peer::Backend(run.process)).iter().map(name).collect();
     assert_eq!(told, ["$/cancelRequest"]);
@@ -426,7 +426,7 @@ fn a_lead_is_cancelled_while_its_model_is_asked() {
         }
         it.answers();
         let heard = it.heard();
-        let cancelled = "1 x cancelled: explore-1: cancelled";
+        let cancelled = "1 x cancelled: explore-1: cancelled after 0 s";
         assert_eq!(heard, [cancelled, r#"end  "CancelledByUser""#, r#"answer 1 "T""#], "{keeps_end}");
         it.it.server(run.process, json!({"id": run.asked, "result": {}}));
     }
@@ -510,7 +510,7 @@ fn there_are_limits() {
     assert_eq!(request, "<system_instructions>\nBe quick.\n</system_instructions>\n\ndo y");
     it.it.pass(Duration::from_secs(59));
     assert!(it.it.take(Peer::Backend(second.process)).is_empty());
-    it.it.pass(Duration::from_secs(2));
+    it.it.pass(Duration::from_secs(1));
     let told: Vec<String> = it.it.take(Peer::Backend(second.process)).iter().map(name).collect();
     assert_eq!(told, ["$/cancelRequest"], "it takes too long");
     it.it.server(second.process, json!({"id": second.asked, "result": {}}));
@@ -705,4 +705,38 @@ fn a_command_delegates_where_no_other_tool_can() {
     it.heard();
     assert_eq!(ask(&mut it, "invokeClientTool", "ls; delegate"), None);
     assert_eq!(it.heard(), ["conversation/invokeClientTool"], "that is for the editor");
+}
+
+#[test]
+fn a_server_that_does_not_answer_a_cancelled_sub_agent_is_not_waited_for() {
+    let mut it = Stage::patient();
+    it.config.subagents.time_limit = Duration::from_mins(1);
+    it.editor(json!({"id": 90, "method": "lspool/reload"}));
+    it.take(EDITOR);
+    let mut it = Lead::on(it, &json!({}));
+    it.delegates(1, "x", "explore");
+    it.ends();
+    let run = it.opened(process(2, 1)).pop().unwrap();
+    it.run_says(&run, "begin", &json!({}));
+    it.run_says(&run, "report", &json!({"editAgentRounds": [{"roundId": 1, "reply": "so far"}]}));
+    it.it.take(Peer::Backend(run.process));
+    it.it.pass(Duration::from_secs(62));
+    let told: Vec<String> = it.it.take(Peer::Backend(run.process)).iter().map(name).collect();
+    assert_eq!(told, ["$/cancelRequest", "conversation/destroy"]);
+    it.heard();
+    let message = it.goes_on()["params"]["message"].as_str().unwrap().to_owned();
+    assert!(message.contains("it may take 60 s. What it had said before:\nso far"), "{message}");
+    // Whatever it says now concerns nobody.
+    it.run_says(&run, "report", &json!({"editAgentRounds": [{"roundId": 2, "reply": "more"}]}));
+    let params = json!({"name": "file_search", "input": {}, "conversationId": run.id(), "turnId": "U", "roundId": 2, "toolCallId": "m"});
+    it.it.server(run.process, json!({"id": 3, "method": "conversation/invokeClientTool", "params": params}));
+    it.run_says(&run, "end", &json!({}));
+    it.it.server(run.process, json!({"id": run.asked, "result": {"turnId": "U"}}));
+    assert_eq!(it.heard(), Vec::<String>::new());
+    let answer = it.it.take(Peer::Backend(run.process)).pop().unwrap();
+    assert_eq!(answer["result"][0]["status"], "cancelled");
+    it.says("begin", &json!({}));
+    it.ends();
+    assert_eq!(it.heard(), ["end", r#"answer 1 "T""#]);
+    it.it.core.check_quiet();
 }

@@ -27,6 +27,7 @@ mod history;
 mod inside;
 mod lifecycle;
 mod mcp;
+mod orchestrate;
 mod partitions;
 mod processes;
 mod progress;
@@ -70,6 +71,7 @@ use self::{
     failure::{Cause, Failure},
     handshake::{Draining, Phase},
     inside::Inside,
+    orchestrate::Orchestrations,
     progress::Tokens,
     registrations::Registrations,
     requests::{Owner, Purpose, Requests, SentId, To},
@@ -138,6 +140,7 @@ pub struct Proxy {
     conversations: Conversations,
     agents: Agents,
     inside: Inside,
+    orchestrations: Orchestrations,
     tokens: Tokens,
     shapes: Shapes,
     registrations: Registrations,
@@ -192,6 +195,7 @@ impl Proxy {
             conversations: Conversations::default(),
             agents: Agents::default(),
             inside: Inside::default(),
+            orchestrations: Orchestrations::default(),
             tokens: Tokens::default(),
             shapes: Shapes::default(),
             registrations: Registrations::default(),

@@ -67,6 +67,8 @@ const MODEL: [&str; 3] = ["modelInfo", "model", "modelProviderName"];
 pub(super) enum Holder {
     /// A sub-agent.
     Run(u32),
+    /// One of those who work for an orchestration.
+    Orchestration(u32, usize),
 }
 
 /// What a turn may cost, and what it must bring.
@@ -340,6 +342,9 @@ impl Proxy {
     fn tell_holder(&mut self, now: Instant, no: u32, news: News, out: &mut Effects) {
         match self.inside.talks.get(&no).and_then(|it| it.holder) {
             Some(Holder::Run(run)) => self.on_run_news(now, run, news, out),
+            Some(Holder::Orchestration(no, conversation)) => {
+                self.on_orchestration_news(now, (no, conversation), news, out);
+            }
             None => {}
         }
     }

@@ -40,7 +40,7 @@ use crate::{
         selection::{Choice, agent_set},
         toolset::ToolSet,
     },
-    rpc::{Frame, Patch, RawId, elements, member, text},
+    rpc::{Frame, Patch, RawId, elements, member, path, text},
 };
 
 /// How ids of these conversations begin, which are their tokens as well.
@@ -58,6 +58,9 @@ const INHERITED: [&str; 6] = [
     "workspaceFolders",
     "needToolCallConfirmation",
 ];
+
+/// The model that a server takes for its default, unless this is a tier of the configuration.
+pub(super) const DEFAULT_MODEL: &str = "default";
 
 /// How a request says which model it wants.
 const MODEL: [&str; 3] = ["modelInfo", "model", "modelProviderName"];
@@ -477,6 +480,13 @@ fn chosen(model: &str, models: &[u8]) -> Result<String, String> {
     let known = |it: &[u8]| Some((text(it, &["id"])?, text(it, &["modelName"]).unwrap_or_default()));
     let known: Vec<_> = elements(models).filter_map(|it| known(&models[it])).collect();
     let name = model.strip_suffix(" (copilot)").unwrap_or(model);
+    let is_default = |it: &&[u8]| path(it, &["isChatDefault"]).is_some_and(|at| &it[at] == b"true");
+    let all = || elements(models).map(|it| &models[it]);
+    if model == DEFAULT_MODEL
+        && let Some(id) = all().find(is_default).or_else(|| all().next()).and_then(|it| text(it, &["id"]))
+    {
+        return Ok(id);
+    }
     let by_id = known.iter().find(|(id, _)| id == model);
     let found = by_id.or_else(|| known.iter().find(|(_, it)| it.eq_ignore_ascii_case(name)));
     found.map(|(id, _)| id.clone()).ok_or_else(|| {

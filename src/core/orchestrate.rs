@@ -22,7 +22,7 @@ use crate::{
     core::{
         control::answer,
         event::{ClientId, Effects},
-        inside::{Face, Holder, Limits, News, Opening, usual},
+        inside::{DEFAULT_MODEL, Face, Holder, Limits, News, Opening, usual},
         requests::Owner,
     },
     rpc::{Frame, Patch, RawId, member},
@@ -212,11 +212,10 @@ impl Proxy {
             Who::Worker(it) if !it.agent_mode => (&*it.role, Some(Vec::new()), it.model.clone(), false),
             Who::Worker(it) => (&*it.role, it.tools.clone(), it.model.clone(), true),
         };
-        let agent = AgentConfig {
-            tools,
-            model: model.or_else(|| run.model.clone()),
-            ..AgentConfig::of(AgentSource::User)
-        };
+        let has_model = member(&run.params, "modelInfo").is_some();
+        let usual_model = || run.model.clone().or_else(|| (!has_model).then(|| DEFAULT_MODEL.to_owned()));
+        let agent =
+            AgentConfig { tools, model: model.or_else(usual_model), ..AgentConfig::of(AgentSource::User) };
         let opening = Opening {
             holder: Holder::Orchestration(no, conversation),
             agent,

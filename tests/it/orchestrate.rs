@@ -26,7 +26,9 @@ impl Scene {
         let patient = "[server.copilot]\nmax_restarts = 60000\nbackoff = { initial = \"0s\" }\n";
         std::fs::write(&file, format!("{patient}{config}")).expect("the home is ours");
         let mut command = sandbox.signed_in_command(env!("CARGO_BIN_EXE_lspool"), &stub);
-        command.arg("--config").arg(file).arg("--").arg(real::copilot()).arg("--stdio");
+        // Without texts nobody could read the plan in the recording.
+        command.arg("--config").arg(file).arg("--record-texts=yes");
+        command.arg("--").arg(real::copilot()).arg("--stdio");
         let session = Copilot::start(command, Options::in_workspace(sandbox.workspace()));
         session.register_tools(&["fetch_ticket", "ide_look"]).expect("the schemas are good");
         Scene { stub, session, _sandbox: sandbox }

@@ -9,7 +9,7 @@ use super::{Cause, Failure, Identity, PRIMARY, Proxy, ToolSet, selection::Choice
 use crate::{
     core::{
         editor::field,
-        event::{BackendId, ClientId, Effect, Effects, Peer, ProcessId},
+        event::{BackendId, Effect, Effects, Peer, ProcessId},
         history::{Answer, History},
         recovery::{Over, Part},
         requests::{Owner, Purpose, SentId, To},
@@ -469,9 +469,7 @@ impl Proxy {
             }
         }
         let purpose = Purpose::ToolCall { conversation, confirmation };
-        let to = To::Client(ClientId::EDITOR);
-        let (_, frame) = self.requests.sent(to, Owner::Backend(process, wire), purpose, frame);
-        out.push(Effect::Send(super::EDITOR, frame));
+        self.ask_tool(Owner::Backend(process, wire), purpose, frame, out);
     }
 
     /// A turn without a token reports nothing: what the client is asked is all that is known of it.

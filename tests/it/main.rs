@@ -17,6 +17,7 @@ mod large;
 mod lifetime;
 mod neovim;
 mod one_voice;
+mod own_tools;
 mod partitions;
 mod processes;
 mod real_server;

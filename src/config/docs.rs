@@ -5,8 +5,9 @@ use serde_json::{Map, Value, json};
 use super::{
     Config,
     keys::{
-        AGENT, BACKOFF, DELEGATIONS, FOLDER, Key, LOG, LOG_LEVELS, ORCHESTRATION, PROFILES, RESTARTS, ROOT,
-        ROUTE, SERVER, SERVER_KINDS, SUB_AGENTS, Section, TURN_RECOVERIES, Type, WORKER, Workspace,
+        AGENT, BACKOFF, BUILTIN_TOOLS, DELEGATIONS, FOLDER, Key, LOG, LOG_LEVELS, ORCHESTRATION, PROFILES,
+        RESTARTS, ROOT, ROUTE, SERVER, SERVER_KINDS, SUB_AGENTS, Section, TOOLS, TURN_RECOVERIES, Type,
+        WORKER, Workspace,
     },
     units::{show_duration, show_size},
 };
@@ -25,6 +26,7 @@ pub fn markdown() -> String {
         chapter(&WORKER),
         builtin_workers(),
         chapter(&ORCHESTRATION),
+        chapter(&TOOLS),
         chapter(&ROUTE),
         chapter(&LOG),
     ];
@@ -139,6 +141,7 @@ fn ty<T>(key: &Key<T>) -> String {
     let text = match &key.ty {
         Type::Text(_) | Type::Command(_) => "text",
         Type::Path(_) | Type::RequiredPath(_) => "path",
+        Type::Paths(_) => "list of paths",
         Type::Args(_) => "list of texts",
         Type::Names(_) | Type::OptionalNames(_) => "list of names",
         Type::Variables(_) => "table of texts",
@@ -156,6 +159,7 @@ fn ty<T>(key: &Key<T>) -> String {
         Type::ServerKind(_) => return words(&SERVER_KINDS),
         Type::TurnRecovery(_) => return words(&TURN_RECOVERIES),
         Type::Delegation(_) => return words(&DELEGATIONS),
+        Type::BuiltinTools(_) => return words(&BUILTIN_TOOLS),
         Type::LogLevel(_) => return words(&LOG_LEVELS),
         Type::ServerName(_) => "name of a server",
         Type::AgentName(_) => "name of an agent",
@@ -166,6 +170,7 @@ fn ty<T>(key: &Key<T>) -> String {
         Type::SubAgents(_) => SUB_AGENTS.header,
         Type::Workers(_) => WORKER.header,
         Type::Orchestration(_) => ORCHESTRATION.header,
+        Type::Tools(_) => TOOLS.header,
         Type::Log(_) => LOG.header,
     };
     if text.starts_with('[') { format!("`{text}`") } else { text.to_owned() }
@@ -190,6 +195,10 @@ fn default<T>(key: &Key<T>, fresh: &mut T) -> Option<String> {
         Type::Delegation(field) => {
             let delegation = *field(fresh);
             DELEGATIONS.iter().find(|(_, it)| *it == delegation).map(|(word, _)| format!("{word:?}"))
+        }
+        Type::BuiltinTools(field) => {
+            let tools = *field(fresh);
+            BUILTIN_TOOLS.iter().find(|(_, it)| *it == tools).map(|(word, _)| format!("{word:?}"))
         }
         Type::LogLevel(field) => {
             let level = *field(fresh);
@@ -236,7 +245,7 @@ fn value<T>(ty: &Type<T>) -> Value {
         }
         Type::Path(_) | Type::RequiredPath(_) => json!({ "type": "string", "minLength": 1 }),
         Type::Args(_) => texts(0),
-        Type::Names(_) | Type::OptionalNames(_) => texts(1),
+        Type::Names(_) | Type::OptionalNames(_) | Type::Paths(_) => texts(1),
         Type::Variables(_) => named(json!({ "type": "string" })),
         Type::Duration(_) | Type::OptionalDuration(_) => {
             json!({ "type": "string", "pattern": "^[0-9]+ *(ms|s|m|h)$" })
@@ -258,6 +267,7 @@ fn value<T>(ty: &Type<T>) -> Value {
         Type::ServerKind(_) => words(&SERVER_KINDS),
         Type::TurnRecovery(_) => words(&TURN_RECOVERIES),
         Type::Delegation(_) => words(&DELEGATIONS),
+        Type::BuiltinTools(_) => words(&BUILTIN_TOOLS),
         Type::LogLevel(_) => words(&LOG_LEVELS),
         Type::Servers(_) => named(object(&SERVER)),
         Type::Agents(_) => named(object(&AGENT)),
@@ -266,6 +276,7 @@ fn value<T>(ty: &Type<T>) -> Value {
         Type::SubAgents(_) => object(&SUB_AGENTS),
         Type::Workers(_) => named(object(&WORKER)),
         Type::Orchestration(_) => object(&ORCHESTRATION),
+        Type::Tools(_) => object(&TOOLS),
         Type::Log(_) => object(&LOG),
     }
 }

@@ -12,8 +12,9 @@ use toml::{
 use super::{
     AgentConfig, AgentSource, Config, Profile, ServerConfig, Shadowed, WorkerConfig,
     keys::{
-        AGENT, BACKOFF, DELEGATIONS, FOLDER, Key, LOG, LOG_LEVELS, ORCHESTRATION, PROFILES, RESTARTS, ROOT,
-        ROUTE, SERVER, SERVER_KINDS, SUB_AGENTS, Section, TURN_RECOVERIES, Type, WORKER, Workspace,
+        AGENT, BACKOFF, BUILTIN_TOOLS, DELEGATIONS, FOLDER, Key, LOG, LOG_LEVELS, ORCHESTRATION, PROFILES,
+        RESTARTS, ROOT, ROUTE, SERVER, SERVER_KINDS, SUB_AGENTS, Section, TOOLS, TURN_RECOVERIES, Type,
+        WORKER, Workspace,
     },
     problem::{Author, Problem, Problems, ShadowedKind},
     suggest::nearest,
@@ -131,6 +132,11 @@ impl<'a> Reader<'a> {
             Type::Command(field) => self.set(at, command(raw).map(Some), field(into)),
             Type::Path(field) => self.set(at, path(raw).map(|it| Some(it.into())), field(into)),
             Type::RequiredPath(field) => self.set(at, path(raw).map(Into::into), field(into)),
+            Type::Paths(field) => {
+                let mut paths = Vec::new();
+                self.list(at, value, path, &mut paths);
+                *field(into) = paths.into_iter().map(Into::into).collect();
+            }
             Type::Args(field) => self.list(at, value, any_text, field(into)),
             Type::Names(field) => self.list(at, value, text, field(into)),
             Type::OptionalNames(field) => self.list(at, value, text, field(into).insert(Vec::new())),
@@ -163,6 +169,7 @@ impl<'a> Reader<'a> {
             Type::OptionalCount(field) => self.set(at, count(raw).map(Some), field(into)),
             Type::TurnRecovery(field) => self.set(at, choice(raw, &TURN_RECOVERIES), field(into)),
             Type::Delegation(field) => self.set(at, choice(raw, &DELEGATIONS), field(into)),
+            Type::BuiltinTools(field) => self.set(at, choice(raw, &BUILTIN_TOOLS), field(into)),
             Type::ServerKind(field) => self.set(at, choice(raw, &SERVER_KINDS).map(Some), field(into)),
             Type::LogLevel(field) => self.set(at, choice(raw, &LOG_LEVELS), field(into)),
             Type::ServerName(field) => {
@@ -182,6 +189,7 @@ impl<'a> Reader<'a> {
             Type::SubAgents(field) => self.table(&SUB_AGENTS, at, raw, field(into)),
             Type::Workers(field) => self.workers(at, value, field(into)),
             Type::Orchestration(field) => self.table(&ORCHESTRATION, at, raw, field(into)),
+            Type::Tools(field) => self.table(&TOOLS, at, raw, field(into)),
             Type::Log(field) => self.table(&LOG, at, raw, field(into)),
         }
     }
@@ -479,6 +487,7 @@ fn section_of(name: &str) -> Option<&'static str> {
         (SUB_AGENTS.header, has(&SUB_AGENTS, name)),
         (WORKER.header, has(&WORKER, name)),
         (ORCHESTRATION.header, has(&ORCHESTRATION, name)),
+        (TOOLS.header, has(&TOOLS, name)),
         (LOG.header, has(&LOG, name)),
     ];
     sections.into_iter().find(|(_, has)| *has).map(|(header, _)| header)

@@ -69,6 +69,7 @@ probe_timeout = "5s"
 hang_timeout = "0s"
 turn_recovery = "fail"
 delegation = "run_in_terminal"
+builtin_tools = "fallback"
 exact_restore = true
 [server.pyright]
 command = "pyright-langserver"
@@ -90,6 +91,13 @@ custom_chat_mode = "m"
 source = "panel"
 agent_slug = "s"
 model = "gpt"
+[tools]
+allow = ["git status", "cargo test *"]
+confine = false
+writable = ["~/.cargo", "/srv"]
+time_limit = "5s"
+max_output = "128KiB"
+max_file = "2MiB"
 [log]
 file = "/var/log/lspool"
 level = "trace"
@@ -130,6 +138,7 @@ level = "trace"
             hang_timeout: Some(Duration::ZERO),
             turn_recovery: TurnRecovery::Fail,
             delegation: Delegation::RunInTerminal,
+            builtin_tools: BuiltinTools::Fallback,
             exact_restore: true,
         }
     );
@@ -156,6 +165,17 @@ level = "trace"
             agent: "explore".to_owned(),
         }]
     );
+    assert_eq!(
+        config.tools,
+        ToolsConfig {
+            allow: vec!["git status".to_owned(), "cargo test *".to_owned()],
+            writable: vec!["~/.cargo".into(), "/srv".into()],
+            confine: false,
+            time_limit: Duration::from_secs(5),
+            max_output: 128 << 10,
+            max_file: 2 << 20,
+        }
+    );
     assert_eq!(config.log, LogConfig { file: Some("/var/log/lspool".into()), level: LogLevel::Trace });
 }
 
@@ -176,10 +196,10 @@ agent = "explore"
 lvel = "info"
 "#,
         &expect![[r#"
-            config.toml:2: tools: there is no such key here; it belongs under [agent.NAME]
+            config.toml:2: tools: is a list; write the table [tools]
             config.toml:4: server.copilot.comand: there is no such key; did you mean "command"?
             config.toml:5: server.copilot.max-processes: there is no such key; did you mean "max_processes"?
-            config.toml:6: server.copilot.xyzzy: there is no such key; there are: command, args, env, cwd, kind, max_processes, warm_spares, idle_timeout, startup_timeout, max_message, turn_recovery, delegation, exact_restore, profile, restart, required, max_restarts, restart_window, immediate_first, backoff, stall_timeout, probe_timeout, hang_timeout, write_stall, shutdown_grace, memory_limit
+            config.toml:6: server.copilot.xyzzy: there is no such key; there are: command, args, env, cwd, kind, max_processes, warm_spares, idle_timeout, startup_timeout, max_message, turn_recovery, delegation, builtin_tools, exact_restore, profile, restart, required, max_restarts, restart_window, immediate_first, backoff, stall_timeout, probe_timeout, hang_timeout, write_stall, shutdown_grace, memory_limit
             config.toml:7: agents: there is no such key; did you mean "agent"?
             config.toml:9: routes: there is no such key; did you mean "route"?
             config.toml:12: log.lvel: there is no such key; did you mean "level"?"#]],
@@ -348,7 +368,7 @@ fn invalid_toml_is_told_with_all_else_that_is_sure() {
     check_problems(
         "a = 1\na = 2\n",
         &expect![[r#"
-            config.toml:1: a: there is no such key; there are: default_server, server, folder, agent, models, subagents, worker, orchestration, route, log, record, record_texts, record_max_size
+            config.toml:1: a: there is no such key; there are: default_server, server, folder, agent, models, subagents, worker, orchestration, tools, route, log, record, record_texts, record_max_size
             config.toml:2: no valid TOML: duplicate key"#]],
     );
 }

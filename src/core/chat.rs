@@ -11,7 +11,7 @@ use super::{
 use crate::{
     core::{
         editor::field,
-        event::{BackendId, ClientId, Effect, Effects, Peer, ProcessId},
+        event::{BackendId, Effect, Effects, Peer, ProcessId},
         history::{Answer, History},
         recovery::{Over, Part},
         requests::{Owner, Purpose, SentId, To},
@@ -477,9 +477,7 @@ impl Proxy {
             }
         }
         let purpose = Purpose::ToolCall { conversation, confirmation };
-        let to = To::Client(ClientId::EDITOR);
-        let (_, frame) = self.requests.sent(to, Owner::Backend(process, wire), purpose, frame);
-        out.push(Effect::Send(super::EDITOR, frame));
+        self.ask_tool(Owner::Backend(process, wire), purpose, frame, out);
     }
 
     /// A turn without a token reports nothing: what the client is asked is all that is known of it.

@@ -16,3 +16,4 @@ mod spares;
 mod stage;
 mod supervision;
 mod taped;
+mod tools;

@@ -71,6 +71,7 @@ pub fn input(line: &Line<'_>) -> Result<Input, String> {
             let format::TranscriptWritten { process, conversation, folder } = it;
             Event::TranscriptWritten { process: process.into(), conversation, folder }
         }
+        Kind::ToolRan => Event::ToolRan(frame(line)?),
         Kind::Measured => {
             let it: format::Measured = data(line)?;
             let resident = it.processes.into_iter().map(|(process, bytes)| (process.into(), bytes));
@@ -89,6 +90,8 @@ pub fn input(line: &Line<'_>) -> Result<Input, String> {
         | Kind::WriteTranscript
         | Kind::RemoveTranscript
         | Kind::RemoveTranscripts
+        | Kind::RunTool
+        | Kind::CancelTool
         | Kind::Measure
         | Kind::Logs
         | Kind::CloseInput

@@ -18,6 +18,7 @@ mod lifetime;
 mod neovim;
 mod one_voice;
 mod orchestrate;
+mod own_tools;
 mod partitions;
 mod processes;
 mod real_server;

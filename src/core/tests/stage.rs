@@ -14,7 +14,8 @@ use crate::{
     core::{
         Identity,
         event::{
-            BackendId, ClientId, Effect, Event, Exit, Generation, Launch, Measured, Peer, Prepared, ProcessId,
+            BackendId, ClientId, Effect, Event, Exit, Generation, Launch, Measured, Peer, Prepared,
+            ProcessId, Scope,
         },
     },
     rpc::Frame,
@@ -32,6 +33,10 @@ pub(super) struct Stage {
     pub(super) closed: Vec<ProcessId>,
     pub(super) terminated: Vec<ProcessId>,
     pub(super) transcripts: Vec<(ProcessId, String, String)>,
+    /// Calls of lspool's own tools, and what they may do.
+    pub(super) tools: Vec<(Value, Scope)>,
+    /// Ids of those that nobody wants any more.
+    pub(super) unwanted: Vec<Value>,
     pub(super) exit: Option<i32>,
     /// Processes that were spares, and what they are.
     pub(super) adopted: Vec<(ProcessId, ProcessId)>,
@@ -71,6 +76,8 @@ impl Stage {
             closed: Vec::new(),
             terminated: Vec::new(),
             transcripts: Vec::new(),
+            tools: Vec::new(),
+            unwanted: Vec::new(),
             exit: None,
             adopted: Vec::new(),
             to_measure: Vec::new(),
@@ -172,6 +179,12 @@ impl Stage {
                 Effect::Exit(code) => self.exit = Some(code),
                 Effect::Measure(processes) => self.to_measure.push(processes),
                 Effect::Logs { backend, .. } => self.logs.push(backend),
+                Effect::RunTool { call, scope } => {
+                    self.tools.push((serde_json::from_slice(&call.to_bytes()).unwrap(), *scope));
+                }
+                Effect::CancelTool(id) => {
+                    self.unwanted.push(serde_json::from_slice(id.as_bytes()).unwrap());
+                }
                 Effect::WatchEditor(_) => {}
             }
         }
@@ -237,6 +250,11 @@ impl Stage {
     /// A server says this.
     pub(super) fn server(&mut self, process: ProcessId, message: Value) {
         self.event(Event::Received(Peer::Backend(process), frame(message)));
+    }
+
+    /// One of lspool's own tools answers.
+    pub(super) fn ran(&mut self, id: &Value, result: &Value) {
+        self.event(Event::ToolRan(frame(json!({"id": id, "result": result}))));
     }
 
     pub(super) fn exited(&mut self, process: ProcessId, exit: Exit) {

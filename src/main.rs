@@ -19,7 +19,7 @@ use lspool::{
     agents::{Listing, Row},
     check,
     cli::{self, Cli, Mode},
-    config::{AgentConfig, Config, LogLevel},
+    config::{AgentConfig, BuiltinTools, Config, LogLevel},
     control::{self, Screen},
     core::{Identity, Proxy, event::Prepared, partition_of},
     inspect,
@@ -171,7 +171,7 @@ fn at_terminal(
     search: Arc<Search>,
     task: &terminal::Task,
 ) -> anyhow::Result<ExitCode> {
-    let driver = Driver::new(core, world, search, Settings::default());
+    let driver = Driver::new(core, world, Arc::new(WithTools(search)), Settings::default());
     let runtime = runtime()?;
     let done = runtime.block_on(async {
         let (near, far) = tokio::io::duplex(PIPE);
@@ -186,6 +186,21 @@ fn at_terminal(
     });
     runtime.shutdown_background();
     Ok(ExitCode::from(done?))
+}
+
+/// The server as an editor has it, with the tools that no editor is there to have.
+struct WithTools(Arc<Search>);
+
+impl driver::Search for WithTools {
+    fn files(&self, folders: &[PathBuf]) -> Vec<PathBuf> {
+        self.0.files(folders)
+    }
+
+    fn prepare(&self, folders: &[PathBuf]) -> Result<Prepared, String> {
+        let mut found = self.0.find(folders)?;
+        found.server.builtin_tools = BuiltinTools::Fallback;
+        Ok(found)
+    }
 }
 
 /// What is known before an editor speaks, and the search for the server when it does.

@@ -1,5 +1,7 @@
 //! Orchestrations, with the real Copilot server.
 
+mod terminal;
+
 use rustix::process::Signal;
 use serde_json::{Value, json};
 

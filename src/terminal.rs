@@ -204,9 +204,8 @@ impl Terminal {
     /// The request is answered: what is left to be shown, and the exit status.
     fn on_end(&mut self, answer: &Frame, out: &mut dyn Write) -> io::Result<u8> {
         if !self.json && self.pen.screen.size.is_some() && self.began.is_some() {
-            self.pen.erase(out)?;
             let lines = self.view.lines(self.at_ms(), self.pen.screen);
-            self.pen.print(&lines, usize::MAX, out)?;
+            self.pen.draw(&lines, usize::MAX, out)?;
         }
         self.pen.finish(out)?;
         let end = self.view.end();
@@ -260,8 +259,7 @@ impl Terminal {
         self.pen.screen = self.pen.screen.again();
         let lines = self.view.lines(self.at_ms(), self.pen.screen);
         let rows = self.pen.screen.size.map_or(usize::MAX, |(_, rows)| rows.saturating_sub(1));
-        self.pen.erase(out)?;
-        self.pen.print(&lines, rows, out)
+        self.pen.draw(&lines, rows, out)
     }
 
     /// Says something that is no part of the picture.
@@ -286,14 +284,20 @@ impl Pen {
         out.flush()
     }
 
-    /// At most so many lines: the last ones, and the first.
-    fn print(&mut self, lines: &[String], rows: usize, out: &mut dyn Write) -> io::Result<()> {
+    /// At most so many lines: the last ones, and the first. In one piece, over what is there, so that nothing flickers.
+    fn draw(&mut self, lines: &[String], rows: usize, out: &mut dyn Write) -> io::Result<()> {
+        let mut picture = match std::mem::take(&mut self.lines) {
+            0 => String::new(),
+            lines => format!("\x1b[{lines}A\r"),
+        };
         let left_out = lines.len().saturating_sub(rows.max(2));
-        let shown = lines.iter().enumerate().filter(|(at, _)| *at == 0 || *at > left_out);
-        for (_, line) in shown {
-            writeln!(out, "{line}")?;
+        for (_, line) in lines.iter().enumerate().filter(|(at, _)| *at == 0 || *at > left_out) {
+            picture += line;
+            picture += "\x1b[K\n";
             self.lines += 1;
         }
+        picture += "\x1b[J";
+        out.write_all(picture.as_bytes())?;
         out.flush()
     }
 
@@ -365,13 +369,17 @@ mod tests {
         let mut pen = Pen { screen, lines: 0 };
         let mut out = Vec::new();
         let lines: Vec<String> = (0..5).map(|it| it.to_string()).collect();
-        pen.print(&lines, 3, &mut out).unwrap();
-        assert_eq!(String::from_utf8_lossy(&out), "0\n3\n4\n");
+        pen.draw(&lines, 3, &mut out).unwrap();
+        assert_eq!(String::from_utf8_lossy(&out), "0\x1b[K\n3\x1b[K\n4\x1b[K\n\x1b[J");
+        out.clear();
+        pen.draw(&lines[..1], 3, &mut out).unwrap();
+        assert_eq!(String::from_utf8_lossy(&out), "\x1b[3A\r0\x1b[K\n\x1b[J");
+        pen.draw(&lines[..3], 3, &mut out).unwrap();
         out.clear();
         pen.erase(&mut out).unwrap();
         assert_eq!(String::from_utf8_lossy(&out), "\x1b[3A\r\x1b[J");
         pen.erase(&mut out).unwrap();
-        pen.print(&lines, 9, &mut out).unwrap();
+        pen.draw(&lines, 9, &mut out).unwrap();
         pen.finish(&mut out).unwrap();
         out.clear();
         pen.erase(&mut out).unwrap();

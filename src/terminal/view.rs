@@ -64,7 +64,7 @@ impl View {
                 self.stage = None;
                 self.fallback.clone_from(fallback);
                 let task = |it: &Planned| Task {
-                    planned: it.clone(),
+                    planned: Planned { role: first_line(&it.role), ..it.clone() },
                     worker: None,
                     tool: None,
                     state: State::Waiting,
@@ -73,7 +73,7 @@ impl View {
             }
             Event::TaskAssigned { task, worker, .. } => {
                 if let Some(it) = self.tasks.get_mut(*task) {
-                    (it.worker, it.state) = (Some(worker.clone()), State::Running(told.at_ms));
+                    (it.worker, it.state) = (Some(first_line(worker)), State::Running(told.at_ms));
                 }
             }
             Event::TaskProgress { task, tool, .. } => {
@@ -123,7 +123,9 @@ impl View {
         let labels: Vec<String> = rows.iter().map(label).collect();
         let widest = labels.iter().map(|it| it.chars().count()).max().unwrap_or(0);
         let left = widest.min(width * 6 / 10).max(10);
-        let names = rows.iter().map(|(_, it)| it.name().chars().count()).max().unwrap_or(0);
+        // With room for the number of a worker, so that nothing moves when one begins.
+        let name = |it: &Task| it.name().chars().count().max(it.planned.role.chars().count() + 2);
+        let names = rows.iter().map(|(_, it)| name(it)).max().unwrap_or(0);
         for ((prefix, task), label) in rows.iter().zip(labels) {
             let label = shorten(&label, left);
             let padding = " ".repeat(left.saturating_sub(label.chars().count()) + 2);
@@ -240,10 +242,10 @@ impl View {
             // It is shown as a whole.
             Event::PlanCompleted { .. } => return None,
             Event::TaskAssigned { task, worker, .. } => {
-                format!("task {task}: {worker} begins: {}", self.text(*task))
+                format!("task {task}: {} begins: {}", first_line(worker), self.text(*task))
             }
             Event::TaskProgress { task, worker, tool: Some(tool), .. } => {
-                format!("task {task}: {worker} runs {}", plain(tool))
+                format!("task {task}: {} runs {}", first_line(worker), first_line(tool))
             }
             Event::TaskProgress { tool: None, .. } | Event::SummarizeCompleted { .. } => return None,
             Event::TaskCompleted { task, state, reason, duration_ms, .. } => {
@@ -364,7 +366,7 @@ mod tests {
             planned(1, "tester", "Test that what is printed is JSON", &[0]),
             planned(2, "coder", "Describe the flag in docs/list.md", &[0]),
             planned(3, "reviewer", "Read all changes", &[1, 2]),
-            planned(4, "coder", "Look for other commands that print lists\u{1b}[2J", &[]),
+            planned(4, "coder", "Look for other commands that print lists", &[]),
             planned(5, "coder", "Add the flag to these", &[4]),
             planned(6, "tester", "Test these as well", &[5]),
         ];
@@ -410,52 +412,88 @@ mod tests {
         .assert_eq(&drawn(1, 1_000, plain));
         expect![[r#"
             Add a --json flag to the list command
-            ⠸ 0  Write the flag, and what it prints            coder-1        3 s  replace_string_in_file
-            ├─ ○ 1  Test that what is printed is JSON          tester
-            └─ ○ 2  Describe the flag in docs/list.md          coder
-               └─ ○ 3  Read all changes                        reviewer  after 1, 2
-            ⠸ 4  Look for other commands that print lists�[2J  coder-2        3 s
-            └─ ○ 5  Add the flag to these                      coder
-               └─ ○ 6  Test these as well                      tester
+            ⠸ 0  Write the flag, and what it prints        coder-1          3 s  replace_string_in_file
+            ├─ ○ 1  Test that what is printed is JSON      tester
+            └─ ○ 2  Describe the flag in docs/list.md      coder
+               └─ ○ 3  Read all changes                    reviewer    after 1, 2
+            ⠸ 4  Look for other commands that print lists  coder-2          3 s
+            └─ ○ 5  Add the flag to these                  coder
+               └─ ○ 6  Test these as well                  tester
             0 of 7 done · 2 running · 5 waiting · 7 s
         "#]]
         .assert_eq(&drawn(5, 7_300, plain));
         expect![[r#"
             Add a --json flag to the list command
-            ✓ 0  Write the flag, and what it prints            coder-1       12 s
-            ├─ ⠋ 1  Test that what is printed is JSON          tester-1      13 s  run_in_terminal
-            └─ ⠋ 2  Describe the flag in docs/list.md          coder-1       13 s
-               └─ ○ 3  Read all changes                        reviewer  after 1, 2
-            ✗ 4  Look for other commands that print lists�[2J  coder-2       13 s  its model failed: quota
-            └─ – 5  Add the flag to these                      coder     it needs task 4, which has failed
-               └─ – 6  Test these as well                      tester    it needs task 5, which was skipped
+            ✓ 0  Write the flag, and what it prints        coder-1         12 s
+            ├─ ⠋ 1  Test that what is printed is JSON      tester-1        13 s  run_in_terminal
+            └─ ⠋ 2  Describe the flag in docs/list.md      coder-1         13 s
+               └─ ○ 3  Read all changes                    reviewer    after 1, 2
+            ✗ 4  Look for other commands that print lists  coder-2         13 s  its model failed: quota
+            └─ – 5  Add the flag to these                  coder       it needs task 4, which has failed
+               └─ – 6  Test these as well                  tester      it needs task 5, which was skipped
             1 of 7 done · 2 running · 1 waiting · 1 failed · 2 skipped · 30 s
         "#]]
         .assert_eq(&drawn(13, 30_000, plain));
         expect![[r#"
             Add a --json flag to the list command
-            ✓ 0  Write the flag, and what it prints            coder-1         12 s
-            ├─ ✓ 1  Test that what is printed is JSON          tester-1    1 m 13 s
-            └─ ✓ 2  Describe the flag in docs/list.md          coder-1     1 m 03 s
-               └─ ✓ 3  Read all changes                        reviewer-1       9 s
-            ✗ 4  Look for other commands that print lists�[2J  coder-2         13 s  its model failed: quota
-            └─ – 5  Add the flag to these                      coder       it needs task 4, which has failed
-               └─ – 6  Test these as well                      tester      it needs task 5, which was skipped
+            ✓ 0  Write the flag, and what it prints        coder-1         12 s
+            ├─ ✓ 1  Test that what is printed is JSON      tester-1    1 m 13 s
+            └─ ✓ 2  Describe the flag in docs/list.md      coder-1     1 m 03 s
+               └─ ✓ 3  Read all changes                    reviewer-1       9 s
+            ✗ 4  Look for other commands that print lists  coder-2         13 s  its model failed: quota
+            └─ – 5  Add the flag to these                  coder       it needs task 4, which has failed
+               └─ – 6  Test these as well                  tester      it needs task 5, which was skipped
             ⠋ summarizing · 4 of 7 done · 1 failed · 2 skipped · 1 m 40 s
         "#]]
         .assert_eq(&drawn(17, 100_000, plain));
         expect![[r#"
             Add a --json flag to the list command
-            ✓ 0  Write the flag, and what it prints            coder-1         12 s
-            ├─ ✓ 1  Test that what is printed is JSON          tester-1    1 m 13 s
-            └─ ✓ 2  Describe the flag in docs/list.md          coder-1     1 m 03 s
-               └─ ✓ 3  Read all changes                        reviewer-1       9 s
-            ✗ 4  Look for other commands that print lists�[2J  coder-2         13 s  its model failed: quota
-            └─ – 5  Add the flag to these                      coder       it needs task 4, which has failed
-               └─ – 6  Test these as well                      tester      it needs task 5, which was skipped
+            ✓ 0  Write the flag, and what it prints        coder-1         12 s
+            ├─ ✓ 1  Test that what is printed is JSON      tester-1    1 m 13 s
+            └─ ✓ 2  Describe the flag in docs/list.md      coder-1     1 m 03 s
+               └─ ✓ 3  Read all changes                    reviewer-1       9 s
+            ✗ 4  Look for other commands that print lists  coder-2         13 s  its model failed: quota
+            └─ – 5  Add the flag to these                  coder       it needs task 4, which has failed
+               └─ – 6  Test these as well                  tester      it needs task 5, which was skipped
             failed · 4 of 7 done · 1 failed · 2 skipped · 1 m 45 s
         "#]]
         .assert_eq(&drawn(19, 200_000, plain));
+    }
+
+    #[test]
+    fn the_documentation_shows_it() {
+        let text = include_str!("../../docs/orchestration.md");
+        let mut view = View::default();
+        let mut lines = String::new();
+        for it in story() {
+            view.apply(&it);
+            lines.extend(view.line(&it).map(|it| it + "\n"));
+        }
+        let shown = [drawn(13, 30_000, Screen::default()), drawn(19, 200_000, Screen::default()), lines];
+        for it in shown {
+            assert!(text.contains(&format!("```\n{it}```\n")), "docs/orchestration.md does not show\n{it}");
+        }
+    }
+
+    #[test]
+    fn no_model_moves_the_cursor() {
+        let evil = "a\u{1b}[2J\rb\nc";
+        let mut view = View::default();
+        let tasks = vec![planned(0, "coder", evil, &[])];
+        for event in [
+            Event::PlanCompleted { tasks, fallback: Some(evil.to_owned()) },
+            assigned(0, evil),
+            runs(0, evil, Some(evil)),
+            Event::Error { message: evil.to_owned() },
+            completed(0, End::Failed, Some(evil), None),
+        ] {
+            let it = told(1, event);
+            view.apply(&it);
+            let lines = view.lines(1, Screen::default()).into_iter().chain(view.line(&it));
+            for line in lines {
+                assert!(!line.contains(char::is_control), "{line:?}");
+            }
+        }
     }
 
     #[test]
@@ -489,13 +527,13 @@ mod tests {
         }
         expect![[r#"
             ␛[1mAdd a --json flag to the list command␛[0m
-            ␛[32m✓␛[0m 0  Write the flag, and what it prints          ␛[2mcoder-1       12 s␛[0m
-            ␛[2m├─ ␛[0m␛[33m⠋␛[0m 1  Test that what is printed is JSON        ␛[2mtester-1       3 s␛[0m
-            ␛[2m└─ ␛[0m␛[33m⠋␛[0m 2  Describe the flag in docs/list.md        ␛[2mcoder-1        3 s␛[0m
-            ␛[2m   └─ ␛[0m␛[2m○␛[0m␛[2m 3  Read all changes␛[0m                      ␛[2mreviewer  after 1, 2␛[0m
-            ␛[31m✗␛[0m 4  Look for other commands that print lists�…  ␛[31mcoder-2       13 s  its model…␛[0m
-            ␛[2m└─ ␛[0m␛[2m–␛[0m␛[2m 5  Add the flag to these␛[0m                    ␛[2mcoder     it needs task 4, wh…␛[0m
-            ␛[2m   └─ ␛[0m␛[2m–␛[0m␛[2m 6  Test these as well␛[0m                    ␛[2mtester    it needs task 5, wh…␛[0m
+            ␛[32m✓␛[0m 0  Write the flag, and what it prints        ␛[2mcoder-1         12 s␛[0m
+            ␛[2m├─ ␛[0m␛[33m⠋␛[0m 1  Test that what is printed is JSON      ␛[2mtester-1         3 s␛[0m
+            ␛[2m└─ ␛[0m␛[33m⠋␛[0m 2  Describe the flag in docs/list.md      ␛[2mcoder-1          3 s␛[0m
+            ␛[2m   └─ ␛[0m␛[2m○␛[0m␛[2m 3  Read all changes␛[0m                    ␛[2mreviewer    after 1, 2␛[0m
+            ␛[31m✗␛[0m 4  Look for other commands that print lists  ␛[31mcoder-2         13 s  its model…␛[0m
+            ␛[2m└─ ␛[0m␛[2m–␛[0m␛[2m 5  Add the flag to these␛[0m                  ␛[2mcoder       it needs task 4, wh…␛[0m
+            ␛[2m   └─ ␛[0m␛[2m–␛[0m␛[2m 6  Test these as well␛[0m                  ␛[2mtester      it needs task 5, wh…␛[0m
             1 of 7 done · 2 running · 1 waiting · 1 failed · 2 skipped · 20 s
         "#]].assert_eq(&drawn(12, 20_000, colored).replace('\u{1b}', "␛"));
     }
@@ -511,7 +549,7 @@ mod tests {
         expect![[r#"
                  0 s  planning
                  4 s  task 0: coder-1 begins: Write the flag, and what it prints
-                 4 s  task 4: coder-2 begins: Look for other commands that print lists�[2J
+                 4 s  task 4: coder-2 begins: Look for other commands that print lists
                  6 s  task 0: coder-1 runs replace_string_in_file
                 16 s  task 0: done in 12 s
                 16 s  task 1: tester-1 begins: Test that what is printed is JSON

@@ -308,7 +308,7 @@ impl World {
                 Effect::Prepare { .. } => self.preparing = true,
                 Effect::WatchEditor(_) | Effect::RemoveTranscripts(_) | Effect::RemoveTranscript { .. } => {}
                 Effect::Adopt { .. } => unreachable!("nothing is kept ready"),
-                Effect::Measure(_) | Effect::Logs { .. } => {}
+                Effect::Measure(_) | Effect::Logs { .. } | Effect::KeepMode(_) => {}
                 Effect::WriteTranscript { process, conversation, .. } => {
                     assert!(!conversation.contains(['/', '\\']), "no plain file name: {conversation}");
                     self.to_write.push((process, conversation));

@@ -68,6 +68,8 @@ stall_timeout = "4s"
 probe_timeout = "5s"
 hang_timeout = "0s"
 turn_recovery = "fail"
+isolation = "mode"
+on_limit = "error"
 delegation = "run_in_terminal"
 exact_restore = true
 [server.pyright]
@@ -131,6 +133,8 @@ level = "trace"
             turn_recovery: TurnRecovery::Fail,
             delegation: Delegation::RunInTerminal,
             exact_restore: true,
+            isolation: Isolation::Mode,
+            on_limit: OnLimit::Error,
         }
     );
     assert_eq!(config.servers["pyright"].kind, Some(ServerKind::Generic));

@@ -275,6 +275,7 @@ impl Timeline {
             | format::Kind::Unwritable
             | format::Kind::Prepared
             | format::Kind::TranscriptWritten
+            | format::Kind::ModeKept
             | format::Kind::Measured
             | format::Kind::EditorReads
             | format::Kind::Timeout
@@ -283,6 +284,7 @@ impl Timeline {
             | format::Kind::WriteTranscript
             | format::Kind::RemoveTranscript
             | format::Kind::RemoveTranscripts
+            | format::Kind::KeepMode
             | format::Kind::Measure
             | format::Kind::Logs
             | format::Kind::CloseInput

@@ -71,6 +71,10 @@ pub fn input(line: &Line<'_>) -> Result<Input, String> {
             let format::TranscriptWritten { process, conversation, folder } = it;
             Event::TranscriptWritten { process: process.into(), conversation, folder }
         }
+        Kind::ModeKept => {
+            let format::ModeKept { number, kept } = data(line)?;
+            Event::ModeKept { number, kept }
+        }
         Kind::Measured => {
             let it: format::Measured = data(line)?;
             let resident = it.processes.into_iter().map(|(process, bytes)| (process.into(), bytes));
@@ -89,6 +93,7 @@ pub fn input(line: &Line<'_>) -> Result<Input, String> {
         | Kind::WriteTranscript
         | Kind::RemoveTranscript
         | Kind::RemoveTranscripts
+        | Kind::KeepMode
         | Kind::Measure
         | Kind::Logs
         | Kind::CloseInput

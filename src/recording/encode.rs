@@ -41,6 +41,7 @@ pub fn about(core: &Proxy, effect: &Effect) -> Option<format::About> {
         | Effect::WriteTranscript { .. }
         | Effect::RemoveTranscript { .. }
         | Effect::RemoveTranscripts(_)
+        | Effect::KeepMode(_)
         | Effect::Measure(_)
         | Effect::Logs { .. }
         | Effect::CloseInput(_)
@@ -139,6 +140,10 @@ impl Encoder {
                 });
                 line(Kind::TranscriptWritten).data(&data).finish()
             }
+            Event::ModeKept { number, kept } => {
+                let data = self.own(&format::ModeKept { number: *number, kept: kept.clone() });
+                line(Kind::ModeKept).data(&data).finish()
+            }
             Event::Measured(all) => {
                 let processes = all.resident.iter().map(|(process, bytes)| ((*process).into(), *bytes));
                 let dropped = all.dropped.clone();
@@ -216,6 +221,7 @@ impl Encoder {
                 let data = self.own(&format::OfProcess { process: (*process).into() });
                 line(Kind::RemoveTranscripts).data(&data).finish()
             }
+            Effect::KeepMode(it) => line(Kind::KeepMode).data(&self.own(it)).finish(),
             Effect::Measure(all) => {
                 let processes = all.iter().map(|it| (*it).into()).collect();
                 let data = self.own(&format::Measure { processes });

@@ -13,7 +13,7 @@ use crate::{
     config::{Config, ServerConfig},
     core::{
         Identity,
-        event::{BackendId, ClientId, Drops, Exit, Generation, Launch, Peer, ProcessId},
+        event::{BackendId, ClientId, Drops, Exit, Generation, KeptMode, Launch, Peer, ProcessId},
     },
 };
 
@@ -125,6 +125,8 @@ pub enum Kind {
     Exited,
     /// In: a history was written to a file. [`TranscriptWritten`].
     TranscriptWritten,
+    /// In: the file of a chat mode is as it is to be. [`ModeKept`].
+    ModeKept,
     /// In: how much memory processes hold, and what was dropped. [`Measured`].
     Measured,
     /// In: a configuration file has changed.
@@ -154,6 +156,8 @@ pub enum Kind {
     RemoveTranscript,
     /// Out: remove all of a process. [`OfProcess`].
     RemoveTranscripts,
+    /// Out: see to the file of a chat mode. [`KeepMode`](crate::core::event::KeepMode).
+    KeepMode,
     /// Out: measure the memory of processes. [`Measure`].
     Measure,
     /// Out: show `peer` what a backend has written to stderr. [`Logs`].
@@ -326,6 +330,16 @@ pub struct TranscriptWritten {
     pub conversation: String,
     /// Where it is: `{"Ok": folder}`, or `{"Err": why it is nowhere}`.
     pub folder: Result<PathBuf, String>,
+}
+
+/// Of [`Kind::ModeKept`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ModeKept {
+    /// The number of the effect that asked for it.
+    pub number: u64,
+    /// The file: `{"Ok": …}`, or `{"Err": why there is none}`.
+    pub kept: Result<KeptMode, String>,
 }
 
 /// Of [`Kind::Measured`].

@@ -29,7 +29,7 @@ use super::{
     editor::Editor,
     inbox::{Events, Inbox, inbox},
     logs::Log,
-    memory,
+    memory, modes,
     outbox::{Outbox, Pushed},
     private,
     process::{Process, Surroundings, Waiting, World},
@@ -43,8 +43,8 @@ use crate::{
     core::{
         Proxy,
         event::{
-            BackendId, ClientId, Drops, Effect, Effects, Event, Launch, Measured, Peer, Prepared, ProcessId,
-            SpawnFailure,
+            BackendId, ClientId, Drops, Effect, Effects, Event, KeepMode, Launch, Measured, Peer, Prepared,
+            ProcessId, SpawnFailure,
         },
     },
     recording::{encode, format::About},
@@ -358,6 +358,7 @@ impl<C: Core, W: World> Driver<C, W> {
             | Event::Stalled(Peer::Client(_))
             | Event::Unwritable(_)
             | Event::Prepared(_)
+            | Event::ModeKept { .. }
             | Event::FilesChanged
             | Event::EditorReads(_)
             | Event::EditorGone
@@ -450,6 +451,7 @@ impl<C: Core, W: World> Driver<C, W> {
             Effect::RemoveTranscript { kept, conversation } => {
                 self.files.after(move || private::remove(&kept.join(conversation)));
             }
+            Effect::KeepMode(mode) => self.keep_mode(mode),
             Effect::Measure(processes) => self.measure(processes),
             Effect::Logs { backend, client, id, follow } => self.answer_logs(backend, client, id, follow),
             Effect::RemoveTranscripts(process) => self.remove_transcripts(process),
@@ -570,6 +572,23 @@ impl<C: Core, W: World> Driver<C, W> {
             // What is left goes with lspool.
             self.files.after(move || private::remove(&private::of_process(&root, process)));
         }
+    }
+
+    fn keep_mode(&mut self, mode: KeepMode) {
+        let number = mode.number;
+        let folder = match self.world.private_folder() {
+            Ok(folder) => folder.join("modes"),
+            Err(error) => {
+                self.own.push_back(Event::ModeKept { number, kept: Err(error) });
+                return;
+            }
+        };
+        let keeping = self.files.after(move || modes::keep(&folder, &mode));
+        let events = self.events.clone();
+        spawn_local(async move {
+            let kept = keeping.await.and_then(|it| it).unwrap_or_else(|error| Err(error.to_string()));
+            events.tell(Event::ModeKept { number, kept });
+        });
     }
 
     /// Where servers keep what they tell the model, if they shall.
@@ -721,6 +740,7 @@ fn kind(event: &Event) -> &'static str {
         Event::SpawnFailed(..) => "a failed start",
         Event::Exited { .. } => "the end of a process",
         Event::TranscriptWritten { .. } => "a written file",
+        Event::ModeKept { .. } => "the file of a mode",
         Event::Measured(_) => "a measurement",
         Event::FilesChanged => "a changed file",
         Event::EditorReads(_) => "a pause of the editor",

@@ -14,7 +14,8 @@ use crate::{
     core::{
         Identity,
         event::{
-            BackendId, ClientId, Effect, Event, Exit, Generation, Launch, Measured, Peer, Prepared, ProcessId,
+            BackendId, ClientId, Effect, Event, Exit, Generation, KeepMode, KeptMode, Launch, Measured, Peer,
+            Prepared, ProcessId,
         },
     },
     rpc::Frame,
@@ -32,6 +33,10 @@ pub(super) struct Stage {
     pub(super) closed: Vec<ProcessId>,
     pub(super) terminated: Vec<ProcessId>,
     pub(super) transcripts: Vec<(ProcessId, String, String)>,
+    /// Files of modes that were asked for.
+    pub(super) modes: Vec<KeepMode>,
+    /// The test itself says what became of them.
+    pub(super) holds_modes: bool,
     pub(super) exit: Option<i32>,
     /// Processes that were spares, and what they are.
     pub(super) adopted: Vec<(ProcessId, ProcessId)>,
@@ -71,6 +76,8 @@ impl Stage {
             closed: Vec::new(),
             terminated: Vec::new(),
             transcripts: Vec::new(),
+            modes: Vec::new(),
+            holds_modes: false,
             exit: None,
             adopted: Vec::new(),
             to_measure: Vec::new(),
@@ -167,6 +174,13 @@ impl Stage {
                 }
                 Effect::RemoveTranscripts(process) => self.transcripts.retain(|it| it.0 != process),
                 Effect::RemoveTranscript { .. } => {}
+                Effect::KeepMode(mode) => {
+                    let is_new = !self.modes.iter().any(|it| it.name == mode.name && it.tools == mode.tools);
+                    self.modes.push(mode.clone());
+                    if !self.holds_modes {
+                        self.event(kept(&mode, is_new));
+                    }
+                }
                 Effect::CloseInput(process) => self.closed.push(process),
                 Effect::Terminate(process) => self.terminated.push(process),
                 Effect::Exit(code) => self.exit = Some(code),
@@ -306,6 +320,18 @@ impl Stage {
 /// What the shell answers when it is asked for memory: so many bytes each, and nothing was dropped.
 pub(super) fn measured(resident: Vec<(ProcessId, u64)>) -> Event {
     Event::Measured(Box::new(Measured { resident, ..Measured::default() }))
+}
+
+/// The shell has seen to the file of a mode.
+pub(super) fn kept(mode: &KeepMode, is_new: bool) -> Event {
+    let file = format!("/run/lspool/modes/{}.agent.md", mode.name).into();
+    let (title, tools) = (mode.name.clone(), mode.tools.clone());
+    Event::ModeKept { number: mode.number, kept: Ok(KeptMode { file, title, tools, is_new }) }
+}
+
+/// The uri of that file.
+pub(super) fn uri(mode: &KeepMode) -> String {
+    format!("file:///run/lspool/modes/{}.agent.md", mode.name)
 }
 
 pub(super) fn name(message: &Value) -> String {

@@ -556,7 +556,8 @@ impl Proxy {
         if backend.id != PRIMARY {
             return sets;
         }
-        sets.extend(id.and_then(|it| self.conversations.get(it)).map(|it| it.set.clone()));
+        let bound = id.and_then(|it| self.conversations.get(it)).filter(|it| it.backend == PRIMARY);
+        sets.extend(bound.map(|it| it.set.clone()));
         let runs = |it: &Pending| match &it.purpose {
             Purpose::Turn { conversation, entry: Entry::Mode(mode), .. } if Some(conversation) == id => {
                 let of = turn_of(&it.frame);

@@ -68,7 +68,8 @@ fn bodies(log: &[LogEntry]) -> BTreeMap<(String, usize), String> {
 fn for_ten_sets_the_model_is_told_what_a_process_of_its_own_would_tell_it() {
     let sandbox = Sandbox::new();
     let rule = (0..SETS.len()).fold(Script::default(), |script, n| {
-        let call = Round::text("One.\n").call_with_id(&format!("call_{n}"), "fetch_ticket", json!({"key": "K"}));
+        let call =
+            Round::text("One.\n").call_with_id(&format!("call_{n}"), "fetch_ticket", json!({"key": "K"}));
         script.rule(Rule::on(&format!("[set {n}]")).then(call).then(Round::text("Two.")))
     });
     let stub = Stub::start(rule);

@@ -57,7 +57,7 @@ pub const INTERNAL_ERROR: i32 = 70;
 const EDITOR: Peer = Peer::Client(ClientId::EDITOR);
 
 /// While more bytes of events wait for the driver, nobody is read. It drains always, so this only bounds a burst.
-const AHEAD: usize = 256 * 1024;
+const AHEAD: usize = 64 * 1024;
 
 /// What the driver needs of the core.
 pub trait Core {

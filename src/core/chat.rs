@@ -186,7 +186,11 @@ impl Proxy {
         let purpose = Purpose::Turn { conversation: id.clone(), token, create: false, entry };
         let Some((sent, frame)) = self.accept(backend, owner, purpose, &frame, out) else { return };
         self.leave_behind(&id, backend, out);
+        let before = self.conversations.get(&id).map(|it| it.backend);
         self.conversations.move_to(&id, backend);
+        if let Some(before) = before.filter(|it| *it != backend) {
+            self.forget(before);
+        }
         let Some(conversation) = self.conversations.get_mut(&id) else { return };
         conversation.mode = place.mode;
         if conversation.active.is_some() {
@@ -371,10 +375,10 @@ impl Proxy {
                 self.shapes.learn(params, said);
                 let part = self.part(&conversation, &turn);
                 let Some(renumbered) = part.and_then(|it| it.report(params)) else {
-                    self.on_reported(&conversation, &turn, said);
+                    self.on_reported(process, &conversation, &turn, said, out);
                     return Some(unchanged);
                 };
-                self.on_reported(&conversation, &turn, &Said::of(&renumbered));
+                self.on_reported(process, &conversation, &turn, &Said::of(&renumbered), out);
                 Some(Cow::Owned(renumbered))
             }
             Some(b"\"end\"") => {
@@ -455,13 +459,25 @@ impl Proxy {
         true
     }
 
-    fn on_reported(&mut self, id: &RawId, turn: &RawId, said: &Said<'_>) {
+    fn on_reported(
+        &mut self,
+        process: ProcessId,
+        id: &RawId,
+        turn: &RawId,
+        said: &Said<'_>,
+        out: &mut Effects,
+    ) {
+        let mut has_called = false;
         if let Some(conversation) = self.conversations.get_mut(id) {
             let restricted = !conversation.set.is_all();
             let may_call = conversation.history.turn(turn).is_none_or(|it| it.report(&said.report));
             if restricted && may_call {
                 conversation.note_calls(&said.report);
+                has_called = conversation.mode.is_some();
             }
+        }
+        if has_called {
+            self.look_at_calls(process, id, &said.report, out);
         }
         if said.is_counted {
             self.is_over(id, turn, Over::Counted);

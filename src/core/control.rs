@@ -138,6 +138,7 @@ impl Proxy {
                 self.reload(out);
             }
             "lspool/logs" => self.ask_logs(&owner, params, out),
+            "lspool/move" => self.ask_move(now, &owner, params, out),
             _ => return false,
         }
         true

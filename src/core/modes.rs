@@ -17,11 +17,16 @@
 
 mod entry;
 mod hidden;
+mod moving;
 mod tools;
 
 pub(crate) use entry::Ask;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    path::Path,
+    time::Instant,
+};
 
 use serde_json::json;
 use tracing::{debug, info};
@@ -193,7 +198,7 @@ impl Proxy {
         set: &ToolSet,
         wish: Isolation,
         request: &[u8],
-        now: std::time::Instant,
+        now: Instant,
         out: &mut Effects,
     ) -> Result<Place, Failure> {
         let in_process = |backend| Place { backend, mode: None };
@@ -248,7 +253,14 @@ impl Proxy {
             {
                 None
             }
-            Some(_) | None => return Err("it is in a mode of the editor's own".to_owned()),
+            Some(of)
+                if once("customChatModeId") && super::file_path(&of).is_some_and(|it| !is_inside(&it)) =>
+            {
+                Some(of)
+            }
+            Some(_) | None => {
+                return Err("it is in a mode of the editor's own that is no file of this machine".to_owned());
+            }
         };
         if let Some(server) = self.missing_mcp_server(set) {
             return Err(format!("the MCP server {server} is not up yet"));
@@ -318,9 +330,9 @@ pub(crate) struct Wish {
     pub(crate) isolation: Option<Isolation>,
 }
 
-/// The path of a file on this machine.
-fn local_path(_uri: &str) -> Option<std::path::PathBuf> {
-    None
+/// Whether a file lies within the executable of the server.
+fn is_inside(path: &Path) -> bool {
+    path.starts_with("/snapshot")
 }
 
 /// FNV-1a.

@@ -74,7 +74,7 @@ impl Proxy {
         self.modes.numbers = number;
         (mode.asked, mode.is_kept) = (number, false);
         mode.tools.clone_from(&tools);
-        let of = mode.key.of.as_deref().and_then(super::local_path);
+        let of = mode.key.of.as_deref().and_then(crate::core::file_path);
         out.push(Effect::KeepMode(KeepMode { number, name: mode.name.clone(), tools, of }));
     }
 
@@ -200,7 +200,7 @@ impl Proxy {
     }
 
     /// A mode is not as it is to be: its turns go to processes.
-    fn break_mode(&mut self, id: ModeId, why: String) {
+    pub(super) fn break_mode(&mut self, id: ModeId, why: String) {
         let Some(mode) = self.modes.all.get_mut(&id) else { return };
         let why_now = State::Broken(why);
         if mode.state != why_now {
@@ -338,14 +338,28 @@ impl super::Mode {
         if text(mode, &["kind"]).as_deref() != Some("Agent") {
             return Err("the server lists it as another kind of mode".to_owned());
         }
-        let tools: Option<Vec<Value>> =
-            member(mode, "customTools").and_then(|range| serde_json::from_slice(&mode[range]).ok());
-        match tools {
-            Some(tools) if tools == self.written => Ok(()),
-            Some(_) => Err("the server lists it with other tools".to_owned()),
-            None => Err("the server lists it with every tool".to_owned()),
+        let tools = custom_tools(mode).ok_or("the server lists it with every tool")?;
+        if tools != self.written {
+            return Err("the server lists it with other tools".to_owned());
         }
+        // What lspool has read in the file of the editor's must be what the server reads there.
+        let Some(of) = &self.key.of else { return Ok(()) };
+        let mut all = elements(modes).map(|range| &modes[range]);
+        let of = all
+            .find(|it| text(it, &["id"]).as_ref() == Some(of))
+            .ok_or("the server does not list the editor's own")?;
+        let is_own = match custom_tools(of) {
+            Some(own) => own.into_iter().filter(|it| self.tools.contains(it)).eq(tools),
+            None => self.tools == tools,
+        };
+        if is_own { Ok(()) } else { Err("the server lists the editor's own with other tools".to_owned()) }
     }
+}
+
+/// The tools that a mode is listed with, if it does not have all. What is no text is one that nobody has.
+fn custom_tools(mode: &[u8]) -> Option<Vec<String>> {
+    let tools: Vec<Value> = serde_json::from_slice(&mode[member(mode, "customTools")?]).ok()?;
+    Some(tools.into_iter().map(|it| it.as_str().unwrap_or_default().to_owned()).collect())
 }
 
 /// A path as the URI of a file.

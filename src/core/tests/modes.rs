@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::stage::{EDITOR, Stage, kept, name, process, uri};
 use crate::{
     config::{Isolation, OnLimit, ServerKind},
-    core::event::{Event, Exit, Peer, ProcessId},
+    core::event::{Event, Exit, KeptMode, Peer, ProcessId},
 };
 
 const PRIMARY: ProcessId = process(0, 1);
@@ -443,4 +443,160 @@ fn status_says_what_keeps_each_set_to_its_tools() {
              "why": "its chat mode is not Agent"},
         ])
     );
+}
+
+/// Destroys nothing: the conversation goes to the process, which is told what was said.
+fn is_restored(it: &mut Stage, process: ProcessId, conversation: &str) -> Value {
+    let folder = Ok("/run/lspool/x".into());
+    it.event(Event::TranscriptWritten { process, conversation: conversation.to_owned(), folder });
+    let told = serve(it, process);
+    let create = told.into_iter().find(|it| it["method"] == "conversation/create").unwrap();
+    assert!(create["params"]["restoreToTurnId"].is_string(), "{create}");
+    create
+}
+
+#[test]
+fn conversations_are_moved_at_the_end_of_a_turn() {
+    let mut it = Stage::new(ServerKind::Copilot);
+    it.initialize();
+    let control = |it: &mut Stage, name: Value, to: &str| {
+        it.editor(json!({"id": 90, "method": "lspool/move", "params": {"name": name, "to": to}}));
+        it.take(EDITOR).pop().unwrap()
+    };
+    create(&mut it, 1, "c", &["a"]);
+    let one = process(1, 1);
+    let told = it.start(one, &["a"]);
+    assert_eq!(control(&mut it, json!("x"), "mode")["error"]["code"], -32602);
+    let moved = control(&mut it, json!("c"), "mode");
+    assert_eq!(moved["result"], json!({"conversations": ["c"], "isolation": "mode"}));
+    it.editor(turn(2, "c"));
+    assert!(it.take(Peer::Backend(PRIMARY)).is_empty(), "its turn runs");
+    answer(&mut it, one, told.last().unwrap());
+    let told = it.take(Peer::Backend(one));
+    assert_eq!(told.last().unwrap()["method"], "conversation/turn", "what waited stays, too");
+    answer(&mut it, one, told.last().unwrap());
+    it.take(EDITOR);
+    it.editor(turn(3, "c"));
+    assert_eq!(methods(&it.take(Peer::Backend(one))), ["conversation/destroy"]);
+    assert!(serve(&mut it, PRIMARY).is_empty());
+    let asked = is_restored(&mut it, PRIMARY, "c");
+    assert_eq!(asked["params"]["customChatModeId"], uri(&it.modes[0]));
+    answer(&mut it, PRIMARY, &asked);
+    it.take(EDITOR);
+    // And back, by its tools.
+    assert!(control(&mut it, json!("a"), "process")["result"].is_object());
+    it.editor(turn(4, "c"));
+    assert!(methods(&it.take(Peer::Backend(PRIMARY))).contains(&"conversation/destroy".to_owned()));
+    let asked = is_restored(&mut it, one, "c");
+    assert_eq!(asked["params"].get("customChatModeId"), None);
+    // What cannot be in a mode is not moved.
+    it.create(5, &json!({"conversationId": "d", "chatMode": "Ask", "lspool": {"tools": ["b"]}}));
+    let refused = control(&mut it, Value::Null, "mode");
+    assert!(refused["error"]["message"].as_str().unwrap().contains("chat mode is not Agent"), "{refused}");
+}
+
+#[test]
+fn another_isolation_in_the_configuration_moves_what_rests_and_leaves_what_runs() {
+    let mut it = Stage::new(ServerKind::Copilot);
+    it.initialize();
+    for (n, id, tool) in [(1, "c", "a"), (2, "d", "b")] {
+        create(&mut it, n, id, &[tool]);
+    }
+    let (one, two) = (process(1, 1), process(2, 1));
+    let told = it.start(one, &["a"]);
+    answer(&mut it, one, told.last().unwrap());
+    let running = it.start(two, &["b"]).pop().unwrap();
+    it.server.isolation = Isolation::Mode;
+    it.event(Event::FilesChanged);
+    assert_eq!(it.terminated, [one], "nothing in it stays");
+    it.exited(one, Exit::Code(0));
+    answer(&mut it, two, &running);
+    it.take(EDITOR);
+    it.editor(turn(3, "c"));
+    serve(&mut it, PRIMARY);
+    let asked = is_restored(&mut it, PRIMARY, "c");
+    assert!(asked["params"]["customChatModeId"].is_string());
+    answer(&mut it, PRIMARY, &asked);
+    it.editor(turn(4, "d"));
+    serve(&mut it, PRIMARY);
+    let asked = is_restored(&mut it, PRIMARY, "d");
+    answer(&mut it, PRIMARY, &asked);
+    it.server.isolation = Isolation::Process;
+    it.event(Event::FilesChanged);
+    it.editor(turn(5, "c"));
+    assert_eq!(it.spawned.last(), Some(&process(3, 1)));
+    it.start(process(3, 1), &["a"]);
+    let asked = is_restored(&mut it, process(3, 1), "c");
+    assert_eq!(asked["params"].get("customChatModeId"), None);
+}
+
+#[test]
+fn a_turn_that_tells_of_a_call_outside_its_set_is_ended_and_its_mode_not_used_again() {
+    let mut it = stage();
+    create(&mut it, 1, "c", &["a"]);
+    let told = serve(&mut it, PRIMARY);
+    let turn_id = told[0]["params"]["turns"][0]["turnId"].clone();
+    let said = |value: Value| {
+        let mut value = value;
+        value["conversationId"] = json!("c");
+        value["turnId"] = turn_id.clone();
+        json!({"method": "$/progress", "params": {"token": "t1", "value": value}})
+    };
+    it.server(PRIMARY, said(json!({"kind": "begin"})));
+    let call = |name: &str| json!([{"roundId": 1, "reply": "", "toolCalls": [{"id": name, "name": name, "toolType": "shared", "status": "running"}]}]);
+    it.server(PRIMARY, said(json!({"kind": "report", "editAgentRounds": call("a")})));
+    assert!(it.take(Peer::Backend(PRIMARY)).is_empty());
+    it.take(EDITOR);
+    it.server(PRIMARY, said(json!({"kind": "report", "editAgentRounds": call("list_dir")})));
+    assert_eq!(methods(&it.take(Peer::Backend(PRIMARY))), ["$/cancelRequest"]);
+    let shown = it.take(EDITOR);
+    assert!(shown.iter().any(|it| it["method"] == "window/showMessage"), "{shown:?}");
+    it.server(PRIMARY, said(json!({"kind": "end", "cancellationReason": "CancelledByUser"})));
+    it.server(PRIMARY, json!({"id": told[0]["id"], "result": {"conversationId": "c", "turnId": turn_id}}));
+    it.editor(turn(2, "c"));
+    assert_eq!(it.spawned, [PRIMARY, process(1, 1)]);
+}
+
+#[test]
+fn a_mode_of_the_editors_is_narrowed_and_must_be_listed_as_it_was_read() {
+    let own = "file:///work/.github/agents/reviewer.agent.md";
+    let more = json!({
+        "conversationId": "c", "chatMode": "Agent", "customChatModeId": own, "lspool": {"tools": ["a", "b"]},
+    });
+    for (listed_tools, expected) in [(json!(["b", "c"]), true), (json!(["a", "b"]), false)] {
+        let mut it = stage();
+        it.holds_modes = true;
+        it.create(1, &more);
+        let mode = it.modes[0].clone();
+        assert_eq!(mode.of.as_deref(), Some(std::path::Path::new("/work/.github/agents/reviewer.agent.md")));
+        let read = KeptMode {
+            file: format!("/run/lspool/modes/{}.agent.md", mode.name).into(),
+            title: "reviewer".to_owned(),
+            tools: vec!["b".to_owned()],
+            is_new: true,
+        };
+        it.event(Event::ModeKept { number: mode.number, kept: Ok(read) });
+        let asked = it.take(Peer::Backend(PRIMARY));
+        assert_eq!(asked[0]["params"]["agents"][0]["name"], "reviewer");
+        let listed = json!([
+            {"id": own, "kind": "Agent", "customTools": listed_tools},
+            {"id": uri(&mode), "kind": "Agent", "customTools": ["b"]},
+        ]);
+        it.server(PRIMARY, json!({"id": asked[1]["id"], "result": listed}));
+        let told = it.take(Peer::Backend(PRIMARY));
+        assert_eq!(told.len() == 1, expected, "{told:?}");
+        if expected {
+            assert_eq!(told[0]["params"]["customChatModeId"], uri(&mode));
+        } else {
+            let told = it.start(process(1, 1), &["a", "b"]);
+            assert_eq!(told.last().unwrap()["params"]["customChatModeId"], own, "a process has the editor's");
+        }
+    }
+    for built_in in ["Plan", "file:///snapshot/x/dist/assets/agents/Plan.agent.md", "plugin:x"] {
+        let mut it = stage();
+        let mut more = more.clone();
+        more["customChatModeId"] = json!(built_in);
+        it.create(1, &more);
+        assert_eq!(it.spawned.len(), 2, "{built_in}");
+    }
 }

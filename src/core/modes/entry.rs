@@ -135,7 +135,24 @@ impl Proxy {
         let register = "customAgent/registerExtensionAgents";
         self.ask_backend(PRIMARY, Purpose::Mode(Ask::Register), register, agents.as_bytes(), out);
         let prove = Purpose::Mode(Ask::Prove { mode: id, number });
-        self.ask_backend(PRIMARY, prove, "conversation/modes", b"{}", out);
+        let folders = self.folders_of(id);
+        self.ask_backend(PRIMARY, prove, "conversation/modes", &folders, out);
+    }
+
+    /// A server lists the modes of a workspace only to those who name its folders: those of a turn that waits for this mode.
+    fn folders_of(&self, id: ModeId) -> Vec<u8> {
+        let key = "workspaceFolders";
+        let entering = self.backend(PRIMARY).into_iter().flat_map(|it| &it.restores.entering);
+        let waiting = entering
+            .filter(|(_, it)| **it == Entry::Mode(id))
+            .filter_map(|(sent, _)| self.requests.get(*sent));
+        let of_turn = waiting.filter_map(|it| it.frame.params()).chain([&self.session.initialize[..]]);
+        let mut folders =
+            of_turn.filter_map(|it| Some(&it[member(it, key)?])).filter(|it| it.starts_with(b"["));
+        match folders.next() {
+            Some(folders) => Patch::of(b"{}").set(key, folders).finish(),
+            None => b"{}".to_vec(),
+        }
     }
 
     /// The primary has answered what it was asked for the sake of a mode. `None`: its answer could not be read.

@@ -46,6 +46,7 @@ mod session;
 mod spares;
 mod tally;
 mod tooling;
+mod tools;
 mod toolset;
 
 use std::{
@@ -58,7 +59,6 @@ use std::{
 use bytes::Bytes;
 use tracing::{debug, info, warn};
 
-pub(crate) use self::handshake::file_path;
 use self::{
     agents::Agents,
     backend::{Backend, Backends},
@@ -216,7 +216,7 @@ impl Proxy {
                 self.on_backend_frame(now, process, frame, out);
             }
             Event::Malformed { peer: Peer::Client(client), id, reason } => {
-                self.on_malformed_client(client, id, &reason, out);
+                self.on_malformed_client(now, client, id, &reason, out);
             }
             Event::Malformed { peer: Peer::Backend(process), id, reason } => {
                 self.on_malformed_backend(process, id, &reason, out);
@@ -238,6 +238,7 @@ impl Proxy {
                 self.on_transcript(process, &conversation, folder, out);
             }
             Event::ModeKept { number, kept } => self.on_mode_kept(number, kept, out),
+            Event::ToolRan(answer) => self.on_tool_ran(now, &answer, out),
             Event::Measured(measured) => self.on_measured(now, *measured, out),
             Event::FilesChanged => self.reload(out),
             Event::EditorReads(reads) => self.is_paused = !reads,

@@ -25,6 +25,7 @@ mod settings;
 pub mod signals;
 pub mod stdio;
 pub mod system;
+pub mod tools;
 mod watch;
 
 pub use settings::{ControlLimits, Settings};

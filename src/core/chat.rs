@@ -12,7 +12,7 @@ use crate::{
     config::Isolation,
     core::{
         editor::field,
-        event::{BackendId, ClientId, Effect, Effects, Peer, ProcessId},
+        event::{BackendId, Effect, Effects, Peer, ProcessId},
         history::{Answer, History},
         modes::{Entry, Place},
         recovery::{Over, Part},
@@ -542,9 +542,7 @@ impl Proxy {
             }
         }
         let purpose = Purpose::ToolCall { conversation, confirmation };
-        let to = To::Client(ClientId::EDITOR);
-        let (_, frame) = self.requests.sent(to, Owner::Backend(process, wire), purpose, frame);
-        out.push(Effect::Send(super::EDITOR, frame));
+        self.ask_tool(Owner::Backend(process, wire), purpose, frame, out);
     }
 
     /// A turn without a token reports nothing: what the client is asked is all that is known of it.

@@ -276,6 +276,7 @@ impl Timeline {
             | format::Kind::Prepared
             | format::Kind::TranscriptWritten
             | format::Kind::ModeKept
+            | format::Kind::ToolRan
             | format::Kind::Measured
             | format::Kind::EditorReads
             | format::Kind::Timeout
@@ -285,6 +286,8 @@ impl Timeline {
             | format::Kind::RemoveTranscript
             | format::Kind::RemoveTranscripts
             | format::Kind::KeepMode
+            | format::Kind::RunTool
+            | format::Kind::CancelTool
             | format::Kind::Measure
             | format::Kind::Logs
             | format::Kind::CloseInput

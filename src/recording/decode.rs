@@ -75,6 +75,7 @@ pub fn input(line: &Line<'_>) -> Result<Input, String> {
             let format::ModeKept { number, kept } = data(line)?;
             Event::ModeKept { number, kept }
         }
+        Kind::ToolRan => Event::ToolRan(frame(line)?),
         Kind::Measured => {
             let it: format::Measured = data(line)?;
             let resident = it.processes.into_iter().map(|(process, bytes)| (process.into(), bytes));
@@ -94,6 +95,8 @@ pub fn input(line: &Line<'_>) -> Result<Input, String> {
         | Kind::RemoveTranscript
         | Kind::RemoveTranscripts
         | Kind::KeepMode
+        | Kind::RunTool
+        | Kind::CancelTool
         | Kind::Measure
         | Kind::Logs
         | Kind::CloseInput

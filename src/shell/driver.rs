@@ -36,6 +36,7 @@ use super::{
     reader::{self, End, Gate},
     settings::Settings,
     stdio::{Input, Output},
+    tools::Tools,
     watch::Watch,
 };
 use crate::{
@@ -137,6 +138,8 @@ pub struct Driver<C, W> {
     watch: Option<Watch>,
     /// While memory is measured: of which processes it is to be measured next.
     measuring: Option<Vec<ProcessId>>,
+    /// Calls of lspool's own tools.
+    tools: Tools,
     /// What was dropped for processes that are gone.
     dropped: Drops,
     effects: Effects,
@@ -187,6 +190,7 @@ impl<C: Core, W: World> Driver<C, W> {
             logs: BTreeMap::new(),
             watch: None,
             measuring: None,
+            tools: Tools::default(),
             dropped: Drops::default(),
             effects: Effects::new(),
             now: now(),
@@ -317,6 +321,11 @@ impl<C: Core, W: World> Driver<C, W> {
                     self.measure(next);
                 }
             }
+            Event::ToolRan(answer) => {
+                if let Some(id) = answer.id() {
+                    self.tools.note_ran(&id);
+                }
+            }
             Event::Prepared(Ok(prepared)) => {
                 self.name = prepared.name.as_str().into();
                 prepared.transcripts = self.transcripts(&prepared.server);
@@ -359,6 +368,7 @@ impl<C: Core, W: World> Driver<C, W> {
             | Event::Unwritable(_)
             | Event::Prepared(_)
             | Event::ModeKept { .. }
+            | Event::ToolRan(_)
             | Event::FilesChanged
             | Event::EditorReads(_)
             | Event::EditorGone
@@ -452,6 +462,10 @@ impl<C: Core, W: World> Driver<C, W> {
                 self.files.after(move || private::remove(&kept.join(conversation)));
             }
             Effect::KeepMode(mode) => self.keep_mode(mode),
+            Effect::RunTool { call, scope } => {
+                self.tools.run(&call, *scope, &mut self.world, &self.events);
+            }
+            Effect::CancelTool(id) => self.tools.cancel(&id),
             Effect::Measure(processes) => self.measure(processes),
             Effect::Logs { backend, client, id, follow } => self.answer_logs(backend, client, id, follow),
             Effect::RemoveTranscripts(process) => self.remove_transcripts(process),
@@ -660,8 +674,9 @@ impl<C: Core, W: World> Driver<C, W> {
         let editor = self.editor.clone();
         let mut farewell = Box::pin(timeout(self.settings.farewell, editor.drained()));
         let mut last_call = Box::pin(sleep(self.settings.last_call));
-        let mut is_read = false;
-        while !(is_read && self.processes.is_empty()) {
+        let mut tools = Box::pin(std::mem::take(&mut self.tools).end());
+        let (mut is_read, mut is_idle) = (false, false);
+        while !(is_read && is_idle && self.processes.is_empty()) {
             tokio::select! {
                 biased;
                 Some(signal) = signals.recv() => {
@@ -675,6 +690,7 @@ impl<C: Core, W: World> Driver<C, W> {
                     }
                     is_read = true;
                 }
+                () = &mut tools, if !is_idle => is_idle = true,
                 () = &mut last_call => {
                     tracing::error!(n = self.processes.len(), "processes do not end");
                     break;
@@ -741,6 +757,7 @@ fn kind(event: &Event) -> &'static str {
         Event::Exited { .. } => "the end of a process",
         Event::TranscriptWritten { .. } => "a written file",
         Event::ModeKept { .. } => "the file of a mode",
+        Event::ToolRan(_) => "what came of a call",
         Event::Measured(_) => "a measurement",
         Event::FilesChanged => "a changed file",
         Event::EditorReads(_) => "a pause of the editor",

@@ -119,7 +119,7 @@ impl Proxy {
     }
 
     /// A call, or a confirmation, of a tool that starts or steers agents, if lspool is to answer it. Then it is answered.
-    pub(super) fn is_orchestration(
+    pub(super) fn answer_orchestration(
         &mut self,
         process: ProcessId,
         wire: &RawId,
@@ -275,7 +275,8 @@ impl Proxy {
         match reported {
             Some(raw) => raw.get().as_bytes().to_vec(),
             None => {
-                let entry = json!({"id": call, "name": DELEGATE, "toolType": "client", "status": "running"});
+                let name = text(params, &["name"]).unwrap_or_default();
+                let entry = json!({"id": call, "name": name, "toolType": "client", "status": "running"});
                 let mut entry = Patch::of(entry.to_string().as_bytes());
                 if let Some(input) = member(params, "input") {
                     entry.set("input", &params[input]);

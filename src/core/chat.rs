@@ -329,8 +329,8 @@ impl Proxy {
                 Some(Cow::Owned(renumbered))
             }
             Some(b"\"end\"") => {
-                self.is_over(&conversation, &turn, Over::Ended);
-                (!self.goes_on_with_results(&conversation, params)).then_some(unchanged)
+                self.note_over(&conversation, &turn, Over::Ended);
+                (!self.hold_end_for_results(&conversation, params)).then_some(unchanged)
             }
             Some(_) | None => Some(unchanged),
         }
@@ -338,7 +338,7 @@ impl Proxy {
 
     /// A few more words of an answer, as a report of the usual shape has them. Noted, if the editor gets the report as it
     /// is. This is done for each of them.
-    pub(super) fn is_told(&mut self, process: ProcessId, words: &Words<'_>) -> bool {
+    pub(super) fn note_told(&mut self, process: ProcessId, words: &Words<'_>) -> bool {
         if self.tokens.are_renamed() || self.has_strays(process.backend) {
             return false;
         }
@@ -361,7 +361,7 @@ impl Proxy {
         flight.part.as_ref().filter(|_| flight.turn.as_ref() == Some(turn))
     }
 
-    fn is_over(&mut self, id: &RawId, turn: &RawId, over: Over) {
+    fn note_over(&mut self, id: &RawId, turn: &RawId, over: Over) {
         if let Some(it) = self.conversations.get_mut(id).filter(|it| it.flight.turn.as_ref() == Some(turn)) {
             it.flight.over = it.flight.over.max(over);
         }
@@ -416,7 +416,7 @@ impl Proxy {
             }
         }
         if said.is_counted {
-            self.is_over(id, turn, Over::Counted);
+            self.note_over(id, turn, Over::Counted);
         }
     }
 
@@ -465,16 +465,16 @@ impl Proxy {
         if let Err(name) = judged {
             return self.refuse(process, wire, &name, confirmation, out);
         }
-        if self.is_orchestration(process, &wire, conversation.as_ref(), frame, out) {
+        if let (Some(id), Some(turn)) = (&conversation, turn) {
+            self.note_unreported(id, &turn, confirmation, params);
+        }
+        if self.answer_orchestration(process, &wire, conversation.as_ref(), frame, out) {
             return;
         }
-        if let Some(id) = &conversation {
-            if confirmation && self.is_confirmed(process, &wire, id, frame, out) {
-                return;
-            }
-            if let Some(turn) = turn {
-                self.note_unreported(id, &turn, confirmation, params);
-            }
+        if let Some(id) = conversation.as_ref().filter(|_| confirmation)
+            && self.answer_confirmation(process, &wire, id, frame, out)
+        {
+            return;
         }
         let purpose = Purpose::ToolCall { conversation, confirmation };
         let to = To::Client(ClientId::EDITOR);

@@ -49,7 +49,7 @@ impl Proxy {
     }
 
     /// The server ends a turn. Whether that is not the end for the editor.
-    pub(in crate::core) fn goes_on_with_results(&mut self, id: &RawId, params: &[u8]) -> bool {
+    pub(in crate::core) fn hold_end_for_results(&mut self, id: &RawId, params: &[u8]) -> bool {
         let ends_well =
             ["error", "cancellationReason"].iter().all(|it| path(params, &["value", it]).is_none());
         let Some(no) = self.agents.lead_of(id).filter(|_| ends_well) else { return false };
@@ -66,7 +66,7 @@ impl Proxy {
 
     /// A server has answered. Where that is the end of a turn that is to be told results, it rests; else the request is
     /// given back.
-    pub(in crate::core) fn rests_for_results(
+    pub(in crate::core) fn rest_for_results(
         &mut self,
         now: Instant,
         sent: SentId,

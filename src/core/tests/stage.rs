@@ -51,6 +51,8 @@ pub(super) struct Stage {
     pub(super) holds_preparation: bool,
     pub(super) server: ServerConfig,
     pub(super) config: Config,
+    /// What the user should know of files that are used.
+    pub(super) warnings: Vec<String>,
 }
 
 pub(super) const EDITOR: Peer = Peer::Client(ClientId::EDITOR);
@@ -82,6 +84,7 @@ impl Stage {
             holds_preparation: false,
             server: ServerConfig { kind: Some(kind), ..ServerConfig::default() },
             config: Config::default(),
+            warnings: Vec::new(),
         }
     }
 
@@ -195,7 +198,7 @@ impl Stage {
             server: self.server.clone(),
             launch: Arc::new(launch),
             missing: self.missing.clone(),
-            warnings: Vec::new(),
+            warnings: self.warnings.clone(),
             transcripts: None,
         };
         self.event(Event::Prepared(Ok(Box::new(prepared))));

@@ -253,6 +253,8 @@ impl Core for Trials {
             | Event::SpawnFailed(..)
             | Event::Exited { .. }
             | Event::TranscriptWritten { .. }
+            | Event::TeamsLoaded(_)
+            | Event::TeamWritten { .. }
             | Event::Stalled(_)
             | Event::EditorGone => {}
         }

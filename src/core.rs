@@ -237,6 +237,8 @@ impl Proxy {
             Event::TranscriptWritten { process, conversation, folder } => {
                 self.on_transcript(process, &conversation, folder, out);
             }
+            Event::TeamsLoaded(found) => self.on_teams_loaded(found, out),
+            Event::TeamWritten { team, written } => self.on_team_written(&team, &written, out),
             Event::Measured(measured) => self.on_measured(now, *measured, out),
             Event::FilesChanged => self.reload(out),
             Event::EditorReads(reads) => self.is_paused = !reads,

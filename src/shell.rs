@@ -24,6 +24,7 @@ mod settings;
 pub mod signals;
 pub mod stdio;
 pub mod system;
+mod teams;
 mod watch;
 
 pub use settings::{ControlLimits, Settings};

@@ -309,6 +309,7 @@ impl World {
                 Effect::WatchEditor(_) | Effect::RemoveTranscripts(_) | Effect::RemoveTranscript { .. } => {}
                 Effect::Adopt { .. } => unreachable!("nothing is kept ready"),
                 Effect::Measure(_) | Effect::Logs { .. } => {}
+                Effect::LoadTeams { .. } | Effect::WriteTeam { .. } | Effect::RemoveTeam { .. } => {}
                 Effect::WriteTranscript { process, conversation, .. } => {
                     assert!(!conversation.contains(['/', '\\']), "no plain file name: {conversation}");
                     self.to_write.push((process, conversation));

@@ -76,6 +76,9 @@ impl Proxy {
             Ok(backend) => backend,
             Err(failure) => return self.fail(&owner, &failure, out),
         };
+        if set.is_lead() {
+            self.load_teams(out);
+        }
         let frame = self.with_ids(&without_lspool(frame), &id);
         let token = field(&frame, "workDoneToken");
         let purpose = Purpose::Turn { conversation: id.clone(), token, create: true };

@@ -67,6 +67,8 @@ const MODEL: [&str; 3] = ["modelInfo", "model", "modelProviderName"];
 pub(super) enum Holder {
     /// A sub-agent.
     Run(u32),
+    /// A member of a team.
+    Member(u32),
 }
 
 /// What a turn may cost, and what it must bring.
@@ -185,7 +187,7 @@ impl Proxy {
     fn ask(&mut self, now: Instant, no: u32, words: &str, out: &mut Effects) {
         let Some(talk) = self.inside.talks.get(&no) else { return };
         let is_new = self.conversations.get(&talk.conversation).is_none();
-        let set = self.set_inside(&talk.agent);
+        let set = self.set_inside(&talk.agent, talk.holder);
         if is_new {
             self.inside.n_conversations += 1;
             let it = &self.identity;
@@ -253,7 +255,15 @@ impl Proxy {
     }
 
     /// The tools of a conversation inside: those of its agent, without any that starts or steers others.
-    fn set_inside(&self, agent: &AgentConfig) -> ToolSet {
+    fn set_inside(&self, agent: &AgentConfig, holder: Option<Holder>) -> ToolSet {
+        let set = self.set_without_others(agent);
+        match holder {
+            Some(Holder::Member(_)) => set.with_member(),
+            Some(Holder::Run(_)) | None => set,
+        }
+    }
+
+    fn set_without_others(&self, agent: &AgentConfig) -> ToolSet {
         let set = agent_set(agent);
         let has = |it: &&str| set.contains(it) && (!set.is_open() || self.catalogue.is_clients(it));
         let others: Vec<String> = ORCHESTRATION.iter().copied().filter(has).map(str::to_owned).collect();
@@ -340,6 +350,7 @@ impl Proxy {
     fn tell_holder(&mut self, now: Instant, no: u32, news: News, out: &mut Effects) {
         match self.inside.talks.get(&no).and_then(|it| it.holder) {
             Some(Holder::Run(run)) => self.on_run_news(now, run, news, out),
+            Some(Holder::Member(desk)) => self.on_member_news(now, desk, news, out),
             None => {}
         }
     }
@@ -432,7 +443,33 @@ impl Proxy {
 
     /// Whether this conversation is there, and held by that one.
     pub(super) fn is_held_by(&self, no: u32, holder: Holder) -> bool {
-        self.inside.talks.get(&no).is_some_and(|it| it.holder == Some(holder))
+        self.holder_of(no) == Some(holder)
+    }
+
+    /// Who holds a conversation, if anybody wants it still.
+    pub(super) fn holder_of(&self, no: u32) -> Option<Holder> {
+        self.inside.talks.get(&no)?.holder
+    }
+
+    /// Whether a turn of a conversation is running, be it on its way to its end.
+    pub(super) fn is_talking(&self, no: u32) -> bool {
+        self.inside.talks.get(&no).is_some_and(Talk::is_owed)
+    }
+
+    /// The editor knows a conversation under other ids from now on.
+    pub(super) fn face(&mut self, no: u32, face: Face) {
+        if let Some(talk) = self.inside.talks.get_mut(&no) {
+            talk.face = face;
+        }
+    }
+
+    /// What was said in a conversation, and whether a turn of it is running that has begun.
+    pub(super) fn said_in(&self, no: u32) -> Option<(&History, bool)> {
+        let talk = self.inside.talks.get(&no)?;
+        match self.conversations.get(&talk.conversation) {
+            Some(conversation) => Some((&conversation.history, conversation.flight.turn.is_some())),
+            None => talk.history.as_ref().map(|it| (it, false)),
+        }
     }
 
     /// Whether those inside agree with the other tables.

@@ -365,7 +365,7 @@ impl Proxy {
     }
 
     /// Ends a turn at lspool's word; gives the next turn of the conversation, which no process has seen.
-    fn finish_turn(
+    pub(super) fn finish_turn(
         &mut self,
         sent: SentId,
         id: &RawId,

@@ -275,6 +275,8 @@ impl Timeline {
             | format::Kind::Unwritable
             | format::Kind::Prepared
             | format::Kind::TranscriptWritten
+            | format::Kind::TeamsLoaded
+            | format::Kind::TeamWritten
             | format::Kind::Measured
             | format::Kind::EditorReads
             | format::Kind::Timeout
@@ -283,6 +285,9 @@ impl Timeline {
             | format::Kind::WriteTranscript
             | format::Kind::RemoveTranscript
             | format::Kind::RemoveTranscripts
+            | format::Kind::LoadTeams
+            | format::Kind::WriteTeam
+            | format::Kind::RemoveTeam
             | format::Kind::Measure
             | format::Kind::Logs
             | format::Kind::CloseInput

@@ -12,7 +12,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     path::PathBuf,
     rc::Rc,
-    sync::Arc,
+    sync::{Arc, Mutex},
     time::Instant,
 };
 
@@ -36,6 +36,7 @@ use super::{
     reader::{self, End, Gate},
     settings::Settings,
     stdio::{Input, Output},
+    teams::{self, Teams},
     watch::Watch,
 };
 use crate::{
@@ -44,7 +45,7 @@ use crate::{
         Proxy,
         event::{
             BackendId, ClientId, Drops, Effect, Effects, Event, Launch, Measured, Peer, Prepared, ProcessId,
-            SpawnFailure,
+            SpawnFailure, TeamFault,
         },
     },
     recording::{encode, format::About},
@@ -124,6 +125,8 @@ pub struct Driver<C, W> {
     /// Those for which files were written.
     has_transcripts: BTreeSet<ProcessId>,
     files: private::Files,
+    /// The teams that this lspool has.
+    teams: Arc<Mutex<Teams>>,
     /// Name of the server, once it is known.
     name: Rc<str>,
     /// Events of our own making, which come before those of others.
@@ -179,6 +182,7 @@ impl<C: Core, W: World> Driver<C, W> {
             adopted: BTreeMap::new(),
             has_transcripts: BTreeSet::new(),
             files: private::Files::default(),
+            teams: Arc::default(),
             name: "server".into(),
             own: VecDeque::new(),
             events,
@@ -351,6 +355,7 @@ impl<C: Core, W: World> Driver<C, W> {
             | Event::SpawnFailed(process, _)
             | Event::Exited { process, .. }
             | Event::TranscriptWritten { process, .. } => name(process),
+            Event::TeamsLoaded(_) | Event::TeamWritten { .. } => {}
             Event::Measured(measured) => measured.resident.iter_mut().for_each(|(id, _)| name(id)),
             Event::Received(Peer::Client(_), _)
             | Event::Malformed { peer: Peer::Client(_), .. }
@@ -450,6 +455,11 @@ impl<C: Core, W: World> Driver<C, W> {
             Effect::RemoveTranscript { kept, conversation } => {
                 self.files.after(move || private::remove(&kept.join(conversation)));
             }
+            Effect::LoadTeams { folders } => self.load_teams(&folders),
+            Effect::WriteTeam { folders, team, content, is_new } => {
+                self.write_team(&folders, team, content, is_new);
+            }
+            Effect::RemoveTeam { folders, team } => self.remove_team(&folders, team),
             Effect::Measure(processes) => self.measure(processes),
             Effect::Logs { backend, client, id, follow } => self.answer_logs(backend, client, id, follow),
             Effect::RemoveTranscripts(process) => self.remove_transcripts(process),
@@ -559,6 +569,46 @@ impl<C: Core, W: World> Driver<C, W> {
                 Err(error) => Err(error.to_string()),
             };
             events.tell(Event::TranscriptWritten { process, conversation, folder });
+        });
+    }
+
+    fn load_teams(&self, folders: &[PathBuf]) {
+        let (place, teams) = (teams::place(self.settings.state.as_deref(), folders), Arc::clone(&self.teams));
+        let loading = self.files.after(move || match (place, teams.lock()) {
+            (Ok(place), Ok(mut teams)) => teams.load(&place),
+            (Err(_), _) | (_, Err(_)) => Vec::new(),
+        });
+        let events = self.events.clone();
+        spawn_local(async move {
+            let found = loading.await.and_then(|it| it).unwrap_or_default();
+            events.tell(Event::TeamsLoaded(found));
+        });
+    }
+
+    fn write_team(&self, folders: &[PathBuf], team: String, content: Bytes, is_new: bool) {
+        let (place, teams) = (teams::place(self.settings.state.as_deref(), folders), Arc::clone(&self.teams));
+        let internal = |error: String| TeamFault::Failed(format!("internal error: {error}"));
+        let name = team.clone();
+        let writing = self.files.after(move || {
+            let mut teams = teams.lock().map_err(|error| internal(error.to_string()))?;
+            teams.write(&place?, &name, &content, is_new)
+        });
+        let events = self.events.clone();
+        spawn_local(async move {
+            let written = match writing.await.and_then(|it| it) {
+                Ok(written) => written,
+                Err(error) => Err(internal(error.to_string())),
+            };
+            events.tell(Event::TeamWritten { team, written });
+        });
+    }
+
+    fn remove_team(&self, folders: &[PathBuf], team: String) {
+        let (place, teams) = (teams::place(self.settings.state.as_deref(), folders), Arc::clone(&self.teams));
+        self.files.after(move || {
+            if let (Ok(place), Ok(mut teams)) = (place, teams.lock()) {
+                teams.remove(&place, &team);
+            }
         });
     }
 
@@ -721,6 +771,8 @@ fn kind(event: &Event) -> &'static str {
         Event::SpawnFailed(..) => "a failed start",
         Event::Exited { .. } => "the end of a process",
         Event::TranscriptWritten { .. } => "a written file",
+        Event::TeamsLoaded(_) => "the teams of the workspace",
+        Event::TeamWritten { .. } => "a stored team",
         Event::Measured(_) => "a measurement",
         Event::FilesChanged => "a changed file",
         Event::EditorReads(_) => "a pause of the editor",

@@ -1,6 +1,7 @@
 //! Leads and their sub-agents.
 
 mod crashes;
+mod teams;
 
 use std::time::Duration;
 

@@ -14,7 +14,8 @@ use crate::{
     core::{
         Identity,
         event::{
-            BackendId, ClientId, Effect, Event, Exit, Generation, Launch, Measured, Peer, Prepared, ProcessId,
+            BackendId, ClientId, Effect, Event, Exit, Generation, Launch, Measured, Peer, Prepared,
+            ProcessId, StoredTeam,
         },
     },
     rpc::Frame,
@@ -51,6 +52,12 @@ pub(super) struct Stage {
     pub(super) holds_preparation: bool,
     pub(super) server: ServerConfig,
     pub(super) config: Config,
+    /// The teams that there are.
+    pub(super) teams: Vec<StoredTeam>,
+    /// What was stored of teams.
+    pub(super) stored: BTreeMap<String, Bytes>,
+    /// The test itself says that they are stored.
+    pub(super) holds_teams: bool,
     /// What the user should know of files that are used.
     pub(super) warnings: Vec<String>,
 }
@@ -84,6 +91,9 @@ impl Stage {
             holds_preparation: false,
             server: ServerConfig { kind: Some(kind), ..ServerConfig::default() },
             config: Config::default(),
+            teams: Vec::new(),
+            stored: BTreeMap::new(),
+            holds_teams: false,
             warnings: Vec::new(),
         }
     }
@@ -170,6 +180,17 @@ impl Stage {
                 }
                 Effect::RemoveTranscripts(process) => self.transcripts.retain(|it| it.0 != process),
                 Effect::RemoveTranscript { .. } => {}
+                Effect::LoadTeams { .. } => {
+                    let teams = std::mem::take(&mut self.teams);
+                    self.event(Event::TeamsLoaded(teams));
+                }
+                Effect::WriteTeam { team, content, .. } => {
+                    self.stored.insert(team.clone(), content);
+                    if !self.holds_teams {
+                        self.event(Event::TeamWritten { team, written: Ok(()) });
+                    }
+                }
+                Effect::RemoveTeam { team, .. } => drop(self.stored.remove(&team)),
                 Effect::CloseInput(process) => self.closed.push(process),
                 Effect::Terminate(process) => self.terminated.push(process),
                 Effect::Exit(code) => self.exit = Some(code),

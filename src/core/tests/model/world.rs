@@ -297,6 +297,9 @@ impl World {
                 }
                 Effect::RemoveTranscripts(process) => self.trace.push(format!("remove {process:?}")),
                 Effect::RemoveTranscript { .. } => {}
+                Effect::LoadTeams { .. } | Effect::WriteTeam { .. } | Effect::RemoveTeam { .. } => {
+                    self.trace.push("teams".to_owned());
+                }
                 Effect::CloseInput(process) => {
                     self.trace.push(format!("close {process:?}"));
                     let server = self.servers.get_mut(&process).expect("closed before it was spawned");

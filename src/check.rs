@@ -255,6 +255,7 @@ impl Core for Trials {
             | Event::TranscriptWritten { .. }
             | Event::TeamsLoaded(_)
             | Event::TeamWritten { .. }
+            | Event::ModeKept { .. }
             | Event::Stalled(_)
             | Event::EditorGone => {}
         }

@@ -27,6 +27,7 @@ mod history;
 mod inside;
 mod lifecycle;
 mod mcp;
+mod modes;
 mod partitions;
 mod processes;
 mod progress;
@@ -70,6 +71,7 @@ use self::{
     failure::{Cause, Failure},
     handshake::{Draining, Phase},
     inside::Inside,
+    modes::Modes,
     progress::Tokens,
     registrations::Registrations,
     requests::{Owner, Purpose, Requests, SentId, To},
@@ -135,6 +137,7 @@ pub struct Proxy {
     next_measure: Option<Instant>,
     session: Session,
     catalogue: Catalogue,
+    modes: Modes,
     conversations: Conversations,
     agents: Agents,
     inside: Inside,
@@ -189,6 +192,7 @@ impl Proxy {
             next_measure: None,
             session: Session::default(),
             catalogue: Catalogue::default(),
+            modes: Modes::default(),
             conversations: Conversations::default(),
             agents: Agents::default(),
             inside: Inside::default(),
@@ -239,6 +243,7 @@ impl Proxy {
             }
             Event::TeamsLoaded(found) => self.on_teams_loaded(found, out),
             Event::TeamWritten { team, written } => self.on_team_written(&team, &written, out),
+            Event::ModeKept { number, kept } => self.on_mode_kept(number, kept, out),
             Event::Measured(measured) => self.on_measured(now, *measured, out),
             Event::FilesChanged => self.reload(out),
             Event::EditorReads(reads) => self.is_paused = !reads,
@@ -310,6 +315,7 @@ impl Proxy {
         if self.phase.is_exiting() {
             return;
         }
+        self.evict_leaving(now, out);
         self.note_changes(now, out);
         self.keep_spares(now, out);
         if self.backends.have_changed() {

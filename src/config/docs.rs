@@ -5,8 +5,8 @@ use serde_json::{Map, Value, json};
 use super::{
     Config,
     keys::{
-        AGENT, BACKOFF, DELEGATIONS, FOLDER, Key, LOG, LOG_LEVELS, PROFILES, RESTARTS, ROOT, ROUTE, SERVER,
-        SERVER_KINDS, SUB_AGENTS, Section, TURN_RECOVERIES, Type, Workspace,
+        AGENT, BACKOFF, DELEGATIONS, FOLDER, ISOLATIONS, Key, LOG, LOG_LEVELS, ON_LIMITS, PROFILES, RESTARTS,
+        ROOT, ROUTE, SERVER, SERVER_KINDS, SUB_AGENTS, Section, TURN_RECOVERIES, Type, Workspace,
     },
     units::{show_duration, show_size},
 };
@@ -143,6 +143,8 @@ fn ty<T>(key: &Key<T>) -> String {
         Type::ServerKind(_) => return words(&SERVER_KINDS),
         Type::TurnRecovery(_) => return words(&TURN_RECOVERIES),
         Type::Delegation(_) => return words(&DELEGATIONS),
+        Type::Isolation(_) | Type::OptionalIsolation(_) => return words(&ISOLATIONS),
+        Type::OnLimit(_) => return words(&ON_LIMITS),
         Type::LogLevel(_) => return words(&LOG_LEVELS),
         Type::ServerName(_) => "name of a server",
         Type::AgentName(_) => "name of an agent",
@@ -175,6 +177,11 @@ fn default<T>(key: &Key<T>, fresh: &mut T) -> Option<String> {
         Type::Delegation(field) => {
             let delegation = *field(fresh);
             DELEGATIONS.iter().find(|(_, it)| *it == delegation).map(|(word, _)| format!("{word:?}"))
+        }
+        Type::Isolation(field) => Some(format!("{:?}", field(fresh).word())),
+        Type::OnLimit(field) => {
+            let on_limit = *field(fresh);
+            ON_LIMITS.iter().find(|(_, it)| *it == on_limit).map(|(word, _)| format!("{word:?}"))
         }
         Type::LogLevel(field) => {
             let level = *field(fresh);
@@ -243,6 +250,8 @@ fn value<T>(ty: &Type<T>) -> Value {
         Type::ServerKind(_) => words(&SERVER_KINDS),
         Type::TurnRecovery(_) => words(&TURN_RECOVERIES),
         Type::Delegation(_) => words(&DELEGATIONS),
+        Type::Isolation(_) | Type::OptionalIsolation(_) => words(&ISOLATIONS),
+        Type::OnLimit(_) => words(&ON_LIMITS),
         Type::LogLevel(_) => words(&LOG_LEVELS),
         Type::Servers(_) => named(object(&SERVER)),
         Type::Agents(_) => named(object(&AGENT)),

@@ -12,8 +12,8 @@ use toml::{
 use super::{
     AgentConfig, AgentSource, Config, Place, Profile, ServerConfig, Shadowed,
     keys::{
-        AGENT, BACKOFF, DELEGATIONS, FOLDER, Key, LOG, LOG_LEVELS, PROFILES, RESTARTS, ROOT, ROUTE, SERVER,
-        SERVER_KINDS, SUB_AGENTS, Section, TURN_RECOVERIES, Type, Workspace,
+        AGENT, BACKOFF, DELEGATIONS, FOLDER, ISOLATIONS, Key, LOG, LOG_LEVELS, ON_LIMITS, PROFILES, RESTARTS,
+        ROOT, ROUTE, SERVER, SERVER_KINDS, SUB_AGENTS, Section, TURN_RECOVERIES, Type, Workspace,
     },
     problem::{Author, Problem, Problems},
     suggest::nearest,
@@ -163,6 +163,9 @@ impl<'a> Reader<'a> {
             Type::OptionalCount(field) => self.set(at, count(raw).map(Some), field(into)),
             Type::TurnRecovery(field) => self.set(at, choice(raw, &TURN_RECOVERIES), field(into)),
             Type::Delegation(field) => self.set(at, choice(raw, &DELEGATIONS), field(into)),
+            Type::Isolation(field) => self.set(at, choice(raw, &ISOLATIONS), field(into)),
+            Type::OptionalIsolation(field) => self.set(at, choice(raw, &ISOLATIONS).map(Some), field(into)),
+            Type::OnLimit(field) => self.set(at, choice(raw, &ON_LIMITS), field(into)),
             Type::ServerKind(field) => self.set(at, choice(raw, &SERVER_KINDS).map(Some), field(into)),
             Type::LogLevel(field) => self.set(at, choice(raw, &LOG_LEVELS), field(into)),
             Type::ServerName(field) => {

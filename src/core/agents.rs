@@ -166,7 +166,9 @@ impl Proxy {
             None => None,
             Some(Some(Holder::Member(desk))) if name == words::SEND && caller.is_some() => Some(desk),
             Some(_) => {
-                self.refuse(process, wire.clone(), &name, is_confirmation, out);
+                let set = conversation.and_then(|it| self.conversations.get(it));
+                let set = set.map_or_else(String::new, |it| it.set.to_string());
+                self.refuse(process, wire.clone(), &name, &set, is_confirmation, out);
                 return true;
             }
         };

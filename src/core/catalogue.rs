@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
+use indexmap::IndexMap;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -121,7 +122,8 @@ fn register_params<'a>(tools: impl IntoIterator<Item = &'a Bytes>) -> Vec<u8> {
 /// What the calls so far add up to.
 #[derive(Debug, Default)]
 pub(crate) struct Catalogue {
-    tools: BTreeMap<String, Bytes>,
+    /// In the order in which they were registered: that is the order in which models are told of them.
+    tools: IndexMap<String, Bytes>,
     /// Ids of the server's own tools that the editor has taken away.
     removed: BTreeSet<String>,
     /// Names whose status was set, with the last one.
@@ -141,6 +143,16 @@ impl Catalogue {
         self.tools.contains_key(name)
     }
 
+    /// The names of the tools that the client has registered.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &String> {
+        self.tools.keys()
+    }
+
+    /// Whether the editor has switched a tool off.
+    pub(crate) fn is_switched_off(&self, name: &str) -> bool {
+        self.statuses.get(name) == Some(&false)
+    }
+
     /// The primary has accepted this change.
     pub(crate) fn apply(&mut self, change: &ToolChange) {
         match change {
@@ -153,7 +165,7 @@ impl Catalogue {
             ToolChange::Unregister(ids) => {
                 for id in ids {
                     match id.strip_prefix(CLIENT_TOOL_ID) {
-                        Some(name) => drop(self.tools.remove(name)),
+                        Some(name) => drop(self.tools.shift_remove(name)),
                         None => drop(self.removed.insert(id.clone())),
                     }
                 }

@@ -36,6 +36,7 @@ use crate::{
         event::{ClientId, Effects},
         failure::Failure,
         history::History,
+        modes::Wish,
         requests::{Owner, Purpose},
         selection::{Choice, agent_set},
         toolset::ToolSet,
@@ -188,6 +189,7 @@ impl Proxy {
         let Some(talk) = self.inside.talks.get(&no) else { return };
         let is_new = self.conversations.get(&talk.conversation).is_none();
         let set = self.set_inside(&talk.agent, talk.holder);
+        let wish = Wish { agent: Some(talk.face.agent.clone()), isolation: talk.agent.isolation };
         if is_new {
             self.inside.n_conversations += 1;
             let it = &self.identity;
@@ -206,11 +208,12 @@ impl Proxy {
                 let request = json!([{"request": agents::request(&talk.agent, words)}]).to_string();
                 let params = params.set("turns", request.as_bytes()).finish();
                 let frame = Frame::request(RawId::from(0), "conversation/create", Some(&params));
-                self.create(now, owner, Choice { set, events: false }, &frame, out);
+                self.create(now, owner, Choice { set, events: false, wish }, &frame, out);
             }
             history => {
                 if let Some(history) = history
-                    && let Err((history, failure)) = self.bind_again(now, &id, set, history, out)
+                    && let Err((history, failure)) =
+                        self.bind_again(now, &id, Choice { set, events: false, wish }, history, out)
                 {
                     self.keep_history(no, history);
                     return self.fail(&owner, &failure, out);
@@ -227,16 +230,18 @@ impl Proxy {
         &mut self,
         now: Instant,
         id: &RawId,
-        set: ToolSet,
+        choice: Choice,
         history: History,
         out: &mut Effects,
     ) -> Result<(), (History, Failure)> {
-        match self.partition(&set, now, out) {
-            Ok(backend) => drop(self.conversations.bind(id.clone(), backend, set, None)),
+        let Choice { set, events: _, wish } = choice;
+        let isolation = self.wish(&wish);
+        match self.place(&set, isolation, b"{}", now, out) {
+            Ok(place) => drop(self.conversations.bind(id.clone(), place.backend, set, None)),
             Err(failure) => return Err((history, failure)),
         }
         if let Some(conversation) = self.conversations.get_mut(id) {
-            conversation.history = history;
+            (conversation.history, conversation.wish) = (history, wish);
         }
         Ok(())
     }

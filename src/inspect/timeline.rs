@@ -277,6 +277,7 @@ impl Timeline {
             | format::Kind::TranscriptWritten
             | format::Kind::TeamsLoaded
             | format::Kind::TeamWritten
+            | format::Kind::ModeKept
             | format::Kind::Measured
             | format::Kind::EditorReads
             | format::Kind::Timeout
@@ -288,6 +289,7 @@ impl Timeline {
             | format::Kind::LoadTeams
             | format::Kind::WriteTeam
             | format::Kind::RemoveTeam
+            | format::Kind::KeepMode
             | format::Kind::Measure
             | format::Kind::Logs
             | format::Kind::CloseInput

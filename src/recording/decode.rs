@@ -83,6 +83,10 @@ pub fn input(line: &Line<'_>) -> Result<Input, String> {
             let it: format::TeamWritten = data(line)?;
             Event::TeamWritten { team: it.team, written: it.written }
         }
+        Kind::ModeKept => {
+            let format::ModeKept { number, kept } = data(line)?;
+            Event::ModeKept { number, kept }
+        }
         Kind::Measured => {
             let it: format::Measured = data(line)?;
             let resident = it.processes.into_iter().map(|(process, bytes)| (process.into(), bytes));
@@ -104,6 +108,7 @@ pub fn input(line: &Line<'_>) -> Result<Input, String> {
         | Kind::LoadTeams
         | Kind::WriteTeam
         | Kind::RemoveTeam
+        | Kind::KeepMode
         | Kind::Measure
         | Kind::Logs
         | Kind::CloseInput

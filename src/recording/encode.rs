@@ -44,6 +44,7 @@ pub fn about(core: &Proxy, effect: &Effect) -> Option<format::About> {
         | Effect::LoadTeams { .. }
         | Effect::WriteTeam { .. }
         | Effect::RemoveTeam { .. }
+        | Effect::KeepMode(_)
         | Effect::Measure(_)
         | Effect::Logs { .. }
         | Effect::CloseInput(_)
@@ -156,6 +157,10 @@ impl Encoder {
                 let data = self.own(&format::TeamWritten { team, written });
                 line(Kind::TeamWritten).data(&data).finish()
             }
+            Event::ModeKept { number, kept } => {
+                let data = self.own(&format::ModeKept { number: *number, kept: kept.clone() });
+                line(Kind::ModeKept).data(&data).finish()
+            }
             Event::Measured(all) => {
                 let processes = all.resident.iter().map(|(process, bytes)| ((*process).into(), *bytes));
                 let dropped = all.dropped.clone();
@@ -247,6 +252,7 @@ impl Encoder {
                 let data = self.own(&format::OfProcess { process: (*process).into() });
                 line(Kind::RemoveTranscripts).data(&data).finish()
             }
+            Effect::KeepMode(it) => line(Kind::KeepMode).data(&self.own(it)).finish(),
             Effect::Measure(all) => {
                 let processes = all.iter().map(|it| (*it).into()).collect();
                 let data = self.own(&format::Measure { processes });

@@ -13,7 +13,7 @@ use crate::{
     config::{Config, ServerConfig},
     core::{
         Identity,
-        event::{BackendId, ClientId, Drops, Exit, Generation, Launch, Peer, ProcessId, TeamFault},
+        event::{BackendId, ClientId, Drops, Exit, Generation, KeptMode, Launch, Peer, ProcessId, TeamFault},
     },
 };
 
@@ -129,6 +129,8 @@ pub enum Kind {
     TeamsLoaded,
     /// In: a team is stored, or not. [`TeamWritten`].
     TeamWritten,
+    /// In: the file of a chat mode is as it is to be. [`ModeKept`].
+    ModeKept,
     /// In: how much memory processes hold, and what was dropped. [`Measured`].
     Measured,
     /// In: a configuration file has changed.
@@ -164,6 +166,8 @@ pub enum Kind {
     WriteTeam,
     /// Out: remove one. [`RemoveTeam`].
     RemoveTeam,
+    /// Out: see to the file of a chat mode. [`KeepMode`](crate::core::event::KeepMode).
+    KeepMode,
     /// Out: measure the memory of processes. [`Measure`].
     Measure,
     /// Out: show `peer` what a backend has written to stderr. [`Logs`].
@@ -354,6 +358,16 @@ pub struct TeamWritten {
     pub team: String,
     /// `{"Ok": null}`, or `{"Err": why it is not}`.
     pub written: Result<(), TeamFault>,
+}
+
+/// Of [`Kind::ModeKept`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ModeKept {
+    /// The number of the effect that asked for it.
+    pub number: u64,
+    /// The file: `{"Ok": …}`, or `{"Err": why there is none}`.
+    pub kept: Result<KeptMode, String>,
 }
 
 /// Of [`Kind::Measured`].

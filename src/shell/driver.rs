@@ -12,7 +12,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     path::PathBuf,
     rc::Rc,
-    sync::{Arc, Mutex},
+    sync::Arc,
     time::Instant,
 };
 
@@ -29,14 +29,14 @@ use super::{
     editor::Editor,
     inbox::{Events, Inbox, inbox},
     logs::Log,
-    memory,
+    memory, modes,
     outbox::{Outbox, Pushed},
     private,
     process::{Process, Surroundings, Waiting, World},
     reader::{self, End, Gate},
     settings::Settings,
     stdio::{Input, Output},
-    teams::{self, Teams},
+    teams::Store,
     watch::Watch,
 };
 use crate::{
@@ -44,8 +44,8 @@ use crate::{
     core::{
         Proxy,
         event::{
-            BackendId, ClientId, Drops, Effect, Effects, Event, Launch, Measured, Peer, Prepared, ProcessId,
-            SpawnFailure, TeamFault,
+            BackendId, ClientId, Drops, Effect, Effects, Event, KeepMode, Launch, Measured, Peer, Prepared,
+            ProcessId, SpawnFailure,
         },
     },
     recording::{encode, format::About},
@@ -58,7 +58,7 @@ pub const INTERNAL_ERROR: i32 = 70;
 const EDITOR: Peer = Peer::Client(ClientId::EDITOR);
 
 /// While more bytes of events wait for the driver, nobody is read. It drains always, so this only bounds a burst.
-const AHEAD: usize = 256 * 1024;
+const AHEAD: usize = 64 * 1024;
 
 /// What the driver needs of the core.
 pub trait Core {
@@ -125,8 +125,7 @@ pub struct Driver<C, W> {
     /// Those for which files were written.
     has_transcripts: BTreeSet<ProcessId>,
     files: private::Files,
-    /// The teams that this lspool has.
-    teams: Arc<Mutex<Teams>>,
+    teams: Store,
     /// Name of the server, once it is known.
     name: Rc<str>,
     /// Events of our own making, which come before those of others.
@@ -177,12 +176,12 @@ impl<C: Core, W: World> Driver<C, W> {
             search,
             editor,
             clients,
+            teams: Store::new(settings.state.clone()),
             settings,
             processes: BTreeMap::new(),
             adopted: BTreeMap::new(),
             has_transcripts: BTreeSet::new(),
             files: private::Files::default(),
-            teams: Arc::default(),
             name: "server".into(),
             own: VecDeque::new(),
             events,
@@ -363,6 +362,7 @@ impl<C: Core, W: World> Driver<C, W> {
             | Event::Stalled(Peer::Client(_))
             | Event::Unwritable(_)
             | Event::Prepared(_)
+            | Event::ModeKept { .. }
             | Event::FilesChanged
             | Event::EditorReads(_)
             | Event::EditorGone
@@ -455,11 +455,12 @@ impl<C: Core, W: World> Driver<C, W> {
             Effect::RemoveTranscript { kept, conversation } => {
                 self.files.after(move || private::remove(&kept.join(conversation)));
             }
-            Effect::LoadTeams { folders } => self.load_teams(&folders),
+            Effect::LoadTeams { folders } => self.teams.load(&self.files, &self.events, &folders),
             Effect::WriteTeam { folders, team, content, is_new } => {
-                self.write_team(&folders, team, content, is_new);
+                self.teams.write(&self.files, &self.events, &folders, team, (content, is_new));
             }
-            Effect::RemoveTeam { folders, team } => self.remove_team(&folders, team),
+            Effect::RemoveTeam { folders, team } => self.teams.remove(&self.files, &folders, team),
+            Effect::KeepMode(mode) => self.keep_mode(mode),
             Effect::Measure(processes) => self.measure(processes),
             Effect::Logs { backend, client, id, follow } => self.answer_logs(backend, client, id, follow),
             Effect::RemoveTranscripts(process) => self.remove_transcripts(process),
@@ -572,46 +573,6 @@ impl<C: Core, W: World> Driver<C, W> {
         });
     }
 
-    fn load_teams(&self, folders: &[PathBuf]) {
-        let (place, teams) = (teams::place(self.settings.state.as_deref(), folders), Arc::clone(&self.teams));
-        let loading = self.files.after(move || match (place, teams.lock()) {
-            (Ok(place), Ok(mut teams)) => teams.load(&place),
-            (Err(_), _) | (_, Err(_)) => Vec::new(),
-        });
-        let events = self.events.clone();
-        spawn_local(async move {
-            let found = loading.await.and_then(|it| it).unwrap_or_default();
-            events.tell(Event::TeamsLoaded(found));
-        });
-    }
-
-    fn write_team(&self, folders: &[PathBuf], team: String, content: Bytes, is_new: bool) {
-        let (place, teams) = (teams::place(self.settings.state.as_deref(), folders), Arc::clone(&self.teams));
-        let internal = |error: String| TeamFault::Failed(format!("internal error: {error}"));
-        let name = team.clone();
-        let writing = self.files.after(move || {
-            let mut teams = teams.lock().map_err(|error| internal(error.to_string()))?;
-            teams.write(&place?, &name, &content, is_new)
-        });
-        let events = self.events.clone();
-        spawn_local(async move {
-            let written = match writing.await.and_then(|it| it) {
-                Ok(written) => written,
-                Err(error) => Err(internal(error.to_string())),
-            };
-            events.tell(Event::TeamWritten { team, written });
-        });
-    }
-
-    fn remove_team(&self, folders: &[PathBuf], team: String) {
-        let (place, teams) = (teams::place(self.settings.state.as_deref(), folders), Arc::clone(&self.teams));
-        self.files.after(move || {
-            if let (Ok(place), Ok(mut teams)) = (place, teams.lock()) {
-                teams.remove(&place, &team);
-            }
-        });
-    }
-
     fn remove_transcripts(&mut self, process: ProcessId) {
         if !self.has_transcripts.contains(&process) {
             return;
@@ -620,6 +581,23 @@ impl<C: Core, W: World> Driver<C, W> {
             // What is left goes with lspool.
             self.files.after(move || private::remove(&private::of_process(&root, process)));
         }
+    }
+
+    fn keep_mode(&mut self, mode: KeepMode) {
+        let number = mode.number;
+        let folder = match self.world.private_folder() {
+            Ok(folder) => folder.join("modes"),
+            Err(error) => {
+                self.own.push_back(Event::ModeKept { number, kept: Err(error) });
+                return;
+            }
+        };
+        let keeping = self.files.after(move || modes::keep(&folder, &mode));
+        let events = self.events.clone();
+        spawn_local(async move {
+            let kept = keeping.await.and_then(|it| it).unwrap_or_else(|error| Err(error.to_string()));
+            events.tell(Event::ModeKept { number, kept });
+        });
     }
 
     /// Where servers keep what they tell the model, if they shall.
@@ -773,6 +751,7 @@ fn kind(event: &Event) -> &'static str {
         Event::TranscriptWritten { .. } => "a written file",
         Event::TeamsLoaded(_) => "the teams of the workspace",
         Event::TeamWritten { .. } => "a stored team",
+        Event::ModeKept { .. } => "the file of a mode",
         Event::Measured(_) => "a measurement",
         Event::FilesChanged => "a changed file",
         Event::EditorReads(_) => "a pause of the editor",

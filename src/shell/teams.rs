@@ -10,14 +10,17 @@ use std::{
     io::{self, Read as _, Write as _},
     os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
+    sync::{Arc, Mutex},
 };
 
 use bytes::Bytes;
 use rustix::fs::{FlockOperation, flock};
+use tokio::task::spawn_local;
 
+use super::{inbox::Events, private::Files};
 use crate::{
     agents::team::is_name,
-    core::event::{StoredTeam, TeamFault},
+    core::event::{Event, StoredTeam, TeamFault},
 };
 
 /// How a file ends that holds a team.
@@ -25,12 +28,77 @@ const ENDING: &str = ".json";
 
 /// The teams that this lspool has.
 #[derive(Debug, Default)]
-pub(super) struct Teams {
+struct Teams {
     locks: BTreeMap<PathBuf, fs::File>,
 }
 
+/// Where teams are stored, and those that this lspool has.
+#[derive(Debug)]
+pub(super) struct Store {
+    /// The folder of the user's state.
+    state: Option<PathBuf>,
+    teams: Arc<Mutex<Teams>>,
+}
+
+impl Store {
+    /// Nothing is stored yet.
+    pub(super) fn new(state: Option<PathBuf>) -> Store {
+        Store { state, teams: Arc::default() }
+    }
+
+    /// Answers [`Effect::LoadTeams`](crate::core::event::Effect::LoadTeams).
+    pub(super) fn load(&self, files: &Files, events: &Events, folders: &[PathBuf]) {
+        let (place, teams) = (place(self.state.as_deref(), folders), Arc::clone(&self.teams));
+        let loading = files.after(move || match (place, teams.lock()) {
+            (Ok(place), Ok(mut teams)) => teams.load(&place),
+            (Err(_), _) | (_, Err(_)) => Vec::new(),
+        });
+        let events = events.clone();
+        spawn_local(async move {
+            let found = loading.await.and_then(|it| it).unwrap_or_default();
+            events.tell(Event::TeamsLoaded(found));
+        });
+    }
+
+    /// Answers [`Effect::WriteTeam`](crate::core::event::Effect::WriteTeam): its content, and whether it is new.
+    pub(super) fn write(
+        &self,
+        files: &Files,
+        events: &Events,
+        folders: &[PathBuf],
+        team: String,
+        (content, is_new): (Bytes, bool),
+    ) {
+        let (place, teams) = (place(self.state.as_deref(), folders), Arc::clone(&self.teams));
+        let internal = |error: String| TeamFault::Failed(format!("internal error: {error}"));
+        let name = team.clone();
+        let writing = files.after(move || {
+            let mut teams = teams.lock().map_err(|error| internal(error.to_string()))?;
+            teams.write(&place?, &name, &content, is_new)
+        });
+        let events = events.clone();
+        spawn_local(async move {
+            let written = match writing.await.and_then(|it| it) {
+                Ok(written) => written,
+                Err(error) => Err(internal(error.to_string())),
+            };
+            events.tell(Event::TeamWritten { team, written });
+        });
+    }
+
+    /// Carries out [`Effect::RemoveTeam`](crate::core::event::Effect::RemoveTeam).
+    pub(super) fn remove(&self, files: &Files, folders: &[PathBuf], team: String) {
+        let (place, teams) = (place(self.state.as_deref(), folders), Arc::clone(&self.teams));
+        files.after(move || {
+            if let (Ok(place), Ok(mut teams)) = (place, teams.lock()) {
+                teams.remove(&place, &team);
+            }
+        });
+    }
+}
+
 /// The folder of the teams of a workspace.
-pub(super) fn place(state: Option<&Path>, folders: &[PathBuf]) -> Result<PathBuf, TeamFault> {
+fn place(state: Option<&Path>, folders: &[PathBuf]) -> Result<PathBuf, TeamFault> {
     let none =
         || TeamFault::Failed("there is no folder for it: neither XDG_STATE_HOME nor HOME is set".to_owned());
     let root = state.ok_or_else(none)?.join("lspool").join("teams");
@@ -55,7 +123,7 @@ fn failed(error: &io::Error) -> TeamFault {
 
 impl Teams {
     /// All teams in a folder. They are this lspool's from now on.
-    pub(super) fn load(&mut self, folder: &Path) -> Vec<StoredTeam> {
+    fn load(&mut self, folder: &Path) -> Vec<StoredTeam> {
         let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
         let name = |it: fs::DirEntry| it.file_name().to_str()?.strip_suffix(ENDING).map(str::to_owned);
         let mut names: Vec<String> =
@@ -74,13 +142,7 @@ impl Teams {
     }
 
     /// Stores a team, whole or not at all.
-    pub(super) fn write(
-        &mut self,
-        folder: &Path,
-        name: &str,
-        content: &[u8],
-        is_new: bool,
-    ) -> Result<(), TeamFault> {
+    fn write(&mut self, folder: &Path, name: &str, content: &[u8], is_new: bool) -> Result<(), TeamFault> {
         let create = fs::DirBuilder::new().mode(0o700).recursive(true).create(folder);
         create.map_err(|error| failed(&error))?;
         self.lock(folder, name)?;
@@ -101,7 +163,7 @@ impl Teams {
     }
 
     /// Removes what is stored of a team.
-    pub(super) fn remove(&mut self, folder: &Path, name: &str) {
+    fn remove(&mut self, folder: &Path, name: &str) {
         if self.lock(folder, name).is_err() {
             return;
         }

@@ -14,8 +14,8 @@ use crate::{
     core::{
         Identity,
         event::{
-            BackendId, ClientId, Effect, Event, Exit, Generation, Launch, Measured, Peer, Prepared,
-            ProcessId, StoredTeam,
+            BackendId, ClientId, Effect, Event, Exit, Generation, KeepMode, KeptMode, Launch, Measured, Peer,
+            Prepared, ProcessId, StoredTeam,
         },
     },
     rpc::Frame,
@@ -24,6 +24,7 @@ use crate::{
 use super::taped::Taped;
 
 /// A core under test.
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub(super) struct Stage {
     pub(super) core: Taped,
     pub(super) now: Instant,
@@ -33,6 +34,10 @@ pub(super) struct Stage {
     pub(super) closed: Vec<ProcessId>,
     pub(super) terminated: Vec<ProcessId>,
     pub(super) transcripts: Vec<(ProcessId, String, String)>,
+    /// Files of modes that were asked for.
+    pub(super) modes: Vec<KeepMode>,
+    /// The test itself says what became of them.
+    pub(super) holds_modes: bool,
     pub(super) exit: Option<i32>,
     /// Processes that were spares, and what they are.
     pub(super) adopted: Vec<(ProcessId, ProcessId)>,
@@ -80,6 +85,8 @@ impl Stage {
             closed: Vec::new(),
             terminated: Vec::new(),
             transcripts: Vec::new(),
+            modes: Vec::new(),
+            holds_modes: false,
             exit: None,
             adopted: Vec::new(),
             to_measure: Vec::new(),
@@ -191,6 +198,13 @@ impl Stage {
                     }
                 }
                 Effect::RemoveTeam { team, .. } => drop(self.stored.remove(&team)),
+                Effect::KeepMode(mode) => {
+                    let is_new = !self.modes.iter().any(|it| it.name == mode.name && it.tools == mode.tools);
+                    self.modes.push(mode.clone());
+                    if !self.holds_modes {
+                        self.event(kept(&mode, is_new));
+                    }
+                }
                 Effect::CloseInput(process) => self.closed.push(process),
                 Effect::Terminate(process) => self.terminated.push(process),
                 Effect::Exit(code) => self.exit = Some(code),
@@ -330,6 +344,18 @@ impl Stage {
 /// What the shell answers when it is asked for memory: so many bytes each, and nothing was dropped.
 pub(super) fn measured(resident: Vec<(ProcessId, u64)>) -> Event {
     Event::Measured(Box::new(Measured { resident, ..Measured::default() }))
+}
+
+/// The shell has seen to the file of a mode.
+pub(super) fn kept(mode: &KeepMode, is_new: bool) -> Event {
+    let file = format!("/run/lspool/modes/{}.agent.md", mode.name).into();
+    let (title, tools) = (mode.name.clone(), mode.tools.clone());
+    Event::ModeKept { number: mode.number, kept: Ok(KeptMode { file, title, tools, is_new }) }
+}
+
+/// The uri of that file.
+pub(super) fn uri(mode: &KeepMode) -> String {
+    format!("file:///run/lspool/modes/{}.agent.md", mode.name)
 }
 
 pub(super) fn name(message: &Value) -> String {

@@ -10,7 +10,7 @@ use toml::{
 };
 
 use super::{
-    AgentConfig, AgentSource, Config, Profile, ServerConfig, Shadowed,
+    AgentConfig, AgentSource, Config, Place, Profile, ServerConfig, Shadowed,
     keys::{
         AGENT, BACKOFF, BUILTIN_TOOLS, DELEGATIONS, FOLDER, ISOLATIONS, Key, LOG, LOG_LEVELS, ON_LIMITS,
         PROFILES, RESTARTS, ROOT, ROUTE, SERVER, SERVER_KINDS, SUB_AGENTS, Section, TOOLS, TURN_RECOVERIES,
@@ -318,15 +318,18 @@ impl<'a> Reader<'a> {
                 Author::User => AgentSource::User,
                 Author::Workspace(file) => AgentSource::Workspace(file.clone()),
             };
-            // For a model a name is the same in capital letters.
-            let known = field.iter().find(|(known, _)| known.to_lowercase() == name.to_lowercase());
-            match known {
-                Some((_, known)) if self.author != Author::User => {
-                    let (file, by) = (self.file.to_owned(), known.source.clone());
-                    self.shadowed.push(Shadowed { file, line, agent: name, by });
-                }
-                _ => {
+            match Config::place(field, &name, &agent.source) {
+                Place::Free => drop(field.insert(name, agent)),
+                Place::Over(other) => {
+                    if let AgentSource::UserFile(file) = other {
+                        let (file, by) = (file.display().to_string(), agent.source.clone());
+                        self.shadowed.push(Shadowed { file, line: 1, agent: name.clone(), by });
+                    }
                     field.insert(name, agent);
+                }
+                Place::TakenBy(by) => {
+                    let file = self.file.to_owned();
+                    self.shadowed.push(Shadowed { file, line, agent: name, by });
                 }
             }
         }

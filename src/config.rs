@@ -59,15 +59,44 @@ pub struct Config {
     pub record: RecordConfig,
 }
 
+/// What becomes of an agent among others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// It holds.
+    Free,
+    /// It holds, and this one of the same name does not any more.
+    Over(AgentSource),
+    /// It is kept out.
+    TakenBy(AgentSource),
+}
+
 impl Config {
-    /// Reads the user's own file. `file` is how it is called in messages.
-    pub fn parse_user(text: &str, file: &str) -> Result<Config, Problems> {
-        Config::default().merge_user(text, file)
+    /// What becomes of an agent that is defined after those that there are. Whoever defines it comes with a rank: the
+    /// user's configuration, the user's files, what is built in, the workspace.
+    pub(crate) fn place(agents: &BTreeMap<String, AgentConfig>, name: &str, newcomer: &AgentSource) -> Place {
+        let same = agents.get(name).map(|it| it.source.clone());
+        match (newcomer, same) {
+            (AgentSource::User, Some(other @ AgentSource::UserFile(_))) => Place::Over(other),
+            (AgentSource::UserFile(_), Some(by)) if by != AgentSource::Builtin => Place::TakenBy(by),
+            (AgentSource::Workspace(_), _) => {
+                // For a model a name is the same in capital letters.
+                let same = |it: &&String| it.to_lowercase() == name.to_lowercase();
+                let by = agents.keys().find(same).and_then(|it| agents.get(it));
+                by.map_or(Place::Free, |it| Place::TakenBy(it.source.clone()))
+            }
+            (AgentSource::User | AgentSource::UserFile(_) | AgentSource::Builtin, _) => Place::Free,
+        }
     }
 
-    /// Makes what the user's own file says hold over what was known before.
-    pub fn merge_user(self, text: &str, file: &str) -> Result<Config, Problems> {
-        read::read(text, file, problem::Author::User, self).map(|(config, _)| config)
+    /// Reads the user's own file. `file` is how it is called in messages.
+    pub fn parse_user(text: &str, file: &str) -> Result<Config, Problems> {
+        Config::default().merge_user(text, file).map(|(config, _)| config)
+    }
+
+    /// Makes what the user's own file says hold over what was known before. Tells the agents that it takes the place
+    /// of.
+    pub fn merge_user(self, text: &str, file: &str) -> Result<(Config, Vec<Shadowed>), Problems> {
+        read::read(text, file, problem::Author::User, self)
     }
 
     /// Adds what a workspace file may say: agents, routes, smaller limits of servers that are configured.
@@ -167,6 +196,10 @@ pub struct ServerConfig {
     pub builtin_tools: BuiltinTools,
     /// Whether a process keeps what it has told the model, so that the next one can say the same.
     pub exact_restore: bool,
+    /// What keeps a conversation to its tools.
+    pub isolation: Isolation,
+    /// What becomes of a conversation that needs a process for which there is no room.
+    pub on_limit: OnLimit,
 }
 
 /// When a process that died is started again, and what it means if it cannot be.
@@ -259,6 +292,38 @@ pub enum TurnRecovery {
     Fail,
 }
 
+/// What keeps a conversation to its tools.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Isolation {
+    /// A process that knows no others.
+    #[default]
+    Process,
+    /// A chat mode in the process that serves the editor itself, where that is as good.
+    Mode,
+}
+
+impl Isolation {
+    /// As it is written.
+    pub fn word(self) -> &'static str {
+        match self {
+            Isolation::Process => "process",
+            Isolation::Mode => "mode",
+        }
+    }
+}
+
+/// What becomes of a conversation that needs a process for which there is no room.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OnLimit {
+    /// It is kept to its tools by a chat mode, where that is as good.
+    #[default]
+    Mode,
+    /// It is refused.
+    Error,
+}
+
 /// The tool with which leads start sub-agents.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -305,6 +370,8 @@ impl Default for ServerConfig {
             delegation: Delegation::default(),
             builtin_tools: BuiltinTools::default(),
             exact_restore: false,
+            isolation: Isolation::default(),
+            on_limit: OnLimit::default(),
         }
     }
 }
@@ -358,6 +425,9 @@ pub struct AgentConfig {
     /// Whether it may start others.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub lead: bool,
+    /// What keeps its conversations to its tools; absent: what the server says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub isolation: Option<Isolation>,
     /// What else its file says.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub other: BTreeMap<String, Value>,
@@ -407,6 +477,7 @@ impl AgentConfig {
             model: None,
             max_turns: None,
             lead: false,
+            isolation: None,
             other: BTreeMap::new(),
             source,
         }

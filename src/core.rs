@@ -27,6 +27,7 @@ mod history;
 mod inside;
 mod lifecycle;
 mod mcp;
+mod modes;
 mod orchestrate;
 mod partitions;
 mod processes;
@@ -71,6 +72,7 @@ use self::{
     failure::{Cause, Failure},
     handshake::{Draining, Phase},
     inside::Inside,
+    modes::Modes,
     orchestrate::Orchestrations,
     progress::Tokens,
     registrations::Registrations,
@@ -137,6 +139,7 @@ pub struct Proxy {
     next_measure: Option<Instant>,
     session: Session,
     catalogue: Catalogue,
+    modes: Modes,
     conversations: Conversations,
     agents: Agents,
     inside: Inside,
@@ -192,6 +195,7 @@ impl Proxy {
             next_measure: None,
             session: Session::default(),
             catalogue: Catalogue::default(),
+            modes: Modes::default(),
             conversations: Conversations::default(),
             agents: Agents::default(),
             inside: Inside::default(),
@@ -241,6 +245,9 @@ impl Proxy {
             Event::TranscriptWritten { process, conversation, folder } => {
                 self.on_transcript(process, &conversation, folder, out);
             }
+            Event::TeamsLoaded(found) => self.on_teams_loaded(found, out),
+            Event::TeamWritten { team, written } => self.on_team_written(&team, &written, out),
+            Event::ModeKept { number, kept } => self.on_mode_kept(number, kept, out),
             Event::ToolRan(answer) => self.on_tool_ran(now, &answer, out),
             Event::Measured(measured) => self.on_measured(now, *measured, out),
             Event::FilesChanged => self.reload(out),
@@ -313,6 +320,7 @@ impl Proxy {
         if self.phase.is_exiting() {
             return;
         }
+        self.evict_leaving(now, out);
         self.note_changes(now, out);
         self.keep_spares(now, out);
         if self.backends.have_changed() {

@@ -8,6 +8,7 @@
 //! - [`rpc`]: one message as bytes with an envelope; framing; byte-exact edits
 //! - [`redact`]: secrets out of text that is shown
 //! - [`config`]: TOML text to a checked configuration; [`agents`]: definitions of agents in other files
+//! - [`mode_file`]: the text of the files of custom chat modes
 //! - [`tools`]: tools of lspool's own, in words and values
 //! - [`core`]: everything that is decided
 //! - [`shell`]: everything that touches the world
@@ -23,6 +24,7 @@ pub mod config;
 pub mod control;
 pub mod core;
 pub mod inspect;
+pub mod mode_file;
 pub mod player;
 pub mod recording;
 pub mod redact;

@@ -15,6 +15,7 @@ pub mod guard;
 pub mod inbox;
 mod logs;
 mod memory;
+mod modes;
 pub mod outbox;
 mod private;
 pub mod process;
@@ -24,6 +25,7 @@ mod settings;
 pub mod signals;
 pub mod stdio;
 pub mod system;
+mod teams;
 pub mod tools;
 mod watch;
 

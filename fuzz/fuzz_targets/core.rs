@@ -310,6 +310,8 @@ impl World {
                 Effect::RunTool { .. } | Effect::CancelTool(_) => unreachable!("there are none"),
                 Effect::Adopt { .. } => unreachable!("nothing is kept ready"),
                 Effect::Measure(_) | Effect::Logs { .. } => {}
+                Effect::LoadTeams { .. } | Effect::WriteTeam { .. } | Effect::RemoveTeam { .. } => {}
+                Effect::Measure(_) | Effect::Logs { .. } | Effect::KeepMode(_) => {}
                 Effect::WriteTranscript { process, conversation, .. } => {
                     assert!(!conversation.contains(['/', '\\']), "no plain file name: {conversation}");
                     self.to_write.push((process, conversation));

@@ -13,6 +13,7 @@
 //! **A run never outlives the turn that has started it.**
 
 mod run;
+mod team;
 mod turn;
 mod view;
 mod work;
@@ -25,11 +26,12 @@ use tracing::info;
 
 use self::{
     run::{Run, State},
+    team::Teams,
     turn::is_turn_of,
 };
 use super::{PRIMARY, Proxy};
 use crate::{
-    agents::{self, Command, DELEGATE, ORCHESTRATION, TERMINAL, Task},
+    agents::{self, Command, DELEGATE, ORCHESTRATION, TERMINAL, Task, team as words},
     config::{Config, Delegation, SubAgentsConfig},
     core::{
         catalogue::Catalogue,
@@ -37,6 +39,7 @@ use crate::{
         event::{BackendId, Effect, Effects, Peer, ProcessId},
         inside::Holder,
         requests::Purpose,
+        toolset::Own,
     },
     rpc::{Frame, Patch, RawId, member, path, text},
 };
@@ -50,6 +53,9 @@ pub(super) struct Agents {
     /// Leads for which there may be something to do.
     due: BTreeSet<u32>,
     last: u32,
+    teams: Teams,
+    /// Conversations that nobody wants any more.
+    closing: Vec<u32>,
 }
 
 /// How far the turn of a lead has come.
@@ -77,6 +83,8 @@ struct Lead {
     fed: usize,
     /// How often it was told results.
     follow_ups: usize,
+    /// How often it had a member of a team called.
+    wakes: usize,
     phase: Phase,
     /// The editor wants to be told of its runs in notifications.
     events: bool,
@@ -98,19 +106,35 @@ impl Agents {
     }
 }
 
-/// Parameters that register the tool of leads; none, if it is one of the editor's and that has none.
-pub(super) fn delegation(config: &Config, through: Delegation, catalogue: &Catalogue) -> Option<Vec<u8>> {
-    let tool = match through {
-        Delegation::DelegateTask => agents::tool(&config.agents),
-        Delegation::RunInTerminal => {
+/// Parameters that register the tools that lspool has for a partition; none, if it has none, or if the tool is one of the
+/// editor's and that has none.
+pub(super) fn own_tools(
+    own: Own,
+    config: &Config,
+    through: Delegation,
+    catalogue: &Catalogue,
+) -> Option<Vec<u8>> {
+    let tools = match (own, through) {
+        (Own::Nobody, _) => return None,
+        (Own::Member, _) => words::member_tools(),
+        (Own::Lead, Delegation::DelegateTask) => {
+            std::iter::once(agents::tool(&config.agents)).chain(words::tools(&config.agents)).collect()
+        }
+        (Own::Lead, Delegation::RunInTerminal) => {
             let mut tool: Value = serde_json::from_slice(catalogue.tool(TERMINAL)?).ok()?;
             let usage = agents::usage(&agents::list(&config.agents));
             let said = tool["description"].as_str().unwrap_or_default();
             tool["description"] = json!(format!("{said}{usage}"));
-            tool
+            vec![tool]
         }
     };
-    Some(json!({"tools": [tool]}).to_string().into_bytes())
+    Some(json!({"tools": tools}).to_string().into_bytes())
+}
+
+/// The answer to a call of a tool.
+fn answer_of(wire: &RawId, status: &str, text: &str) -> Frame {
+    let result = json!([{"content": [{"value": text}], "status": status}, null]);
+    Frame::response(wire.clone(), result.to_string().as_bytes())
 }
 
 impl Proxy {
@@ -119,7 +143,7 @@ impl Proxy {
     }
 
     /// A call, or a confirmation, of a tool that starts or steers agents, if lspool is to answer it. Then it is answered.
-    pub(super) fn is_orchestration(
+    pub(super) fn answer_orchestration(
         &mut self,
         process: ProcessId,
         wire: &RawId,
@@ -135,30 +159,43 @@ impl Proxy {
         }
         let is_confirmation = frame.method() == Some("conversation/invokeClientToolConfirmation");
         let top = conversation.map(|it| self.conversations.top(it));
-        if top.as_ref().is_some_and(|it| self.inside.of(it).is_some()) {
-            self.refuse(process, wire.clone(), &name, is_confirmation, out);
-            return true;
-        }
-        let has_tool = self.backend(process.backend).is_some_and(|it| it.set.is_lead());
-        if !has_tool || (name != DELEGATE && command.is_none()) {
+        // The server's own sub-agents live in the process of their caller, and see its tools.
+        let caller = conversation.filter(|it| top.as_ref() == Some(it));
+        let inside = top.as_ref().and_then(|it| self.inside.of(it));
+        let desk = match inside.map(|it| self.holder_of(it)) {
+            None => None,
+            Some(Some(Holder::Member(desk))) if name == words::SEND && caller.is_some() => Some(desk),
+            Some(_) => {
+                let set = conversation.and_then(|it| self.conversations.get(it));
+                let set = set.map_or_else(String::new, |it| it.set.to_string());
+                self.refuse(process, wire.clone(), &name, &set, is_confirmation, out);
+                return true;
+            }
+        };
+        let leads = desk.is_none() && self.backend(process.backend).is_some_and(|it| it.set.is_lead());
+        let through = self.server.as_ref().map(|it| it.settings.delegation);
+        let is_of_teams = name != DELEGATE && command.is_none();
+        if desk.is_none() && (!leads || (is_of_teams && through != Some(Delegation::DelegateTask))) {
             return false;
         }
-        let result = if is_confirmation {
-            json!([{"result": "accept"}, null])
-        } else {
-            // The server's own sub-agents live in the process of their caller, and see its tools.
-            let started = match conversation.filter(|it| top.as_ref() == Some(it)) {
-                Some(lead) => self.delegate(lead, params, command),
-                None => Err("a sub-agent cannot start others".to_owned()),
-            };
-            let (status, text) = match started {
-                Ok(text) => ("success", text),
-                Err(text) => ("error", text),
-            };
-            json!([{"content": [{"value": text}], "status": status}, null])
+        if is_confirmation {
+            let accepted = Frame::response(wire.clone(), br#"[{"result":"accept"},null]"#);
+            out.push(Effect::Send(Peer::Backend(process), accepted));
+            return true;
+        }
+        if let Some(caller) = caller.filter(|_| is_of_teams) {
+            self.on_team_call(process, wire, caller, desk, frame, out);
+            return true;
+        }
+        let started = match caller {
+            Some(lead) => self.delegate(lead, params, command),
+            None => Err("a sub-agent cannot start others".to_owned()),
         };
-        let answer = Frame::response(wire.clone(), result.to_string().as_bytes());
-        if let Some(conversation) = conversation.filter(|_| !is_confirmation) {
+        let answer = match started {
+            Ok(text) => answer_of(wire, "success", &text),
+            Err(text) => answer_of(wire, "error", &text),
+        };
+        if let Some(conversation) = conversation {
             self.on_tool_answered(conversation, frame, Some(&answer));
         }
         out.push(Effect::Send(Peer::Backend(process), answer));
@@ -254,6 +291,7 @@ impl Proxy {
             runs: Vec::new(),
             fed: 0,
             follow_ups: 0,
+            wakes: 0,
             phase: Phase::Asked,
             events: self.conversations.get(id).is_some_and(|it| it.events),
             calls: BTreeMap::new(),
@@ -275,7 +313,8 @@ impl Proxy {
         match reported {
             Some(raw) => raw.get().as_bytes().to_vec(),
             None => {
-                let entry = json!({"id": call, "name": DELEGATE, "toolType": "client", "status": "running"});
+                let name = text(params, &["name"]).unwrap_or_default();
+                let entry = json!({"id": call, "name": name, "toolType": "client", "status": "running"});
                 let mut entry = Patch::of(entry.to_string().as_bytes());
                 if let Some(input) = member(params, "input") {
                     entry.set("input", &params[input]);
@@ -297,6 +336,7 @@ impl Proxy {
                 return Err(format!("run {} works in a conversation that is not its own", run.name));
             }
         }
+        self.check_teams()?;
         for (no, lead) in &self.agents.leads {
             let conversation = self.conversations.get(&lead.conversation);
             if self.agents.lead_of(&lead.conversation) != Some(*no)

@@ -242,6 +242,66 @@ impl AddAssign for Dropped {
     }
 }
 
+/// A team that the shell has found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredTeam {
+    /// What it is called.
+    pub name: String,
+    /// Its state; it is this lspool's from now on.
+    pub state: Result<Bytes, TeamFault>,
+}
+
+/// Why a team cannot be had, or stored.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TeamFault {
+    /// Another lspool has it.
+    Busy(String),
+    /// What is stored of it cannot be used.
+    Unreadable(String),
+    /// The system has refused something.
+    Failed(String),
+}
+
+impl fmt::Display for TeamFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TeamFault::Busy(who) => write!(f, "another lspool has it ({who})"),
+            TeamFault::Unreadable(why) | TeamFault::Failed(why) => f.write_str(why),
+        }
+    }
+}
+
+/// The file of a custom chat mode, as it is to be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KeepMode {
+    /// What the answer is told by.
+    pub number: u64,
+    /// A plain file name without extension.
+    pub name: String,
+    /// The tools that a turn in this mode has.
+    pub tools: Vec<String>,
+    /// The file of a mode of the editor's own. It says the same otherwise, and has only those of its own tools that are
+    /// among these.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of: Option<PathBuf>,
+}
+
+/// The file of a custom chat mode, as it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KeptMode {
+    /// Its path.
+    pub file: PathBuf,
+    /// What the mode is called.
+    pub title: String,
+    /// The tools in it.
+    pub tools: Vec<String>,
+    /// It was not so before.
+    pub is_new: bool,
+}
+
 /// What the core is told.
 #[derive(Clone, Debug)]
 pub enum Event {
@@ -293,6 +353,22 @@ pub enum Event {
         conversation: String,
         /// The folder that holds the transcripts of the process, or why there is none.
         folder: Result<PathBuf, String>,
+    },
+    /// The answer to [`Effect::LoadTeams`].
+    TeamsLoaded(Vec<StoredTeam>),
+    /// What came of an [`Effect::WriteTeam`].
+    TeamWritten {
+        /// Which.
+        team: String,
+        /// Whether it is stored.
+        written: Result<(), TeamFault>,
+    },
+    /// The answer to [`Effect::KeepMode`].
+    ModeKept {
+        /// The number of that effect.
+        number: u64,
+        /// The file, or why there is none.
+        kept: Result<KeptMode, String>,
     },
     /// The answer to [`Effect::RunTool`], as that of a client to the request.
     ToolRan(Frame),
@@ -353,6 +429,32 @@ pub enum Effect {
     },
     /// Remove what was written for this process.
     RemoveTranscripts(ProcessId),
+    /// Read the teams of a workspace, and keep other lspools from having them; answered by [`Event::TeamsLoaded`].
+    LoadTeams {
+        /// Its folders.
+        folders: Vec<PathBuf>,
+    },
+    /// Store the state of a team, whole or not at all; answered by [`Event::TeamWritten`].
+    WriteTeam {
+        /// The folders of its workspace.
+        folders: Vec<PathBuf>,
+        /// A plain file name.
+        team: String,
+        /// The state.
+        content: Bytes,
+        /// There must be none of that name.
+        is_new: bool,
+    },
+    /// Remove what is stored of a team.
+    RemoveTeam {
+        /// The folders of its workspace.
+        folders: Vec<PathBuf>,
+        /// A plain file name.
+        team: String,
+    },
+    /// See to it that the file of a custom chat mode is as it is to be, in a folder that only this user can enter;
+    /// answered by [`Event::ModeKept`]. It is there as a whole or as it was before.
+    KeepMode(KeepMode),
     /// Carry out a call of one of lspool's own tools, or say whether it needs no question; answered by
     /// [`Event::ToolRan`], once.
     RunTool {

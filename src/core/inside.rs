@@ -36,6 +36,7 @@ use crate::{
         event::{ClientId, Effects},
         failure::Failure,
         history::History,
+        modes::Wish,
         requests::{Owner, Purpose},
         selection::{Choice, agent_set},
         toolset::ToolSet,
@@ -72,6 +73,8 @@ pub(super) enum Holder {
     Run(u32),
     /// One of those who work for an orchestration.
     Orchestration(u32, usize),
+    /// A member of a team.
+    Member(u32),
 }
 
 /// What a turn may cost, and what it must bring.
@@ -190,7 +193,8 @@ impl Proxy {
     fn ask(&mut self, now: Instant, no: u32, words: &str, out: &mut Effects) {
         let Some(talk) = self.inside.talks.get(&no) else { return };
         let is_new = self.conversations.get(&talk.conversation).is_none();
-        let set = self.set_inside(&talk.agent);
+        let set = self.set_inside(&talk.agent, talk.holder);
+        let wish = Wish { agent: Some(talk.face.agent.clone()), isolation: talk.agent.isolation };
         if is_new {
             self.inside.n_conversations += 1;
             let it = &self.identity;
@@ -209,11 +213,12 @@ impl Proxy {
                 let request = json!([{"request": agents::request(&talk.agent, words)}]).to_string();
                 let params = params.set("turns", request.as_bytes()).finish();
                 let frame = Frame::request(RawId::from(0), "conversation/create", Some(&params));
-                self.create(now, owner, Choice { set, events: false }, &frame, out);
+                self.create(now, owner, Choice { set, events: false, wish }, &frame, out);
             }
             history => {
                 if let Some(history) = history
-                    && let Err((history, failure)) = self.bind_again(now, &id, set, history, out)
+                    && let Err((history, failure)) =
+                        self.bind_again(now, &id, Choice { set, events: false, wish }, history, out)
                 {
                     self.keep_history(no, history);
                     return self.fail(&owner, &failure, out);
@@ -230,16 +235,18 @@ impl Proxy {
         &mut self,
         now: Instant,
         id: &RawId,
-        set: ToolSet,
+        choice: Choice,
         history: History,
         out: &mut Effects,
     ) -> Result<(), (History, Failure)> {
-        match self.partition(&set, now, out) {
-            Ok(backend) => drop(self.conversations.bind(id.clone(), backend, set, None)),
+        let Choice { set, events: _, wish } = choice;
+        let isolation = self.wish(&wish);
+        match self.place(&set, isolation, b"{}", now, out) {
+            Ok(place) => drop(self.conversations.bind(id.clone(), place.backend, set, None)),
             Err(failure) => return Err((history, failure)),
         }
         if let Some(conversation) = self.conversations.get_mut(id) {
-            conversation.history = history;
+            (conversation.history, conversation.wish) = (history, wish);
         }
         Ok(())
     }
@@ -258,7 +265,15 @@ impl Proxy {
     }
 
     /// The tools of a conversation inside: those of its agent, without any that starts or steers others.
-    fn set_inside(&self, agent: &AgentConfig) -> ToolSet {
+    fn set_inside(&self, agent: &AgentConfig, holder: Option<Holder>) -> ToolSet {
+        let set = self.set_without_others(agent);
+        match holder {
+            Some(Holder::Member(_)) => set.with_member(),
+            Some(Holder::Run(_) | Holder::Orchestration(..)) | None => set,
+        }
+    }
+
+    fn set_without_others(&self, agent: &AgentConfig) -> ToolSet {
         let set = agent_set(agent);
         let has = |it: &&str| set.contains(it) && (!set.is_open() || self.catalogue.is_clients(it));
         let others: Vec<String> = ORCHESTRATION.iter().copied().filter(has).map(str::to_owned).collect();
@@ -348,6 +363,7 @@ impl Proxy {
             Some(Holder::Orchestration(no, conversation)) => {
                 self.on_orchestration_news(now, (no, conversation), news, out);
             }
+            Some(Holder::Member(desk)) => self.on_member_news(now, desk, news, out),
             None => {}
         }
     }
@@ -440,7 +456,33 @@ impl Proxy {
 
     /// Whether this conversation is there, and held by that one.
     pub(super) fn is_held_by(&self, no: u32, holder: Holder) -> bool {
-        self.inside.talks.get(&no).is_some_and(|it| it.holder == Some(holder))
+        self.holder_of(no) == Some(holder)
+    }
+
+    /// Who holds a conversation, if anybody wants it still.
+    pub(super) fn holder_of(&self, no: u32) -> Option<Holder> {
+        self.inside.talks.get(&no)?.holder
+    }
+
+    /// Whether a turn of a conversation is running, be it on its way to its end.
+    pub(super) fn is_talking(&self, no: u32) -> bool {
+        self.inside.talks.get(&no).is_some_and(Talk::is_owed)
+    }
+
+    /// The editor knows a conversation under other ids from now on.
+    pub(super) fn face(&mut self, no: u32, face: Face) {
+        if let Some(talk) = self.inside.talks.get_mut(&no) {
+            talk.face = face;
+        }
+    }
+
+    /// What was said in a conversation, and whether a turn of it is running that has begun.
+    pub(super) fn said_in(&self, no: u32) -> Option<(&History, bool)> {
+        let talk = self.inside.talks.get(&no)?;
+        match self.conversations.get(&talk.conversation) {
+            Some(conversation) => Some((&conversation.history, conversation.flight.turn.is_some())),
+            None => talk.history.as_ref().map(|it| (it, false)),
+        }
     }
 
     /// Whether those inside agree with the other tables.

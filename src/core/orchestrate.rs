@@ -253,11 +253,11 @@ impl Proxy {
             report(token, &value, out);
         }
         if matches!(told.event, Event::Finished { .. }) {
-            self.answer_orchestration(now, no, out);
+            self.answer_goal(now, no, out);
         }
     }
 
-    fn answer_orchestration(&mut self, now: Instant, no: u32, out: &mut Effects) {
+    fn answer_goal(&mut self, now: Instant, no: u32, out: &mut Effects) {
         let Some(run) = self.orchestrations.runs.remove(&no) else { return };
         info!(id = run.it.id(), end = ?run.it.end(), "an orchestration has ended");
         for talk in run.talks.into_values() {

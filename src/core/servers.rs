@@ -123,10 +123,16 @@ impl Proxy {
                 if method == "copilot/mcpTools" && goes_on {
                     self.on_mcp_tools(process, frame.params().unwrap_or(b"{}"), out);
                 }
+                if method == "copilot/mcpTools" && process.backend == PRIMARY {
+                    let params = frame.params().unwrap_or(b"{}");
+                    if let Some(servers) = member(params, "servers") {
+                        self.learn_mcp(&params[servers], out);
+                    }
+                }
                 if method == "textDocument/publishDiagnostics" {
                     self.diagnostics.published(process, frame.params().unwrap_or(b"{}"));
                 }
-                if self.is_heard(process, method, &frame) {
+                if !self.is_about_modes(process, method) && self.is_heard(process, method, &frame) {
                     tell_editor(frame, out);
                 }
             }
@@ -136,7 +142,7 @@ impl Proxy {
     fn on_backend_progress(&mut self, process: ProcessId, frame: Frame, out: &mut Effects) {
         let params = frame.params().unwrap_or(b"{}");
         self.requests.streamed(params);
-        if self.shapes.read(params).is_some_and(|it| self.is_told(process, &it)) {
+        if self.shapes.read(params).is_some_and(|it| self.note_told(process, &it)) {
             return tell_editor(frame, out);
         }
         let said = Said::of(params);

@@ -29,13 +29,14 @@ use super::{
     editor::Editor,
     inbox::{Events, Inbox, inbox},
     logs::Log,
-    memory,
+    memory, modes,
     outbox::{Outbox, Pushed},
     private,
     process::{Process, Surroundings, Waiting, World},
     reader::{self, End, Gate},
     settings::Settings,
     stdio::{Input, Output},
+    teams::Store,
     tools::Tools,
     watch::Watch,
 };
@@ -44,8 +45,8 @@ use crate::{
     core::{
         Proxy,
         event::{
-            BackendId, ClientId, Drops, Effect, Effects, Event, Launch, Measured, Peer, Prepared, ProcessId,
-            SpawnFailure,
+            BackendId, ClientId, Drops, Effect, Effects, Event, KeepMode, Launch, Measured, Peer, Prepared,
+            ProcessId, SpawnFailure,
         },
     },
     recording::{encode, format::About},
@@ -58,7 +59,7 @@ pub const INTERNAL_ERROR: i32 = 70;
 const EDITOR: Peer = Peer::Client(ClientId::EDITOR);
 
 /// While more bytes of events wait for the driver, nobody is read. It drains always, so this only bounds a burst.
-const AHEAD: usize = 256 * 1024;
+const AHEAD: usize = 64 * 1024;
 
 /// What the driver needs of the core.
 pub trait Core {
@@ -125,6 +126,7 @@ pub struct Driver<C, W> {
     /// Those for which files were written.
     has_transcripts: BTreeSet<ProcessId>,
     files: private::Files,
+    teams: Store,
     /// Name of the server, once it is known.
     name: Rc<str>,
     /// Events of our own making, which come before those of others.
@@ -177,6 +179,7 @@ impl<C: Core, W: World> Driver<C, W> {
             search,
             editor,
             clients,
+            teams: Store::new(settings.state.clone()),
             settings,
             processes: BTreeMap::new(),
             adopted: BTreeMap::new(),
@@ -360,6 +363,7 @@ impl<C: Core, W: World> Driver<C, W> {
             | Event::SpawnFailed(process, _)
             | Event::Exited { process, .. }
             | Event::TranscriptWritten { process, .. } => name(process),
+            Event::TeamsLoaded(_) | Event::TeamWritten { .. } => {}
             Event::Measured(measured) => measured.resident.iter_mut().for_each(|(id, _)| name(id)),
             Event::Received(Peer::Client(_), _)
             | Event::Malformed { peer: Peer::Client(_), .. }
@@ -367,6 +371,7 @@ impl<C: Core, W: World> Driver<C, W> {
             | Event::Stalled(Peer::Client(_))
             | Event::Unwritable(_)
             | Event::Prepared(_)
+            | Event::ModeKept { .. }
             | Event::ToolRan(_)
             | Event::FilesChanged
             | Event::EditorReads(_)
@@ -460,6 +465,12 @@ impl<C: Core, W: World> Driver<C, W> {
             Effect::RemoveTranscript { kept, conversation } => {
                 self.files.after(move || private::remove(&kept.join(conversation)));
             }
+            Effect::LoadTeams { folders } => self.teams.load(&self.files, &self.events, &folders),
+            Effect::WriteTeam { folders, team, content, is_new } => {
+                self.teams.write(&self.files, &self.events, &folders, team, (content, is_new));
+            }
+            Effect::RemoveTeam { folders, team } => self.teams.remove(&self.files, &folders, team),
+            Effect::KeepMode(mode) => self.keep_mode(mode),
             Effect::RunTool { call, scope } => {
                 self.tools.run(&call, *scope, &mut self.world, &self.events);
             }
@@ -584,6 +595,23 @@ impl<C: Core, W: World> Driver<C, W> {
             // What is left goes with lspool.
             self.files.after(move || private::remove(&private::of_process(&root, process)));
         }
+    }
+
+    fn keep_mode(&mut self, mode: KeepMode) {
+        let number = mode.number;
+        let folder = match self.world.private_folder() {
+            Ok(folder) => folder.join("modes"),
+            Err(error) => {
+                self.own.push_back(Event::ModeKept { number, kept: Err(error) });
+                return;
+            }
+        };
+        let keeping = self.files.after(move || modes::keep(&folder, &mode));
+        let events = self.events.clone();
+        spawn_local(async move {
+            let kept = keeping.await.and_then(|it| it).unwrap_or_else(|error| Err(error.to_string()));
+            events.tell(Event::ModeKept { number, kept });
+        });
     }
 
     /// Where servers keep what they tell the model, if they shall.
@@ -737,6 +765,9 @@ fn kind(event: &Event) -> &'static str {
         Event::SpawnFailed(..) => "a failed start",
         Event::Exited { .. } => "the end of a process",
         Event::TranscriptWritten { .. } => "a written file",
+        Event::TeamsLoaded(_) => "the teams of the workspace",
+        Event::TeamWritten { .. } => "a stored team",
+        Event::ModeKept { .. } => "the file of a mode",
         Event::ToolRan(_) => "what came of a call",
         Event::Measured(_) => "a measurement",
         Event::FilesChanged => "a changed file",

@@ -16,7 +16,7 @@ pub fn workers(text: &str, file: &str, config: &Config) -> Result<Value, String>
     if roles.is_empty() {
         return Err(format!("{file}: there is no [worker.ROLE] in it"));
     }
-    let merged = config.clone().merge_user(text, file).map_err(|it| it.to_string())?;
+    let (merged, _) = config.clone().merge_user(text, file).map_err(|it| it.to_string())?;
     let of_role = |role: &String| merged.workers.iter().find(|it| it.role == *role).map(as_asked);
     Ok(roles.iter().filter_map(of_role).collect())
 }

@@ -16,18 +16,25 @@ use crate::{
 impl Proxy {
     /// Does what is next for the leads to which something has happened. Whether that was anything.
     pub(in crate::core) fn tend_leads(&mut self, now: Instant, out: &mut Effects) -> bool {
-        if self.agents.leads.is_empty() || self.phase.is_exiting() {
+        if self.phase.is_exiting() {
             return false;
+        }
+        let closing = std::mem::take(&mut self.agents.closing);
+        let mut has_acted = !closing.is_empty();
+        for talk in closing {
+            self.close_talk(now, talk, out);
+        }
+        if self.agents.leads.is_empty() {
+            return self.store_teams(out) || has_acted;
         }
         let touched = self.conversations.take_touched();
         let touched = touched.iter().filter_map(|it| self.agents.lead_of(it));
         let mut due: BTreeSet<u32> = touched.collect();
         due.append(&mut self.agents.due);
-        let mut has_acted = false;
         for no in due {
             has_acted |= self.tend(now, no, out);
         }
-        has_acted
+        self.store_teams(out) || has_acted
     }
 
     /// Does what is next for a lead. Whether that was anything.
@@ -47,7 +54,7 @@ impl Proxy {
         }
         let is_open = |it: &&u32| self.agents.runs.get(it).is_some_and(|it| !it.has_ended());
         let open: Vec<u32> = lead.runs.iter().filter(is_open).copied().collect();
-        if lead.phase == Phase::Resting && open.is_empty() {
+        if lead.phase == Phase::Resting && open.is_empty() && !self.are_teams_at_work(lead) {
             self.feed(now, no, out);
             return true;
         }
@@ -55,6 +62,7 @@ impl Proxy {
         let (mut waiting, at_work): (Vec<u32>, Vec<u32>) = open.into_iter().partition(waits);
         let room = self.limits().max_parallel.saturating_sub(at_work.len());
         let left = waiting.split_off(room.min(waiting.len()));
+        let has_woken = self.wake_members(now, no, room.saturating_sub(waiting.len()), out);
         for run in &waiting {
             self.start_run(now, *run, out);
         }
@@ -65,7 +73,7 @@ impl Proxy {
                 self.show(now, run, out);
             }
         }
-        !waiting.is_empty()
+        has_woken || !waiting.is_empty()
     }
 
     fn start_run(&mut self, now: Instant, no: u32, out: &mut Effects) {
@@ -126,14 +134,18 @@ impl Proxy {
         }
     }
 
-    /// Nobody waits for the sub-agents of a lead any more. Whether there were any at work.
+    /// Nobody waits any more for the sub-agents of a lead, or its teams. Whether there were any at work.
     pub(super) fn end_runs(&mut self, now: Instant, no: u32, out: &mut Effects) -> bool {
+        let Some(conversation) = self.agents.leads.get(&no).map(|it| it.conversation.clone()) else {
+            return false;
+        };
+        let has_stopped = self.stop_members(now, &conversation, out);
         let Some(lead) = self.agents.leads.get(&no) else { return false };
         let is_open = |it: &&u32| self.agents.runs.get(it).is_some_and(|it| !it.has_ended());
         let open: Vec<u32> = lead.runs.iter().filter(is_open).copied().collect();
         for run in &open {
             self.end_run(now, *run, State::Cancelled, out);
         }
-        !open.is_empty()
+        has_stopped || !open.is_empty()
     }
 }

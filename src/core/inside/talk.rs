@@ -107,7 +107,7 @@ impl Talk {
             face,
             limits,
             conversation: RawId::null(),
-            history,
+            history: history.filter(History::has_begun),
             usual,
             state: State::Idle,
             stop: None,

@@ -1,6 +1,7 @@
 //! Leads and their sub-agents.
 
 mod crashes;
+mod teams;
 
 use std::time::Duration;
 
@@ -149,6 +150,17 @@ impl Lead {
         report["result"] = json!([{"type": "text", "value": text}]);
         self.says("report", &rounds(&report));
         text
+    }
+
+    /// The model calls a tool of which no report tells.
+    fn asks(&mut self, tool: &str, input: &Value) -> Value {
+        self.calls += 1;
+        let params = json!({
+            "name": tool, "input": input, "conversationId": "c", "turnId": "T", "roundId": 1, "toolCallId": "x",
+        });
+        let ask = json!({"id": self.calls, "method": "conversation/invokeClientTool", "params": params});
+        self.it.server(self.process, ask);
+        self.it.take(Peer::Backend(self.process)).pop().expect("it is answered")["result"][0].clone()
     }
 
     /// The server ends the turn and answers it.
@@ -700,6 +712,9 @@ fn a_command_delegates_where_no_other_tool_can() {
     assert_eq!(told["content"][0]["value"], "sub-agent explore-1 started");
     let run = it.opened(process(2, 1)).pop().unwrap();
     assert_eq!(run.params["turns"][0]["request"], "look \"here\"");
+    let shown =
+        it.it.take(EDITOR).pop().unwrap()["params"]["value"]["editAgentRounds"][0]["toolCalls"][0].clone();
+    assert_eq!((&shown["name"], &shown["id"]), (&json!("run_in_terminal"), &json!("x")));
     let told = ask(&mut it, "invokeClientTool", "delegate --type nobody --prompt x").unwrap();
     assert_eq!(told["status"], "error");
     it.heard();
@@ -739,4 +754,50 @@ fn a_server_that_does_not_answer_a_cancelled_sub_agent_is_not_waited_for() {
     it.ends();
     assert_eq!(it.heard(), ["end", r#"answer 1 "T""#]);
     it.it.core.check_quiet();
+}
+
+#[test]
+fn a_turn_that_reports_nothing_delegates_all_the_same() {
+    let mut stage = Stage::patient();
+    let turns = json!([{"request": "go", "turnId": "T"}]);
+    stage.editor(json!({"id": 1, "method": "conversation/create", "params": {"conversationId": "c", "turns": turns, "lspool": {"lead": true, "events": true}}}));
+    let asked = stage.start(LEAD, &["delegate_task"]).last().unwrap()["id"].clone();
+    let mut it = Lead { it: stage, process: LEAD, asked, calls: 0 };
+    assert_eq!(
+        it.asks("delegate_task", &json!({"subagent_type": "explore", "prompt": "look"}))["status"],
+        "success"
+    );
+    it.answers();
+    let run = it.opened(process(2, 1)).pop().unwrap();
+    it.run_ends(&run, "found");
+    assert_eq!(it.heard(), ["event explore-1 running", "event explore-1 done"]);
+    assert!(it.goes_on()["params"]["message"].as_str().unwrap().contains("found"));
+    it.answers();
+    assert_eq!(it.heard(), [r#"answer 1 "T""#]);
+}
+
+#[test]
+fn programs_are_told_of_each_sub_agent_to_its_end() {
+    for ends in ["cancelled", "failed", "destroyed"] {
+        let mut it = Stage::patient();
+        it.config.subagents.max_parallel = 1;
+        it.editor(json!({"id": 90, "method": "lspool/reload"}));
+        it.take(EDITOR);
+        let mut it = Lead::on(it, &json!({"events": true}));
+        it.delegates(1, "x", "explore");
+        it.delegates(1, "y", "bash");
+        let events = |heard: Vec<String>| -> Vec<String> {
+            heard.into_iter().filter(|it| it.starts_with("event")).collect()
+        };
+        assert_eq!(events(it.heard()), ["event explore-1 running", "event bash-1 waiting"]);
+        match ends {
+            "cancelled" => it.it.editor(json!({"method": "$/cancelRequest", "params": {"id": 1}})),
+            "failed" => it.says("end", &json!({"error": {"message": "no quota"}})),
+            _ => it.it.editor(
+                json!({"id": 3, "method": "conversation/destroy", "params": {"conversationId": "c"}}),
+            ),
+        }
+        let expected = ["event explore-1 cancelled", "event bash-1 cancelled"];
+        assert_eq!(events(it.heard()), expected, "{ends}");
+    }
 }

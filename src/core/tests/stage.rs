@@ -14,8 +14,8 @@ use crate::{
     core::{
         Identity,
         event::{
-            BackendId, ClientId, Effect, Event, Exit, Generation, Launch, Measured, Peer, Prepared,
-            ProcessId, Scope,
+            BackendId, ClientId, Effect, Event, Exit, Generation, KeepMode, KeptMode, Launch, Measured, Peer,
+            Prepared, ProcessId, Scope, StoredTeam,
         },
     },
     rpc::Frame,
@@ -24,6 +24,7 @@ use crate::{
 use super::taped::Taped;
 
 /// A core under test.
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub(super) struct Stage {
     pub(super) core: Taped,
     pub(super) now: Instant,
@@ -33,6 +34,10 @@ pub(super) struct Stage {
     pub(super) closed: Vec<ProcessId>,
     pub(super) terminated: Vec<ProcessId>,
     pub(super) transcripts: Vec<(ProcessId, String, String)>,
+    /// Files of modes that were asked for.
+    pub(super) modes: Vec<KeepMode>,
+    /// The test itself says what became of them.
+    pub(super) holds_modes: bool,
     /// Calls of lspool's own tools, and what they may do.
     pub(super) tools: Vec<(Value, Scope)>,
     /// Ids of those that nobody wants any more.
@@ -56,6 +61,14 @@ pub(super) struct Stage {
     pub(super) holds_preparation: bool,
     pub(super) server: ServerConfig,
     pub(super) config: Config,
+    /// The teams that there are.
+    pub(super) teams: Vec<StoredTeam>,
+    /// What was stored of teams.
+    pub(super) stored: BTreeMap<String, Bytes>,
+    /// The test itself says that they are stored.
+    pub(super) holds_teams: bool,
+    /// What the user should know of files that are used.
+    pub(super) warnings: Vec<String>,
 }
 
 pub(super) const EDITOR: Peer = Peer::Client(ClientId::EDITOR);
@@ -76,6 +89,8 @@ impl Stage {
             closed: Vec::new(),
             terminated: Vec::new(),
             transcripts: Vec::new(),
+            modes: Vec::new(),
+            holds_modes: false,
             tools: Vec::new(),
             unwanted: Vec::new(),
             exit: None,
@@ -89,6 +104,10 @@ impl Stage {
             holds_preparation: false,
             server: ServerConfig { kind: Some(kind), ..ServerConfig::default() },
             config: Config::default(),
+            teams: Vec::new(),
+            stored: BTreeMap::new(),
+            holds_teams: false,
+            warnings: Vec::new(),
         }
     }
 
@@ -174,6 +193,24 @@ impl Stage {
                 }
                 Effect::RemoveTranscripts(process) => self.transcripts.retain(|it| it.0 != process),
                 Effect::RemoveTranscript { .. } => {}
+                Effect::LoadTeams { .. } => {
+                    let teams = std::mem::take(&mut self.teams);
+                    self.event(Event::TeamsLoaded(teams));
+                }
+                Effect::WriteTeam { team, content, .. } => {
+                    self.stored.insert(team.clone(), content);
+                    if !self.holds_teams {
+                        self.event(Event::TeamWritten { team, written: Ok(()) });
+                    }
+                }
+                Effect::RemoveTeam { team, .. } => drop(self.stored.remove(&team)),
+                Effect::KeepMode(mode) => {
+                    let is_new = !self.modes.iter().any(|it| it.name == mode.name && it.tools == mode.tools);
+                    self.modes.push(mode.clone());
+                    if !self.holds_modes {
+                        self.event(kept(&mode, is_new));
+                    }
+                }
                 Effect::CloseInput(process) => self.closed.push(process),
                 Effect::Terminate(process) => self.terminated.push(process),
                 Effect::Exit(code) => self.exit = Some(code),
@@ -208,7 +245,7 @@ impl Stage {
             server: self.server.clone(),
             launch: Arc::new(launch),
             missing: self.missing.clone(),
-            warnings: Vec::new(),
+            warnings: self.warnings.clone(),
             transcripts: None,
         };
         self.event(Event::Prepared(Ok(Box::new(prepared))));
@@ -324,6 +361,18 @@ impl Stage {
 /// What the shell answers when it is asked for memory: so many bytes each, and nothing was dropped.
 pub(super) fn measured(resident: Vec<(ProcessId, u64)>) -> Event {
     Event::Measured(Box::new(Measured { resident, ..Measured::default() }))
+}
+
+/// The shell has seen to the file of a mode.
+pub(super) fn kept(mode: &KeepMode, is_new: bool) -> Event {
+    let file = format!("/run/lspool/modes/{}.agent.md", mode.name).into();
+    let (title, tools) = (mode.name.clone(), mode.tools.clone());
+    Event::ModeKept { number: mode.number, kept: Ok(KeptMode { file, title, tools, is_new }) }
+}
+
+/// The uri of that file.
+pub(super) fn uri(mode: &KeepMode) -> String {
+    format!("file:///run/lspool/modes/{}.agent.md", mode.name)
 }
 
 pub(super) fn name(message: &Value) -> String {

@@ -297,6 +297,10 @@ impl World {
                 }
                 Effect::RemoveTranscripts(process) => self.trace.push(format!("remove {process:?}")),
                 Effect::RemoveTranscript { .. } => {}
+                Effect::LoadTeams { .. } | Effect::WriteTeam { .. } | Effect::RemoveTeam { .. } => {
+                    self.trace.push("teams".to_owned());
+                }
+                Effect::KeepMode(_) => unreachable!("no mode is wanted"),
                 Effect::CloseInput(process) => {
                     self.trace.push(format!("close {process:?}"));
                     let server = self.servers.get_mut(&process).expect("closed before it was spawned");

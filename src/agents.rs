@@ -19,6 +19,7 @@ mod words;
 mod yaml;
 
 pub use delegation::{Outcome, SUMMARY, Task, list, request, results, tool};
+pub(crate) use file::front_matter;
 pub use file::{Definition, Problem, parse};
 pub use listing::{Listing, Row};
 pub use registry::{Author, Registry};

@@ -254,6 +254,7 @@ impl Core for Trials {
             | Event::SpawnFailed(..)
             | Event::Exited { .. }
             | Event::TranscriptWritten { .. }
+            | Event::ModeKept { .. }
             | Event::Stalled(_)
             | Event::EditorGone => {}
         }

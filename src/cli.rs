@@ -125,7 +125,7 @@ pub fn parse_from(words: impl IntoIterator<Item = impl Into<OsString> + Clone>) 
                   Without COMMAND the server is taken from the configuration file, or\n\
                   copilot-language-server is searched for.",
     after_long_help = "Example, for an editor's configuration:\n  lspool -- copilot-language-server --stdio",
-    override_usage = "lspool [OPTIONS] [-- COMMAND [ARG]...]\n       lspool agents|check|status|restart|stop|logs|reload [OPTIONS]\n       lspool inspect|replay|serve-recording FILE [OPTIONS]",
+    override_usage = "lspool [OPTIONS] [-- COMMAND [ARG]...]\n       lspool agents|check|status|restart|stop|move|logs|reload [OPTIONS]\n       lspool inspect|replay|serve-recording FILE [OPTIONS]",
     disable_help_subcommand = true
 )]
 struct Flags {
@@ -234,6 +234,17 @@ enum Task {
         #[command(flatten)]
         which: Which,
     },
+    /// Keep conversations to their tools by a process of their own, or by a chat mode, from their next turn on
+    Move {
+        /// A conversation, or what `lspool status` shows under TOOLS; all, if it is left out
+        #[arg(value_name = "NAME")]
+        name: Option<String>,
+        /// By what
+        #[arg(long, value_name = "KIND", value_parser = ["process", "mode"])]
+        to: String,
+        #[command(flatten)]
+        which: Which,
+    },
     /// What a server has written to stderr
     Logs {
         #[command(flatten)]
@@ -316,6 +327,7 @@ impl Task {
             Task::Status { json, watch, which } => (control::Task::Status { json, watch }, which),
             Task::Restart { backend, which } => (control::Task::Restart(backend.name), which),
             Task::Stop { backend, which } => (control::Task::Stop(backend.name), which),
+            Task::Move { name, to, which } => (control::Task::Move { name, to }, which),
             Task::Logs { backend, follow, which } => {
                 (control::Task::Logs { name: backend.name, follow }, which)
             }
@@ -425,6 +437,12 @@ mod tests {
             ("status --json --watch --pid 7", Task::Status { json: true, watch: true }, Some(7)),
             ("restart copilot --pid=7", Task::Restart(name()), Some(7)),
             ("stop copilot", Task::Stop(name()), None),
+            ("move --to mode", Task::Move { name: None, to: "mode".to_owned() }, None),
+            (
+                "move copilot --to=process --pid 7",
+                Task::Move { name: Some(name()), to: "process".to_owned() },
+                Some(7),
+            ),
             ("logs copilot", Task::Logs { name: name(), follow: false }, None),
             ("logs -f copilot", Task::Logs { name: name(), follow: true }, None),
             ("logs copilot --follow", Task::Logs { name: name(), follow: true }, None),
@@ -481,7 +499,7 @@ mod tests {
             A language server that stands in front of another one
 
             Usage: lspool [OPTIONS] [-- COMMAND [ARG]...]
-                   lspool agents|check|status|restart|stop|logs|reload [OPTIONS]
+                   lspool agents|check|status|restart|stop|move|logs|reload [OPTIONS]
                    lspool inspect|replay|serve-recording FILE [OPTIONS]
 
             Commands:
@@ -490,6 +508,7 @@ mod tests {
               status           What each running lspool and its servers are doing
               restart          Start a server, or a partition of it, anew; also one that was stopped or has failed
               stop             Stop a server, or a partition of it, until it is needed again
+              move             Keep conversations to their tools by a process of their own, or by a chat mode, from their next turn on
               logs             What a server has written to stderr
               reload           Read the configuration files anew
               inspect          Show what a recording holds: conversations, requests, how long they took, crashes
@@ -520,7 +539,7 @@ mod tests {
                 error: lspool speaks with the editor on stdin and stdout (--stdio); it has no --node-ipc
 
                 Usage: lspool [OPTIONS] [-- COMMAND [ARG]...]
-                       lspool agents|check|status|restart|stop|logs|reload [OPTIONS]
+                       lspool agents|check|status|restart|stop|move|logs|reload [OPTIONS]
                        lspool inspect|replay|serve-recording FILE [OPTIONS]
 
                 For more information, try '--help'.
@@ -532,7 +551,7 @@ mod tests {
                 error: lspool speaks with the editor on stdin and stdout (--stdio); it has no --pipe
 
                 Usage: lspool [OPTIONS] [-- COMMAND [ARG]...]
-                       lspool agents|check|status|restart|stop|logs|reload [OPTIONS]
+                       lspool agents|check|status|restart|stop|move|logs|reload [OPTIONS]
                        lspool inspect|replay|serve-recording FILE [OPTIONS]
 
                 For more information, try '--help'.
@@ -544,7 +563,7 @@ mod tests {
                 error: lspool speaks with the editor on stdin and stdout (--stdio); it has no --socket
 
                 Usage: lspool [OPTIONS] [-- COMMAND [ARG]...]
-                       lspool agents|check|status|restart|stop|logs|reload [OPTIONS]
+                       lspool agents|check|status|restart|stop|move|logs|reload [OPTIONS]
                        lspool inspect|replay|serve-recording FILE [OPTIONS]
 
                 For more information, try '--help'.
@@ -568,7 +587,7 @@ mod tests {
                   tip: to pass '--lgo-file' as a value, use '-- --lgo-file'
 
                 Usage: lspool [OPTIONS] [-- COMMAND [ARG]...]
-                       lspool agents|check|status|restart|stop|logs|reload [OPTIONS]
+                       lspool agents|check|status|restart|stop|move|logs|reload [OPTIONS]
                        lspool inspect|replay|serve-recording FILE [OPTIONS]
 
                 For more information, try '--help'.
@@ -580,7 +599,7 @@ mod tests {
                 error: unexpected argument 'pyright-langserver' found
 
                 Usage: lspool [OPTIONS] [-- COMMAND [ARG]...]
-                       lspool agents|check|status|restart|stop|logs|reload [OPTIONS]
+                       lspool agents|check|status|restart|stop|move|logs|reload [OPTIONS]
                        lspool inspect|replay|serve-recording FILE [OPTIONS]
 
                 For more information, try '--help'.

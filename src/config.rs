@@ -159,6 +159,10 @@ pub struct ServerConfig {
     pub builtin_tools: BuiltinTools,
     /// Whether a process keeps what it has told the model, so that the next one can say the same.
     pub exact_restore: bool,
+    /// What keeps a conversation to its tools.
+    pub isolation: Isolation,
+    /// What becomes of a conversation that needs a process for which there is no room.
+    pub on_limit: OnLimit,
 }
 
 /// When a process that died is started again, and what it means if it cannot be.
@@ -251,6 +255,38 @@ pub enum TurnRecovery {
     Fail,
 }
 
+/// What keeps a conversation to its tools.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Isolation {
+    /// A process that knows no others.
+    #[default]
+    Process,
+    /// A chat mode in the process that serves the editor itself, where that is as good.
+    Mode,
+}
+
+impl Isolation {
+    /// As it is written.
+    pub fn word(self) -> &'static str {
+        match self {
+            Isolation::Process => "process",
+            Isolation::Mode => "mode",
+        }
+    }
+}
+
+/// What becomes of a conversation that needs a process for which there is no room.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OnLimit {
+    /// It is kept to its tools by a chat mode, where that is as good.
+    #[default]
+    Mode,
+    /// It is refused.
+    Error,
+}
+
 /// The tool with which leads start sub-agents.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -297,6 +333,8 @@ impl Default for ServerConfig {
             delegation: Delegation::default(),
             builtin_tools: BuiltinTools::default(),
             exact_restore: false,
+            isolation: Isolation::default(),
+            on_limit: OnLimit::default(),
         }
     }
 }
@@ -350,6 +388,9 @@ pub struct AgentConfig {
     /// Whether it may start others.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub lead: bool,
+    /// What keeps its conversations to its tools; absent: what the server says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub isolation: Option<Isolation>,
     /// What else its file says.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub other: BTreeMap<String, Value>,
@@ -399,6 +440,7 @@ impl AgentConfig {
             model: None,
             max_turns: None,
             lead: false,
+            isolation: None,
             other: BTreeMap::new(),
             source,
         }

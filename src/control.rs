@@ -1,4 +1,4 @@
-//! `lspool status`, `restart`, `stop`, `logs` and `reload`: what is said to those that are running.
+//! `lspool status`, `restart`, `stop`, `move`, `logs` and `reload`: what is said to those that are running.
 //!
 //! Owns how they are found, which of them is meant, and what is shown. They do the work: each is asked over its
 //! control socket, in the same words that an editor may use (`docs/control.md`).
@@ -41,6 +41,13 @@ pub enum Task {
     Restart(String),
     /// End a backend's process.
     Stop(String),
+    /// How conversations are kept to their tools.
+    Move {
+        /// A conversation or a tool set; all of them.
+        name: Option<String>,
+        /// By what.
+        to: String,
+    },
     /// What a backend's processes have written to stderr.
     Logs {
         /// Which backend.
@@ -150,6 +157,7 @@ async fn perform(
         Task::Restart(name) => act(seen, "lspool/restart", name, out).await?,
         Task::Stop(name) => act(seen, "lspool/stop", name, out).await?,
         Task::Logs { name, follow } => logs(seen, name, *follow, out).await?,
+        Task::Move { name, to } => relocate(seen, name.as_deref(), to, out).await?,
         Task::Reload => reload(&mut seen, out).await?,
     }
     Ok(())
@@ -185,6 +193,33 @@ async fn act(seen: Vec<Seen>, method: &str, name: &str, out: &mut dyn Write) -> 
         }
         Err(other) => Err(other.into()),
     }
+}
+
+/// Asks all for it: whoever has what is meant does it.
+async fn relocate(seen: Vec<Seen>, name: Option<&str>, to: &str, out: &mut dyn Write) -> Result<(), Failure> {
+    let mut problems = Vec::new();
+    let mut is_done = false;
+    for it in seen {
+        let pid = it.instance.pid;
+        let answer = match it.answer {
+            Ok(mut answer) => answer.client.request("lspool/move", &json!({"name": name, "to": to})).await,
+            Err(problem) => Err(Error::Refused(problem)),
+        };
+        match answer {
+            Ok(answer) => {
+                is_done = true;
+                let moved = answer["conversations"].as_array().map(Vec::len).unwrap_or_default();
+                let what =
+                    if moved == 1 { "1 conversation".to_owned() } else { format!("{moved} conversations") };
+                writeln!(out, "lspool {pid}: {what}: {to}")?;
+            }
+            Err(Error::Invalid(why) | Error::Refused(why)) => {
+                problems.push(format!("lspool {pid}: {}", plain(&why)));
+            }
+            Err(other) => return Err(other.into()),
+        }
+    }
+    if is_done { Ok(()) } else { Err(Failure::Failed(problems.join("\n"))) }
 }
 
 async fn logs(seen: Vec<Seen>, name: &str, follow: bool, out: &mut dyn Write) -> Result<(), Failure> {

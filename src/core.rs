@@ -26,6 +26,7 @@ mod health;
 mod history;
 mod lifecycle;
 mod mcp;
+mod modes;
 mod partitions;
 mod processes;
 mod progress;
@@ -68,6 +69,7 @@ use self::{
     event::{BackendId, ClientId, Effect, Effects, Event, Launch, Peer},
     failure::{Cause, Failure},
     handshake::{Draining, Phase},
+    modes::Modes,
     progress::Tokens,
     registrations::Registrations,
     requests::{Owner, Purpose, Requests, SentId, To},
@@ -133,6 +135,7 @@ pub struct Proxy {
     next_measure: Option<Instant>,
     session: Session,
     catalogue: Catalogue,
+    modes: Modes,
     conversations: Conversations,
     agents: Agents,
     tokens: Tokens,
@@ -186,6 +189,7 @@ impl Proxy {
             next_measure: None,
             session: Session::default(),
             catalogue: Catalogue::default(),
+            modes: Modes::default(),
             conversations: Conversations::default(),
             agents: Agents::default(),
             tokens: Tokens::default(),
@@ -234,6 +238,7 @@ impl Proxy {
                 self.on_transcript(process, &conversation, folder, out);
             }
             Event::ToolRan(answer) => self.on_tool_ran(now, &answer, out),
+            Event::ModeKept { number, kept } => self.on_mode_kept(number, kept, out),
             Event::Measured(measured) => self.on_measured(now, *measured, out),
             Event::FilesChanged => self.reload(out),
             Event::EditorReads(reads) => self.is_paused = !reads,
@@ -304,6 +309,7 @@ impl Proxy {
         if self.phase.is_exiting() {
             return;
         }
+        self.evict_leaving(now, out);
         self.note_changes(now, out);
         self.keep_spares(now, out);
         if self.backends.have_changed() {

@@ -9,6 +9,7 @@
 //! - [`redact`]: secrets out of text that is shown
 //! - [`config`]: TOML text to a checked configuration; [`agents`]: definitions of agents in other files
 //! - [`tools`]: tools of lspool's own, in words and values
+//! - [`mode_file`]: the text of the files of custom chat modes
 //! - [`core`]: everything that is decided
 //! - [`shell`]: everything that touches the world
 //! - [`recording`]: sessions as files
@@ -23,6 +24,7 @@ pub mod config;
 pub mod control;
 pub mod core;
 pub mod inspect;
+pub mod mode_file;
 pub mod player;
 pub mod recording;
 pub mod redact;

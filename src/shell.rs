@@ -15,6 +15,7 @@ pub mod guard;
 pub mod inbox;
 mod logs;
 mod memory;
+mod modes;
 pub mod outbox;
 mod private;
 pub mod process;

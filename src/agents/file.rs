@@ -56,6 +56,14 @@ pub fn parse(text: &str, path: &Path) -> Result<Definition, Vec<Problem>> {
     }
 }
 
+/// The front matter of a file, as JSON, and its body as it is.
+pub(crate) fn front_matter(text: &str) -> Result<(Vec<(String, Value)>, &str), Problem> {
+    let missing = || Problem { line: 1, what: "there is no front matter".to_owned() };
+    let (front, body) = split(text).ok_or_else(missing)?;
+    let entries = yaml::read(front, 1)?;
+    Ok((entries.into_iter().map(|(key, _, value)| (key, value.to_json())).collect(), body))
+}
+
 /// Front matter and body. Where the second fence is missing, there is no front matter.
 fn split(text: &str) -> Option<(&str, &str)> {
     let is_fence = |line: &str| line.trim_end() == FENCE;

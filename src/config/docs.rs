@@ -5,8 +5,9 @@ use serde_json::{Map, Value, json};
 use super::{
     Config,
     keys::{
-        AGENT, BACKOFF, BUILTIN_TOOLS, DELEGATIONS, FOLDER, Key, LOG, LOG_LEVELS, PROFILES, RESTARTS, ROOT,
-        ROUTE, SERVER, SERVER_KINDS, SUB_AGENTS, Section, TOOLS, TURN_RECOVERIES, Type, Workspace,
+        AGENT, BACKOFF, BUILTIN_TOOLS, DELEGATIONS, FOLDER, ISOLATIONS, Key, LOG, LOG_LEVELS, ON_LIMITS,
+        PROFILES, RESTARTS, ROOT, ROUTE, SERVER, SERVER_KINDS, SUB_AGENTS, Section, TOOLS, TURN_RECOVERIES,
+        Type, Workspace,
     },
     units::{show_duration, show_size},
 };
@@ -146,6 +147,8 @@ fn ty<T>(key: &Key<T>) -> String {
         Type::TurnRecovery(_) => return words(&TURN_RECOVERIES),
         Type::Delegation(_) => return words(&DELEGATIONS),
         Type::BuiltinTools(_) => return words(&BUILTIN_TOOLS),
+        Type::Isolation(_) | Type::OptionalIsolation(_) => return words(&ISOLATIONS),
+        Type::OnLimit(_) => return words(&ON_LIMITS),
         Type::LogLevel(_) => return words(&LOG_LEVELS),
         Type::ServerName(_) => "name of a server",
         Type::AgentName(_) => "name of an agent",
@@ -183,6 +186,11 @@ fn default<T>(key: &Key<T>, fresh: &mut T) -> Option<String> {
         Type::BuiltinTools(field) => {
             let tools = *field(fresh);
             BUILTIN_TOOLS.iter().find(|(_, it)| *it == tools).map(|(word, _)| format!("{word:?}"))
+        }
+        Type::Isolation(field) => Some(format!("{:?}", field(fresh).word())),
+        Type::OnLimit(field) => {
+            let on_limit = *field(fresh);
+            ON_LIMITS.iter().find(|(_, it)| *it == on_limit).map(|(word, _)| format!("{word:?}"))
         }
         Type::LogLevel(field) => {
             let level = *field(fresh);
@@ -252,6 +260,8 @@ fn value<T>(ty: &Type<T>) -> Value {
         Type::TurnRecovery(_) => words(&TURN_RECOVERIES),
         Type::Delegation(_) => words(&DELEGATIONS),
         Type::BuiltinTools(_) => words(&BUILTIN_TOOLS),
+        Type::Isolation(_) | Type::OptionalIsolation(_) => words(&ISOLATIONS),
+        Type::OnLimit(_) => words(&ON_LIMITS),
         Type::LogLevel(_) => words(&LOG_LEVELS),
         Type::Servers(_) => named(object(&SERVER)),
         Type::Agents(_) => named(object(&AGENT)),

@@ -6,9 +6,9 @@
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use super::{
-    AgentConfig, AgentSource, Backoff, BuiltinTools, Config, Delegation, FolderConfig, LogConfig, LogLevel,
-    Policy, Profile, Restart, RouteConfig, ServerConfig, ServerKind, SubAgentsConfig, ToolsConfig,
-    TurnRecovery,
+    AgentConfig, AgentSource, Backoff, BuiltinTools, Config, Delegation, FolderConfig, Isolation, LogConfig,
+    LogLevel, OnLimit, Policy, Profile, Restart, RouteConfig, ServerConfig, ServerKind, SubAgentsConfig,
+    ToolsConfig, TurnRecovery,
 };
 
 /// A table of the file, and the type that it is read into.
@@ -93,6 +93,10 @@ pub(super) enum Type<T: 'static> {
     TurnRecovery(Field<T, TurnRecovery>),
     Delegation(Field<T, Delegation>),
     BuiltinTools(Field<T, BuiltinTools>),
+    Isolation(Field<T, Isolation>),
+    /// Isolation, where another section says it in general.
+    OptionalIsolation(Field<T, Option<Isolation>>),
+    OnLimit(Field<T, OnLimit>),
     LogLevel(Field<T, LogLevel>),
     /// The name of a server that is configured.
     ServerName(Field<T, Option<String>>),
@@ -121,6 +125,12 @@ pub(super) const DELEGATIONS: [(&str, Delegation); 2] =
 /// Words for whether lspool's own tools stand in.
 pub(super) const BUILTIN_TOOLS: [(&str, BuiltinTools); 2] =
     [("off", BuiltinTools::Off), ("fallback", BuiltinTools::Fallback)];
+/// Words for what keeps a conversation to its tools.
+pub(super) const ISOLATIONS: [(&str, Isolation); 2] =
+    [("process", Isolation::Process), ("mode", Isolation::Mode)];
+
+/// Words for what becomes of a conversation for which there is no room.
+pub(super) const ON_LIMITS: [(&str, OnLimit); 2] = [("mode", OnLimit::Mode), ("error", OnLimit::Error)];
 
 /// Words for what a death means.
 pub(super) const RESTARTS: [(&str, Restart); 3] =
@@ -285,8 +295,26 @@ pub(super) static SERVER: Section<ServerConfig> = Section {
             workspace: Workspace::Smaller,
             absent: "",
             doc: "How many processes of it may run at once. For one more, the one that has been without a \
-                  turn for the longest time is stopped; if none is, the conversation is refused. Nothing in use is \
+                  turn for the longest time is stopped; if none is, `on_limit` says what happens. Nothing in use is \
                   stopped.",
+        },
+        Key {
+            name: "isolation",
+            ty: Type::Isolation(|it| &mut it.isolation),
+            workspace: Workspace::No,
+            absent: "",
+            doc: "What keeps a conversation with a Copilot server to its tools ([isolation.md](isolation.md)). \
+                  `\"process\"`: a process of its own, which it shares with those that have the same. `\"mode\"`: a \
+                  custom chat mode in the process that serves the editor itself, which costs no memory; where that \
+                  would not be as good, a process all the same.",
+        },
+        Key {
+            name: "on_limit",
+            ty: Type::OnLimit(|it| &mut it.on_limit),
+            workspace: Workspace::No,
+            absent: "",
+            doc: "What becomes of a conversation that needs one more process than there may be. `\"mode\"`: it is kept \
+                  to its tools by a chat mode, where that is as good; else, and with `\"error\"`, it is refused.",
         },
         Key {
             name: "warm_spares",
@@ -585,6 +613,13 @@ pub(super) static AGENT: Section<AgentConfig> = Section {
             workspace: Workspace::No,
             absent: "",
             doc: "Whether a conversation with this agent may start sub-agents: it gets the tool `delegate_task`.",
+        },
+        Key {
+            name: "isolation",
+            ty: Type::OptionalIsolation(|it| &mut it.isolation),
+            workspace: Workspace::No,
+            absent: "that of the server",
+            doc: "What keeps its conversations to its tools: see `isolation` of `[server.NAME]`.",
         },
     ],
 };

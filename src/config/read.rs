@@ -12,8 +12,9 @@ use toml::{
 use super::{
     AgentConfig, AgentSource, Config, Profile, ServerConfig, Shadowed,
     keys::{
-        AGENT, BACKOFF, BUILTIN_TOOLS, DELEGATIONS, FOLDER, Key, LOG, LOG_LEVELS, PROFILES, RESTARTS, ROOT,
-        ROUTE, SERVER, SERVER_KINDS, SUB_AGENTS, Section, TOOLS, TURN_RECOVERIES, Type, Workspace,
+        AGENT, BACKOFF, BUILTIN_TOOLS, DELEGATIONS, FOLDER, ISOLATIONS, Key, LOG, LOG_LEVELS, ON_LIMITS,
+        PROFILES, RESTARTS, ROOT, ROUTE, SERVER, SERVER_KINDS, SUB_AGENTS, Section, TOOLS, TURN_RECOVERIES,
+        Type, Workspace,
     },
     problem::{Author, Problem, Problems},
     suggest::nearest,
@@ -169,6 +170,9 @@ impl<'a> Reader<'a> {
             Type::TurnRecovery(field) => self.set(at, choice(raw, &TURN_RECOVERIES), field(into)),
             Type::Delegation(field) => self.set(at, choice(raw, &DELEGATIONS), field(into)),
             Type::BuiltinTools(field) => self.set(at, choice(raw, &BUILTIN_TOOLS), field(into)),
+            Type::Isolation(field) => self.set(at, choice(raw, &ISOLATIONS), field(into)),
+            Type::OptionalIsolation(field) => self.set(at, choice(raw, &ISOLATIONS).map(Some), field(into)),
+            Type::OnLimit(field) => self.set(at, choice(raw, &ON_LIMITS), field(into)),
             Type::ServerKind(field) => self.set(at, choice(raw, &SERVER_KINDS).map(Some), field(into)),
             Type::LogLevel(field) => self.set(at, choice(raw, &LOG_LEVELS), field(into)),
             Type::ServerName(field) => {

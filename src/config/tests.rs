@@ -68,6 +68,8 @@ stall_timeout = "4s"
 probe_timeout = "5s"
 hang_timeout = "0s"
 turn_recovery = "fail"
+isolation = "mode"
+on_limit = "error"
 delegation = "run_in_terminal"
 builtin_tools = "fallback"
 exact_restore = true
@@ -140,6 +142,8 @@ level = "trace"
             delegation: Delegation::RunInTerminal,
             builtin_tools: BuiltinTools::Fallback,
             exact_restore: true,
+            isolation: Isolation::Mode,
+            on_limit: OnLimit::Error,
         }
     );
     assert_eq!(config.servers["pyright"].kind, Some(ServerKind::Generic));
@@ -199,7 +203,7 @@ lvel = "info"
             config.toml:2: tools: is a list; write the table [tools]
             config.toml:4: server.copilot.comand: there is no such key; did you mean "command"?
             config.toml:5: server.copilot.max-processes: there is no such key; did you mean "max_processes"?
-            config.toml:6: server.copilot.xyzzy: there is no such key; there are: command, args, env, cwd, kind, max_processes, warm_spares, idle_timeout, startup_timeout, max_message, turn_recovery, delegation, builtin_tools, exact_restore, profile, restart, required, max_restarts, restart_window, immediate_first, backoff, stall_timeout, probe_timeout, hang_timeout, write_stall, shutdown_grace, memory_limit
+            config.toml:6: server.copilot.xyzzy: there is no such key; there are: command, args, env, cwd, kind, max_processes, isolation, on_limit, warm_spares, idle_timeout, startup_timeout, max_message, turn_recovery, delegation, builtin_tools, exact_restore, profile, restart, required, max_restarts, restart_window, immediate_first, backoff, stall_timeout, probe_timeout, hang_timeout, write_stall, shutdown_grace, memory_limit
             config.toml:7: agents: there is no such key; did you mean "agent"?
             config.toml:9: routes: there is no such key; did you mean "route"?
             config.toml:12: log.lvel: there is no such key; did you mean "level"?"#]],

@@ -18,6 +18,30 @@ pub(super) struct Status {
     #[serde(default)]
     dropped: DroppedFor,
     pub(super) backends: Vec<Backend>,
+    #[serde(default)]
+    sets: Vec<Set>,
+}
+
+/// A tool set, and what keeps conversations to it.
+#[derive(Clone, Debug, Deserialize)]
+struct Set {
+    toolset: Vec<String>,
+    isolation: String,
+    conversations: u64,
+    why: Option<String>,
+}
+
+impl Set {
+    /// In words, where there is something to say that the servers do not.
+    fn text(&self) -> Option<String> {
+        let tools = if self.toolset.is_empty() { "none".to_owned() } else { self.toolset.join(",") };
+        let chats = self.conversations;
+        match (self.isolation.as_str(), &self.why) {
+            ("mode", _) => Some(format!("{tools}: {chats} by chat mode")),
+            (_, Some(why)) => Some(format!("{tools}: {chats} by process ({why})")),
+            (_, None) => None,
+        }
+    }
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -244,6 +268,9 @@ pub(super) fn instance(
         if let Some(text) = backend.dropped.text() {
             note("dropped for it", &text, width, screen, lines);
         }
+    }
+    for text in status.sets.iter().filter_map(Set::text) {
+        note("chats", &text, width, screen, lines);
     }
 }
 

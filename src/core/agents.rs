@@ -159,7 +159,9 @@ impl Proxy {
         let is_confirmation = frame.method() == Some("conversation/invokeClientToolConfirmation");
         let top = conversation.map(|it| self.conversations.top(it));
         if top.as_ref().is_some_and(|it| self.agents.run_of(it).is_some()) {
-            self.refuse(process, wire.clone(), &name, is_confirmation, out);
+            let set = conversation.and_then(|it| self.conversations.get(it));
+            let set = set.map_or_else(String::new, |it| it.set.to_string());
+            self.refuse(process, wire.clone(), &name, &set, is_confirmation, out);
             return true;
         }
         let has_tool = self.backend(process.backend).is_some_and(|it| it.set.is_lead());

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use tracing::{debug, warn};
 
-use super::Proxy;
+use super::{PRIMARY, Proxy};
 use crate::{
     core::{
         backend::Backend,
@@ -34,7 +34,11 @@ impl Proxy {
         let Some(pending) = self.rests_for_results(sent, pending, frame, out) else { return };
         self.end_before(&pending, frame, out);
         if let Owner::Client(client, wire) = &pending.owner {
-            let answer = match pending.purpose {
+            let answer = match &pending.purpose {
+                Purpose::Plain if process.backend == PRIMARY => {
+                    let told = self.without_modes(&pending, frame);
+                    told.as_ref().unwrap_or(frame).with_id(wire.clone())
+                }
                 Purpose::Initialize => Self::with_commands(frame).with_id(wire.clone()),
                 _ => frame.with_id(wire.clone()),
             };
@@ -50,7 +54,13 @@ impl Proxy {
             Purpose::Turn { conversation, create, .. } => {
                 self.on_turn_answered(process, sent, &conversation, create, frame, out);
             }
-            Purpose::Tools(change) => self.on_tools_answered(&change, frame.result().is_some(), out),
+            Purpose::Tools(change) => {
+                self.on_tools_answered(&change, frame.result().is_some(), out);
+                if let Some(offered) = frame.result() {
+                    self.learn_offered(offered, out);
+                }
+            }
+            Purpose::Mode(ask) => self.on_mode_answered(process, ask, Some(frame), out),
             // It has been told to end, and is told nothing more.
             Purpose::Project | Purpose::Narrow
                 if !self.backend(process.backend).is_some_and(Backend::goes_on) => {}
@@ -79,6 +89,7 @@ impl Proxy {
             // Without these a process cannot be used.
             Purpose::Initialize | Purpose::Project | Purpose::Narrow => self.condemn(process, None, out),
             Purpose::Shutdown => self.on_shutdown_progress(out),
+            Purpose::Mode(ask) => self.on_mode_answered(process, ask, None, out),
             Purpose::Plain
             | Purpose::SignIn
             | Purpose::ToolCall { .. }
@@ -95,7 +106,11 @@ impl Proxy {
             Purpose::Turn { conversation, create, .. } => {
                 self.on_turn_failed(conversation, sent, *create, out);
             }
-            Purpose::Initialize | Purpose::Project | Purpose::Narrow | Purpose::Shutdown => {}
+            Purpose::Initialize
+            | Purpose::Project
+            | Purpose::Narrow
+            | Purpose::Mode(_)
+            | Purpose::Shutdown => {}
             Purpose::Plain
             | Purpose::SignIn
             | Purpose::ToolCall { .. }

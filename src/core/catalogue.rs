@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
+use indexmap::IndexMap;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -121,7 +122,8 @@ fn register_params<'a>(tools: impl IntoIterator<Item = &'a Bytes>) -> Vec<u8> {
 /// What the calls so far add up to.
 #[derive(Debug, Default)]
 pub(crate) struct Catalogue {
-    tools: BTreeMap<String, Bytes>,
+    /// In the order in which they were registered: that is the order in which models are told of them.
+    tools: IndexMap<String, Bytes>,
     /// lspool's own, each of which stands in for one that the client has not registered.
     own: BTreeMap<String, Bytes>,
     /// Names of those that the client has taken away.
@@ -151,6 +153,12 @@ impl Catalogue {
         self.own.contains_key(name) && !self.tools.contains_key(name)
     }
 
+    /// All, in the order in which a process was told of them.
+    fn all(&self) -> impl Iterator<Item = (&String, &Bytes)> {
+        let first = self.own.iter().map(|(name, own)| (name, self.tools.get(name).unwrap_or(own)));
+        first.chain(self.tools.iter().filter(|(name, _)| !self.own.contains_key(*name)))
+    }
+
     fn own(&self) -> impl Iterator<Item = (&String, &Bytes)> {
         self.own.iter().filter(|(name, _)| !self.tools.contains_key(*name))
     }
@@ -170,6 +178,16 @@ impl Catalogue {
         self.tools.contains_key(name)
     }
 
+    /// The names of the tools that the client has registered.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &String> {
+        self.tools.keys()
+    }
+
+    /// Whether the editor has switched a tool off.
+    pub(crate) fn is_switched_off(&self, name: &str) -> bool {
+        self.statuses.get(name) == Some(&false)
+    }
+
     /// The primary has accepted this change.
     pub(crate) fn apply(&mut self, change: &ToolChange) {
         match change {
@@ -183,7 +201,7 @@ impl Catalogue {
                 for id in ids {
                     match id.strip_prefix(CLIENT_TOOL_ID) {
                         Some(name) => {
-                            self.tools.remove(name);
+                            self.tools.shift_remove(name);
                             if self.own.remove(name).is_some() {
                                 self.unwanted.insert(name.to_owned());
                             }
@@ -200,8 +218,7 @@ impl Catalogue {
     /// Everything a fresh process with this set is told. The first call is made even when it registers nothing:
     /// its answer lists what the process offers.
     pub(crate) fn projection(&self, set: &ToolSet) -> Vec<(&'static str, Vec<u8>)> {
-        let all = self.tools.iter().chain(self.own());
-        let mine = all.filter(|(name, _)| set.contains(name)).map(|(_, it)| it);
+        let mine = self.all().filter(|(name, _)| set.contains(name)).map(|(_, it)| it);
         let mut calls = vec![("conversation/registerTools", register_params(mine))];
         if !self.removed.is_empty() {
             let ids: Vec<_> = self.removed.iter().cloned().collect();

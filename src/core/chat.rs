@@ -5,14 +5,18 @@ use std::{borrow::Cow, time::Instant};
 
 use tracing::{info, warn};
 
-use super::{Cause, Failure, Identity, PRIMARY, Proxy, ToolSet, selection::Choice, toolset::is_edit_tool};
+use super::{
+    Backend, Cause, Failure, Identity, PRIMARY, Proxy, ToolSet, selection::Choice, toolset::is_edit_tool,
+};
 use crate::{
+    config::Isolation,
     core::{
         editor::field,
         event::{BackendId, Effect, Effects, Peer, ProcessId},
         history::{Answer, History},
+        modes::{Entry, Place},
         recovery::{Over, Part},
-        requests::{Owner, Purpose, SentId, To},
+        requests::{Owner, Pending, Purpose, SentId, To},
         restore::question,
         said::{Said, Words},
     },
@@ -43,7 +47,7 @@ impl Proxy {
         out: &mut Effects,
     ) {
         let params = frame.params().unwrap_or(b"{}");
-        let Choice { set, events } = choice;
+        let Choice { set, events, wish } = choice;
         let odd_id =
             member(params, "conversationId").is_some_and(|it| RawId::from_raw(&params[it]).is_none());
         match (odd_id, self.session.initialized) {
@@ -70,23 +74,30 @@ impl Proxy {
             let message = "conversationId: with exact_restore it must be the name of a folder";
             return self.fail(&owner, &Failure::new(Cause::InvalidParams, message), out);
         }
-        let backend = match self.partition(&set, now, out) {
-            Ok(backend) => backend,
+        let isolation = self.wish(&wish);
+        let place = match self.place(&set, isolation, params, now, out) {
+            Ok(place) => place,
             Err(failure) => return self.fail(&owner, &failure, out),
         };
+        let backend = place.backend;
         let frame = self.with_ids(&without_lspool(frame), &id);
         let token = field(&frame, "workDoneToken");
-        let purpose = Purpose::Turn { conversation: id.clone(), token, create: true };
+        let purpose = Purpose::Turn { conversation: id.clone(), token, create: true, entry: place.entry() };
         let Some((sent, frame)) = self.accept(backend, owner, purpose, &frame, out) else { return };
-        info!(conversation = %id, partition = %set, "bound");
+        info!(conversation = %id, partition = %set, by_mode = place.mode.is_some(), "bound");
+        self.drop_entering(&id, out);
         self.end_kept(&id, out);
         let replaced = self.conversations.bind(id.clone(), backend, set, None);
         if let Some(conversation) = self.conversations.get_mut(&id) {
             conversation.active = Some(sent);
             conversation.events = events;
+            (conversation.mode, conversation.wish) = (place.mode, wish);
             conversation.history = History::new(frame.params().unwrap_or(b"{}"));
         }
         if let Some(replaced) = replaced {
+            if replaced.mode.is_some() {
+                self.modes.bury(&id);
+            }
             self.on_replaced(&id, backend, replaced.backend, replaced.waiting.into(), out);
         }
         self.release(backend, frame, out);
@@ -155,26 +166,69 @@ impl Proxy {
 
     pub(super) fn on_turn(&mut self, now: Instant, owner: Owner, frame: &Frame, out: &mut Effects) {
         let id = field(frame, "conversationId");
-        let known = id.as_ref().and_then(|it| Some((self.conversations.get(it)?.set.clone(), it.clone())));
-        let Some((set, id)) = known else {
+        if id.as_ref().is_some_and(|it| self.conversations.get(it).is_none() && self.modes.is_buried(it)) {
+            let id = id.map(|it| it.as_text().map_or_else(|| it.to_string(), Cow::into_owned));
+            let what = format!("Conversation with id {} does not exist", id.unwrap_or_default());
+            let message = format!("Request conversation/turn failed with message: {what}");
+            return self.fail(&owner, &Failure::new(Cause::Unknown, message), out);
+        }
+        let Some(id) = id.filter(|it| self.conversations.get(it).is_some()) else {
             self.send_to_backend(PRIMARY, owner, Purpose::Plain, frame, out);
             return;
         };
-        let backend = match self.partition(&set, now, out) {
-            Ok(backend) => backend,
+        let (place, entry) = match self.next_place(&id, frame.params().unwrap_or(b"{}"), now, out) {
+            Ok(place) => place,
             Err(failure) => return self.fail(&owner, &failure, out),
         };
+        let backend = place.backend;
         let frame = self.with_ids(frame, &id);
-        let purpose =
-            Purpose::Turn { conversation: id.clone(), token: field(&frame, "workDoneToken"), create: false };
+        let token = field(&frame, "workDoneToken");
+        let purpose = Purpose::Turn { conversation: id.clone(), token, create: false, entry };
         let Some((sent, frame)) = self.accept(backend, owner, purpose, &frame, out) else { return };
+        self.leave_behind(&id, backend, out);
+        let before = self.conversations.get(&id).map(|it| it.backend);
         self.conversations.move_to(&id, backend);
+        if let Some(before) = before.filter(|it| *it != backend) {
+            self.forget(before);
+        }
         let Some(conversation) = self.conversations.get_mut(&id) else { return };
+        conversation.mode = place.mode;
         if conversation.active.is_some() {
             return conversation.waiting.push_back(frame);
         }
+        conversation.moves = false;
         conversation.active = Some(sent);
         self.release(backend, frame, out);
+    }
+
+    /// Where the next turn of a conversation is served, and what keeps it to its tools there.
+    fn next_place(
+        &mut self,
+        id: &RawId,
+        request: &[u8],
+        now: Instant,
+        out: &mut Effects,
+    ) -> Result<(Place, Entry), Failure> {
+        let Some(conversation) = self.conversations.get(id) else {
+            return Ok((Place { backend: PRIMARY, mode: None }, Entry::Process));
+        };
+        let (set, mode) = (conversation.set.clone(), conversation.mode);
+        if conversation.active.is_some() && mode.is_some() {
+            // It stays where it is until the turn that runs is over.
+            let place = Place { backend: conversation.backend, mode };
+            let entry = self.mode_for(&set, request).map_or(Entry::Leaves, Entry::Mode);
+            return Ok((place, entry));
+        }
+        let is_known = conversation.known_by.is_some_and(|it| self.is_current(it));
+        let isolation = match mode {
+            _ if conversation.active.is_some() => Isolation::Process,
+            _ if conversation.moves => self.wish(&conversation.wish),
+            Some(_) => Isolation::Mode,
+            None if is_known => Isolation::Process,
+            None => self.wish(&conversation.wish),
+        };
+        let place = self.place(&set, isolation, request, now, out)?;
+        Ok((place, place.entry()))
     }
 
     /// The server forgets a turn, and so does what it would be told of it.
@@ -246,6 +300,9 @@ impl Proxy {
         self.withdraw_kept(id, out);
         for of in self.conversations.family(id) {
             self.forget_transcript(&of, out);
+            if self.conversations.get(&of).is_some_and(|it| it.mode.is_some()) {
+                self.modes.bury(&of);
+            }
         }
         for (backend, frame) in self.conversations.unbind(id) {
             self.release(backend, frame, out);
@@ -270,6 +327,7 @@ impl Proxy {
         let found = id.as_ref().filter(|_| text.is_some()).and_then(|it| self.conversations.get(it));
         let backend = found.map(|it| it.backend);
         if let (Some(_), Some(id)) = (backend, &id) {
+            self.drop_entering(id, out);
             self.end_kept(id, out);
         }
         self.send_to_backend(self.served(backend.unwrap_or(PRIMARY)), owner, Purpose::Plain, frame, out);
@@ -317,10 +375,10 @@ impl Proxy {
                 self.shapes.learn(params, said);
                 let part = self.part(&conversation, &turn);
                 let Some(renumbered) = part.and_then(|it| it.report(params)) else {
-                    self.on_reported(process, &conversation, &turn, said);
+                    self.on_reported(process, &conversation, &turn, said, out);
                     return Some(unchanged);
                 };
-                self.on_reported(process, &conversation, &turn, &Said::of(&renumbered));
+                self.on_reported(process, &conversation, &turn, &Said::of(&renumbered), out);
                 Some(Cow::Owned(renumbered))
             }
             Some(b"\"end\"") => {
@@ -368,9 +426,10 @@ impl Proxy {
         caller: RawId,
         token: Option<&RawId>,
     ) {
-        let set = self.backend(process.backend).map(|it| it.set.clone());
-        let (Some(set), None) = (set, self.conversations.get(id)) else { return };
         let parent = self.caller(process.backend, token);
+        let of_caller = parent.as_ref().and_then(|it| self.conversations.get(it)).map(|it| it.set.clone());
+        let set = of_caller.or_else(|| self.backend(process.backend).map(|it| it.set.clone()));
+        let (Some(set), None) = (set, self.conversations.get(id)) else { return };
         let lives_in_another = parent.is_some();
         self.conversations.bind(id.clone(), process.backend, set, parent);
         if let Some(conversation) = self.conversations.get_mut(id).filter(|_| lives_in_another) {
@@ -400,13 +459,25 @@ impl Proxy {
         true
     }
 
-    fn on_reported(&mut self, process: ProcessId, id: &RawId, turn: &RawId, said: &Said<'_>) {
-        let restricted = self.backend(process.backend).is_some_and(|it| !it.set.is_all());
+    fn on_reported(
+        &mut self,
+        process: ProcessId,
+        id: &RawId,
+        turn: &RawId,
+        said: &Said<'_>,
+        out: &mut Effects,
+    ) {
+        let mut has_called = false;
         if let Some(conversation) = self.conversations.get_mut(id) {
+            let restricted = !conversation.set.is_all();
             let may_call = conversation.history.turn(turn).is_none_or(|it| it.report(&said.report));
             if restricted && may_call {
                 conversation.note_calls(&said.report);
+                has_called = conversation.mode.is_some();
             }
+        }
+        if has_called {
+            self.look_at_calls(process, id, &said.report, out);
         }
         if said.is_counted {
             self.is_over(id, turn, Over::Counted);
@@ -450,12 +521,14 @@ impl Proxy {
         let called = conversation
             .as_ref()
             .and_then(|it| self.conversations.get(it)?.called.get(&text(params, &["toolCallId"])?));
-        let judged = match confirmation {
-            true => judge_confirmation(&backend.set, params, called.map(String::as_str)),
-            false => judge(&backend.set, params, called.map(String::as_str)),
-        };
-        if let Err(name) = judged {
-            return self.refuse(process, wire, &name, confirmation, out);
+        let sets = self.sets_of(backend, conversation.as_ref(), turn.as_ref());
+        let judged = sets.iter().map(|set| match confirmation {
+            true => judge_confirmation(set, params, called.map(String::as_str)),
+            false => judge(set, params, called.map(String::as_str)),
+        });
+        if let Some((Err(name), set)) = judged.zip(&sets).find(|(judged, _)| judged.is_err()) {
+            let set = set.to_string();
+            return self.refuse(process, wire, &name, &set, confirmation, out);
         }
         if self.is_orchestration(process, &wire, conversation.as_ref(), frame, out) {
             return;
@@ -490,6 +563,27 @@ impl Proxy {
         }
     }
 
+    /// The sets in each of which a call must be: that of its process, and in the primary that of its conversation. One that
+    /// lspool does not know any more may still run.
+    fn sets_of(&self, backend: &Backend, id: Option<&RawId>, turn: Option<&RawId>) -> Vec<ToolSet> {
+        let mut sets = vec![backend.set.clone()];
+        if backend.id != PRIMARY {
+            return sets;
+        }
+        let bound = id.and_then(|it| self.conversations.get(it)).filter(|it| it.backend == PRIMARY);
+        sets.extend(bound.map(|it| it.set.clone()));
+        let runs = |it: &Pending| match &it.purpose {
+            Purpose::Turn { conversation, entry: Entry::Mode(mode), .. } if Some(conversation) == id => {
+                let of = turn_of(&it.frame);
+                (turn.is_none() || of.is_none() || of.as_ref() == turn).then_some(*mode)
+            }
+            _ => None,
+        };
+        let modes = self.requests.iter().filter_map(|(_, it)| runs(it));
+        sets.extend(modes.filter_map(|it| self.modes.set(it).cloned()));
+        sets
+    }
+
     fn is_cancelled(&self, id: &RawId) -> bool {
         let mut next = self.conversations.get(id);
         while let Some(it) = next {
@@ -506,6 +600,7 @@ impl Proxy {
         process: ProcessId,
         wire: RawId,
         tool: &str,
+        set: &str,
         confirmation: bool,
         out: &mut Effects,
     ) {
@@ -515,13 +610,23 @@ impl Proxy {
         let result = if confirmation {
             serde_json::json!([{"result": "dismiss"}, null])
         } else {
-            let text =
-                format!("the tool {tool} is not available to this agent: its tools are {}", backend.set);
+            let text = format!("the tool {tool} is not available to this agent: its tools are {set}");
             serde_json::json!([{"content": [{"value": text}], "status": "error"}, null])
         };
         let answer = Frame::response(wire, result.to_string().as_bytes());
         out.push(Effect::Send(Peer::Backend(process), answer));
     }
+}
+
+/// The turn that a create or turn asks for.
+fn turn_of(frame: &Frame) -> Option<RawId> {
+    let params = frame.params()?;
+    let turns = member(params, "turns").map(|range| &params[range]);
+    let turn = match turns.and_then(|it| Some(&it[elements(it).last()?])) {
+        Some(last) => last,
+        None => params,
+    };
+    RawId::from_raw(&turn[member(turn, "turnId")?])
 }
 
 /// A call that no report tells of, as a report, and its round.

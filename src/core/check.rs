@@ -7,6 +7,7 @@ use crate::{
     core::{
         backend::Backend,
         event::BackendId,
+        modes::Entry,
         requests::{Pending, Purpose, SentId, To},
     },
     rpc::{Frame, Kind},
@@ -121,6 +122,9 @@ impl Proxy {
             if !self.backends.contains_key(&conversation.backend) {
                 return Err(format!("conversation {id} is with a backend that is gone"));
             }
+            if conversation.mode.is_some() && conversation.backend != PRIMARY {
+                return Err(format!("conversation {id} is in a mode, and not with the primary"));
+            }
             if conversation.active.is_none() && !conversation.waiting.is_empty() {
                 return Err(format!("turns of conversation {id} wait for nothing"));
             }
@@ -128,6 +132,11 @@ impl Proxy {
                 conversation.active.into_iter().chain(conversation.waiting.iter().filter_map(request));
             for sent in turns {
                 match self.requests.get(sent).map(|it| &it.purpose) {
+                    Some(Purpose::Turn { conversation: of, entry: Entry::Process, .. })
+                        if of == id && conversation.backend == PRIMARY && !conversation.set.is_all() =>
+                    {
+                        return Err(format!("a turn of conversation {id} has every tool"));
+                    }
                     Some(Purpose::Turn { conversation, .. }) if conversation == id => {}
                     other => return Err(format!("conversation {id} has turn {sent}, which is {other:?}")),
                 }

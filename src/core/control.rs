@@ -2,15 +2,16 @@
 //! read again ([`reload`](super::reload)). The editor and control clients ask in the same words (`docs/protocol.md`).
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     time::{Duration, Instant},
 };
 
 use serde_json::{Value, json};
 use tracing::info;
 
-use super::{Backend, Cause, Failure, PRIMARY, Proxy, tell_editor};
+use super::{Backend, Cause, Failure, PRIMARY, Proxy, ToolSet, tell_editor};
 use crate::{
+    config::Isolation,
     core::{
         event::{BackendId, ClientId, Drops, Effect, Effects, Peer},
         lifecycle::State,
@@ -137,6 +138,7 @@ impl Proxy {
                 self.reload(out);
             }
             "lspool/logs" => self.ask_logs(&owner, params, out),
+            "lspool/move" => self.ask_move(now, &owner, params, out),
             _ => return false,
         }
         true
@@ -207,11 +209,34 @@ impl Proxy {
             "config": {"error": self.control.problem},
             "dropped": {"editor": editor, "control": control},
             "backends": backends,
+            "sets": self.sets(),
         });
         if !of_the_moment {
             forget_the_moment(&mut status);
         }
         status
+    }
+
+    /// The tool sets of all conversations and partitions, and what keeps conversations to each.
+    fn sets(&self) -> Vec<Value> {
+        let mut sets: BTreeMap<(&ToolSet, bool), (BackendId, usize)> = BTreeMap::new();
+        for it in self.backends.values().filter(|it| it.id != PRIMARY && it.spare.is_none()) {
+            sets.insert((&it.set, false), (it.id, 0));
+        }
+        for (_, it) in self.conversations.iter().filter(|(_, it)| !it.set.is_all() && it.parent.is_none()) {
+            sets.entry((&it.set, it.mode.is_some())).or_insert((it.backend, 0)).1 += 1;
+        }
+        let set = |((set, by_mode), (backend, conversations)): ((&ToolSet, bool), (BackendId, usize))| {
+            let isolation = if by_mode { Isolation::Mode } else { Isolation::Process };
+            json!({
+                "toolset": set.names(),
+                "isolation": isolation.word(),
+                "backend": self.name_of(backend),
+                "conversations": conversations,
+                "why": if by_mode { None } else { self.modes.reason(set) },
+            })
+        };
+        sets.into_iter().map(set).collect()
     }
 
     fn backend_status(&self, backend: &Backend, of_the_moment: bool) -> Value {

@@ -11,6 +11,7 @@ use crate::{
     core::{
         event::{BackendId, ProcessId},
         history::History,
+        modes::{ModeId, Wish},
         recovery::Flight,
         requests::SentId,
         said::{Report, Round},
@@ -32,6 +33,12 @@ pub(crate) struct Conversation {
     pub(crate) backend: BackendId,
     /// The tools it may use, whichever process serves it.
     pub(crate) set: ToolSet,
+    /// The mode that keeps it to them; else its process does.
+    pub(crate) mode: Option<ModeId>,
+    /// What is wanted of how it is kept to them.
+    pub(crate) wish: Wish,
+    /// That has changed since it was placed.
+    pub(crate) moves: bool,
     /// The process that knows it. Another one is told its history before its next turn.
     pub(crate) known_by: Option<ProcessId>,
     pub(crate) history: History,
@@ -98,6 +105,9 @@ impl Conversations {
         let fresh = Conversation {
             backend,
             set,
+            mode: None,
+            wish: Wish::default(),
+            moves: false,
             known_by: None,
             history: History::default(),
             active: None,

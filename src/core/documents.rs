@@ -205,16 +205,30 @@ impl Edited {
     }
 
     fn replace(&mut self, range: Range<usize>, with: &str) {
-        self.text.replace_range(range.clone(), with);
+        let keeps_lines = self.keeps_lines(&range, with);
+        if !range.is_empty() {
+            self.text.drain(range.clone());
+        }
+        self.text.insert_str(range.start, with);
         let end = range.start + with.len();
-        // A line that starts where the change does may do so no more: what is put behind a `\r` may be a `\n`.
-        let line = self.lines.partition_point(|it| *it < range.start).saturating_sub(1);
         let behind = self.lines.partition_point(|it| *it <= range.end);
-        let scanned = self.lines[line]..end;
         for it in &mut self.lines[behind..] {
             *it = *it - range.end + end;
         }
+        if keeps_lines {
+            return;
+        }
+        // A line that starts where the change does may do so no more: what is put behind a `\r` may be a `\n`.
+        let line = self.lines.partition_point(|it| *it < range.start).saturating_sub(1);
+        let scanned = self.lines[line]..end;
         self.lines.splice(line + 1..behind, line_starts(&self.text, scanned));
+    }
+
+    /// Whether as many lines as before start in front of a change and where it begins, as with nearly every key.
+    fn keeps_lines(&self, range: &Range<usize>, with: &str) -> bool {
+        let has_end = |it: &str| memchr::memchr2(b'\n', b'\r', it.as_bytes()).is_some();
+        let follows = self.text[..range.start].ends_with('\r');
+        !follows && !has_end(&self.text[range.clone()]) && !has_end(with)
     }
 
     /// The byte at a position; past the end of a line is the end of the line, past the last line the end of the text.

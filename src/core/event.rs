@@ -242,6 +242,36 @@ impl AddAssign for Dropped {
     }
 }
 
+/// The file of a custom chat mode, as it is to be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KeepMode {
+    /// What the answer is told by.
+    pub number: u64,
+    /// A plain file name without extension.
+    pub name: String,
+    /// The tools that a turn in this mode has.
+    pub tools: Vec<String>,
+    /// The file of a mode of the editor's own. It says the same otherwise, and has only those of its own tools that are
+    /// among these.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of: Option<PathBuf>,
+}
+
+/// The file of a custom chat mode, as it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KeptMode {
+    /// Its path.
+    pub file: PathBuf,
+    /// What the mode is called.
+    pub title: String,
+    /// The tools in it.
+    pub tools: Vec<String>,
+    /// It was not so before.
+    pub is_new: bool,
+}
+
 /// What the core is told.
 #[derive(Clone, Debug)]
 pub enum Event {
@@ -296,6 +326,13 @@ pub enum Event {
     },
     /// The answer to [`Effect::RunTool`], as that of a client to the request.
     ToolRan(Frame),
+    /// The answer to [`Effect::KeepMode`].
+    ModeKept {
+        /// The number of that effect.
+        number: u64,
+        /// The file, or why there is none.
+        kept: Result<KeptMode, String>,
+    },
     /// The answer to [`Effect::Measure`].
     Measured(Box<Measured>),
     /// A configuration file has changed, or has come or gone.
@@ -363,6 +400,9 @@ pub enum Effect {
     },
     /// Nobody wants the call with this id any more.
     CancelTool(RawId),
+    /// See to it that the file of a custom chat mode is as it is to be, in a folder that only this user can enter;
+    /// answered by [`Event::ModeKept`]. It is there as a whole or as it was before.
+    KeepMode(KeepMode),
     /// Find out how much memory these processes hold, and what was dropped; answered by [`Event::Measured`].
     Measure(Vec<ProcessId>),
     /// Answer this request with what processes of the backend have written to stderr: `{"lines": […]}`. To one who

@@ -27,6 +27,8 @@ pub(crate) enum Cause {
     Cancelled,
     /// The parameters are wrong.
     InvalidParams,
+    /// What is asked about is not there.
+    Unknown,
     /// lspool does not know what is asked.
     MethodNotFound,
     /// Nothing may be asked before `initialize`.
@@ -67,6 +69,7 @@ impl Failure {
             Cause::Limit => (ErrorCode::RequestFailed, "max_processes"),
             Cause::Cancelled => (ErrorCode::RequestCancelled, "cancelled"),
             Cause::InvalidParams => (ErrorCode::InvalidParams, "invalid params"),
+            Cause::Unknown => (ErrorCode::InternalError, "unknown"),
             Cause::MethodNotFound => (ErrorCode::MethodNotFound, "method not found"),
             Cause::NotInitialized => (ErrorCode::ServerNotInitialized, "not initialized"),
             Cause::InvalidRequest => (ErrorCode::InvalidRequest, "invalid request"),

@@ -135,6 +135,7 @@ impl Proxy {
         if tells_agents {
             self.describe_agents(out);
         }
+        self.note_isolation(now, out);
         // What counts as in use is a setting.
         for id in self.backends.keys().copied().collect::<Vec<_>>() {
             self.note_use(id, now);

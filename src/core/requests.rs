@@ -12,6 +12,7 @@ use crate::{
     core::{
         catalogue::ToolChange,
         event::{BackendId, ClientId, Peer, ProcessId},
+        modes::{Ask, Entry},
         route::is_read,
         tally::Tally,
     },
@@ -40,13 +41,15 @@ pub(crate) enum Purpose {
     /// The handshake of a process: the editor's own for the first process of the primary, lspool's for others.
     Initialize,
     /// A `conversation/create` or `conversation/turn`; its answer ends the turn.
-    Turn { conversation: RawId, token: Option<RawId>, create: bool },
+    Turn { conversation: RawId, token: Option<RawId>, create: bool, entry: Entry },
     /// A change of the tool catalogue, which partitions follow once the primary has accepted it.
     Tools(ToolChange),
     /// A partition was told its projection; the answer lists what it offers now.
     Project,
     /// A partition was told to drop tools of its MCP servers.
     Narrow,
+    /// The primary was asked something for the sake of a mode.
+    Mode(Ask),
     /// A sign-in that one process has done and the others must follow.
     SignIn,
     /// `shutdown`.
@@ -156,6 +159,17 @@ impl Requests {
         let Pending { to, owner, purpose, frame, marks, earlier: _ } = self.take(id)?;
         let (again, frame) = self.sent(to.backend().map_or(to, To::Gate), owner, purpose, &frame);
         self.mark(again, |it| *it = Marks { first: marks.first.or(Some(id)), ..marks });
+        Some(frame)
+    }
+
+    /// A request that no process has seen is for another backend: a turn that is kept to its tools by that.
+    pub(crate) fn moved(&mut self, id: SentId, backend: BackendId) -> Option<Frame> {
+        let Pending { owner, mut purpose, frame, marks, .. } = self.take(id)?;
+        if let Purpose::Turn { entry, .. } = &mut purpose {
+            *entry = Entry::Process;
+        }
+        let (moved, frame) = self.sent(To::Gate(backend), owner, purpose, &frame);
+        self.mark(moved, |it| *it = marks);
         Some(frame)
     }
 

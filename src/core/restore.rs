@@ -25,6 +25,7 @@ use crate::{
     core::{
         event::{BackendId, Effect, Effects, Peer, ProcessId},
         history::History,
+        modes::Entry,
         processes::cancellation,
         recovery::CONTINUE,
         requests::{Pending, Purpose, SentId, To},
@@ -40,6 +41,8 @@ const UNKNOWN: &str = "does not exist";
 #[derive(Debug, Default)]
 pub(crate) struct Restores {
     under_way: BTreeMap<RawId, Restore>,
+    /// Turns that are on their way into a mode, or into another process.
+    pub(crate) entering: BTreeMap<SentId, Entry>,
     /// The setting names the folder.
     is_set: bool,
     /// The server may have written to the folder since it was told to stop, in a turn that goes on.
@@ -64,7 +67,8 @@ enum Step {
 impl Restores {
     /// Numbers of the turns that no process has been asked yet.
     pub(crate) fn to_come(&self) -> impl Iterator<Item = SentId> {
-        self.under_way.values().filter(|it| it.step == Step::Writing).map(|it| it.sent)
+        let writing = self.under_way.values().filter(|it| it.step == Step::Writing).map(|it| it.sent);
+        writing.chain(self.entering.keys().copied())
     }
 }
 
@@ -74,9 +78,23 @@ impl Proxy {
         let Some(frame) = self.for_successor(process, frame, out) else { return };
         let sent = frame.id().and_then(|it| it.as_u64());
         let pending = sent.filter(|_| frame.method().is_some()).and_then(|it| self.requests.get(it));
-        if let (Some(sent), Some(Pending { purpose, .. })) = (sent, pending) {
-            if let Purpose::Turn { conversation, create, .. } = purpose {
+        match (sent, pending.map(|it| &it.purpose)) {
+            (Some(sent), Some(Purpose::Turn { entry, .. })) => match *entry {
+                Entry::Process => self.hand_over(process, sent, frame, out),
+                entry @ (Entry::Mode(_) | Entry::Leaves) => self.enter(process, sent, entry, out),
+            },
+            (Some(sent), Some(_)) => self.hand_over(process, sent, frame, out),
+            (_, _) => out.push(Effect::Send(Peer::Backend(process), frame)),
+        }
+    }
+
+    /// Hands a request to a process that nothing speaks against.
+    pub(super) fn hand_over(&mut self, process: ProcessId, sent: SentId, frame: Frame, out: &mut Effects) {
+        let mut told = frame;
+        if let Some(Pending { purpose, .. }) = self.requests.get(sent) {
+            if let Purpose::Turn { conversation, create, entry, .. } = purpose {
                 let (id, create) = (conversation.clone(), *create);
+                told = self.in_mode(*entry, &told);
                 if let Some(conversation) = self.conversations.get_mut(&id) {
                     // Turns of a conversation that another create has replaced are for the server to judge.
                     let is_its_turn = conversation.active == Some(sent);
@@ -92,7 +110,7 @@ impl Proxy {
             }
             self.requests.written(sent, process);
         }
-        out.push(Effect::Send(Peer::Backend(process), frame));
+        out.push(Effect::Send(Peer::Backend(process), told));
     }
 
     fn restore_conversation(&mut self, process: ProcessId, sent: SentId, id: &RawId, out: &mut Effects) {
@@ -138,13 +156,18 @@ impl Proxy {
         };
         restore.step = Step::Asked;
         let sent = restore.sent;
-        if !backend.is_open(self.catalogue.undecided > 0) {
+        let entry = self.requests.get(sent).map(|it| &it.purpose);
+        let is_held = match entry {
+            Some(Purpose::Turn { entry: Entry::Mode(mode), .. }) => !self.modes.is_proven(*mode, process),
+            Some(_) | None => false,
+        };
+        if is_held || !backend.is_open(self.catalogue.undecided > 0) {
             // Its tools are about to change. What is written now is written again then.
             backend.restores.under_way.remove(&id);
             if let Some(turn) = self.requests.get(sent) {
                 backend.gate().push_front(turn.frame.clone());
             }
-            return;
+            return self.flush(process.backend, out);
         }
         match written {
             Ok(folder) => {
@@ -168,10 +191,15 @@ impl Proxy {
         out: &mut Effects,
     ) {
         self.requests.written(sent, process);
-        let Some(turn) = self.requests.get(sent).map(|it| it.frame.clone()) else { return };
+        let Some(Pending { frame: turn, purpose: Purpose::Turn { entry, .. }, .. }) = self.requests.get(sent)
+        else {
+            return;
+        };
+        let (turn, entry) = (turn.clone(), *entry);
         let Some(conversation) = self.conversations.get_mut(id) else {
             // Destroyed meanwhile: the server says so.
             self.end_restore(process, id, out);
+            let turn = self.in_mode(entry, &turn);
             return out.push(Effect::Send(Peer::Backend(process), turn));
         };
         let earlier = earlier(&mut conversation.history);
@@ -201,6 +229,7 @@ impl Proxy {
         let frame = Frame::request(RawId::from(sent), "conversation/create", Some(&patch.finish()));
         conversation.known_by = Some(process);
         conversation.flight.restored = true;
+        let frame = self.in_mode(entry, &frame);
         out.push(Effect::Send(Peer::Backend(process), frame));
     }
 
@@ -290,6 +319,9 @@ impl Proxy {
             && backend.restores.under_way.get(id).is_some_and(|it| it.sent == sent)
         {
             backend.restores.under_way.remove(id);
+        }
+        if let Some(backend) = self.backends.get_mut(&backend) {
+            backend.restores.entering.remove(&sent);
         }
     }
 

@@ -2,7 +2,8 @@
 
 use super::{Proxy, ToolSet};
 use crate::{
-    config::{AgentConfig, Config, RouteConfig},
+    config::{AgentConfig, Config, Isolation, RouteConfig},
+    core::modes::Wish,
     rpc::{elements, members, path, text},
 };
 
@@ -11,15 +12,18 @@ pub(super) struct Choice {
     pub(super) set: ToolSet,
     /// The editor wants to be told what its sub-agents do.
     pub(super) events: bool,
+    /// What keeps it to them.
+    pub(super) wish: Wish,
 }
 
 impl Proxy {
     /// The tool set of a create.
     pub(super) fn choose(&self, params: &[u8]) -> Result<Choice, String> {
-        let all = |events| Choice { set: ToolSet::all(), events };
-        let Some(server) = &self.server else { return Ok(all(false)) };
+        let Some(server) = &self.server else {
+            return Ok(Choice { set: ToolSet::all(), events: false, wish: Wish::default() });
+        };
         let config = &server.config;
-        let Asked { wanted, lead, events } = asked(params).map_err(|what| {
+        let Asked { wanted, lead, events, isolation } = asked(params).map_err(|what| {
             let agents = known_agents(config);
             format!(
                 "lspool: {what}; write {{\"tools\": [\"NAME\", …]}} or {{\"agent\": \"NAME\"}}; the agents are {agents}"
@@ -28,20 +32,22 @@ impl Proxy {
         let agent = match &wanted {
             Some(Wanted::Tools(tools)) => {
                 let set = ToolSet::new(Some(tools), &[]);
-                return Ok(Choice { set: set.with_lead(lead.unwrap_or(false)), events });
+                let wish = Wish { agent: None, isolation };
+                return Ok(Choice { set: set.with_lead(lead.unwrap_or(false)), events, wish });
             }
             Some(Wanted::Agent(agent)) => Some(agent),
             None => config.routes.iter().find(|it| matches(it, params)).map(|it| &it.agent),
         };
         let Some(agent) = agent else {
-            let Choice { set, events } = all(events);
-            return Ok(Choice { set: set.with_lead(lead.unwrap_or(false)), events });
+            let set = ToolSet::all().with_lead(lead.unwrap_or(false));
+            return Ok(Choice { set, events, wish: Wish { agent: None, isolation } });
         };
+        let wish = Wish { agent: Some(agent.clone()), isolation };
         let Some(agent) = config.agents.get(agent) else {
             let agents = known_agents(config);
             return Err(format!("lspool: there is no agent {agent:?}; there are {agents}"));
         };
-        Ok(Choice { set: agent_set(agent).with_lead(lead.unwrap_or(agent.lead)), events })
+        Ok(Choice { set: agent_set(agent).with_lead(lead.unwrap_or(agent.lead)), events, wish })
     }
 }
 
@@ -51,6 +57,7 @@ struct Asked {
     wanted: Option<Wanted>,
     lead: Option<bool>,
     events: bool,
+    isolation: Option<Isolation>,
 }
 
 #[derive(Debug)]
@@ -71,7 +78,7 @@ fn asked(params: &[u8]) -> Result<Asked, String> {
     if asked.first() != Some(&b'{') || serde_json::from_slice::<serde::de::IgnoredAny>(asked).is_err() {
         return Err("is no object".to_owned());
     }
-    let (mut tools, mut agent, mut lead, mut events) = (None, None, None, None);
+    let (mut tools, mut agent, mut lead, mut events, mut isolation) = (None, None, None, None, None);
     for (key, range) in members(asked) {
         let value = &asked[range];
         let slot = match &*key {
@@ -79,6 +86,7 @@ fn asked(params: &[u8]) -> Result<Asked, String> {
             "agent" => &mut agent,
             "lead" => &mut lead,
             "events" => &mut events,
+            "isolation" => &mut isolation,
             _ => return Err(format!("there is no key {key:?}")),
         };
         if slot.replace(value).is_some() {
@@ -93,6 +101,12 @@ fn asked(params: &[u8]) -> Result<Asked, String> {
         Some(_) => Err(format!("{key} is neither true nor false")),
     };
     let (lead, events) = (flag(lead, "lead")?, flag(events, "events")?.unwrap_or(false));
+    let isolation = match given(isolation).as_deref() {
+        None => None,
+        Some(br#""process""#) => Some(Isolation::Process),
+        Some(br#""mode""#) => Some(Isolation::Mode),
+        Some(_) => return Err("isolation is neither \"process\" nor \"mode\"".to_owned()),
+    };
     let wanted = match (given(tools), given(agent)) {
         (Some(_), Some(_)) => return Err("tools and agent are both there".to_owned()),
         (Some(tools), None) => match serde_json::from_slice(&tools) {
@@ -105,7 +119,7 @@ fn asked(params: &[u8]) -> Result<Asked, String> {
         },
         (None, None) => None,
     };
-    Ok(Asked { wanted, lead, events })
+    Ok(Asked { wanted, lead, events, isolation })
 }
 
 /// The tools of the partition that serves an agent, as `lspool status` shows them.
@@ -161,6 +175,7 @@ mod tests {
             r#"{"lspool":{"Tools":["a"]}}"#,
             r#"{"lspool":{"lead":1}}"#,
             r#"{"lspool":{"events":"true"}}"#,
+            r#"{"lspool":{"isolation":"none"}}"#,
         ] {
             assert!(asked(wrong.as_bytes()).is_err(), "{wrong}");
         }

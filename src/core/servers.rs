@@ -123,10 +123,16 @@ impl Proxy {
                 if method == "copilot/mcpTools" && goes_on {
                     self.on_mcp_tools(process, frame.params().unwrap_or(b"{}"), out);
                 }
+                if method == "copilot/mcpTools" && process.backend == PRIMARY {
+                    let params = frame.params().unwrap_or(b"{}");
+                    if let Some(servers) = member(params, "servers") {
+                        self.learn_mcp(&params[servers], out);
+                    }
+                }
                 if method == "textDocument/publishDiagnostics" {
                     self.diagnostics.published(process, frame.params().unwrap_or(b"{}"));
                 }
-                if self.is_heard(process, method, &frame) {
+                if !self.is_about_modes(process, method) && self.is_heard(process, method, &frame) {
                     tell_editor(frame, out);
                 }
             }

@@ -6,6 +6,7 @@ mod delegating;
 mod documents;
 mod endings;
 mod model;
+mod modes;
 mod moments;
 mod partitions;
 mod passing;

@@ -39,6 +39,7 @@ impl Proxy {
             for id in self.backends.keys().copied().collect::<Vec<_>>() {
                 self.flush(id, out);
             }
+            self.follow_catalogue(out);
         }
     }
 
@@ -124,6 +125,10 @@ impl Proxy {
             return self.cannot_restrict(now, id, &why, out);
         };
         let extra = outside(offered, &backend.set);
+        if id == PRIMARY {
+            self.learn_offered(offered, out);
+        }
+        let Some(backend) = self.backends.get_mut(&id) else { return };
         if !extra.is_empty() && backend.corrections >= CORRECTIONS {
             return self.cannot_restrict(now, id, &format!("it keeps offering {}", extra.join(", ")), out);
         }

@@ -9,7 +9,7 @@ use crate::agents::DELEGATE;
 
 /// The server's own edit tools: registering one unlocks all, and the server asks the client for another one
 /// than the model called. A set that names one stands for all four.
-const EDIT_FAMILY: [&str; 4] =
+pub(crate) const EDIT_FAMILY: [&str; 4] =
     ["insert_edit_into_file", "create_file", "apply_patch", "replace_string_in_file"];
 
 /// A set of tool names: the key of a partition.
@@ -72,6 +72,16 @@ impl ToolSet {
     /// Whether every tool is in it that is not taken out.
     pub(crate) fn is_open(&self) -> bool {
         self.allowed.is_none()
+    }
+
+    /// The names that stand for no others.
+    pub(crate) fn spelled_out(&self) -> impl Iterator<Item = &String> {
+        self.allowed.iter().flatten().filter(|it| !is_shorthand(it))
+    }
+
+    /// Whether tools are in it that are not named.
+    pub(crate) fn has_shorthands(&self) -> bool {
+        self.allowed.as_ref().is_none_or(|it| it.iter().any(|it| is_shorthand(it)))
     }
 
     /// The names, as declared; `!` before what is taken out.

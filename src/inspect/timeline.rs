@@ -276,6 +276,7 @@ impl Timeline {
             | format::Kind::Prepared
             | format::Kind::TranscriptWritten
             | format::Kind::ToolRan
+            | format::Kind::ModeKept
             | format::Kind::Measured
             | format::Kind::EditorReads
             | format::Kind::Timeout
@@ -286,6 +287,7 @@ impl Timeline {
             | format::Kind::RemoveTranscripts
             | format::Kind::RunTool
             | format::Kind::CancelTool
+            | format::Kind::KeepMode
             | format::Kind::Measure
             | format::Kind::Logs
             | format::Kind::CloseInput

@@ -72,6 +72,10 @@ pub fn input(line: &Line<'_>) -> Result<Input, String> {
             Event::TranscriptWritten { process: process.into(), conversation, folder }
         }
         Kind::ToolRan => Event::ToolRan(frame(line)?),
+        Kind::ModeKept => {
+            let format::ModeKept { number, kept } = data(line)?;
+            Event::ModeKept { number, kept }
+        }
         Kind::Measured => {
             let it: format::Measured = data(line)?;
             let resident = it.processes.into_iter().map(|(process, bytes)| (process.into(), bytes));
@@ -92,6 +96,7 @@ pub fn input(line: &Line<'_>) -> Result<Input, String> {
         | Kind::RemoveTranscripts
         | Kind::RunTool
         | Kind::CancelTool
+        | Kind::KeepMode
         | Kind::Measure
         | Kind::Logs
         | Kind::CloseInput

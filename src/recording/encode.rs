@@ -46,6 +46,7 @@ pub fn about(core: &Proxy, effect: &Effect) -> Option<format::About> {
         | Effect::RemoveTranscripts(_)
         | Effect::RunTool { .. }
         | Effect::CancelTool(_)
+        | Effect::KeepMode(_)
         | Effect::Measure(_)
         | Effect::Logs { .. }
         | Effect::CloseInput(_)
@@ -145,6 +146,10 @@ impl Encoder {
                 line(Kind::TranscriptWritten).data(&data).finish()
             }
             Event::ToolRan(answer) => self.body(line(Kind::ToolRan), TOOLS, answer).finish(),
+            Event::ModeKept { number, kept } => {
+                let data = self.own(&format::ModeKept { number: *number, kept: kept.clone() });
+                line(Kind::ModeKept).data(&data).finish()
+            }
             Event::Measured(all) => {
                 let processes = all.resident.iter().map(|(process, bytes)| ((*process).into(), *bytes));
                 let dropped = all.dropped.clone();
@@ -230,6 +235,7 @@ impl Encoder {
                 let data = self.own(&format::CancelTool { id: Box::new(RawId(id.clone())) });
                 line(Kind::CancelTool).data(&data).finish()
             }
+            Effect::KeepMode(it) => line(Kind::KeepMode).data(&self.own(it)).finish(),
             Effect::Measure(all) => {
                 let processes = all.iter().map(|it| (*it).into()).collect();
                 let data = self.own(&format::Measure { processes });

@@ -13,7 +13,7 @@ use crate::{
     config::{Config, ServerConfig},
     core::{
         Identity,
-        event::{BackendId, ClientId, Drops, Exit, Generation, Launch, Peer, ProcessId},
+        event::{BackendId, ClientId, Drops, Exit, Generation, KeptMode, Launch, Peer, ProcessId},
     },
 };
 
@@ -127,6 +127,8 @@ pub enum Kind {
     TranscriptWritten,
     /// In: what came of a call of one of lspool's own tools, as a client's answer. Has `msg` or `raw`.
     ToolRan,
+    /// In: the file of a chat mode is as it is to be. [`ModeKept`].
+    ModeKept,
     /// In: how much memory processes hold, and what was dropped. [`Measured`].
     Measured,
     /// In: a configuration file has changed.
@@ -161,6 +163,8 @@ pub enum Kind {
     RunTool,
     /// Out: nobody wants it any more. [`CancelTool`].
     CancelTool,
+    /// Out: see to the file of a chat mode. [`KeepMode`](crate::core::event::KeepMode).
+    KeepMode,
     /// Out: measure the memory of processes. [`Measure`].
     Measure,
     /// Out: show `peer` what a backend has written to stderr. [`Logs`].
@@ -333,6 +337,16 @@ pub struct TranscriptWritten {
     pub conversation: String,
     /// Where it is: `{"Ok": folder}`, or `{"Err": why it is nowhere}`.
     pub folder: Result<PathBuf, String>,
+}
+
+/// Of [`Kind::ModeKept`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ModeKept {
+    /// The number of the effect that asked for it.
+    pub number: u64,
+    /// The file: `{"Ok": …}`, or `{"Err": why there is none}`.
+    pub kept: Result<KeptMode, String>,
 }
 
 /// Of [`Kind::Measured`].

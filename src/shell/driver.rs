@@ -29,7 +29,7 @@ use super::{
     editor::Editor,
     inbox::{Events, Inbox, inbox},
     logs::Log,
-    memory,
+    memory, modes,
     outbox::{Outbox, Pushed},
     private,
     process::{Process, Surroundings, Waiting, World},
@@ -44,8 +44,8 @@ use crate::{
     core::{
         Proxy,
         event::{
-            BackendId, ClientId, Drops, Effect, Effects, Event, Launch, Measured, Peer, Prepared, ProcessId,
-            SpawnFailure,
+            BackendId, ClientId, Drops, Effect, Effects, Event, KeepMode, Launch, Measured, Peer, Prepared,
+            ProcessId, SpawnFailure,
         },
     },
     recording::{encode, format::About},
@@ -58,7 +58,7 @@ pub const INTERNAL_ERROR: i32 = 70;
 const EDITOR: Peer = Peer::Client(ClientId::EDITOR);
 
 /// While more bytes of events wait for the driver, nobody is read. It drains always, so this only bounds a burst.
-const AHEAD: usize = 256 * 1024;
+const AHEAD: usize = 64 * 1024;
 
 /// What the driver needs of the core.
 pub trait Core {
@@ -368,6 +368,7 @@ impl<C: Core, W: World> Driver<C, W> {
             | Event::Unwritable(_)
             | Event::Prepared(_)
             | Event::ToolRan(_)
+            | Event::ModeKept { .. }
             | Event::FilesChanged
             | Event::EditorReads(_)
             | Event::EditorGone
@@ -464,6 +465,7 @@ impl<C: Core, W: World> Driver<C, W> {
                 self.tools.run(&call, *scope, &mut self.world, &self.events);
             }
             Effect::CancelTool(id) => self.tools.cancel(&id),
+            Effect::KeepMode(mode) => self.keep_mode(mode),
             Effect::Measure(processes) => self.measure(processes),
             Effect::Logs { backend, client, id, follow } => self.answer_logs(backend, client, id, follow),
             Effect::RemoveTranscripts(process) => self.remove_transcripts(process),
@@ -584,6 +586,23 @@ impl<C: Core, W: World> Driver<C, W> {
             // What is left goes with lspool.
             self.files.after(move || private::remove(&private::of_process(&root, process)));
         }
+    }
+
+    fn keep_mode(&mut self, mode: KeepMode) {
+        let number = mode.number;
+        let folder = match self.world.private_folder() {
+            Ok(folder) => folder.join("modes"),
+            Err(error) => {
+                self.own.push_back(Event::ModeKept { number, kept: Err(error) });
+                return;
+            }
+        };
+        let keeping = self.files.after(move || modes::keep(&folder, &mode));
+        let events = self.events.clone();
+        spawn_local(async move {
+            let kept = keeping.await.and_then(|it| it).unwrap_or_else(|error| Err(error.to_string()));
+            events.tell(Event::ModeKept { number, kept });
+        });
     }
 
     /// Where servers keep what they tell the model, if they shall.
@@ -738,6 +757,7 @@ fn kind(event: &Event) -> &'static str {
         Event::Exited { .. } => "the end of a process",
         Event::TranscriptWritten { .. } => "a written file",
         Event::ToolRan(_) => "what came of a call",
+        Event::ModeKept { .. } => "the file of a mode",
         Event::Measured(_) => "a measurement",
         Event::FilesChanged => "a changed file",
         Event::EditorReads(_) => "a pause of the editor",

@@ -8,6 +8,8 @@
 //! - Over the hard cap (not counting what is being written) the peer counts as stalled: all further messages
 //!   to it are discarded, so memory stays bounded whatever it does.
 
+mod chunked;
+
 use std::{
     cell::{Cell, RefCell},
     collections::{BTreeMap, VecDeque},
@@ -23,6 +25,7 @@ use tokio::{
     time::sleep,
 };
 
+use self::chunked::Chunked;
 use super::{
     brake::{Brake, Pedal},
     inbox::Events,
@@ -40,9 +43,6 @@ const BATCH: usize = 64 * 1024;
 /// Linux takes up to 1024 at once; more than this does not help.
 const MAX_SLICES: usize = 64;
 
-/// So many messages are expected to wait at once, but for bursts.
-const SHRUNK: usize = 512;
-
 /// How much may wait.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
@@ -56,7 +56,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { high_water: 1 << 20, low_water: 256 << 10, hard_cap: 64 << 20 }
+        Limits { high_water: 256 << 10, low_water: 64 << 10, hard_cap: 64 << 20 }
     }
 }
 
@@ -359,7 +359,7 @@ struct Queue {
     limits: Limits,
     state: State,
     /// `None` stands for a message that was dropped.
-    frames: VecDeque<Option<Queued>>,
+    frames: Chunked<Option<Queued>>,
     /// How many messages were ever taken from the front: the number of the first in `frames`.
     n_popped: u64,
     /// Number of the last queued report of each token.
@@ -387,7 +387,7 @@ impl Queue {
         Queue {
             limits,
             state: State::Open,
-            frames: VecDeque::new(),
+            frames: Chunked::new(),
             n_popped: 0,
             reports: BTreeMap::new(),
             waiting: 0,
@@ -472,17 +472,13 @@ impl Queue {
             self.is_in_flight = true;
             batch.push(&frame);
         }
-        if self.frames.is_empty() {
-            // What a burst needed is not held for ever.
-            self.frames.shrink_to(SHRUNK);
-        }
         !batch.is_empty()
     }
 
     fn give_up(&mut self) {
         self.state = State::GivenUp;
         self.n_popped += self.frames.len() as u64;
-        self.frames.clear();
+        self.frames = Chunked::new();
         self.reports.clear();
         self.waiting = 0;
     }

@@ -20,7 +20,7 @@ use crate::{
 };
 
 const SMALL_READ: usize = 8 * 1024;
-const LARGE_READ: usize = 128 * 1024;
+const LARGE_READ: usize = 64 * 1024;
 
 /// What holds a reader back.
 #[derive(Debug)]

@@ -83,7 +83,10 @@ fn partitions_make_room_for_one_another_between_turns_and_are_never_too_many() {
     let wait = Rule::on("[wait]").then(Round::text("It goes on.\n").gate("go"));
     let stub = Stub::start(Script::default().rule(wait));
     let sandbox = Sandbox::new();
-    let config = sandbox.write("config.toml", "[server.copilot]\nmax_processes = 2\nidle_timeout = \"1h\"\n");
+    let config = sandbox.write(
+        "config.toml",
+        "[server.copilot]\nmax_processes = 2\nidle_timeout = \"1h\"\non_limit = \"error\"\n",
+    );
     let mut command: Command = sandbox.signed_in_command(env!("CARGO_BIN_EXE_lspool"), &stub);
     command.arg("--config").arg(config).arg("--").arg(real::copilot()).arg("--stdio");
     let session = Copilot::start(command, Options::in_workspace(sandbox.workspace()));

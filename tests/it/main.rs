@@ -15,6 +15,7 @@ mod golden;
 mod guard;
 mod large;
 mod lifetime;
+mod modes_copilot;
 mod neovim;
 mod one_voice;
 mod own_tools;

@@ -11,6 +11,7 @@ use crate::{
     core::{
         conversations::Conversation,
         event::Effects,
+        modes::Entry,
         recovery::{Over, Part},
         requests::{Pending, Purpose, SentId, To},
         tell_editor,
@@ -120,7 +121,9 @@ impl Proxy {
         }
         let params = params.set("message", b"\"\"").set("conversationId", id.as_bytes()).finish();
         let frame = Frame::request(RawId::from(0), "conversation/turn", Some(&params));
-        let purpose = Purpose::Turn { conversation: id.clone(), token, create: false };
+        // Those who start sub-agents are in no mode.
+        let entry = Entry::Process;
+        let purpose = Purpose::Turn { conversation: id.clone(), token, create: false, entry };
         let (sent, frame) =
             self.requests.sent(To::Gate(conversation.backend), pending.owner, purpose, &frame);
         conversation.active = Some(sent);

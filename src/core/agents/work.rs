@@ -17,6 +17,7 @@ use crate::{
     core::{
         PRIMARY,
         event::Effects,
+        modes::Wish,
         requests::{Owner, Purpose},
         selection::Choice,
     },
@@ -144,6 +145,7 @@ impl Proxy {
         let set = self.sub_agent_set(agent);
         let Some(run) = self.agents.runs.get_mut(&no) else { return };
         run.state = State::Turning;
+        let run_agent = run.agent.clone();
         let request = json!([{"request": agents::request(agent, &run.prompt)}]).to_string();
         let params = Patch::of(&run.usual)
             .set("conversationId", run.conversation.as_bytes())
@@ -152,7 +154,8 @@ impl Proxy {
         let id = run.next_id();
         let frame = Frame::request(id.clone(), "conversation/create", Some(&params));
         let owner = Owner::Client(run.client, id);
-        self.create(now, owner, Choice { set, events: false }, &frame, out);
+        let wish = Wish { agent: Some(run_agent), isolation: agent.isolation };
+        self.create(now, owner, Choice { set, events: false, wish }, &frame, out);
         self.show(now, no, out);
     }
 

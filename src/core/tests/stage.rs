@@ -14,8 +14,8 @@ use crate::{
     core::{
         Identity,
         event::{
-            BackendId, ClientId, Effect, Event, Exit, Generation, Launch, Measured, Peer, Prepared,
-            ProcessId, Scope,
+            BackendId, ClientId, Effect, Event, Exit, Generation, KeepMode, KeptMode, Launch, Measured, Peer,
+            Prepared, ProcessId, Scope,
         },
     },
     rpc::Frame,
@@ -37,6 +37,10 @@ pub(super) struct Stage {
     pub(super) tools: Vec<(Value, Scope)>,
     /// Ids of those that nobody wants any more.
     pub(super) unwanted: Vec<Value>,
+    /// Files of modes that were asked for.
+    pub(super) modes: Vec<KeepMode>,
+    /// The test itself says what became of them.
+    pub(super) holds_modes: bool,
     pub(super) exit: Option<i32>,
     /// Processes that were spares, and what they are.
     pub(super) adopted: Vec<(ProcessId, ProcessId)>,
@@ -78,6 +82,8 @@ impl Stage {
             transcripts: Vec::new(),
             tools: Vec::new(),
             unwanted: Vec::new(),
+            modes: Vec::new(),
+            holds_modes: false,
             exit: None,
             adopted: Vec::new(),
             to_measure: Vec::new(),
@@ -174,6 +180,13 @@ impl Stage {
                 }
                 Effect::RemoveTranscripts(process) => self.transcripts.retain(|it| it.0 != process),
                 Effect::RemoveTranscript { .. } => {}
+                Effect::KeepMode(mode) => {
+                    let is_new = !self.modes.iter().any(|it| it.name == mode.name && it.tools == mode.tools);
+                    self.modes.push(mode.clone());
+                    if !self.holds_modes {
+                        self.event(kept(&mode, is_new));
+                    }
+                }
                 Effect::CloseInput(process) => self.closed.push(process),
                 Effect::Terminate(process) => self.terminated.push(process),
                 Effect::Exit(code) => self.exit = Some(code),
@@ -324,6 +337,18 @@ impl Stage {
 /// What the shell answers when it is asked for memory: so many bytes each, and nothing was dropped.
 pub(super) fn measured(resident: Vec<(ProcessId, u64)>) -> Event {
     Event::Measured(Box::new(Measured { resident, ..Measured::default() }))
+}
+
+/// The shell has seen to the file of a mode.
+pub(super) fn kept(mode: &KeepMode, is_new: bool) -> Event {
+    let file = format!("/run/lspool/modes/{}.agent.md", mode.name).into();
+    let (title, tools) = (mode.name.clone(), mode.tools.clone());
+    Event::ModeKept { number: mode.number, kept: Ok(KeptMode { file, title, tools, is_new }) }
+}
+
+/// The uri of that file.
+pub(super) fn uri(mode: &KeepMode) -> String {
+    format!("file:///run/lspool/modes/{}.agent.md", mode.name)
 }
 
 pub(super) fn name(message: &Value) -> String {

@@ -39,7 +39,7 @@ fn wait_until_held_back(puppet: &Puppet) {
     let mut before = 0;
     loop {
         let now = written();
-        if now == before && now > 1 << 20 {
+        if now == before && now > 384 << 10 {
             return;
         }
         before = now;

@@ -297,6 +297,7 @@ impl World {
                 }
                 Effect::RemoveTranscripts(process) => self.trace.push(format!("remove {process:?}")),
                 Effect::RemoveTranscript { .. } => {}
+                Effect::KeepMode(_) => unreachable!("no mode is wanted"),
                 Effect::CloseInput(process) => {
                     self.trace.push(format!("close {process:?}"));
                     let server = self.servers.get_mut(&process).expect("closed before it was spawned");

@@ -1,0 +1,102 @@
+//! The text of the file of a custom chat mode: which tools a turn in the mode has, and nothing that the model would
+//! notice besides. A mode made from one of the editor's own says what that says.
+
+use serde_json::{Value, json};
+
+use crate::agents;
+
+/// Only users may choose the mode: else agents would be told of it.
+const POLICY: (&str, &str) = ("x-github-copilot-invoke-policy", r#"["user"]"#);
+
+const FENCE: &str = "---\n";
+
+/// What a file says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModeFile {
+    /// What the mode is called.
+    pub title: String,
+    /// The tools that a turn in it has.
+    pub tools: Vec<String>,
+    /// All of it.
+    pub text: String,
+}
+
+/// A mode that only restricts: a body would be told to the model.
+pub fn plain(name: &str, tools: &[String]) -> ModeFile {
+    let front = [("name".to_owned(), json!(name)), ("description".to_owned(), json!("tools"))];
+    let text = written(&front, tools, "");
+    ModeFile { title: name.to_owned(), tools: tools.to_vec(), text }
+}
+
+/// The mode of another file, with those of its tools that are among these. `name`: what it is called if the file does
+/// not say that.
+pub fn narrowed(text: &str, name: &str, tools: &[String]) -> Result<ModeFile, String> {
+    let (mut front, body) = agents::front_matter(text).map_err(|it| it.to_string())?;
+    let own = front.iter().find(|(key, _)| key == "tools").map(|(_, value)| value.clone());
+    let tools: Vec<String> = match own {
+        None | Some(Value::Null) => tools.to_vec(),
+        Some(Value::Array(own)) => {
+            let is_in = |it: &&str| tools.iter().any(|tool| tool == it);
+            own.iter().filter_map(Value::as_str).filter(is_in).map(str::to_owned).collect()
+        }
+        Some(_) => return Err("its tools are no list".to_owned()),
+    };
+    front.retain(|(key, _)| key != "tools" && key != POLICY.0);
+    let title = match front.iter().find(|(key, _)| key == "name").map(|(_, value)| value) {
+        Some(Value::String(title)) => title.clone(),
+        Some(_) => return Err("its name is no text".to_owned()),
+        None => {
+            front.insert(0, ("name".to_owned(), json!(name)));
+            name.to_owned()
+        }
+    };
+    Ok(ModeFile { title, text: written(&front, &tools, body), tools })
+}
+
+/// Values in the quoting of JSON, which YAML reads as well.
+fn written(front: &[(String, Value)], tools: &[String], body: &str) -> String {
+    let mut text = FENCE.to_owned();
+    for (key, value) in front {
+        let is_plain = |it: char| it.is_ascii_alphanumeric() || it == '-' || it == '_';
+        let key = if key.chars().all(is_plain) { key.clone() } else { json!(key).to_string() };
+        text.push_str(&format!("{key}: {value}\n"));
+    }
+    text.push_str(&format!("{}: {}\ntools: {}\n", POLICY.0, POLICY.1, json!(tools)));
+    text + FENCE + body
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(names: &[&str]) -> Vec<String> {
+        names.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_plain_mode_says_nothing_but_its_tools() {
+        let text = plain("4f", &names(&["a", "ü \"x\""])).text;
+        let expected = "---\nname: \"4f\"\ndescription: \"tools\"\n\
+                        x-github-copilot-invoke-policy: [\"user\"]\ntools: [\"a\",\"ü \\\"x\\\"\"]\n---\n";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn a_mode_of_the_editors_keeps_all_but_the_tools_outside() {
+        let own = "---\nname: reviewer\nmodel: x: y\ntools:\n  - b\n  - c\n---\n\nBe *good*.\n";
+        assert!(narrowed(own, "r", &[]).is_err(), "what is no YAML is refused");
+        let own = "---\nname: reviewer\nmodel: 'x: y'\ntools:\n  - b\n  - c\n---\n\nBe *good*.\n";
+        let it = narrowed(own, "r", &names(&["a", "b"])).unwrap();
+        assert_eq!((it.title.as_str(), it.tools), ("reviewer", names(&["b"])));
+        assert!(it.text.contains("model: \"x: y\"\n"), "{}", it.text);
+        assert!(it.text.contains("tools: [\"b\"]\n---\n\nBe *good*.\n"), "{}", it.text);
+    }
+
+    #[test]
+    fn a_file_that_names_no_tools_has_those_of_the_set() {
+        let it = narrowed("---\ndescription: d\n---\nbody", "r", &names(&["a"])).unwrap();
+        assert_eq!((it.title.as_str(), it.tools), ("r", names(&["a"])));
+        assert!(narrowed("no front matter", "r", &[]).is_err());
+        assert!(narrowed("---\ntools: read_file\n---\n", "r", &[]).is_err());
+    }
+}

@@ -246,6 +246,7 @@ impl Core for Trials {
             | Event::Closed { .. }
             | Event::Unwritable(_)
             | Event::Prepared(_)
+            | Event::ToolRan(_)
             | Event::Measured(_)
             | Event::FilesChanged
             | Event::EditorReads(_)

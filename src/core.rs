@@ -47,6 +47,7 @@ mod session;
 mod spares;
 mod tally;
 mod tooling;
+mod tools;
 mod toolset;
 
 use std::{
@@ -59,7 +60,6 @@ use std::{
 use bytes::Bytes;
 use tracing::{debug, info, warn};
 
-pub(crate) use self::handshake::file_path;
 use self::{
     agents::Agents,
     backend::{Backend, Backends},
@@ -220,7 +220,7 @@ impl Proxy {
                 self.on_backend_frame(now, process, frame, out);
             }
             Event::Malformed { peer: Peer::Client(client), id, reason } => {
-                self.on_malformed_client(client, id, &reason, out);
+                self.on_malformed_client(now, client, id, &reason, out);
             }
             Event::Malformed { peer: Peer::Backend(process), id, reason } => {
                 self.on_malformed_backend(process, id, &reason, out);
@@ -244,6 +244,7 @@ impl Proxy {
             Event::TeamsLoaded(found) => self.on_teams_loaded(found, out),
             Event::TeamWritten { team, written } => self.on_team_written(&team, &written, out),
             Event::ModeKept { number, kept } => self.on_mode_kept(number, kept, out),
+            Event::ToolRan(answer) => self.on_tool_ran(now, &answer, out),
             Event::Measured(measured) => self.on_measured(now, *measured, out),
             Event::FilesChanged => self.reload(out),
             Event::EditorReads(reads) => self.is_paused = !reads,

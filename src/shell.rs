@@ -26,6 +26,7 @@ pub mod signals;
 pub mod stdio;
 pub mod system;
 mod teams;
+pub mod tools;
 mod watch;
 
 pub use settings::{ControlLimits, Settings};

@@ -48,8 +48,8 @@ impl Proxy {
             self.note_answered_by_successor(process, &pending.frame, frame);
         }
         match pending.purpose {
-            Purpose::Plain | Purpose::ToolCall { .. } | Purpose::Configuration { .. } | Purpose::Offer(_) => {
-            }
+            Purpose::Plain | Purpose::ToolCall { .. } | Purpose::Configuration { .. } => {}
+            Purpose::Offer(_) | Purpose::Allow(_) => {}
             Purpose::Initialize => self.on_initialized(now, process, frame, out),
             Purpose::Turn { conversation, create, .. } => {
                 self.on_turn_answered(process, sent, &conversation, create, frame, out);
@@ -94,7 +94,8 @@ impl Proxy {
             | Purpose::SignIn
             | Purpose::ToolCall { .. }
             | Purpose::Configuration { .. }
-            | Purpose::Offer(_) => {}
+            | Purpose::Offer(_)
+            | Purpose::Allow(_) => {}
         }
     }
 
@@ -114,7 +115,8 @@ impl Proxy {
             | Purpose::SignIn
             | Purpose::ToolCall { .. }
             | Purpose::Configuration { .. }
-            | Purpose::Offer(_) => {}
+            | Purpose::Offer(_)
+            | Purpose::Allow(_) => {}
         }
     }
 
@@ -134,8 +136,20 @@ impl Proxy {
         if let Purpose::Offer(backend) = pending.purpose {
             return self.on_offer_answered(now, backend, frame, out);
         }
+        self.on_question_answered(now, sent, pending, frame, out);
+    }
+
+    /// What a process has asked, or has asked while it was there, is answered: by the editor, or by one of lspool's own tools.
+    pub(super) fn on_question_answered(
+        &mut self,
+        now: Instant,
+        sent: SentId,
+        pending: Pending,
+        frame: &Frame,
+        out: &mut Effects,
+    ) {
         let Owner::Backend(process, wire) = pending.owner else {
-            return self.on_late_answer(sent, pending, Some(frame), out);
+            return self.on_late_answer(now, sent, pending, Some(frame), out);
         };
         if !self.is_current(process) {
             return warn!(?frame, "dropped: the process that asked is gone");

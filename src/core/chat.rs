@@ -13,7 +13,7 @@ use crate::{
     config::Isolation,
     core::{
         editor::field,
-        event::{BackendId, ClientId, Effect, Effects, Peer, ProcessId},
+        event::{BackendId, Effect, Effects, Peer, ProcessId},
         history::{Answer, History},
         modes::{Entry, Place},
         recovery::{Over, Part},
@@ -552,9 +552,7 @@ impl Proxy {
             return;
         }
         let purpose = Purpose::ToolCall { conversation, confirmation };
-        let to = To::Client(ClientId::EDITOR);
-        let (_, frame) = self.requests.sent(to, Owner::Backend(process, wire), purpose, frame);
-        out.push(Effect::Send(super::EDITOR, frame));
+        self.ask_tool(Owner::Backend(process, wire), purpose, frame, out);
     }
 
     /// A turn without a token reports nothing: what the client is asked is all that is known of it.

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    config::{Config, ServerConfig},
+    config::{Config, ServerConfig, ToolsConfig},
     rpc::{Frame, RawId},
 };
 
@@ -176,6 +176,18 @@ impl fmt::Debug for Prepared {
             .field("launch", &self.launch)
             .finish_non_exhaustive()
     }
+}
+
+/// Where a call of one of lspool's own tools is carried out, and what it may do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scope {
+    /// The workspace folders: what is outside does not exist for it.
+    pub folders: Vec<PathBuf>,
+    /// Its limits.
+    pub limits: ToolsConfig,
+    /// Somebody has allowed it.
+    pub is_confirmed: bool,
 }
 
 /// What the shell has counted.
@@ -358,6 +370,8 @@ pub enum Event {
         /// The file, or why there is none.
         kept: Result<KeptMode, String>,
     },
+    /// The answer to [`Effect::RunTool`], as that of a client to the request.
+    ToolRan(Frame),
     /// The answer to [`Effect::Measure`].
     Measured(Box<Measured>),
     /// A configuration file has changed, or has come or gone.
@@ -441,6 +455,16 @@ pub enum Effect {
     /// See to it that the file of a custom chat mode is as it is to be, in a folder that only this user can enter;
     /// answered by [`Event::ModeKept`]. It is there as a whole or as it was before.
     KeepMode(KeepMode),
+    /// Carry out a call of one of lspool's own tools, or say whether it needs no question; answered by
+    /// [`Event::ToolRan`], once.
+    RunTool {
+        /// `conversation/invokeClientTool` or `conversation/invokeClientToolConfirmation`, as a client would be asked.
+        call: Frame,
+        /// Where.
+        scope: Box<Scope>,
+    },
+    /// Nobody wants the call with this id any more.
+    CancelTool(RawId),
     /// Find out how much memory these processes hold, and what was dropped; answered by [`Event::Measured`].
     Measure(Vec<ProcessId>),
     /// Answer this request with what processes of the backend have written to stderr: `{"lines": […]}`. To one who

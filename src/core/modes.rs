@@ -257,7 +257,8 @@ impl Proxy {
                 None
             }
             Some(of)
-                if once("customChatModeId") && super::file_path(&of).is_some_and(|it| !is_inside(&it)) =>
+                if once("customChatModeId")
+                    && crate::rpc::file_path(&of).is_some_and(|it| !is_inside(&it)) =>
             {
                 Some(of)
             }

@@ -113,6 +113,10 @@ impl Proxy {
         if server.config.routes != prepared.config.routes {
             changed.push("routes");
         }
+        let changes_tools = server.settings.builtin_tools != prepared.server.builtin_tools;
+        if server.config.tools != prepared.config.tools {
+            changed.push("tools");
+        }
         let relaunch = server.launch != prepared.launch;
         if server.settings != prepared.server {
             changed.push("settings");
@@ -134,6 +138,9 @@ impl Proxy {
             backend.life.forgive();
             let why = "its configuration has changed".to_owned();
             backend.health.renewal = Some(Renewal { why, until: Some(now + RELOAD_GRACE) });
+        }
+        if changes_tools {
+            self.change_own_tools(out);
         }
         if tells_agents {
             self.describe_agents(out);

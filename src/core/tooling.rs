@@ -88,7 +88,7 @@ impl Proxy {
         }
     }
 
-    fn project(
+    pub(super) fn project(
         &mut self,
         id: BackendId,
         calls: impl IntoIterator<Item = (&'static str, Vec<u8>)>,

@@ -278,6 +278,7 @@ impl Timeline {
             | format::Kind::TeamsLoaded
             | format::Kind::TeamWritten
             | format::Kind::ModeKept
+            | format::Kind::ToolRan
             | format::Kind::Measured
             | format::Kind::EditorReads
             | format::Kind::Timeout
@@ -290,6 +291,8 @@ impl Timeline {
             | format::Kind::WriteTeam
             | format::Kind::RemoveTeam
             | format::Kind::KeepMode
+            | format::Kind::RunTool
+            | format::Kind::CancelTool
             | format::Kind::Measure
             | format::Kind::Logs
             | format::Kind::CloseInput

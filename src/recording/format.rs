@@ -59,7 +59,7 @@ pub struct Line<'a> {
     /// Who sent it, or whom it is for: of messages and of what happens to streams.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer: Option<PeerName>,
-    /// The message, of a line [`Kind::Message`].
+    /// The message, of a line [`Kind::Message`], [`Kind::RunTool`] or [`Kind::ToolRan`].
     #[serde(default, borrow, skip_serializing_if = "Option::is_none")]
     pub msg: Option<&'a RawValue>,
     /// Instead of `msg`: the body of a message whose parameters, result or error are no valid JSON.
@@ -131,6 +131,8 @@ pub enum Kind {
     TeamWritten,
     /// In: the file of a chat mode is as it is to be. [`ModeKept`].
     ModeKept,
+    /// In: what came of a call of one of lspool's own tools, as a client's answer. Has `msg` or `raw`.
+    ToolRan,
     /// In: how much memory processes hold, and what was dropped. [`Measured`].
     Measured,
     /// In: a configuration file has changed.
@@ -168,6 +170,11 @@ pub enum Kind {
     RemoveTeam,
     /// Out: see to the file of a chat mode. [`KeepMode`](crate::core::event::KeepMode).
     KeepMode,
+    /// Out: carry out a call of one of lspool's own tools. Has `msg` or `raw`, the request as a client would be asked, and
+    /// [`Scope`].
+    RunTool,
+    /// Out: nobody wants it any more. [`CancelTool`].
+    CancelTool,
     /// Out: measure the memory of processes. [`Measure`].
     Measure,
     /// Out: show `peer` what a backend has written to stderr. [`Logs`].
@@ -497,6 +504,16 @@ pub struct RemoveTranscript {
     pub kept: PathBuf,
     /// Of which conversation.
     pub conversation: String,
+}
+
+pub use crate::core::event::Scope;
+
+/// Of [`Kind::CancelTool`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CancelTool {
+    /// Under which id it was asked for.
+    pub id: Box<RawId>,
 }
 
 /// Of [`Kind::Measure`].

@@ -37,6 +37,7 @@ use super::{
     settings::Settings,
     stdio::{Input, Output},
     teams::Store,
+    tools::Tools,
     watch::Watch,
 };
 use crate::{
@@ -139,6 +140,8 @@ pub struct Driver<C, W> {
     watch: Option<Watch>,
     /// While memory is measured: of which processes it is to be measured next.
     measuring: Option<Vec<ProcessId>>,
+    /// Calls of lspool's own tools.
+    tools: Tools,
     /// What was dropped for processes that are gone.
     dropped: Drops,
     effects: Effects,
@@ -190,6 +193,7 @@ impl<C: Core, W: World> Driver<C, W> {
             logs: BTreeMap::new(),
             watch: None,
             measuring: None,
+            tools: Tools::default(),
             dropped: Drops::default(),
             effects: Effects::new(),
             now: now(),
@@ -320,6 +324,11 @@ impl<C: Core, W: World> Driver<C, W> {
                     self.measure(next);
                 }
             }
+            Event::ToolRan(answer) => {
+                if let Some(id) = answer.id() {
+                    self.tools.note_ran(&id);
+                }
+            }
             Event::Prepared(Ok(prepared)) => {
                 self.name = prepared.name.as_str().into();
                 prepared.transcripts = self.transcripts(&prepared.server);
@@ -363,6 +372,7 @@ impl<C: Core, W: World> Driver<C, W> {
             | Event::Unwritable(_)
             | Event::Prepared(_)
             | Event::ModeKept { .. }
+            | Event::ToolRan(_)
             | Event::FilesChanged
             | Event::EditorReads(_)
             | Event::EditorGone
@@ -461,6 +471,10 @@ impl<C: Core, W: World> Driver<C, W> {
             }
             Effect::RemoveTeam { folders, team } => self.teams.remove(&self.files, &folders, team),
             Effect::KeepMode(mode) => self.keep_mode(mode),
+            Effect::RunTool { call, scope } => {
+                self.tools.run(&call, *scope, &mut self.world, &self.events);
+            }
+            Effect::CancelTool(id) => self.tools.cancel(&id),
             Effect::Measure(processes) => self.measure(processes),
             Effect::Logs { backend, client, id, follow } => self.answer_logs(backend, client, id, follow),
             Effect::RemoveTranscripts(process) => self.remove_transcripts(process),
@@ -669,8 +683,9 @@ impl<C: Core, W: World> Driver<C, W> {
         let editor = self.editor.clone();
         let mut farewell = Box::pin(timeout(self.settings.farewell, editor.drained()));
         let mut last_call = Box::pin(sleep(self.settings.last_call));
-        let mut is_read = false;
-        while !(is_read && self.processes.is_empty()) {
+        let mut tools = Box::pin(std::mem::take(&mut self.tools).end());
+        let (mut is_read, mut is_idle) = (false, false);
+        while !(is_read && is_idle && self.processes.is_empty()) {
             tokio::select! {
                 biased;
                 Some(signal) = signals.recv() => {
@@ -684,6 +699,7 @@ impl<C: Core, W: World> Driver<C, W> {
                     }
                     is_read = true;
                 }
+                () = &mut tools, if !is_idle => is_idle = true,
                 () = &mut last_call => {
                     tracing::error!(n = self.processes.len(), "processes do not end");
                     break;
@@ -752,6 +768,7 @@ fn kind(event: &Event) -> &'static str {
         Event::TeamsLoaded(_) => "the teams of the workspace",
         Event::TeamWritten { .. } => "a stored team",
         Event::ModeKept { .. } => "the file of a mode",
+        Event::ToolRan(_) => "what came of a call",
         Event::Measured(_) => "a measurement",
         Event::FilesChanged => "a changed file",
         Event::EditorReads(_) => "a pause of the editor",

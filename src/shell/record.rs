@@ -165,6 +165,8 @@ fn size(it: &Happening) -> usize {
         Happening::Event(Event::Received(_, frame)) | Happening::Effect(Effect::Send(_, frame), _) => {
             frame.wire_len()
         }
+        Happening::Event(Event::ToolRan(frame))
+        | Happening::Effect(Effect::RunTool { call: frame, .. }, _) => frame.wire_len(),
         Happening::Effect(Effect::WriteTranscript { content, .. } | Effect::WriteTeam { content, .. }, _) => {
             content.len()
         }

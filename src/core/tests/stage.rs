@@ -15,7 +15,7 @@ use crate::{
         Identity,
         event::{
             BackendId, ClientId, Effect, Event, Exit, Generation, KeepMode, KeptMode, Launch, Measured, Peer,
-            Prepared, ProcessId, StoredTeam,
+            Prepared, ProcessId, Scope, StoredTeam,
         },
     },
     rpc::Frame,
@@ -38,6 +38,10 @@ pub(super) struct Stage {
     pub(super) modes: Vec<KeepMode>,
     /// The test itself says what became of them.
     pub(super) holds_modes: bool,
+    /// Calls of lspool's own tools, and what they may do.
+    pub(super) tools: Vec<(Value, Scope)>,
+    /// Ids of those that nobody wants any more.
+    pub(super) unwanted: Vec<Value>,
     pub(super) exit: Option<i32>,
     /// Processes that were spares, and what they are.
     pub(super) adopted: Vec<(ProcessId, ProcessId)>,
@@ -87,6 +91,8 @@ impl Stage {
             transcripts: Vec::new(),
             modes: Vec::new(),
             holds_modes: false,
+            tools: Vec::new(),
+            unwanted: Vec::new(),
             exit: None,
             adopted: Vec::new(),
             to_measure: Vec::new(),
@@ -210,6 +216,12 @@ impl Stage {
                 Effect::Exit(code) => self.exit = Some(code),
                 Effect::Measure(processes) => self.to_measure.push(processes),
                 Effect::Logs { backend, .. } => self.logs.push(backend),
+                Effect::RunTool { call, scope } => {
+                    self.tools.push((serde_json::from_slice(&call.to_bytes()).unwrap(), *scope));
+                }
+                Effect::CancelTool(id) => {
+                    self.unwanted.push(serde_json::from_slice(id.as_bytes()).unwrap());
+                }
                 Effect::WatchEditor(_) => {}
             }
         }
@@ -275,6 +287,11 @@ impl Stage {
     /// A server says this.
     pub(super) fn server(&mut self, process: ProcessId, message: Value) {
         self.event(Event::Received(Peer::Backend(process), frame(message)));
+    }
+
+    /// One of lspool's own tools answers.
+    pub(super) fn ran(&mut self, id: &Value, result: &Value) {
+        self.event(Event::ToolRan(frame(json!({"id": id, "result": result}))));
     }
 
     pub(super) fn exited(&mut self, process: ProcessId, exit: Exit) {

@@ -196,7 +196,7 @@ impl Proxy {
         if conversation.active.is_some() {
             return conversation.waiting.push_back(frame);
         }
-        conversation.moves = false;
+        conversation.wish.moves = false;
         conversation.active = Some(sent);
         self.release(backend, frame, out);
     }
@@ -222,7 +222,7 @@ impl Proxy {
         let is_known = conversation.known_by.is_some_and(|it| self.is_current(it));
         let isolation = match mode {
             _ if conversation.active.is_some() => Isolation::Process,
-            _ if conversation.moves => self.wish(&conversation.wish),
+            _ if conversation.wish.moves => self.wish(&conversation.wish),
             Some(_) => Isolation::Mode,
             None if is_known => Isolation::Process,
             None => self.wish(&conversation.wish),

@@ -328,6 +328,8 @@ pub(crate) struct Wish {
     pub(crate) agent: Option<String>,
     /// Of itself.
     pub(crate) isolation: Option<Isolation>,
+    /// It is elsewhere, and goes where it is wanted with its next turn.
+    pub(crate) moves: bool,
 }
 
 /// Whether a file lies within the executable of the server.

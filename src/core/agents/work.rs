@@ -154,7 +154,7 @@ impl Proxy {
         let id = run.next_id();
         let frame = Frame::request(id.clone(), "conversation/create", Some(&params));
         let owner = Owner::Client(run.client, id);
-        let wish = Wish { agent: Some(run_agent), isolation: agent.isolation };
+        let wish = Wish { agent: Some(run_agent), ..Wish::default() };
         self.create(now, owner, Choice { set, events: false, wish }, &frame, out);
         self.show(now, no, out);
     }

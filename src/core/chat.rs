@@ -14,7 +14,7 @@ use crate::{
         editor::field,
         event::{BackendId, ClientId, Effect, Effects, Peer, ProcessId},
         history::{Answer, History},
-        modes::{Entry, Place},
+        modes::{Entry, Place, does_not_exist},
         recovery::{Over, Part},
         requests::{Owner, Pending, Purpose, SentId, To},
         restore::question,
@@ -166,11 +166,10 @@ impl Proxy {
 
     pub(super) fn on_turn(&mut self, now: Instant, owner: Owner, frame: &Frame, out: &mut Effects) {
         let id = field(frame, "conversationId");
-        if id.as_ref().is_some_and(|it| self.conversations.get(it).is_none() && self.modes.is_buried(it)) {
-            let id = id.map(|it| it.as_text().map_or_else(|| it.to_string(), Cow::into_owned));
-            let what = format!("Conversation with id {} does not exist", id.unwrap_or_default());
-            let message = format!("Request conversation/turn failed with message: {what}");
-            return self.fail(&owner, &Failure::new(Cause::Unknown, message), out);
+        if let Some(id) =
+            id.as_ref().filter(|it| self.conversations.get(it).is_none() && self.modes.is_buried(it))
+        {
+            return self.fail(&owner, &does_not_exist(id), out);
         }
         let Some(id) = id.filter(|it| self.conversations.get(it).is_some()) else {
             self.send_to_backend(PRIMARY, owner, Purpose::Plain, frame, out);

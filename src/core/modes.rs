@@ -21,6 +21,7 @@ mod moving;
 mod tools;
 
 pub(crate) use entry::Ask;
+pub(in crate::core) use entry::does_not_exist;
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},

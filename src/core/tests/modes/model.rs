@@ -81,6 +81,8 @@ struct World {
     /// Tools by name of the file; those of one that cannot be read are all.
     files: BTreeMap<String, Option<Vec<String>>>,
     registered: BTreeSet<String>,
+    /// Conversations that the primary knows.
+    known: BTreeSet<String>,
     keeps: VecDeque<KeepMode>,
     lists: VecDeque<Value>,
     changes: VecDeque<Value>,
@@ -106,6 +108,7 @@ impl World {
             it,
             files: BTreeMap::new(),
             registered: BTreeSet::new(),
+            known: BTreeSet::new(),
             keeps: VecDeque::new(),
             lists: VecDeque::new(),
             changes: VecDeque::new(),
@@ -192,11 +195,15 @@ impl World {
                 let gone = self.primary();
                 self.generation += 1;
                 self.registered.clear();
+                self.known.clear();
                 self.lists.clear();
                 self.changes.clear();
                 self.running.retain(|it| it.0 != gone);
                 self.it.exited(gone, Exit::Signal(9));
-                self.it.pass(std::time::Duration::from_mins(1));
+                for _ in 0..60 {
+                    self.pump();
+                    self.it.pass(std::time::Duration::from_secs(1));
+                }
             }
         }
         self.pump();
@@ -294,9 +301,14 @@ impl World {
         let method = message["method"].as_str().unwrap_or_default();
         match method {
             "initialize" => self.it.server(process, json!({"id": id, "result": {"capabilities": {}}})),
+            "conversation/turn" if is_primary && !self.known.contains(&of(&message)) => {
+                let why = format!("Conversation with id {} does not exist", of(&message));
+                self.it.server(process, json!({"id": id, "error": {"code": -32603, "message": why}}));
+            }
             "conversation/create" | "conversation/turn" => {
                 if is_primary {
                     self.check(&message);
+                    self.known.insert(of(&message));
                 }
                 self.running.push_back((process, message));
             }
@@ -310,6 +322,10 @@ impl World {
                 let agents = message["params"]["agents"].as_array().expect("there are some");
                 self.registered.extend(agents.iter().filter_map(|it| Some(it["uri"].as_str()?.to_owned())));
                 self.it.server(process, json!({"id": id, "result": null}));
+            }
+            "conversation/destroy" if is_primary => {
+                self.known.remove(&of(&message));
+                self.it.server(process, json!({"id": id, "result": "OK"}));
             }
             "conversation/modes" => self.lists.push_back(id),
             _ if method.starts_with("conversation/") => {
@@ -355,6 +371,11 @@ impl World {
         }
         assert!(self.open.is_empty(), "not answered: {:?}", self.open);
     }
+}
+
+/// The conversation that a message is about.
+fn of(message: &Value) -> String {
+    message["params"]["conversationId"].as_str().unwrap_or_default().to_owned()
 }
 
 fn offered() -> Value {

@@ -194,7 +194,7 @@ impl Proxy {
         let Some(talk) = self.inside.talks.get(&no) else { return };
         let is_new = self.conversations.get(&talk.conversation).is_none();
         let set = self.set_inside(&talk.agent, talk.holder);
-        let wish = Wish { agent: Some(talk.face.agent.clone()), isolation: talk.agent.isolation };
+        let wish = Wish { agent: Some(talk.face.agent.clone()), ..Wish::default() };
         if is_new {
             self.inside.n_conversations += 1;
             let it = &self.identity;

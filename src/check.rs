@@ -254,6 +254,8 @@ impl Core for Trials {
             | Event::SpawnFailed(..)
             | Event::Exited { .. }
             | Event::TranscriptWritten { .. }
+            | Event::TeamsLoaded(_)
+            | Event::TeamWritten { .. }
             | Event::ModeKept { .. }
             | Event::Stalled(_)
             | Event::EditorGone => {}

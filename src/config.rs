@@ -53,15 +53,44 @@ pub struct Config {
     pub record: RecordConfig,
 }
 
+/// What becomes of an agent among others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// It holds.
+    Free,
+    /// It holds, and this one of the same name does not any more.
+    Over(AgentSource),
+    /// It is kept out.
+    TakenBy(AgentSource),
+}
+
 impl Config {
-    /// Reads the user's own file. `file` is how it is called in messages.
-    pub fn parse_user(text: &str, file: &str) -> Result<Config, Problems> {
-        Config::default().merge_user(text, file)
+    /// What becomes of an agent that is defined after those that there are. Whoever defines it comes with a rank: the
+    /// user's configuration, the user's files, what is built in, the workspace.
+    pub(crate) fn place(agents: &BTreeMap<String, AgentConfig>, name: &str, newcomer: &AgentSource) -> Place {
+        let same = agents.get(name).map(|it| it.source.clone());
+        match (newcomer, same) {
+            (AgentSource::User, Some(other @ AgentSource::UserFile(_))) => Place::Over(other),
+            (AgentSource::UserFile(_), Some(by)) if by != AgentSource::Builtin => Place::TakenBy(by),
+            (AgentSource::Workspace(_), _) => {
+                // For a model a name is the same in capital letters.
+                let same = |it: &&String| it.to_lowercase() == name.to_lowercase();
+                let by = agents.keys().find(same).and_then(|it| agents.get(it));
+                by.map_or(Place::Free, |it| Place::TakenBy(it.source.clone()))
+            }
+            (AgentSource::User | AgentSource::UserFile(_) | AgentSource::Builtin, _) => Place::Free,
+        }
     }
 
-    /// Makes what the user's own file says hold over what was known before.
-    pub fn merge_user(self, text: &str, file: &str) -> Result<Config, Problems> {
-        read::read(text, file, problem::Author::User, self).map(|(config, _)| config)
+    /// Reads the user's own file. `file` is how it is called in messages.
+    pub fn parse_user(text: &str, file: &str) -> Result<Config, Problems> {
+        Config::default().merge_user(text, file).map(|(config, _)| config)
+    }
+
+    /// Makes what the user's own file says hold over what was known before. Tells the agents that it takes the place
+    /// of.
+    pub fn merge_user(self, text: &str, file: &str) -> Result<(Config, Vec<Shadowed>), Problems> {
+        read::read(text, file, problem::Author::User, self)
     }
 
     /// Adds what a workspace file may say: agents, routes, smaller limits of servers that are configured.

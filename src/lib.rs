@@ -8,8 +8,8 @@
 //! - [`rpc`]: one message as bytes with an envelope; framing; byte-exact edits
 //! - [`redact`]: secrets out of text that is shown
 //! - [`config`]: TOML text to a checked configuration; [`agents`]: definitions of agents in other files
-//! - [`tools`]: tools of lspool's own, in words and values
 //! - [`mode_file`]: the text of the files of custom chat modes
+//! - [`tools`]: tools of lspool's own, in words and values
 //! - [`core`]: everything that is decided
 //! - [`shell`]: everything that touches the world
 //! - [`recording`]: sessions as files

@@ -108,7 +108,8 @@ fn serve(cli: &Cli, server: CliServer) -> anyhow::Result<ExitCode> {
 
 /// Serves the editor until the end.
 fn drive(core: impl driver::Core + 'static, world: System, search: Arc<Search>) -> anyhow::Result<i32> {
-    let driver = Driver::new(core, world, search, Settings::default());
+    let state = search.env.folder("XDG_STATE_HOME").or_else(|| search.env.at_home(".local/state"));
+    let driver = Driver::new(core, world, search, Settings { state, ..Settings::default() });
     let runtime = runtime()?;
     let code = runtime.block_on(async {
         let stdio::Stdio { input, output, modes } = stdio::open();

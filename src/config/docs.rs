@@ -146,9 +146,9 @@ fn ty<T>(key: &Key<T>) -> String {
         Type::ServerKind(_) => return words(&SERVER_KINDS),
         Type::TurnRecovery(_) => return words(&TURN_RECOVERIES),
         Type::Delegation(_) => return words(&DELEGATIONS),
-        Type::BuiltinTools(_) => return words(&BUILTIN_TOOLS),
         Type::Isolation(_) | Type::OptionalIsolation(_) => return words(&ISOLATIONS),
         Type::OnLimit(_) => return words(&ON_LIMITS),
+        Type::BuiltinTools(_) => return words(&BUILTIN_TOOLS),
         Type::LogLevel(_) => return words(&LOG_LEVELS),
         Type::ServerName(_) => "name of a server",
         Type::AgentName(_) => "name of an agent",
@@ -171,33 +171,20 @@ fn default<T>(key: &Key<T>, fresh: &mut T) -> Option<String> {
         Type::Count(field) | Type::Amount(field) => Some(field(fresh).to_string()),
         Type::Flag(field) => Some(field(fresh).to_string()),
         Type::Factor(field, _) => Some(thousandths(*field(fresh)).to_string()),
-        Type::Restart(field) => {
-            let restart = *field(fresh);
-            RESTARTS.iter().find(|(_, it)| *it == restart).map(|(word, _)| format!("{word:?}"))
-        }
-        Type::TurnRecovery(field) => {
-            let recovery = *field(fresh);
-            TURN_RECOVERIES.iter().find(|(_, it)| *it == recovery).map(|(word, _)| format!("{word:?}"))
-        }
-        Type::Delegation(field) => {
-            let delegation = *field(fresh);
-            DELEGATIONS.iter().find(|(_, it)| *it == delegation).map(|(word, _)| format!("{word:?}"))
-        }
-        Type::BuiltinTools(field) => {
-            let tools = *field(fresh);
-            BUILTIN_TOOLS.iter().find(|(_, it)| *it == tools).map(|(word, _)| format!("{word:?}"))
-        }
-        Type::Isolation(field) => Some(format!("{:?}", field(fresh).word())),
-        Type::OnLimit(field) => {
-            let on_limit = *field(fresh);
-            ON_LIMITS.iter().find(|(_, it)| *it == on_limit).map(|(word, _)| format!("{word:?}"))
-        }
-        Type::LogLevel(field) => {
-            let level = *field(fresh);
-            LOG_LEVELS.iter().find(|(_, it)| *it == level).map(|(word, _)| format!("{word:?}"))
-        }
+        Type::Restart(field) => said(&RESTARTS, *field(fresh)),
+        Type::TurnRecovery(field) => said(&TURN_RECOVERIES, *field(fresh)),
+        Type::Delegation(field) => said(&DELEGATIONS, *field(fresh)),
+        Type::Isolation(field) => said(&ISOLATIONS, *field(fresh)),
+        Type::OnLimit(field) => said(&ON_LIMITS, *field(fresh)),
+        Type::BuiltinTools(field) => said(&BUILTIN_TOOLS, *field(fresh)),
+        Type::LogLevel(field) => said(&LOG_LEVELS, *field(fresh)),
         _ => None,
     }
+}
+
+/// The word for one of several values.
+fn said<V: PartialEq>(words: &[(&str, V)], value: V) -> Option<String> {
+    words.iter().find(|(_, it)| *it == value).map(|(word, _)| format!("{word:?}"))
 }
 
 fn thousandths(number: u32) -> f64 {
@@ -259,9 +246,9 @@ fn value<T>(ty: &Type<T>) -> Value {
         Type::ServerKind(_) => words(&SERVER_KINDS),
         Type::TurnRecovery(_) => words(&TURN_RECOVERIES),
         Type::Delegation(_) => words(&DELEGATIONS),
-        Type::BuiltinTools(_) => words(&BUILTIN_TOOLS),
         Type::Isolation(_) | Type::OptionalIsolation(_) => words(&ISOLATIONS),
         Type::OnLimit(_) => words(&ON_LIMITS),
+        Type::BuiltinTools(_) => words(&BUILTIN_TOOLS),
         Type::LogLevel(_) => words(&LOG_LEVELS),
         Type::Servers(_) => named(object(&SERVER)),
         Type::Agents(_) => named(object(&AGENT)),

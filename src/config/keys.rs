@@ -92,11 +92,11 @@ pub(super) enum Type<T: 'static> {
     ServerKind(Field<T, Option<ServerKind>>),
     TurnRecovery(Field<T, TurnRecovery>),
     Delegation(Field<T, Delegation>),
-    BuiltinTools(Field<T, BuiltinTools>),
     Isolation(Field<T, Isolation>),
     /// Isolation, where another section says it in general.
     OptionalIsolation(Field<T, Option<Isolation>>),
     OnLimit(Field<T, OnLimit>),
+    BuiltinTools(Field<T, BuiltinTools>),
     LogLevel(Field<T, LogLevel>),
     /// The name of a server that is configured.
     ServerName(Field<T, Option<String>>),
@@ -122,15 +122,15 @@ pub(super) const TURN_RECOVERIES: [(&str, TurnRecovery); 2] =
 pub(super) const DELEGATIONS: [(&str, Delegation); 2] =
     [("delegate_task", Delegation::DelegateTask), ("run_in_terminal", Delegation::RunInTerminal)];
 
-/// Words for whether lspool's own tools stand in.
-pub(super) const BUILTIN_TOOLS: [(&str, BuiltinTools); 2] =
-    [("off", BuiltinTools::Off), ("fallback", BuiltinTools::Fallback)];
 /// Words for what keeps a conversation to its tools.
 pub(super) const ISOLATIONS: [(&str, Isolation); 2] =
     [("process", Isolation::Process), ("mode", Isolation::Mode)];
 
 /// Words for what becomes of a conversation for which there is no room.
 pub(super) const ON_LIMITS: [(&str, OnLimit); 2] = [("mode", OnLimit::Mode), ("error", OnLimit::Error)];
+/// Words for whether lspool's own tools stand in.
+pub(super) const BUILTIN_TOOLS: [(&str, BuiltinTools); 2] =
+    [("off", BuiltinTools::Off), ("fallback", BuiltinTools::Fallback)];
 
 /// Words for what a death means.
 pub(super) const RESTARTS: [(&str, Restart); 3] =

@@ -10,7 +10,7 @@ use toml::{
 };
 
 use super::{
-    AgentConfig, AgentSource, Config, Profile, ServerConfig, Shadowed,
+    AgentConfig, AgentSource, Config, Place, Profile, ServerConfig, Shadowed,
     keys::{
         AGENT, BACKOFF, BUILTIN_TOOLS, DELEGATIONS, FOLDER, ISOLATIONS, Key, LOG, LOG_LEVELS, ON_LIMITS,
         PROFILES, RESTARTS, ROOT, ROUTE, SERVER, SERVER_KINDS, SUB_AGENTS, Section, TOOLS, TURN_RECOVERIES,
@@ -169,10 +169,10 @@ impl<'a> Reader<'a> {
             Type::OptionalCount(field) => self.set(at, count(raw).map(Some), field(into)),
             Type::TurnRecovery(field) => self.set(at, choice(raw, &TURN_RECOVERIES), field(into)),
             Type::Delegation(field) => self.set(at, choice(raw, &DELEGATIONS), field(into)),
-            Type::BuiltinTools(field) => self.set(at, choice(raw, &BUILTIN_TOOLS), field(into)),
             Type::Isolation(field) => self.set(at, choice(raw, &ISOLATIONS), field(into)),
             Type::OptionalIsolation(field) => self.set(at, choice(raw, &ISOLATIONS).map(Some), field(into)),
             Type::OnLimit(field) => self.set(at, choice(raw, &ON_LIMITS), field(into)),
+            Type::BuiltinTools(field) => self.set(at, choice(raw, &BUILTIN_TOOLS), field(into)),
             Type::ServerKind(field) => self.set(at, choice(raw, &SERVER_KINDS).map(Some), field(into)),
             Type::LogLevel(field) => self.set(at, choice(raw, &LOG_LEVELS), field(into)),
             Type::ServerName(field) => {
@@ -318,15 +318,18 @@ impl<'a> Reader<'a> {
                 Author::User => AgentSource::User,
                 Author::Workspace(file) => AgentSource::Workspace(file.clone()),
             };
-            // For a model a name is the same in capital letters.
-            let known = field.iter().find(|(known, _)| known.to_lowercase() == name.to_lowercase());
-            match known {
-                Some((_, known)) if self.author != Author::User => {
-                    let (file, by) = (self.file.to_owned(), known.source.clone());
-                    self.shadowed.push(Shadowed { file, line, agent: name, by });
-                }
-                _ => {
+            match Config::place(field, &name, &agent.source) {
+                Place::Free => drop(field.insert(name, agent)),
+                Place::Over(other) => {
+                    if let AgentSource::UserFile(file) = other {
+                        let (file, by) = (file.display().to_string(), agent.source.clone());
+                        self.shadowed.push(Shadowed { file, line: 1, agent: name.clone(), by });
+                    }
                     field.insert(name, agent);
+                }
+                Place::TakenBy(by) => {
+                    let file = self.file.to_owned();
+                    self.shadowed.push(Shadowed { file, line, agent: name, by });
                 }
             }
         }

@@ -28,10 +28,10 @@ impl Proxy {
         let Some((sent, pending)) = found else {
             return debug!(?frame, "dropped: an answer that nobody waits for");
         };
-        if self.is_asked_again(process, &pending, frame, out) {
+        if self.ask_as_text(process, &pending, frame, out) {
             return;
         }
-        let Some(pending) = self.rests_for_results(sent, pending, frame, out) else { return };
+        let Some(pending) = self.rest_for_results(now, sent, pending, frame, out) else { return };
         self.end_before(&pending, frame, out);
         if let Owner::Client(client, wire) = &pending.owner {
             let answer = match &pending.purpose {

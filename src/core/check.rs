@@ -28,6 +28,7 @@ impl Proxy {
         self.requests.check()?;
         self.conversations.check()?;
         self.check_agents()?;
+        self.check_inside()?;
         self.check_requests()?;
         self.check_backends()?;
         self.check_conversations()?;

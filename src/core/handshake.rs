@@ -8,7 +8,7 @@ use std::{
 
 use tracing::{info, warn};
 
-use super::{Backend, Cause, Failure, PRIMARY, Proxy, Server, ToolSet, control::show, tell_editor};
+use super::{Backend, Cause, Failure, PRIMARY, Proxy, Server, ToolSet, tell_editor};
 use crate::{
     config::ServerKind,
     core::{
@@ -129,10 +129,7 @@ impl Proxy {
         let Phase::Preparing { early } = std::mem::replace(&mut self.phase, Phase::Open) else { return };
         let kind = prepared.server.kind.unwrap_or(ServerKind::Generic);
         info!(server = prepared.name, ?kind, program = %prepared.launch.program.display(), "initialize");
-        for warning in &prepared.warnings {
-            warn!("{warning}");
-            show(2, warning, out);
-        }
+        self.warn_of(&prepared.warnings, out);
         self.server = Some(Server {
             name: prepared.name.clone(),
             kind,

@@ -366,7 +366,7 @@ impl Proxy {
     }
 
     /// Ends a turn at lspool's word; gives the next turn of the conversation, which no process has seen.
-    fn finish_turn(
+    pub(super) fn finish_turn(
         &mut self,
         sent: SentId,
         id: &RawId,
@@ -446,8 +446,11 @@ impl Proxy {
         out.push(Effect::Send(Peer::Backend(process), cancellation(sent)));
         self.settle_tool_calls(&pending, process, out);
         self.ignore_restored(process, id, out);
-        if let Some(next) = self.finish_turn(sent, id, Some(cancelled_by_user()), out) {
-            self.release(process.backend, next, out);
+        let next = self.finish_turn(sent, id, Some(cancelled_by_user()), out);
+        // It is asked when the conversation is gone: what the process says of the old turn until then goes nowhere.
+        if let (Some(next), Some(conversation)) = (next, self.conversations.get_mut(id)) {
+            conversation.active = None;
+            conversation.waiting.push_front(next);
         }
     }
 

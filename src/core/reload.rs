@@ -93,8 +93,18 @@ impl Proxy {
         }
     }
 
+    /// Tells the user what is new among the warnings of a reading.
+    pub(super) fn warn_of(&mut self, warnings: &[String], out: &mut Effects) {
+        let before = std::mem::replace(&mut self.control.warned, warnings.iter().cloned().collect());
+        for warning in warnings.iter().filter(|it| !before.contains(*it)) {
+            warn!("{warning}");
+            show(2, warning, out);
+        }
+    }
+
     /// Makes a configuration hold; gives what it changes. Only what is started otherwise is started anew.
     fn adopt(&mut self, now: Instant, prepared: Prepared, out: &mut Effects) -> Vec<&'static str> {
+        self.warn_of(&prepared.warnings, out);
         let Some(server) = &mut self.server else { return Vec::new() };
         let mut changed = Vec::new();
         if server.config.agents != prepared.config.agents {

@@ -14,7 +14,7 @@ use crate::{
     config::Config,
     core::{
         Identity, Proxy,
-        event::{ClientId, Effect, Event, Peer},
+        event::{ClientId, Effect, Event, Peer, StoredTeam},
     },
     redact::is_name,
     rpc::{self, Frame},
@@ -44,9 +44,12 @@ pub fn about(core: &Proxy, effect: &Effect) -> Option<format::About> {
         | Effect::WriteTranscript { .. }
         | Effect::RemoveTranscript { .. }
         | Effect::RemoveTranscripts(_)
+        | Effect::LoadTeams { .. }
+        | Effect::WriteTeam { .. }
+        | Effect::RemoveTeam { .. }
+        | Effect::KeepMode(_)
         | Effect::RunTool { .. }
         | Effect::CancelTool(_)
-        | Effect::KeepMode(_)
         | Effect::Measure(_)
         | Effect::Logs { .. }
         | Effect::CloseInput(_)
@@ -145,11 +148,25 @@ impl Encoder {
                 });
                 line(Kind::TranscriptWritten).data(&data).finish()
             }
-            Event::ToolRan(answer) => self.body(line(Kind::ToolRan), TOOLS, answer).finish(),
+            Event::TeamsLoaded(all) => {
+                let state = |it: &StoredTeam| {
+                    let text = it.state.as_ref().map(|it| String::from_utf8_lossy(it));
+                    let state = text.map(|it| self.redactor.transcript(&it)).map_err(Clone::clone);
+                    (it.name.clone(), state)
+                };
+                let data = json(&format::TeamsLoaded { teams: all.iter().map(state).collect() });
+                line(Kind::TeamsLoaded).data(&data).finish()
+            }
+            Event::TeamWritten { team, written } => {
+                let (team, written) = (team.clone(), written.clone());
+                let data = self.own(&format::TeamWritten { team, written });
+                line(Kind::TeamWritten).data(&data).finish()
+            }
             Event::ModeKept { number, kept } => {
                 let data = self.own(&format::ModeKept { number: *number, kept: kept.clone() });
                 line(Kind::ModeKept).data(&data).finish()
             }
+            Event::ToolRan(answer) => self.body(line(Kind::ToolRan), TOOLS, answer).finish(),
             Event::Measured(all) => {
                 let processes = all.resident.iter().map(|(process, bytes)| ((*process).into(), *bytes));
                 let dropped = all.dropped.clone();
@@ -223,10 +240,25 @@ impl Encoder {
                 let data = self.own(&format::RemoveTranscript { kept, conversation });
                 line(Kind::RemoveTranscript).data(&data).finish()
             }
+            Effect::LoadTeams { folders } => {
+                let data = self.own(&format::Prepare { folders: folders.clone() });
+                line(Kind::LoadTeams).data(&data).finish()
+            }
+            Effect::WriteTeam { folders, team, content, is_new } => {
+                let content = self.redactor.transcript(&String::from_utf8_lossy(content));
+                let (folders, team) = (folders.clone(), team.clone());
+                let data = json(&format::WriteTeam { folders, team, content, is_new: *is_new });
+                line(Kind::WriteTeam).data(&data).finish()
+            }
+            Effect::RemoveTeam { folders, team } => {
+                let data = self.own(&format::RemoveTeam { folders: folders.clone(), team: team.clone() });
+                line(Kind::RemoveTeam).data(&data).finish()
+            }
             Effect::RemoveTranscripts(process) => {
                 let data = self.own(&format::OfProcess { process: (*process).into() });
                 line(Kind::RemoveTranscripts).data(&data).finish()
             }
+            Effect::KeepMode(it) => line(Kind::KeepMode).data(&self.own(it)).finish(),
             Effect::RunTool { call, scope } => {
                 let data = self.own(scope);
                 self.body(line(Kind::RunTool), TOOLS, call).data(&data).finish()
@@ -235,7 +267,6 @@ impl Encoder {
                 let data = self.own(&format::CancelTool { id: Box::new(RawId(id.clone())) });
                 line(Kind::CancelTool).data(&data).finish()
             }
-            Effect::KeepMode(it) => line(Kind::KeepMode).data(&self.own(it)).finish(),
             Effect::Measure(all) => {
                 let processes = all.iter().map(|it| (*it).into()).collect();
                 let data = self.own(&format::Measure { processes });

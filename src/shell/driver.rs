@@ -36,6 +36,7 @@ use super::{
     reader::{self, End, Gate},
     settings::Settings,
     stdio::{Input, Output},
+    teams::Store,
     tools::Tools,
     watch::Watch,
 };
@@ -125,6 +126,7 @@ pub struct Driver<C, W> {
     /// Those for which files were written.
     has_transcripts: BTreeSet<ProcessId>,
     files: private::Files,
+    teams: Store,
     /// Name of the server, once it is known.
     name: Rc<str>,
     /// Events of our own making, which come before those of others.
@@ -177,6 +179,7 @@ impl<C: Core, W: World> Driver<C, W> {
             search,
             editor,
             clients,
+            teams: Store::new(settings.state.clone()),
             settings,
             processes: BTreeMap::new(),
             adopted: BTreeMap::new(),
@@ -360,6 +363,7 @@ impl<C: Core, W: World> Driver<C, W> {
             | Event::SpawnFailed(process, _)
             | Event::Exited { process, .. }
             | Event::TranscriptWritten { process, .. } => name(process),
+            Event::TeamsLoaded(_) | Event::TeamWritten { .. } => {}
             Event::Measured(measured) => measured.resident.iter_mut().for_each(|(id, _)| name(id)),
             Event::Received(Peer::Client(_), _)
             | Event::Malformed { peer: Peer::Client(_), .. }
@@ -367,8 +371,8 @@ impl<C: Core, W: World> Driver<C, W> {
             | Event::Stalled(Peer::Client(_))
             | Event::Unwritable(_)
             | Event::Prepared(_)
-            | Event::ToolRan(_)
             | Event::ModeKept { .. }
+            | Event::ToolRan(_)
             | Event::FilesChanged
             | Event::EditorReads(_)
             | Event::EditorGone
@@ -461,11 +465,16 @@ impl<C: Core, W: World> Driver<C, W> {
             Effect::RemoveTranscript { kept, conversation } => {
                 self.files.after(move || private::remove(&kept.join(conversation)));
             }
+            Effect::LoadTeams { folders } => self.teams.load(&self.files, &self.events, &folders),
+            Effect::WriteTeam { folders, team, content, is_new } => {
+                self.teams.write(&self.files, &self.events, &folders, team, (content, is_new));
+            }
+            Effect::RemoveTeam { folders, team } => self.teams.remove(&self.files, &folders, team),
+            Effect::KeepMode(mode) => self.keep_mode(mode),
             Effect::RunTool { call, scope } => {
                 self.tools.run(&call, *scope, &mut self.world, &self.events);
             }
             Effect::CancelTool(id) => self.tools.cancel(&id),
-            Effect::KeepMode(mode) => self.keep_mode(mode),
             Effect::Measure(processes) => self.measure(processes),
             Effect::Logs { backend, client, id, follow } => self.answer_logs(backend, client, id, follow),
             Effect::RemoveTranscripts(process) => self.remove_transcripts(process),
@@ -756,8 +765,10 @@ fn kind(event: &Event) -> &'static str {
         Event::SpawnFailed(..) => "a failed start",
         Event::Exited { .. } => "the end of a process",
         Event::TranscriptWritten { .. } => "a written file",
-        Event::ToolRan(_) => "what came of a call",
+        Event::TeamsLoaded(_) => "the teams of the workspace",
+        Event::TeamWritten { .. } => "a stored team",
         Event::ModeKept { .. } => "the file of a mode",
+        Event::ToolRan(_) => "what came of a call",
         Event::Measured(_) => "a measurement",
         Event::FilesChanged => "a changed file",
         Event::EditorReads(_) => "a pause of the editor",

@@ -145,7 +145,7 @@ impl Proxy {
 
     /// A process asks for a confirmation. If the editor was asked the same for the process before it, that answer is
     /// this one's. Whether it was.
-    pub(in crate::core) fn is_confirmed(
+    pub(in crate::core) fn answer_confirmation(
         &mut self,
         process: ProcessId,
         wire: &RawId,

@@ -15,7 +15,7 @@ use crate::{
         Identity,
         event::{
             BackendId, ClientId, Effect, Event, Exit, Generation, KeepMode, KeptMode, Launch, Measured, Peer,
-            Prepared, ProcessId, Scope,
+            Prepared, ProcessId, Scope, StoredTeam,
         },
     },
     rpc::Frame,
@@ -24,6 +24,7 @@ use crate::{
 use super::taped::Taped;
 
 /// A core under test.
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub(super) struct Stage {
     pub(super) core: Taped,
     pub(super) now: Instant,
@@ -33,14 +34,14 @@ pub(super) struct Stage {
     pub(super) closed: Vec<ProcessId>,
     pub(super) terminated: Vec<ProcessId>,
     pub(super) transcripts: Vec<(ProcessId, String, String)>,
-    /// Calls of lspool's own tools, and what they may do.
-    pub(super) tools: Vec<(Value, Scope)>,
-    /// Ids of those that nobody wants any more.
-    pub(super) unwanted: Vec<Value>,
     /// Files of modes that were asked for.
     pub(super) modes: Vec<KeepMode>,
     /// The test itself says what became of them.
     pub(super) holds_modes: bool,
+    /// Calls of lspool's own tools, and what they may do.
+    pub(super) tools: Vec<(Value, Scope)>,
+    /// Ids of those that nobody wants any more.
+    pub(super) unwanted: Vec<Value>,
     pub(super) exit: Option<i32>,
     /// Processes that were spares, and what they are.
     pub(super) adopted: Vec<(ProcessId, ProcessId)>,
@@ -60,6 +61,14 @@ pub(super) struct Stage {
     pub(super) holds_preparation: bool,
     pub(super) server: ServerConfig,
     pub(super) config: Config,
+    /// The teams that there are.
+    pub(super) teams: Vec<StoredTeam>,
+    /// What was stored of teams.
+    pub(super) stored: BTreeMap<String, Bytes>,
+    /// The test itself says that they are stored.
+    pub(super) holds_teams: bool,
+    /// What the user should know of files that are used.
+    pub(super) warnings: Vec<String>,
 }
 
 pub(super) const EDITOR: Peer = Peer::Client(ClientId::EDITOR);
@@ -80,10 +89,10 @@ impl Stage {
             closed: Vec::new(),
             terminated: Vec::new(),
             transcripts: Vec::new(),
-            tools: Vec::new(),
-            unwanted: Vec::new(),
             modes: Vec::new(),
             holds_modes: false,
+            tools: Vec::new(),
+            unwanted: Vec::new(),
             exit: None,
             adopted: Vec::new(),
             to_measure: Vec::new(),
@@ -95,6 +104,10 @@ impl Stage {
             holds_preparation: false,
             server: ServerConfig { kind: Some(kind), ..ServerConfig::default() },
             config: Config::default(),
+            teams: Vec::new(),
+            stored: BTreeMap::new(),
+            holds_teams: false,
+            warnings: Vec::new(),
         }
     }
 
@@ -180,6 +193,17 @@ impl Stage {
                 }
                 Effect::RemoveTranscripts(process) => self.transcripts.retain(|it| it.0 != process),
                 Effect::RemoveTranscript { .. } => {}
+                Effect::LoadTeams { .. } => {
+                    let teams = std::mem::take(&mut self.teams);
+                    self.event(Event::TeamsLoaded(teams));
+                }
+                Effect::WriteTeam { team, content, .. } => {
+                    self.stored.insert(team.clone(), content);
+                    if !self.holds_teams {
+                        self.event(Event::TeamWritten { team, written: Ok(()) });
+                    }
+                }
+                Effect::RemoveTeam { team, .. } => drop(self.stored.remove(&team)),
                 Effect::KeepMode(mode) => {
                     let is_new = !self.modes.iter().any(|it| it.name == mode.name && it.tools == mode.tools);
                     self.modes.push(mode.clone());
@@ -221,7 +245,7 @@ impl Stage {
             server: self.server.clone(),
             launch: Arc::new(launch),
             missing: self.missing.clone(),
-            warnings: Vec::new(),
+            warnings: self.warnings.clone(),
             transcripts: None,
         };
         self.event(Event::Prepared(Ok(Box::new(prepared))));

@@ -355,7 +355,7 @@ impl Proxy {
     fn tell_holder(&mut self, now: Instant, no: u32, news: News, out: &mut Effects) {
         match self.inside.talks.get(&no).and_then(|it| it.holder) {
             Some(Holder::Run(run)) => self.on_run_news(now, run, news, out),
-            Some(Holder::Member(desk)) => self.on_member_news(now, desk, news, out),
+            Some(Holder::Member(desk)) => self.on_member_news(desk, news, out),
             None => {}
         }
     }

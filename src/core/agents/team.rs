@@ -95,12 +95,19 @@ pub(super) struct Call {
     conversation: RawId,
     /// The member that calls; else it is a lead.
     desk: Option<u32>,
+    /// It has failed, and it was looked again which teams there are.
+    is_again: bool,
 }
 
 impl Teams {
     /// The teams that a conversation leads.
     fn led_by(&self, conversation: &RawId) -> impl Iterator<Item = (&String, &Live)> {
         self.live.iter().filter(move |(_, it)| it.lead.as_ref() == Some(conversation))
+    }
+
+    /// Whether another lspool has a team.
+    fn has_busy(&self) -> bool {
+        self.faulty.values().any(|it| matches!(it, TeamFault::Busy(_)))
     }
 
     fn of_desk(&mut self, desk: u32) -> Option<(&mut Live, usize)> {
@@ -135,8 +142,12 @@ impl Proxy {
             return;
         }
         self.agents.teams.known = Known::Yes;
+        self.agents.teams.faulty.clear();
         for StoredTeam { name, state } in found {
-            let read = |text: &[u8]| Team::from_stored(text).map_err(TeamFault::Unreadable);
+            if self.agents.teams.live.contains_key(&name) {
+                continue;
+            }
+            let read = |text: &[u8]| Team::from_stored(&name, text).map_err(TeamFault::Unreadable);
             match state.and_then(|it| read(&it)).map(|it| self.revived(&name, it)) {
                 Ok(live) => drop(self.agents.teams.live.insert(name, live)),
                 Err(fault) => {
@@ -192,7 +203,7 @@ impl Proxy {
         out: &mut Effects,
     ) {
         let (wire, frame, conversation) = (wire.clone(), frame.clone(), conversation.clone());
-        let call = Call { process, wire, frame, conversation, desk };
+        let call = Call { process, wire, frame, conversation, desk, is_again: false };
         self.load_teams(out);
         match self.agents.teams.known {
             Known::Yes => self.carry_out_team_call(call, out),
@@ -200,7 +211,7 @@ impl Proxy {
         }
     }
 
-    fn carry_out_team_call(&mut self, call: Call, out: &mut Effects) {
+    fn carry_out_team_call(&mut self, mut call: Call, out: &mut Effects) {
         let params = call.frame.params().unwrap_or(b"{}");
         let name = text(params, &["name"]).unwrap_or_default();
         let input = path(params, &["input"]).map_or(&b"{}"[..], |it| &params[it]);
@@ -213,6 +224,13 @@ impl Proxy {
         };
         let (team, text) = match done {
             Ok(it) => it,
+            // Who had a team may have ended.
+            Err(_) if !call.is_again && self.agents.teams.has_busy() => {
+                call.is_again = true;
+                self.agents.teams.early.push(call);
+                self.agents.teams.known = Known::No;
+                return self.load_teams(out);
+            }
             Err(why) => return self.answer_team_call(&call, "error", &why, out),
         };
         let answer = answer_of(&call.wire, "success", &text);

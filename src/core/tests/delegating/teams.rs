@@ -326,6 +326,9 @@ fn what_is_wrong_with_a_team_is_told() {
     );
     assert_eq!(it.told("delete_team", &json!({"name": "v"})), "team v is deleted");
     assert_eq!(it.told("delete_team", &json!({"name": "w"})), "there is no team \"w\"");
+    // The one who had it has ended meanwhile.
+    it.it.teams.retain(|it| it.name != "t");
+    assert_eq!(it.told("create_team", &two()), "team t started: ann, bob");
     // One that cannot be stored is not made.
     it.it.holds_teams = true;
     let mut named = two();

@@ -8,8 +8,6 @@ use crate::agents;
 /// Only users may choose the mode: else agents would be told of it.
 const POLICY: (&str, &str) = ("x-github-copilot-invoke-policy", r#"["user"]"#);
 
-const FENCE: &str = "---\n";
-
 /// What a file says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModeFile {
@@ -55,14 +53,16 @@ pub fn narrowed(text: &str, name: &str, tools: &[String]) -> Result<ModeFile, St
 
 /// Values in the quoting of JSON, which YAML reads as well.
 fn written(front: &[(String, Value)], tools: &[String], body: &str) -> String {
-    let mut text = FENCE.to_owned();
+    let is_plain = |it: char| it.is_ascii_alphanumeric() || it == '-' || it == '_';
+    let mut lines = vec!["---".to_owned()];
     for (key, value) in front {
-        let is_plain = |it: char| it.is_ascii_alphanumeric() || it == '-' || it == '_';
         let key = if key.chars().all(is_plain) { key.clone() } else { json!(key).to_string() };
-        text.push_str(&format!("{key}: {value}\n"));
+        lines.push(format!("{key}: {value}"));
     }
-    text.push_str(&format!("{}: {}\ntools: {}\n", POLICY.0, POLICY.1, json!(tools)));
-    text + FENCE + body
+    lines.push(format!("{}: {}", POLICY.0, POLICY.1));
+    lines.push(format!("tools: {}", json!(tools)));
+    lines.push(format!("---\n{body}"));
+    lines.join("\n")
 }
 
 #[cfg(test)]

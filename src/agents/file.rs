@@ -56,8 +56,11 @@ pub fn parse(text: &str, path: &Path) -> Result<Definition, Vec<Problem>> {
     }
 }
 
+/// Keys with their values, and the rest of a file.
+pub(crate) type FrontMatter<'a> = (Vec<(String, Value)>, &'a str);
+
 /// The front matter of a file, as JSON, and its body as it is.
-pub(crate) fn front_matter(text: &str) -> Result<(Vec<(String, Value)>, &str), Problem> {
+pub(crate) fn front_matter(text: &str) -> Result<FrontMatter<'_>, Problem> {
     let missing = || Problem { line: 1, what: "there is no front matter".to_owned() };
     let (front, body) = split(text).ok_or_else(missing)?;
     let entries = yaml::read(front, 1)?;

@@ -16,6 +16,9 @@ use crate::{
     rpc::{Frame, elements, member},
 };
 
+/// Requests that are answered with the MCP servers there are, and their tools.
+const MCP_LISTS: [&str; 2] = ["mcp/getTools", "mcp/updateToolsStatus"];
+
 impl Proxy {
     pub(super) fn on_backend_answer(
         &mut self,
@@ -46,6 +49,13 @@ impl Proxy {
         }
         if process.generation.0 > 1 && matches!(pending.owner, Owner::Client(..)) {
             self.note_answered_by_successor(process, &pending.frame, frame);
+        }
+        if process.backend == PRIMARY
+            && pending.frame.method().is_some_and(|it| MCP_LISTS.contains(&it))
+            && let Some(result) = frame.result()
+        {
+            let servers = member(result, "servers").map_or(result, |range| &result[range]);
+            self.learn_mcp(servers, out);
         }
         match pending.purpose {
             Purpose::Plain | Purpose::ToolCall { .. } | Purpose::Configuration { .. } => {}

@@ -15,7 +15,7 @@ use crate::{
         editor::field,
         event::{BackendId, Effect, Effects, Peer, ProcessId},
         history::{Answer, History},
-        modes::{Entry, Place},
+        modes::{Entry, Place, does_not_exist},
         recovery::{Over, Part},
         requests::{Owner, Pending, Purpose, SentId, To},
         restore::question,
@@ -170,11 +170,10 @@ impl Proxy {
 
     pub(super) fn on_turn(&mut self, now: Instant, owner: Owner, frame: &Frame, out: &mut Effects) {
         let id = field(frame, "conversationId");
-        if id.as_ref().is_some_and(|it| self.conversations.get(it).is_none() && self.modes.is_buried(it)) {
-            let id = id.map(|it| it.as_text().map_or_else(|| it.to_string(), Cow::into_owned));
-            let what = format!("Conversation with id {} does not exist", id.unwrap_or_default());
-            let message = format!("Request conversation/turn failed with message: {what}");
-            return self.fail(&owner, &Failure::new(Cause::Unknown, message), out);
+        if let Some(id) =
+            id.as_ref().filter(|it| self.conversations.get(it).is_none() && self.modes.is_buried(it))
+        {
+            return self.fail(&owner, &does_not_exist(id), out);
         }
         let Some(id) = id.filter(|it| self.conversations.get(it).is_some()) else {
             self.send_to_backend(PRIMARY, owner, Purpose::Plain, frame, out);
@@ -200,7 +199,7 @@ impl Proxy {
         if conversation.active.is_some() {
             return conversation.waiting.push_back(frame);
         }
-        conversation.moves = false;
+        conversation.wish.moves = false;
         conversation.active = Some(sent);
         self.release(backend, frame, out);
     }
@@ -226,7 +225,7 @@ impl Proxy {
         let is_known = conversation.known_by.is_some_and(|it| self.is_current(it));
         let isolation = match mode {
             _ if conversation.active.is_some() => Isolation::Process,
-            _ if conversation.moves => self.wish(&conversation.wish),
+            _ if conversation.wish.moves => self.wish(&conversation.wish),
             Some(_) => Isolation::Mode,
             None if is_known => Isolation::Process,
             None => self.wish(&conversation.wish),

@@ -37,8 +37,6 @@ pub(crate) struct Conversation {
     pub(crate) mode: Option<ModeId>,
     /// What is wanted of how it is kept to them.
     pub(crate) wish: Wish,
-    /// That has changed since it was placed.
-    pub(crate) moves: bool,
     /// The process that knows it. Another one is told its history before its next turn.
     pub(crate) known_by: Option<ProcessId>,
     pub(crate) history: History,
@@ -118,7 +116,6 @@ impl Conversations {
             set,
             mode: None,
             wish: Wish::default(),
-            moves: false,
             known_by: None,
             history: History::default(),
             active: None,

@@ -21,6 +21,7 @@ mod moving;
 mod tools;
 
 pub(crate) use entry::Ask;
+pub(in crate::core) use entry::does_not_exist;
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -332,6 +333,8 @@ pub(crate) struct Wish {
     pub(crate) agent: Option<String>,
     /// Of itself.
     pub(crate) isolation: Option<Isolation>,
+    /// It is elsewhere, and goes where it is wanted with its next turn.
+    pub(crate) moves: bool,
 }
 
 /// Whether a file lies within the executable of the server.

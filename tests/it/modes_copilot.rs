@@ -1,6 +1,10 @@
 //! Many tool sets in one process of the real Copilot server, each kept to by a chat mode.
 
-use std::{collections::BTreeMap, fmt::Write as _, path::PathBuf};
+use std::{
+    collections::BTreeMap,
+    fmt::Write as _,
+    path::{Path, PathBuf},
+};
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -70,8 +74,8 @@ fn for_ten_sets_the_model_is_told_what_a_process_of_its_own_would_tell_it() {
     let sandbox = Sandbox::new();
     let rule = (0..SETS.len()).fold(Script::default(), |script, n| {
         let call =
-            Round::text("One.\n").call_with_id(&format!("call_{n}"), "fetch_ticket", json!({"key": "K"}));
-        script.rule(Rule::on(&format!("[set {n}]")).then(call).then(Round::text("Two.")))
+            Round::text("One.\n").call_with_id(format!("call_{n}"), "fetch_ticket", json!({"key": "K"}));
+        script.rule(Rule::on(format!("[set {n}]")).then(call).then(Round::text("Two.")))
     });
     let stub = Stub::start(rule);
     let mut told: Vec<BTreeMap<(String, usize), String>> = Vec::new();
@@ -162,6 +166,12 @@ fn files(sandbox: &Sandbox) -> Vec<PathBuf> {
     all.filter_map(Result::ok).map(|it| it.path()).collect()
 }
 
+fn each(sandbox: &Sandbox, spoil: impl Fn(&Path) -> std::io::Result<()>) {
+    for file in files(sandbox) {
+        spoil(&file).expect("the files are ours");
+    }
+}
+
 fn create(session: &Copilot, id: &str, message: &str, tools: &[&str]) -> Outcome {
     let more = json!({"conversationId": id, "lspool": {"tools": tools}});
     let outcome = session.finish(&session.create(message, more));
@@ -180,25 +190,9 @@ fn whatever_becomes_of_a_mode_there_are_never_more_tools() {
     type Spoil = fn(&Sandbox, &Copilot);
     // A file that is not as it was; a mode that the server is told to forget; a folder in which nothing can be written.
     let spoils: [(&str, Spoil, bool); 6] = [
-        (
-            "missing",
-            |sandbox, _| files(sandbox).into_iter().for_each(|it| std::fs::remove_file(it).expect("ours")),
-            true,
-        ),
-        (
-            "empty",
-            |sandbox, _| files(sandbox).into_iter().for_each(|it| std::fs::write(it, "").expect("ours")),
-            true,
-        ),
-        (
-            "broken",
-            |sandbox, _| {
-                files(sandbox)
-                    .into_iter()
-                    .for_each(|it| std::fs::write(it, "---\ntools: [\n---\n").expect("ours"))
-            },
-            true,
-        ),
+        ("missing", |sandbox, _| each(sandbox, |it| std::fs::remove_file(it)), true),
+        ("empty", |sandbox, _| each(sandbox, |it| std::fs::write(it, "")), true),
+        ("broken", |sandbox, _| each(sandbox, |it| std::fs::write(it, "---\ntools: [\n---\n")), true),
         (
             "unregistered",
             |_, session| {
@@ -209,17 +203,13 @@ fn whatever_becomes_of_a_mode_there_are_never_more_tools() {
         (
             "in the way",
             |sandbox, _| {
-                for file in files(sandbox) {
-                    std::fs::remove_file(&file).expect("ours");
-                    std::fs::create_dir(&file).expect("ours");
-                }
+                each(sandbox, |it| std::fs::remove_file(it).and_then(|()| std::fs::create_dir(it)));
             },
             false,
         ),
         (
-            "unlisted",
+            "without a folder",
             |sandbox, _| {
-                // Another file of the same name takes the place of the folder.
                 let folder = folder(sandbox);
                 std::fs::remove_dir_all(&folder).expect("ours");
                 std::fs::write(&folder, "").expect("ours");
@@ -395,5 +385,66 @@ fn another_isolation_moves_conversations_and_leaves_what_runs() {
     let last = stub.turns().pop().expect("a model was asked");
     let asked = last.history.iter().filter(|it| matches!(it, Said::User(_))).count();
     assert_eq!(asked, 3, "{:?}", last.history);
+    assert!(session.shutdown().success());
+}
+
+#[test]
+fn mcp_tools_are_in_a_mode_by_server_and_name() {
+    let sandbox = Sandbox::new();
+    let stub = Stub::start(Script::default());
+    let server = sandbox.write("mini.py", MCP);
+    let mcp = json!({"mini": {"command": real::python(), "args": [server]}}).to_string();
+    let settings = json!({"telemetry": {"telemetryLevel": "off"}, "github": {"copilot": {"mcp": mcp}}});
+    let options = Options { settings, ..Options::in_workspace(sandbox.workspace()) };
+    let session = start(&sandbox, &stub, "isolation = \"mode\"", "", options);
+    session.register_tools(&["fetch_ticket"]).expect("the schemas are good");
+    session.wait_notification("copilot/mcpTools", |it| it["servers"][0]["tools"][1].is_object());
+    create(&session, "one", "hello", &["mini/echo", "fetch_ticket"]);
+    assert_eq!(last_offered(&stub), ["fetch_ticket", "mcp_mini_echo"]);
+    create(&session, "all", "hello", &["mini/*"]);
+    assert_eq!(last_offered(&stub), ["mcp_mini_echo", "mcp_mini_other"]);
+    // What is switched off is in no mode.
+    let off = json!({"servers": [{"name": "mini", "tools": [{"name": "echo", "status": "disabled"}]}]});
+    session.ok("mcp/updateToolsStatus", off);
+    session.finish(&session.turn(&json!("all"), "more", json!({}))).expect_success();
+    assert_eq!(last_offered(&stub), ["mcp_mini_other"]);
+    assert_eq!(servers(&session), 1);
+    assert!(session.shutdown().success());
+}
+
+/// A server with two tools.
+const MCP: &str = r#"
+import json, sys
+TOOLS = [{"name": name, "description": name, "inputSchema": {"type": "object", "properties": {}}} for name in ("echo", "other")]
+for line in sys.stdin:
+    message = json.loads(line)
+    if "id" not in message:
+        continue
+    method = message.get("method")
+    if method == "initialize":
+        result = {"protocolVersion": message["params"]["protocolVersion"], "capabilities": {"tools": {}}, "serverInfo": {"name": "mini", "version": "1"}}
+    elif method == "tools/list":
+        result = {"tools": TOOLS}
+    else:
+        result = {"content": [{"type": "text", "text": "said"}]}
+    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
+"#;
+
+#[test]
+fn a_mode_takes_what_there_is_no_room_for() {
+    let sandbox = Sandbox::new();
+    let wait = Rule::on("[wait]").then(Round::text("It goes on.\n").gate("go"));
+    let stub = Stub::start(Script::default().rule(wait));
+    let options = Options::in_workspace(sandbox.workspace());
+    let session = start(&sandbox, &stub, "max_processes = 2", "", options);
+    session.register_tools(&["fetch_ticket", "run_in_terminal"]).expect("the schemas are good");
+    let more = json!({"conversationId": "one", "lspool": {"tools": ["run_in_terminal"]}});
+    let running = session.create("[wait] for it", more);
+    stub.wait_for("the turn", |log| log.iter().any(|it| it.is_turn() && it.outcome == stub::Outcome::Open));
+    create(&session, "two", "hello", &["fetch_ticket"]);
+    assert_eq!(last_offered(&stub), ["fetch_ticket"]);
+    assert_eq!(servers(&session), 2);
+    stub.open("go");
+    session.finish(&running).expect_success();
     assert!(session.shutdown().success());
 }

@@ -1,12 +1,12 @@
 //! The way of a turn into its mode: the file is looked at, the server is asked what it makes of it, and only then the
 //! turn goes on. Where that fails it goes to a process.
 
-use std::path::Path;
+use std::{borrow::Cow, path::Path};
 
 use serde_json::{Value, json};
 use tracing::{debug, info, warn};
 
-use super::{Entry, ModeId, Proxy, Registering, State};
+use super::{Cause, Entry, Failure, ModeId, Proxy, Registering, State};
 use crate::{
     core::{
         PRIMARY,
@@ -269,13 +269,18 @@ impl Proxy {
         let Some(entry) = primary.restores.entering.remove(&sent) else { return };
         let Some(pending) = self.requests.get(sent).cloned() else { return };
         let Purpose::Turn { conversation: id, create, .. } = &pending.purpose else { return };
-        let conversation = self.conversations.get(id).filter(|it| it.active == Some(sent));
         let of_mode = match entry {
             Entry::Mode(mode) => self.modes.get(mode),
             Entry::Process | Entry::Leaves => None,
         };
-        let set = conversation.map(|it| &it.set).or(of_mode.map(|it| &it.key.set)).cloned();
-        let Some(set) = set else { return };
+        let Some(set) =
+            self.conversations.get(id).filter(|it| it.active == Some(sent)).map(|it| it.set.clone())
+        else {
+            // Destroyed or replaced meanwhile.
+            self.requests.take(sent);
+            let failure = does_not_exist(id);
+            return self.fail_request(&pending.owner, &pending.purpose, &failure, out);
+        };
         if let Some(State::Broken(why)) = of_mode.map(|it| &it.state) {
             let why = why.clone();
             self.note_reason(&set, why);
@@ -290,26 +295,23 @@ impl Proxy {
         };
         info!(conversation = %id, partition = %set, "moved to a process");
         let mut all = vec![sent];
-        if self.conversations.get(id).is_some_and(|it| it.active == Some(sent)) {
-            self.leave_behind(id, backend, out);
-            self.conversations.move_to(id, backend);
-            if let Some(conversation) = self.conversations.get_mut(id) {
-                conversation.mode = None;
-                all.extend(conversation.waiting.iter().filter_map(|it| it.id()?.as_u64()));
-                conversation.waiting.clear();
-            }
+        self.leave_behind(id, backend, out);
+        self.conversations.move_to(id, backend);
+        if let Some(conversation) = self.conversations.get_mut(id) {
+            conversation.mode = None;
+            all.extend(conversation.waiting.iter().filter_map(|it| it.id()?.as_u64()));
+            conversation.waiting.clear();
         }
         for of in all {
             let Some(frame) = self.requests.moved(of, backend) else { continue };
             let again = frame.id().and_then(|it| it.as_u64());
-            match self.conversations.get_mut(id) {
-                Some(conversation) if of != sent => conversation.waiting.push_back(frame),
-                Some(conversation) if conversation.active == Some(sent) => {
-                    conversation.active = again;
-                    self.release(backend, frame, out);
-                }
-                Some(_) | None => self.release(backend, frame, out),
+            let Some(conversation) = self.conversations.get_mut(id) else { continue };
+            if of != sent {
+                conversation.waiting.push_back(frame);
+                continue;
             }
+            conversation.active = again;
+            self.release(backend, frame, out);
         }
     }
 
@@ -336,7 +338,7 @@ impl Proxy {
             return;
         }
         let Some(pending) = self.requests.take(sent) else { return };
-        let failure = super::Failure::new(super::Cause::Cancelled, "destroyed before it was sent on");
+        let failure = Failure::new(Cause::Cancelled, "destroyed before it was sent on");
         self.fail(&pending.owner, &failure, out);
         let is_create = matches!(pending.purpose, Purpose::Turn { create: true, .. });
         self.on_turn_failed(id, sent, is_create, out);
@@ -371,6 +373,14 @@ impl super::Mode {
         };
         if is_own { Ok(()) } else { Err("the server lists the editor's own with other tools".to_owned()) }
     }
+}
+
+/// What a server says of a conversation that it does not know.
+pub(in crate::core) fn does_not_exist(id: &RawId) -> Failure {
+    let id = id.as_text().map_or_else(|| id.to_string(), Cow::into_owned);
+    let message =
+        format!("Request conversation/turn failed with message: Conversation with id {id} does not exist");
+    Failure::new(Cause::Unknown, message)
 }
 
 /// The tools that a mode is listed with, if it does not have all. What is no text is one that nobody has.

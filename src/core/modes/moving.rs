@@ -4,7 +4,7 @@
 //! **A turn that runs stays where it is.** The conversation is told to the other process before its next turn, as after a
 //! crash.
 
-use std::{collections::BTreeSet, time::Instant};
+use std::{borrow::Cow, collections::BTreeSet, time::Instant};
 
 use serde::Deserialize;
 use serde_json::json;
@@ -38,11 +38,11 @@ impl Proxy {
             .collect();
         for (id, moves) in differs {
             if let Some(conversation) = self.conversations.get_mut(&id) {
-                conversation.moves = moves;
+                conversation.wish.moves = moves;
             }
         }
         let stays: BTreeSet<BackendId> =
-            self.conversations.iter().filter(|(_, it)| !it.moves).map(|(_, it)| it.backend).collect();
+            self.conversations.iter().filter(|(_, it)| !it.wish.moves).map(|(_, it)| it.backend).collect();
         let is_left = |id: BackendId| {
             self.conversations.iter().any(|(_, it)| it.backend == id && it.mode.is_none())
                 && !stays.contains(&id)
@@ -118,10 +118,8 @@ impl Proxy {
         }
         info!(?meant, to = to.word(), "moved: somebody asks for it");
         self.note_isolation(now, out);
-        let moved: Vec<String> = meant
-            .iter()
-            .map(|it| it.as_text().map_or_else(|| it.to_string(), |it| it.into_owned()))
-            .collect();
+        let moved: Vec<String> =
+            meant.iter().map(|it| it.as_text().map_or_else(|| it.to_string(), Cow::into_owned)).collect();
         answer(owner, &json!({"conversations": moved, "isolation": to.word()}), out);
     }
 

@@ -1,5 +1,7 @@
 //! Conversations that a chat mode keeps to their tools.
 
+mod model;
+
 use serde_json::{Value, json};
 
 use super::stage::{EDITOR, Stage, kept, name, process, uri};

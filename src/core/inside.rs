@@ -26,7 +26,7 @@ use foldhash::fast::RandomState;
 use serde_json::json;
 use tracing::warn;
 
-pub(super) use self::talk::{Face, News, Talk};
+pub(super) use self::talk::{Face, News, SAID_BEFORE, Talk};
 use self::{door::Said, talk::State};
 use super::{PRIMARY, Proxy};
 use crate::{

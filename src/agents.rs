@@ -13,6 +13,7 @@ mod file;
 mod listing;
 pub mod plan;
 mod registry;
+pub mod team;
 #[cfg(test)]
 mod tests;
 mod words;
@@ -34,7 +35,7 @@ pub const DELEGATE: &str = "delegate_task";
 pub const TERMINAL: &str = "run_in_terminal";
 
 /// The tools with which agents start and steer others. No sub-agent has them: there is no recursion.
-pub const ORCHESTRATION: [&str; 4] = [DELEGATE, "create_team", "send_message", "delete_team"];
+pub const ORCHESTRATION: [&str; 4] = [DELEGATE, team::CREATE, team::SEND, team::DELETE];
 
 /// The tools of an agent, for people.
 pub fn tools(agent: &AgentConfig) -> String {

@@ -246,6 +246,7 @@ impl Core for Trials {
             | Event::Closed { .. }
             | Event::Unwritable(_)
             | Event::Prepared(_)
+            | Event::ToolRan(_)
             | Event::Measured(_)
             | Event::FilesChanged
             | Event::EditorReads(_)
@@ -253,6 +254,8 @@ impl Core for Trials {
             | Event::SpawnFailed(..)
             | Event::Exited { .. }
             | Event::TranscriptWritten { .. }
+            | Event::TeamsLoaded(_)
+            | Event::TeamWritten { .. }
             | Event::ModeKept { .. }
             | Event::Stalled(_)
             | Event::EditorGone => {}

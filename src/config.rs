@@ -43,6 +43,8 @@ pub struct Config {
     pub models: BTreeMap<String, String>,
     /// What sub-agents may cost.
     pub subagents: SubAgentsConfig,
+    /// What lspool's own tools may do.
+    pub tools: ToolsConfig,
     /// Which conversations belong to which agent; the first that matches wins.
     pub routes: Vec<RouteConfig>,
     /// What is logged, and where to.
@@ -51,15 +53,44 @@ pub struct Config {
     pub record: RecordConfig,
 }
 
+/// What becomes of an agent among others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// It holds.
+    Free,
+    /// It holds, and this one of the same name does not any more.
+    Over(AgentSource),
+    /// It is kept out.
+    TakenBy(AgentSource),
+}
+
 impl Config {
-    /// Reads the user's own file. `file` is how it is called in messages.
-    pub fn parse_user(text: &str, file: &str) -> Result<Config, Problems> {
-        Config::default().merge_user(text, file)
+    /// What becomes of an agent that is defined after those that there are. Whoever defines it comes with a rank: the
+    /// user's configuration, the user's files, what is built in, the workspace.
+    pub(crate) fn place(agents: &BTreeMap<String, AgentConfig>, name: &str, newcomer: &AgentSource) -> Place {
+        let same = agents.get(name).map(|it| it.source.clone());
+        match (newcomer, same) {
+            (AgentSource::User, Some(other @ AgentSource::UserFile(_))) => Place::Over(other),
+            (AgentSource::UserFile(_), Some(by)) if by != AgentSource::Builtin => Place::TakenBy(by),
+            (AgentSource::Workspace(_), _) => {
+                // For a model a name is the same in capital letters.
+                let same = |it: &&String| it.to_lowercase() == name.to_lowercase();
+                let by = agents.keys().find(same).and_then(|it| agents.get(it));
+                by.map_or(Place::Free, |it| Place::TakenBy(it.source.clone()))
+            }
+            (AgentSource::User | AgentSource::UserFile(_) | AgentSource::Builtin, _) => Place::Free,
+        }
     }
 
-    /// Makes what the user's own file says hold over what was known before.
-    pub fn merge_user(self, text: &str, file: &str) -> Result<Config, Problems> {
-        read::read(text, file, problem::Author::User, self).map(|(config, _)| config)
+    /// Reads the user's own file. `file` is how it is called in messages.
+    pub fn parse_user(text: &str, file: &str) -> Result<Config, Problems> {
+        Config::default().merge_user(text, file).map(|(config, _)| config)
+    }
+
+    /// Makes what the user's own file says hold over what was known before. Tells the agents that it takes the place
+    /// of.
+    pub fn merge_user(self, text: &str, file: &str) -> Result<(Config, Vec<Shadowed>), Problems> {
+        read::read(text, file, problem::Author::User, self)
     }
 
     /// Adds what a workspace file may say: agents, routes, smaller limits of servers that are configured.
@@ -93,6 +124,7 @@ impl Default for Config {
             agents: AgentConfig::builtin(),
             models: BTreeMap::new(),
             subagents: SubAgentsConfig::default(),
+            tools: ToolsConfig::default(),
             routes: Vec::new(),
             log: LogConfig::default(),
             record: RecordConfig::default(),
@@ -152,6 +184,8 @@ pub struct ServerConfig {
     pub turn_recovery: TurnRecovery,
     /// The tool with which leads start sub-agents.
     pub delegation: Delegation,
+    /// Whether lspool's own tools stand in for those that the editor does not have.
+    pub builtin_tools: BuiltinTools,
     /// Whether a process keeps what it has told the model, so that the next one can say the same.
     pub exact_restore: bool,
     /// What keeps a conversation to its tools.
@@ -293,6 +327,17 @@ pub enum Delegation {
     RunInTerminal,
 }
 
+/// Whether lspool's own tools stand in for those that the editor does not have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BuiltinTools {
+    /// There are none.
+    #[default]
+    Off,
+    /// Each of them, unless the editor has registered one of its name.
+    Fallback,
+}
+
 impl Default for ServerConfig {
     fn default() -> Self {
         ServerConfig {
@@ -315,6 +360,7 @@ impl Default for ServerConfig {
             hang_timeout: None,
             turn_recovery: TurnRecovery::default(),
             delegation: Delegation::default(),
+            builtin_tools: BuiltinTools::default(),
             exact_restore: false,
             isolation: Isolation::default(),
             on_limit: OnLimit::default(),
@@ -451,6 +497,37 @@ impl Default for SubAgentsConfig {
             max_subagents: 20,
             max_followups: 10,
             time_limit: Duration::from_mins(15),
+        }
+    }
+}
+
+/// `[tools]`: what lspool's own tools may do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ToolsConfig {
+    /// Commands that are run without asking.
+    pub allow: Vec<String>,
+    /// Folders beside the workspace that commands may write to; each may start with `~/`.
+    pub writable: Vec<PathBuf>,
+    /// Whether commands are kept from writing elsewhere, where the system can do so.
+    pub confine: bool,
+    /// How long a command, or a search, may take.
+    pub time_limit: Duration,
+    /// How many bytes a tool may answer with.
+    pub max_output: usize,
+    /// How large a file may be that is read, searched or edited.
+    pub max_file: usize,
+}
+
+impl Default for ToolsConfig {
+    fn default() -> ToolsConfig {
+        ToolsConfig {
+            allow: Vec::new(),
+            writable: Vec::new(),
+            confine: true,
+            time_limit: Duration::from_mins(2),
+            max_output: 64 << 10,
+            max_file: 8 << 20,
         }
     }
 }

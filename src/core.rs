@@ -24,6 +24,7 @@ mod failure;
 mod handshake;
 mod health;
 mod history;
+mod inside;
 mod lifecycle;
 mod mcp;
 mod modes;
@@ -46,6 +47,7 @@ mod session;
 mod spares;
 mod tally;
 mod tooling;
+mod tools;
 mod toolset;
 
 use std::{
@@ -58,7 +60,6 @@ use std::{
 use bytes::Bytes;
 use tracing::{debug, info, warn};
 
-pub(crate) use self::handshake::file_path;
 use self::{
     agents::Agents,
     backend::{Backend, Backends},
@@ -69,6 +70,7 @@ use self::{
     event::{BackendId, ClientId, Effect, Effects, Event, Launch, Peer},
     failure::{Cause, Failure},
     handshake::{Draining, Phase},
+    inside::Inside,
     modes::Modes,
     progress::Tokens,
     registrations::Registrations,
@@ -138,6 +140,7 @@ pub struct Proxy {
     modes: Modes,
     conversations: Conversations,
     agents: Agents,
+    inside: Inside,
     tokens: Tokens,
     shapes: Shapes,
     registrations: Registrations,
@@ -192,6 +195,7 @@ impl Proxy {
             modes: Modes::default(),
             conversations: Conversations::default(),
             agents: Agents::default(),
+            inside: Inside::default(),
             tokens: Tokens::default(),
             shapes: Shapes::default(),
             registrations: Registrations::default(),
@@ -216,7 +220,7 @@ impl Proxy {
                 self.on_backend_frame(now, process, frame, out);
             }
             Event::Malformed { peer: Peer::Client(client), id, reason } => {
-                self.on_malformed_client(client, id, &reason, out);
+                self.on_malformed_client(now, client, id, &reason, out);
             }
             Event::Malformed { peer: Peer::Backend(process), id, reason } => {
                 self.on_malformed_backend(process, id, &reason, out);
@@ -237,7 +241,10 @@ impl Proxy {
             Event::TranscriptWritten { process, conversation, folder } => {
                 self.on_transcript(process, &conversation, folder, out);
             }
+            Event::TeamsLoaded(found) => self.on_teams_loaded(found, out),
+            Event::TeamWritten { team, written } => self.on_team_written(&team, &written, out),
             Event::ModeKept { number, kept } => self.on_mode_kept(number, kept, out),
+            Event::ToolRan(answer) => self.on_tool_ran(now, &answer, out),
             Event::Measured(measured) => self.on_measured(now, *measured, out),
             Event::FilesChanged => self.reload(out),
             Event::EditorReads(reads) => self.is_paused = !reads,
@@ -271,7 +278,7 @@ impl Proxy {
         self.on_backend_deadlines(now, out);
         self.look_at_memory(now, out);
         self.on_spare_deadline(now);
-        self.on_agent_deadlines(now, out);
+        self.on_inside_deadlines(now, out);
         self.settle(now, out);
     }
 
@@ -283,8 +290,8 @@ impl Proxy {
         let draining = self.draining.as_ref().map(Draining::deadline);
         let measure = self.next_measure.map(|at| (at, "memory is to be looked at"));
         let spare = self.next_spare.map(|at| (at, "spares may be started"));
-        let agents = self.agents.deadline().map(|at| (at, "a sub-agent has had its time"));
-        let all = [self.backends.deadline(), draining, self.phase.deadline(), measure, spare, agents];
+        let inside = self.inside.deadline().map(|at| (at, "an agent has had its time"));
+        let all = [self.backends.deadline(), draining, self.phase.deadline(), measure, spare, inside];
         all.into_iter().flatten().min_by_key(|(at, _)| *at)
     }
 
@@ -297,9 +304,10 @@ impl Proxy {
     /// editor that has closed its stream is left once it is owed nothing. This is done for each message, so it must
     /// not look through all there is.
     fn settle(&mut self, now: Instant, out: &mut Effects) {
+        let mut seen = 0;
         self.settle_once(now, out);
         // What those inside are told they act on at once.
-        while self.run_agents(now, out) {
+        while self.run_inside(now, &mut seen, out) || self.tend_leads(now, out) {
             self.settle_once(now, out);
         }
     }

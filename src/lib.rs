@@ -9,6 +9,7 @@
 //! - [`redact`]: secrets out of text that is shown
 //! - [`config`]: TOML text to a checked configuration; [`agents`]: definitions of agents in other files
 //! - [`mode_file`]: the text of the files of custom chat modes
+//! - [`tools`]: tools of lspool's own, in words and values
 //! - [`core`]: everything that is decided
 //! - [`shell`]: everything that touches the world
 //! - [`recording`]: sessions as files
@@ -30,3 +31,4 @@ pub mod redact;
 pub mod replaying;
 pub mod rpc;
 pub mod shell;
+pub mod tools;

@@ -38,6 +38,7 @@ use lspool::{
         record::{self, Recorded, Recorder},
         signals, stdio,
         system::System,
+        tools,
     },
 };
 use rustix::fs::OFlags;
@@ -53,8 +54,12 @@ const NOTHING_TO_SERVE: u8 = 2;
 fn main() -> ExitCode {
     let mut words = std::env::args_os().skip(1);
     // Before all else: the guard should be small, and there at once.
-    if words.next().as_deref() == Some(OsStr::new(guard::SUBCOMMAND)) {
+    let first = words.next();
+    if first.as_deref() == Some(OsStr::new(guard::SUBCOMMAND)) {
         return guard::serve(&words.next().unwrap_or_default());
+    }
+    if first.as_deref() == Some(OsStr::new(tools::SUBCOMMAND)) {
+        return tools::serve(words);
     }
     let cli = cli::parse();
     let done = match cli.mode.clone() {
@@ -103,7 +108,8 @@ fn serve(cli: &Cli, server: CliServer) -> anyhow::Result<ExitCode> {
 
 /// Serves the editor until the end.
 fn drive(core: impl driver::Core + 'static, world: System, search: Arc<Search>) -> anyhow::Result<i32> {
-    let driver = Driver::new(core, world, search, Settings::default());
+    let state = search.env.folder("XDG_STATE_HOME").or_else(|| search.env.at_home(".local/state"));
+    let driver = Driver::new(core, world, search, Settings { state, ..Settings::default() });
     let runtime = runtime()?;
     let code = runtime.block_on(async {
         let stdio::Stdio { input, output, modes } = stdio::open();

@@ -7,6 +7,7 @@ mod codec;
 mod frame;
 mod patch;
 mod scan;
+mod uri;
 
 pub(crate) use codec::LARGE;
 pub use codec::{Codec, FrameError, Incoming};
@@ -15,3 +16,4 @@ pub use frame::{ErrorCode, Frame, Kind, RawId};
 pub use patch::Patch;
 pub(crate) use scan::Cursor;
 pub use scan::{Envelope, Malformed, decode, elements, member, members, path, scan, text, values};
+pub use uri::file_path;

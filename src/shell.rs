@@ -25,6 +25,8 @@ mod settings;
 pub mod signals;
 pub mod stdio;
 pub mod system;
+mod teams;
+pub mod tools;
 mod watch;
 
 pub use settings::{ControlLimits, Settings};

@@ -307,7 +307,10 @@ impl World {
                 Effect::Send(peer, frame) => self.sent(peer, &frame),
                 Effect::Prepare { .. } => self.preparing = true,
                 Effect::WatchEditor(_) | Effect::RemoveTranscripts(_) | Effect::RemoveTranscript { .. } => {}
+                Effect::RunTool { .. } | Effect::CancelTool(_) => unreachable!("there are none"),
                 Effect::Adopt { .. } => unreachable!("nothing is kept ready"),
+                Effect::Measure(_) | Effect::Logs { .. } => {}
+                Effect::LoadTeams { .. } | Effect::WriteTeam { .. } | Effect::RemoveTeam { .. } => {}
                 Effect::Measure(_) | Effect::Logs { .. } | Effect::KeepMode(_) => {}
                 Effect::WriteTranscript { process, conversation, .. } => {
                     assert!(!conversation.contains(['/', '\\']), "no plain file name: {conversation}");

@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::file;
-use crate::config::{AgentConfig, AgentSource, Config, Shadowed};
+use crate::config::{AgentSource, Config, Place, Shadowed};
 
 /// Who wrote a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,12 +57,16 @@ impl Registry {
             Author::Workspace => AgentSource::Workspace(path.to_owned()),
         };
         let broken = self.broken.get(&called(&name)).filter(|_| author == Author::Workspace);
-        match broken.cloned().map(AgentSource::UserFile).or_else(|| holder(config, &name, author)) {
-            Some(by) => {
+        let place = match broken.cloned() {
+            Some(file) => Place::TakenBy(AgentSource::UserFile(file)),
+            None => Config::place(&config.agents, &name, &agent.source),
+        };
+        match place {
+            Place::Free | Place::Over(_) => drop(config.agents.insert(name, agent)),
+            Place::TakenBy(by) => {
                 let file = path.display().to_string();
                 self.shadowed.push(Shadowed { file, line: 1, agent: name, by });
             }
-            None => drop(config.agents.insert(name, agent)),
         }
     }
 
@@ -80,17 +84,4 @@ impl Registry {
 /// A name, or that of a file, as it is compared.
 fn called(name: &str) -> String {
     name.split('.').next().unwrap_or(name).to_lowercase()
-}
-
-/// Who has a name that somebody else may not have as well. For a model a name is the same in capital letters: what a
-/// repository calls `Explore` would be taken for `explore`.
-fn holder(config: &Config, name: &str, author: Author) -> Option<AgentSource> {
-    let source = |it: &AgentConfig| it.source.clone();
-    match author {
-        Author::User => config.agents.get(name).filter(|it| it.source != AgentSource::Builtin).map(source),
-        Author::Workspace => {
-            let same = |it: &&String| it.to_lowercase() == name.to_lowercase();
-            config.agents.keys().find(same).and_then(|it| config.agents.get(it)).map(source)
-        }
-    }
 }

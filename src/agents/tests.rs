@@ -162,7 +162,7 @@ fn the_documentation_has_the_aliases() {
 
 #[test]
 fn a_user_redefines_what_is_built_in_and_a_repository_nothing() {
-    let mut config = Config::default().merge_user("[agent.mine]\ntools = []", "config.toml").unwrap();
+    let mut config = Config::default().merge_user("[agent.mine]\ntools = []", "config.toml").unwrap().0;
     let mut registry = Registry::default();
     let mut add = |author, path: &str, name: &str| {
         let text = format!("---\nname: {name}\ntools: Read\n---\n{path}");

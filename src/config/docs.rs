@@ -5,8 +5,9 @@ use serde_json::{Map, Value, json};
 use super::{
     Config,
     keys::{
-        AGENT, BACKOFF, DELEGATIONS, FOLDER, ISOLATIONS, Key, LOG, LOG_LEVELS, ON_LIMITS, PROFILES, RESTARTS,
-        ROOT, ROUTE, SERVER, SERVER_KINDS, SUB_AGENTS, Section, TURN_RECOVERIES, Type, Workspace,
+        AGENT, BACKOFF, BUILTIN_TOOLS, DELEGATIONS, FOLDER, ISOLATIONS, Key, LOG, LOG_LEVELS, ON_LIMITS,
+        PROFILES, RESTARTS, ROOT, ROUTE, SERVER, SERVER_KINDS, SUB_AGENTS, Section, TOOLS, TURN_RECOVERIES,
+        Type, Workspace,
     },
     units::{show_duration, show_size},
 };
@@ -22,6 +23,7 @@ pub fn markdown() -> String {
         chapter(&AGENT),
         builtin_agents(),
         chapter(&SUB_AGENTS),
+        chapter(&TOOLS),
         chapter(&ROUTE),
         chapter(&LOG),
     ];
@@ -126,6 +128,7 @@ fn ty<T>(key: &Key<T>) -> String {
     let text = match &key.ty {
         Type::Text(_) | Type::Command(_) => "text",
         Type::Path(_) | Type::RequiredPath(_) => "path",
+        Type::Paths(_) => "list of paths",
         Type::Args(_) => "list of texts",
         Type::Names(_) | Type::OptionalNames(_) => "list of names",
         Type::Variables(_) => "table of texts",
@@ -145,6 +148,7 @@ fn ty<T>(key: &Key<T>) -> String {
         Type::Delegation(_) => return words(&DELEGATIONS),
         Type::Isolation(_) | Type::OptionalIsolation(_) => return words(&ISOLATIONS),
         Type::OnLimit(_) => return words(&ON_LIMITS),
+        Type::BuiltinTools(_) => return words(&BUILTIN_TOOLS),
         Type::LogLevel(_) => return words(&LOG_LEVELS),
         Type::ServerName(_) => "name of a server",
         Type::AgentName(_) => "name of an agent",
@@ -153,6 +157,7 @@ fn ty<T>(key: &Key<T>) -> String {
         Type::Folders(_) => FOLDER.header,
         Type::Routes(_) => ROUTE.header,
         Type::SubAgents(_) => SUB_AGENTS.header,
+        Type::Tools(_) => TOOLS.header,
         Type::Log(_) => LOG.header,
     };
     if text.starts_with('[') { format!("`{text}`") } else { text.to_owned() }
@@ -166,29 +171,20 @@ fn default<T>(key: &Key<T>, fresh: &mut T) -> Option<String> {
         Type::Count(field) | Type::Amount(field) => Some(field(fresh).to_string()),
         Type::Flag(field) => Some(field(fresh).to_string()),
         Type::Factor(field, _) => Some(thousandths(*field(fresh)).to_string()),
-        Type::Restart(field) => {
-            let restart = *field(fresh);
-            RESTARTS.iter().find(|(_, it)| *it == restart).map(|(word, _)| format!("{word:?}"))
-        }
-        Type::TurnRecovery(field) => {
-            let recovery = *field(fresh);
-            TURN_RECOVERIES.iter().find(|(_, it)| *it == recovery).map(|(word, _)| format!("{word:?}"))
-        }
-        Type::Delegation(field) => {
-            let delegation = *field(fresh);
-            DELEGATIONS.iter().find(|(_, it)| *it == delegation).map(|(word, _)| format!("{word:?}"))
-        }
-        Type::Isolation(field) => Some(format!("{:?}", field(fresh).word())),
-        Type::OnLimit(field) => {
-            let on_limit = *field(fresh);
-            ON_LIMITS.iter().find(|(_, it)| *it == on_limit).map(|(word, _)| format!("{word:?}"))
-        }
-        Type::LogLevel(field) => {
-            let level = *field(fresh);
-            LOG_LEVELS.iter().find(|(_, it)| *it == level).map(|(word, _)| format!("{word:?}"))
-        }
+        Type::Restart(field) => said(&RESTARTS, *field(fresh)),
+        Type::TurnRecovery(field) => said(&TURN_RECOVERIES, *field(fresh)),
+        Type::Delegation(field) => said(&DELEGATIONS, *field(fresh)),
+        Type::Isolation(field) => said(&ISOLATIONS, *field(fresh)),
+        Type::OnLimit(field) => said(&ON_LIMITS, *field(fresh)),
+        Type::BuiltinTools(field) => said(&BUILTIN_TOOLS, *field(fresh)),
+        Type::LogLevel(field) => said(&LOG_LEVELS, *field(fresh)),
         _ => None,
     }
+}
+
+/// The word for one of several values.
+fn said<V: PartialEq>(words: &[(&str, V)], value: V) -> Option<String> {
+    words.iter().find(|(_, it)| *it == value).map(|(word, _)| format!("{word:?}"))
 }
 
 fn thousandths(number: u32) -> f64 {
@@ -228,7 +224,7 @@ fn value<T>(ty: &Type<T>) -> Value {
         }
         Type::Path(_) | Type::RequiredPath(_) => json!({ "type": "string", "minLength": 1 }),
         Type::Args(_) => texts(0),
-        Type::Names(_) | Type::OptionalNames(_) => texts(1),
+        Type::Names(_) | Type::OptionalNames(_) | Type::Paths(_) => texts(1),
         Type::Variables(_) => named(json!({ "type": "string" })),
         Type::Duration(_) | Type::OptionalDuration(_) => {
             json!({ "type": "string", "pattern": "^[0-9]+ *(ms|s|m|h)$" })
@@ -252,12 +248,14 @@ fn value<T>(ty: &Type<T>) -> Value {
         Type::Delegation(_) => words(&DELEGATIONS),
         Type::Isolation(_) | Type::OptionalIsolation(_) => words(&ISOLATIONS),
         Type::OnLimit(_) => words(&ON_LIMITS),
+        Type::BuiltinTools(_) => words(&BUILTIN_TOOLS),
         Type::LogLevel(_) => words(&LOG_LEVELS),
         Type::Servers(_) => named(object(&SERVER)),
         Type::Agents(_) => named(object(&AGENT)),
         Type::Folders(_) => list(object(&FOLDER)),
         Type::Routes(_) => list(object(&ROUTE)),
         Type::SubAgents(_) => object(&SUB_AGENTS),
+        Type::Tools(_) => object(&TOOLS),
         Type::Log(_) => object(&LOG),
     }
 }

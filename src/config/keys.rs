@@ -6,8 +6,9 @@
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use super::{
-    AgentConfig, AgentSource, Backoff, Config, Delegation, FolderConfig, Isolation, LogConfig, LogLevel,
-    OnLimit, Policy, Profile, Restart, RouteConfig, ServerConfig, ServerKind, SubAgentsConfig, TurnRecovery,
+    AgentConfig, AgentSource, Backoff, BuiltinTools, Config, Delegation, FolderConfig, Isolation, LogConfig,
+    LogLevel, OnLimit, Policy, Profile, Restart, RouteConfig, ServerConfig, ServerKind, SubAgentsConfig,
+    ToolsConfig, TurnRecovery,
 };
 
 /// A table of the file, and the type that it is read into.
@@ -59,6 +60,8 @@ pub(super) enum Type<T: 'static> {
     Path(Field<T, Option<PathBuf>>),
     /// A path that must be there.
     RequiredPath(Field<T, PathBuf>),
+    /// A list of such paths.
+    Paths(Field<T, Vec<PathBuf>>),
     /// A list of any texts.
     Args(Field<T, Vec<String>>),
     /// A list of names.
@@ -93,6 +96,7 @@ pub(super) enum Type<T: 'static> {
     /// Isolation, where another section says it in general.
     OptionalIsolation(Field<T, Option<Isolation>>),
     OnLimit(Field<T, OnLimit>),
+    BuiltinTools(Field<T, BuiltinTools>),
     LogLevel(Field<T, LogLevel>),
     /// The name of a server that is configured.
     ServerName(Field<T, Option<String>>),
@@ -103,6 +107,7 @@ pub(super) enum Type<T: 'static> {
     Folders(Field<T, Vec<FolderConfig>>),
     Routes(Field<T, Vec<RouteConfig>>),
     SubAgents(Field<T, SubAgentsConfig>),
+    Tools(Field<T, ToolsConfig>),
     Log(Field<T, LogConfig>),
 }
 
@@ -123,6 +128,9 @@ pub(super) const ISOLATIONS: [(&str, Isolation); 2] =
 
 /// Words for what becomes of a conversation for which there is no room.
 pub(super) const ON_LIMITS: [(&str, OnLimit); 2] = [("mode", OnLimit::Mode), ("error", OnLimit::Error)];
+/// Words for whether lspool's own tools stand in.
+pub(super) const BUILTIN_TOOLS: [(&str, BuiltinTools); 2] =
+    [("off", BuiltinTools::Off), ("fallback", BuiltinTools::Fallback)];
 
 /// Words for what a death means.
 pub(super) const RESTARTS: [(&str, Restart); 3] =
@@ -187,6 +195,13 @@ pub(super) static ROOT: Section<Config> = Section {
             workspace: Workspace::Yes,
             absent: "see there",
             doc: "What sub-agents may cost.",
+        },
+        Key {
+            name: "tools",
+            ty: Type::Tools(|it| &mut it.tools),
+            workspace: Workspace::Yes,
+            absent: "see there",
+            doc: "What lspool's own tools may do.",
         },
         Key {
             name: "route",
@@ -352,6 +367,14 @@ pub(super) static SERVER: Section<ServerConfig> = Section {
             doc: "The tool with which a lead starts sub-agents ([agents.md](agents.md)). `\"run_in_terminal\"` is for older servers, \
                   which forward no calls of tools that they do not know: a command `delegate --type NAME --prompt \"TASK\"` \
                   is carried out by lspool then, any other one by the editor.",
+        },
+        Key {
+            name: "builtin_tools",
+            ty: Type::BuiltinTools(|it| &mut it.builtin_tools),
+            workspace: Workspace::No,
+            absent: "",
+            doc: "Whether a Copilot server is offered lspool's own tools ([tools.md](tools.md)). `\"fallback\"`: each of them, unless the \
+                  editor has registered one of that name. `lspool orchestrate` has them always.",
         },
         Key {
             name: "exact_restore",
@@ -633,6 +656,57 @@ pub(super) static SUB_AGENTS: Section<SubAgentsConfig> = Section {
             workspace: Workspace::Smaller,
             absent: "",
             doc: "How long one may take. Then it is stopped, and the lead is told what it has said so far.",
+        },
+    ],
+};
+
+pub(super) static TOOLS: Section<ToolsConfig> = Section {
+    header: "[tools]",
+    doc: "What lspool's own tools may do, where they are in use (`builtin_tools`): see [tools.md](tools.md).",
+    fresh: ToolsConfig::default,
+    keys: &[
+        Key {
+            name: "allow",
+            ty: Type::Names(|it| &mut it.allow),
+            workspace: Workspace::No,
+            absent: "none: each command is asked about",
+            doc: "Commands that are run without asking, such as `\"git status\"`, or `\"cargo test *\"` with any further words. How \
+                  they are compared is told in [tools.md](tools.md#commands).",
+        },
+        Key {
+            name: "confine",
+            ty: Type::Flag(|it| &mut it.confine),
+            workspace: Workspace::No,
+            absent: "",
+            doc: "Whether commands are kept from writing outside the workspace, where the system can do that (Landlock, on Linux).",
+        },
+        Key {
+            name: "writable",
+            ty: Type::Paths(|it| &mut it.writable),
+            workspace: Workspace::No,
+            absent: "none",
+            doc: "Folders beside the workspace and those for temporary files that commands may write to, such as `\"~/.cargo\"`.",
+        },
+        Key {
+            name: "time_limit",
+            ty: Type::Duration(|it| &mut it.time_limit),
+            workspace: Workspace::Smaller,
+            absent: "",
+            doc: "How long a command may take before it is ended with all that it has started, or a search.",
+        },
+        Key {
+            name: "max_output",
+            ty: Type::Size(|it| &mut it.max_output),
+            workspace: Workspace::Smaller,
+            absent: "",
+            doc: "How much one call may answer. Of what a command writes beyond that, the middle is left out.",
+        },
+        Key {
+            name: "max_file",
+            ty: Type::Size(|it| &mut it.max_file),
+            workspace: Workspace::Smaller,
+            absent: "",
+            doc: "How large a file may be that is read, searched or edited.",
         },
     ],
 };

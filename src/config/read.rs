@@ -10,10 +10,11 @@ use toml::{
 };
 
 use super::{
-    AgentConfig, AgentSource, Config, Profile, ServerConfig, Shadowed,
+    AgentConfig, AgentSource, Config, Place, Profile, ServerConfig, Shadowed,
     keys::{
-        AGENT, BACKOFF, DELEGATIONS, FOLDER, ISOLATIONS, Key, LOG, LOG_LEVELS, ON_LIMITS, PROFILES, RESTARTS,
-        ROOT, ROUTE, SERVER, SERVER_KINDS, SUB_AGENTS, Section, TURN_RECOVERIES, Type, Workspace,
+        AGENT, BACKOFF, BUILTIN_TOOLS, DELEGATIONS, FOLDER, ISOLATIONS, Key, LOG, LOG_LEVELS, ON_LIMITS,
+        PROFILES, RESTARTS, ROOT, ROUTE, SERVER, SERVER_KINDS, SUB_AGENTS, Section, TOOLS, TURN_RECOVERIES,
+        Type, Workspace,
     },
     problem::{Author, Problem, Problems},
     suggest::nearest,
@@ -131,6 +132,11 @@ impl<'a> Reader<'a> {
             Type::Command(field) => self.set(at, command(raw).map(Some), field(into)),
             Type::Path(field) => self.set(at, path(raw).map(|it| Some(it.into())), field(into)),
             Type::RequiredPath(field) => self.set(at, path(raw).map(Into::into), field(into)),
+            Type::Paths(field) => {
+                let mut paths = Vec::new();
+                self.list(at, value, path, &mut paths);
+                *field(into) = paths.into_iter().map(Into::into).collect();
+            }
             Type::Args(field) => self.list(at, value, any_text, field(into)),
             Type::Names(field) => self.list(at, value, text, field(into)),
             Type::OptionalNames(field) => self.list(at, value, text, field(into).insert(Vec::new())),
@@ -166,6 +172,7 @@ impl<'a> Reader<'a> {
             Type::Isolation(field) => self.set(at, choice(raw, &ISOLATIONS), field(into)),
             Type::OptionalIsolation(field) => self.set(at, choice(raw, &ISOLATIONS).map(Some), field(into)),
             Type::OnLimit(field) => self.set(at, choice(raw, &ON_LIMITS), field(into)),
+            Type::BuiltinTools(field) => self.set(at, choice(raw, &BUILTIN_TOOLS), field(into)),
             Type::ServerKind(field) => self.set(at, choice(raw, &SERVER_KINDS).map(Some), field(into)),
             Type::LogLevel(field) => self.set(at, choice(raw, &LOG_LEVELS), field(into)),
             Type::ServerName(field) => {
@@ -183,6 +190,7 @@ impl<'a> Reader<'a> {
             Type::Routes(field) => self.tables(&ROUTE, at, value, field(into)),
             Type::Folders(field) => self.folders(at, value, field(into)),
             Type::SubAgents(field) => self.table(&SUB_AGENTS, at, raw, field(into)),
+            Type::Tools(field) => self.table(&TOOLS, at, raw, field(into)),
             Type::Log(field) => self.table(&LOG, at, raw, field(into)),
         }
     }
@@ -310,15 +318,18 @@ impl<'a> Reader<'a> {
                 Author::User => AgentSource::User,
                 Author::Workspace(file) => AgentSource::Workspace(file.clone()),
             };
-            // For a model a name is the same in capital letters.
-            let known = field.iter().find(|(known, _)| known.to_lowercase() == name.to_lowercase());
-            match known {
-                Some((_, known)) if self.author != Author::User => {
-                    let (file, by) = (self.file.to_owned(), known.source.clone());
-                    self.shadowed.push(Shadowed { file, line, agent: name, by });
-                }
-                _ => {
+            match Config::place(field, &name, &agent.source) {
+                Place::Free => drop(field.insert(name, agent)),
+                Place::Over(other) => {
+                    if let AgentSource::UserFile(file) = other {
+                        let (file, by) = (file.display().to_string(), agent.source.clone());
+                        self.shadowed.push(Shadowed { file, line: 1, agent: name.clone(), by });
+                    }
                     field.insert(name, agent);
+                }
+                Place::TakenBy(by) => {
+                    let file = self.file.to_owned();
+                    self.shadowed.push(Shadowed { file, line, agent: name, by });
                 }
             }
         }
@@ -448,6 +459,7 @@ fn section_of(name: &str) -> Option<&'static str> {
         (AGENT.header, has(&AGENT, name)),
         (ROUTE.header, has(&ROUTE, name)),
         (SUB_AGENTS.header, has(&SUB_AGENTS, name)),
+        (TOOLS.header, has(&TOOLS, name)),
         (LOG.header, has(&LOG, name)),
     ];
     sections.into_iter().find(|(_, has)| *has).map(|(header, _)| header)

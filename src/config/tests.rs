@@ -71,6 +71,7 @@ turn_recovery = "fail"
 isolation = "mode"
 on_limit = "error"
 delegation = "run_in_terminal"
+builtin_tools = "fallback"
 exact_restore = true
 [server.pyright]
 command = "pyright-langserver"
@@ -92,6 +93,13 @@ custom_chat_mode = "m"
 source = "panel"
 agent_slug = "s"
 model = "gpt"
+[tools]
+allow = ["git status", "cargo test *"]
+confine = false
+writable = ["~/.cargo", "/srv"]
+time_limit = "5s"
+max_output = "128KiB"
+max_file = "2MiB"
 [log]
 file = "/var/log/lspool"
 level = "trace"
@@ -132,6 +140,7 @@ level = "trace"
             hang_timeout: Some(Duration::ZERO),
             turn_recovery: TurnRecovery::Fail,
             delegation: Delegation::RunInTerminal,
+            builtin_tools: BuiltinTools::Fallback,
             exact_restore: true,
             isolation: Isolation::Mode,
             on_limit: OnLimit::Error,
@@ -160,6 +169,17 @@ level = "trace"
             agent: "explore".to_owned(),
         }]
     );
+    assert_eq!(
+        config.tools,
+        ToolsConfig {
+            allow: vec!["git status".to_owned(), "cargo test *".to_owned()],
+            writable: vec!["~/.cargo".into(), "/srv".into()],
+            confine: false,
+            time_limit: Duration::from_secs(5),
+            max_output: 128 << 10,
+            max_file: 2 << 20,
+        }
+    );
     assert_eq!(config.log, LogConfig { file: Some("/var/log/lspool".into()), level: LogLevel::Trace });
 }
 
@@ -180,10 +200,10 @@ agent = "explore"
 lvel = "info"
 "#,
         &expect![[r#"
-            config.toml:2: tools: there is no such key here; it belongs under [agent.NAME]
+            config.toml:2: tools: is a list; write the table [tools]
             config.toml:4: server.copilot.comand: there is no such key; did you mean "command"?
             config.toml:5: server.copilot.max-processes: there is no such key; did you mean "max_processes"?
-            config.toml:6: server.copilot.xyzzy: there is no such key; there are: command, args, env, cwd, kind, max_processes, isolation, on_limit, warm_spares, idle_timeout, startup_timeout, max_message, turn_recovery, delegation, exact_restore, profile, restart, required, max_restarts, restart_window, immediate_first, backoff, stall_timeout, probe_timeout, hang_timeout, write_stall, shutdown_grace, memory_limit
+            config.toml:6: server.copilot.xyzzy: there is no such key; there are: command, args, env, cwd, kind, max_processes, isolation, on_limit, warm_spares, idle_timeout, startup_timeout, max_message, turn_recovery, delegation, builtin_tools, exact_restore, profile, restart, required, max_restarts, restart_window, immediate_first, backoff, stall_timeout, probe_timeout, hang_timeout, write_stall, shutdown_grace, memory_limit
             config.toml:7: agents: there is no such key; did you mean "agent"?
             config.toml:9: routes: there is no such key; did you mean "route"?
             config.toml:12: log.lvel: there is no such key; did you mean "level"?"#]],
@@ -352,7 +372,7 @@ fn invalid_toml_is_told_with_all_else_that_is_sure() {
     check_problems(
         "a = 1\na = 2\n",
         &expect![[r#"
-            config.toml:1: a: there is no such key; there are: default_server, server, folder, agent, models, subagents, route, log, record, record_texts, record_max_size
+            config.toml:1: a: there is no such key; there are: default_server, server, folder, agent, models, subagents, tools, route, log, record, record_texts, record_max_size
             config.toml:2: no valid TOML: duplicate key"#]],
     );
 }

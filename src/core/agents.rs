@@ -1,9 +1,8 @@
 //! Leads and their sub-agents.
 //!
 //! A *lead* is a conversation that has the tool `delegate_task`. lspool registers it, in partitions of their own kind, and
-//! carries it out: a call is answered at once, and starts a *run* ([`run`]). A run is a client of the pool like the
-//! editor: it creates a conversation, in the partition of its tools, which survives crashes as any other does. It has
-//! no stream: what it is told is taken out of the effects of each event, and acted on at once ([`view`]).
+//! carries it out: a call is answered at once, and starts a *run* ([`run`]), which works in a conversation of its own
+//! ([`inside`](super::inside)).
 //!
 //! When the lead's turn comes to its end, and there are runs whose results it does not know, the turn *rests*: its `end`
 //! is kept back, and its request is held until all runs have ended. Then it is asked further, in a turn of the same
@@ -14,29 +13,33 @@
 //! **A run never outlives the turn that has started it.**
 
 mod run;
+mod team;
 mod turn;
 mod view;
 mod work;
 
-use std::{
-    collections::BTreeMap,
-    time::{Duration, Instant},
-};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use foldhash::fast::RandomState;
 use serde_json::{Value, json};
 use tracing::info;
 
-use self::{run::Run, turn::is_turn_of};
+use self::{
+    run::{Run, State},
+    team::Teams,
+    turn::is_turn_of,
+};
 use super::{PRIMARY, Proxy};
 use crate::{
-    agents::{self, Command, DELEGATE, ORCHESTRATION, TERMINAL, Task},
-    config::{AgentConfig, Config, Delegation, SubAgentsConfig},
+    agents::{self, Command, DELEGATE, ORCHESTRATION, TERMINAL, Task, team as words},
+    config::{Config, Delegation, SubAgentsConfig},
     core::{
         catalogue::Catalogue,
-        event::{BackendId, ClientId, Effect, Effects, Peer, ProcessId},
+        conversations::Watch,
+        event::{BackendId, Effect, Effects, Peer, ProcessId},
+        inside::Holder,
         requests::Purpose,
-        selection::agent_set,
-        toolset::ToolSet,
+        toolset::Own,
     },
     rpc::{Frame, Patch, RawId, member, path, text},
 };
@@ -45,9 +48,14 @@ use crate::{
 #[derive(Debug, Default)]
 pub(super) struct Agents {
     leads: BTreeMap<u32, Lead>,
+    by_conversation: HashMap<RawId, u32, RandomState>,
     runs: BTreeMap<u32, Run>,
+    /// Leads for which there may be something to do.
+    due: BTreeSet<u32>,
     last: u32,
-    time_limit: Duration,
+    teams: Teams,
+    /// Conversations that nobody wants any more.
+    closing: Vec<u32>,
 }
 
 /// How far the turn of a lead has come.
@@ -59,8 +67,6 @@ enum Phase {
     Ended,
     /// It waits for its runs.
     Resting,
-    /// Nobody waits for its runs any more.
-    Over,
 }
 
 /// A turn that has started runs.
@@ -77,51 +83,58 @@ struct Lead {
     fed: usize,
     /// How often it was told results.
     follow_ups: usize,
+    /// How often it had a member of a team called.
+    wakes: usize,
     phase: Phase,
-    /// There may be something to do for it.
-    is_due: bool,
+    /// The editor wants to be told of its runs in notifications.
+    events: bool,
+    /// Its runs, by the calls that have started them.
+    calls: BTreeMap<String, u32>,
     /// How many of each agent it has started.
     names: BTreeMap<String, usize>,
 }
 
 impl Agents {
-    fn is_idle(&self) -> bool {
+    /// Whether there is no lead.
+    pub(super) fn is_idle(&self) -> bool {
         self.leads.is_empty()
     }
 
     /// The turn of a conversation that has started runs, and goes on.
     fn lead_of(&self, conversation: &RawId) -> Option<u32> {
-        self.leads
-            .iter()
-            .find(|(_, it)| it.phase != Phase::Over && it.conversation == *conversation)
-            .map(|(no, _)| *no)
-    }
-
-    /// The run whose conversation, and token, this is.
-    fn run_of(&self, conversation: &RawId) -> Option<u32> {
-        self.runs.iter().find(|(_, it)| it.conversation == *conversation).map(|(no, _)| *no)
-    }
-
-    /// When the first run has had its time.
-    pub(super) fn deadline(&self) -> Option<Instant> {
-        let runs = self.runs.values().filter(|it| it.is_owed() && it.stop.is_none());
-        runs.filter_map(|it| it.started).min().map(|it| it + self.time_limit)
+        self.by_conversation.get(conversation).copied()
     }
 }
 
-/// Parameters that register the tool of leads; none, if it is one of the editor's and that has none.
-pub(super) fn delegation(config: &Config, through: Delegation, catalogue: &Catalogue) -> Option<Vec<u8>> {
-    let tool = match through {
-        Delegation::DelegateTask => agents::tool(&config.agents),
-        Delegation::RunInTerminal => {
+/// Parameters that register the tools that lspool has for a partition; none, if it has none, or if the tool is one of the
+/// editor's and that has none.
+pub(super) fn own_tools(
+    own: Own,
+    config: &Config,
+    through: Delegation,
+    catalogue: &Catalogue,
+) -> Option<Vec<u8>> {
+    let tools = match (own, through) {
+        (Own::Nobody, _) => return None,
+        (Own::Member, _) => words::member_tools(),
+        (Own::Lead, Delegation::DelegateTask) => {
+            std::iter::once(agents::tool(&config.agents)).chain(words::tools(&config.agents)).collect()
+        }
+        (Own::Lead, Delegation::RunInTerminal) => {
             let mut tool: Value = serde_json::from_slice(catalogue.tool(TERMINAL)?).ok()?;
             let usage = agents::usage(&agents::list(&config.agents));
             let said = tool["description"].as_str().unwrap_or_default();
             tool["description"] = json!(format!("{said}{usage}"));
-            tool
+            vec![tool]
         }
     };
-    Some(json!({"tools": [tool]}).to_string().into_bytes())
+    Some(json!({"tools": tools}).to_string().into_bytes())
+}
+
+/// The answer to a call of a tool.
+fn answer_of(wire: &RawId, status: &str, text: &str) -> Frame {
+    let result = json!([{"content": [{"value": text}], "status": status}, null]);
+    Frame::response(wire.clone(), result.to_string().as_bytes())
 }
 
 impl Proxy {
@@ -129,20 +142,8 @@ impl Proxy {
         self.server.as_ref().map_or_else(SubAgentsConfig::default, |it| it.config.subagents.clone())
     }
 
-    /// The tools of a sub-agent: those of its definition, without any that starts others.
-    fn sub_agent_set(&self, agent: &AgentConfig) -> ToolSet {
-        let set = agent_set(agent);
-        let has = |it: &&str| set.contains(it) && (!set.is_open() || self.catalogue.is_clients(it));
-        let others: Vec<String> = ORCHESTRATION.iter().copied().filter(has).map(str::to_owned).collect();
-        if others.is_empty() {
-            return set;
-        }
-        let denied: Vec<String> = agent.disallowed_tools.iter().cloned().chain(others).collect();
-        ToolSet::new(agent.tools.as_deref(), &denied)
-    }
-
     /// A call, or a confirmation, of a tool that starts or steers agents, if lspool is to answer it. Then it is answered.
-    pub(super) fn is_orchestration(
+    pub(super) fn answer_orchestration(
         &mut self,
         process: ProcessId,
         wire: &RawId,
@@ -158,32 +159,43 @@ impl Proxy {
         }
         let is_confirmation = frame.method() == Some("conversation/invokeClientToolConfirmation");
         let top = conversation.map(|it| self.conversations.top(it));
-        if top.as_ref().is_some_and(|it| self.agents.run_of(it).is_some()) {
-            let set = conversation.and_then(|it| self.conversations.get(it));
-            let set = set.map_or_else(String::new, |it| it.set.to_string());
-            self.refuse(process, wire.clone(), &name, &set, is_confirmation, out);
-            return true;
-        }
-        let has_tool = self.backend(process.backend).is_some_and(|it| it.set.is_lead());
-        if !has_tool || (name != DELEGATE && command.is_none()) {
+        // The server's own sub-agents live in the process of their caller, and see its tools.
+        let caller = conversation.filter(|it| top.as_ref() == Some(it));
+        let inside = top.as_ref().and_then(|it| self.inside.of(it));
+        let desk = match inside.map(|it| self.holder_of(it)) {
+            None => None,
+            Some(Some(Holder::Member(desk))) if name == words::SEND && caller.is_some() => Some(desk),
+            Some(_) => {
+                let set = conversation.and_then(|it| self.conversations.get(it));
+                let set = set.map_or_else(String::new, |it| it.set.to_string());
+                self.refuse(process, wire.clone(), &name, &set, is_confirmation, out);
+                return true;
+            }
+        };
+        let leads = desk.is_none() && self.backend(process.backend).is_some_and(|it| it.set.is_lead());
+        let through = self.server.as_ref().map(|it| it.settings.delegation);
+        let is_of_teams = name != DELEGATE && command.is_none();
+        if desk.is_none() && (!leads || (is_of_teams && through != Some(Delegation::DelegateTask))) {
             return false;
         }
-        let result = if is_confirmation {
-            json!([{"result": "accept"}, null])
-        } else {
-            // The server's own sub-agents live in the process of their caller, and see its tools.
-            let started = match conversation.filter(|it| top.as_ref() == Some(it)) {
-                Some(lead) => self.delegate(lead, params, command),
-                None => Err("a sub-agent cannot start others".to_owned()),
-            };
-            let (status, text) = match started {
-                Ok(text) => ("success", text),
-                Err(text) => ("error", text),
-            };
-            json!([{"content": [{"value": text}], "status": status}, null])
+        if is_confirmation {
+            let accepted = Frame::response(wire.clone(), br#"[{"result":"accept"},null]"#);
+            out.push(Effect::Send(Peer::Backend(process), accepted));
+            return true;
+        }
+        if let Some(caller) = caller.filter(|_| is_of_teams) {
+            self.on_team_call(process, wire, caller, desk, frame, out);
+            return true;
+        }
+        let started = match caller {
+            Some(lead) => self.delegate(lead, params, command),
+            None => Err("a sub-agent cannot start others".to_owned()),
         };
-        let answer = Frame::response(wire.clone(), result.to_string().as_bytes());
-        if let Some(conversation) = conversation.filter(|_| !is_confirmation) {
+        let answer = match started {
+            Ok(text) => answer_of(wire, "success", &text),
+            Err(text) => answer_of(wire, "error", &text),
+        };
+        if let Some(conversation) = conversation {
             self.on_tool_answered(conversation, frame, Some(&answer));
         }
         out.push(Effect::Send(Peer::Backend(process), answer));
@@ -206,7 +218,6 @@ impl Proxy {
     /// Notes a run; it starts as soon as the event is done with. Gives what the lead's model is told, be it an error.
     fn delegate(&mut self, id: &RawId, params: &[u8], command: Option<Command>) -> Result<String, String> {
         let limits = self.limits();
-        self.agents.time_limit = limits.time_limit;
         let agents = self.server.as_ref().map(|it| &it.config.agents).ok_or("there are no agents")?;
         let task = match command {
             Some(it) => Task::of(it.agent, it.prompt, agents)?,
@@ -218,7 +229,8 @@ impl Proxy {
         let turn =
             self.conversations.get(id).and_then(|it| it.flight.turn.clone()).ok_or_else(not_running)?;
         let no = self.lead(id, turn);
-        let client = self.agents.last + 1;
+        self.agents.last += 1;
+        let run = self.agents.last;
         let lead = self.agents.leads.get_mut(&no).ok_or_else(not_running)?;
         if lead.runs.len() >= limits.max_subagents {
             let most = limits.max_subagents;
@@ -234,17 +246,26 @@ impl Proxy {
         let name = format!("{}-{n}", task.agent);
         let is_open = |it: &&u32| self.agents.runs.get(it).is_some_and(|it| !it.has_ended());
         let is_full = lead.runs.iter().filter(is_open).count() >= limits.max_parallel;
-        lead.runs.push(client);
-        lead.is_due = true;
-        self.agents.last = client;
+        lead.runs.push(run);
+        lead.calls.insert(call.clone(), run);
         info!(lead = %id, sub_agent = name, "a sub-agent");
-        let mut run =
-            Run::new(no, name.clone(), task.agent, task.prompt, ClientId(ClientId::INSIDE + client));
-        run.conversation = self.invent_id();
-        run.round = round.unwrap_or(1);
-        run.entry = self.entry(id, &call, params);
-        run.call = call;
-        self.agents.runs.insert(client, run);
+        self.agents.due.insert(no);
+        let entry = self.entry(id, &call, params);
+        let new = Run {
+            lead: no,
+            name: name.clone(),
+            agent: task.agent,
+            prompt: task.prompt,
+            call,
+            round: round.unwrap_or(1),
+            entry,
+            state: State::Waiting,
+            tool: None,
+            is_shown: false,
+            started: None,
+            ended: None,
+        };
+        self.agents.runs.insert(run, new);
         Ok(match is_full {
             true => format!("sub-agent {name} starts as soon as another one has ended"),
             false => format!("sub-agent {name} started"),
@@ -270,10 +291,16 @@ impl Proxy {
             runs: Vec::new(),
             fed: 0,
             follow_ups: 0,
+            wakes: 0,
             phase: Phase::Asked,
-            is_due: true,
+            events: self.conversations.get(id).is_some_and(|it| it.events),
+            calls: BTreeMap::new(),
             names: BTreeMap::new(),
         };
+        if let Some(conversation) = self.conversations.get_mut(id) {
+            conversation.watch = Watch::Lead;
+        }
+        self.agents.by_conversation.insert(id.clone(), self.agents.last);
         self.agents.leads.insert(self.agents.last, lead);
         self.agents.last
     }
@@ -286,7 +313,8 @@ impl Proxy {
         match reported {
             Some(raw) => raw.get().as_bytes().to_vec(),
             None => {
-                let entry = json!({"id": call, "name": DELEGATE, "toolType": "client", "status": "running"});
+                let name = text(params, &["name"]).unwrap_or_default();
+                let entry = json!({"id": call, "name": name, "toolType": "client", "status": "running"});
                 let mut entry = Patch::of(entry.to_string().as_bytes());
                 if let Some(input) = member(params, "input") {
                     entry.set("input", &params[input]);
@@ -302,16 +330,23 @@ impl Proxy {
             if !self.agents.leads.get(&run.lead).is_some_and(|it| it.runs.contains(no)) {
                 return Err(format!("run {} has no lead", run.name));
             }
-            let is_owed = self.requests.of_client(run.client, &RawId::from(run.asked)).is_some();
-            if run.is_owed() && !is_owed {
-                return Err(format!(
-                    "run {} waits for an answer that nobody owes: {:?}",
-                    run.name, run.state
-                ));
+            if let State::Working(talk) = run.state
+                && !self.is_held_by(talk, Holder::Run(*no))
+            {
+                return Err(format!("run {} works in a conversation that is not its own", run.name));
             }
-            if run.has_ended() && self.conversations.get(&run.conversation).is_some() {
-                return Err(format!("the conversation of run {} outlives it", run.name));
+        }
+        self.check_teams()?;
+        for (no, lead) in &self.agents.leads {
+            let conversation = self.conversations.get(&lead.conversation);
+            if self.agents.lead_of(&lead.conversation) != Some(*no)
+                || conversation.is_some_and(|it| it.watch != Watch::Lead)
+            {
+                return Err(format!("lead {} is not found, or not watched", lead.conversation));
             }
+        }
+        if self.agents.by_conversation.len() != self.agents.leads.len() {
+            return Err("a conversation leads to a lead that is no more".to_owned());
         }
         for lead in self.agents.leads.values().filter(|it| it.phase == Phase::Resting) {
             let conversation = self.conversations.get(&lead.conversation);
@@ -330,6 +365,7 @@ impl Proxy {
     pub(super) fn check_quiet(&self) {
         let names: Vec<_> = self.agents.runs.values().map(|it| (&it.name, &it.state)).collect();
         assert!(self.agents.leads.is_empty() && names.is_empty(), "{names:?} are left");
+        self.check_quiet_inside();
         let inside =
             self.conversations.iter().find(|(id, _)| id.as_text().is_some_and(|it| it.starts_with("lspool")));
         assert!(inside.is_none(), "a conversation is left: {:?}", inside.map(|it| it.0));

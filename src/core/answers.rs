@@ -31,10 +31,10 @@ impl Proxy {
         let Some((sent, pending)) = found else {
             return debug!(?frame, "dropped: an answer that nobody waits for");
         };
-        if self.is_asked_again(process, &pending, frame, out) {
+        if self.ask_as_text(process, &pending, frame, out) {
             return;
         }
-        let Some(pending) = self.rests_for_results(sent, pending, frame, out) else { return };
+        let Some(pending) = self.rest_for_results(now, sent, pending, frame, out) else { return };
         self.end_before(&pending, frame, out);
         if let Owner::Client(client, wire) = &pending.owner {
             let answer = match &pending.purpose {
@@ -58,8 +58,8 @@ impl Proxy {
             self.learn_mcp(servers, out);
         }
         match pending.purpose {
-            Purpose::Plain | Purpose::ToolCall { .. } | Purpose::Configuration { .. } | Purpose::Offer(_) => {
-            }
+            Purpose::Plain | Purpose::ToolCall { .. } | Purpose::Configuration { .. } => {}
+            Purpose::Offer(_) | Purpose::Allow(_) => {}
             Purpose::Initialize => self.on_initialized(now, process, frame, out),
             Purpose::Turn { conversation, create, .. } => {
                 self.on_turn_answered(process, sent, &conversation, create, frame, out);
@@ -104,7 +104,8 @@ impl Proxy {
             | Purpose::SignIn
             | Purpose::ToolCall { .. }
             | Purpose::Configuration { .. }
-            | Purpose::Offer(_) => {}
+            | Purpose::Offer(_)
+            | Purpose::Allow(_) => {}
         }
     }
 
@@ -124,7 +125,8 @@ impl Proxy {
             | Purpose::SignIn
             | Purpose::ToolCall { .. }
             | Purpose::Configuration { .. }
-            | Purpose::Offer(_) => {}
+            | Purpose::Offer(_)
+            | Purpose::Allow(_) => {}
         }
     }
 
@@ -144,8 +146,20 @@ impl Proxy {
         if let Purpose::Offer(backend) = pending.purpose {
             return self.on_offer_answered(now, backend, frame, out);
         }
+        self.on_question_answered(now, sent, pending, frame, out);
+    }
+
+    /// What a process has asked, or has asked while it was there, is answered: by the editor, or by one of lspool's own tools.
+    pub(super) fn on_question_answered(
+        &mut self,
+        now: Instant,
+        sent: SentId,
+        pending: Pending,
+        frame: &Frame,
+        out: &mut Effects,
+    ) {
         let Owner::Backend(process, wire) = pending.owner else {
-            return self.on_late_answer(sent, pending, Some(frame), out);
+            return self.on_late_answer(now, sent, pending, Some(frame), out);
         };
         if !self.is_current(process) {
             return warn!(?frame, "dropped: the process that asked is gone");

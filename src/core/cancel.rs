@@ -1,6 +1,6 @@
 //! Cancellation, by request id and by progress token, in both directions.
 
-use super::{Cause, Failure, Proxy, processes::cancel_at_editor, tell_editor};
+use super::{Cause, Failure, Proxy, tell_editor};
 use crate::{
     core::{
         editor::field,
@@ -51,7 +51,7 @@ impl Proxy {
                 }
                 self.settle_tool_calls(&pending, process, out);
             }
-            To::Client(_) => {}
+            To::Client(_) | To::Tools => {}
         }
     }
 
@@ -81,14 +81,14 @@ impl Proxy {
             _ => false,
         };
         for sent in self.requests.filter(open) {
-            let Some(Pending { owner: Owner::Backend(_, wire), purpose, .. }) = self.requests.take(sent)
+            let Some(Pending { owner: Owner::Backend(_, wire), purpose, to, .. }) = self.requests.take(sent)
             else {
                 continue;
             };
             let confirmation = matches!(purpose, Purpose::ToolCall { confirmation: true, .. });
             let answer = Self::cancelled_call(wire, confirmation);
             out.push(Effect::Send(Peer::Backend(process), answer));
-            cancel_at_editor(sent, out);
+            self.withdraw(sent, to, out);
         }
     }
 

@@ -124,6 +124,10 @@ fn register_params<'a>(tools: impl IntoIterator<Item = &'a Bytes>) -> Vec<u8> {
 pub(crate) struct Catalogue {
     /// In the order in which they were registered: that is the order in which models are told of them.
     tools: IndexMap<String, Bytes>,
+    /// lspool's own, each of which stands in for one that the client has not registered.
+    own: BTreeMap<String, Bytes>,
+    /// Names of those that the client has taken away.
+    unwanted: BTreeSet<String>,
     /// Ids of the server's own tools that the editor has taken away.
     removed: BTreeSet<String>,
     /// Names whose status was set, with the last one.
@@ -133,9 +137,34 @@ pub(crate) struct Catalogue {
 }
 
 impl Catalogue {
-    /// A tool that the client has registered, as it was written.
+    /// A tool that the client has registered, as it was written, or one of lspool's own in its place.
     pub(crate) fn tool(&self, name: &str) -> Option<&Bytes> {
-        self.tools.get(name)
+        self.tools.get(name).or_else(|| self.own.get(name))
+    }
+
+    /// From now on these stand in for what the client has not registered.
+    pub(crate) fn stand_in(&mut self, own: BTreeMap<String, Bytes>) {
+        self.own = own;
+        self.own.retain(|name, _| !self.unwanted.contains(name));
+    }
+
+    /// Whether calls of this tool are lspool's own to carry out.
+    pub(crate) fn is_own(&self, name: &str) -> bool {
+        self.own.contains_key(name) && !self.tools.contains_key(name)
+    }
+
+    fn own(&self) -> impl Iterator<Item = (&String, &Bytes)> {
+        self.own.iter().filter(|(name, _)| !self.tools.contains_key(*name))
+    }
+
+    /// Parameters that register lspool's own tools, if there are any.
+    pub(crate) fn own_tools(&self) -> Option<Vec<u8>> {
+        self.own().next().map(|_| register_params(self.own().map(|(_, it)| it)))
+    }
+
+    /// How the server calls them.
+    pub(crate) fn own_ids(&self) -> Vec<String> {
+        self.own().map(|(name, _)| format!("{CLIENT_TOOL_ID}{name}")).collect()
     }
 
     /// Whether a tool is one that the client has registered.
@@ -165,7 +194,12 @@ impl Catalogue {
             ToolChange::Unregister(ids) => {
                 for id in ids {
                     match id.strip_prefix(CLIENT_TOOL_ID) {
-                        Some(name) => drop(self.tools.shift_remove(name)),
+                        Some(name) => {
+                            self.tools.shift_remove(name);
+                            if self.own.remove(name).is_some() {
+                                self.unwanted.insert(name.to_owned());
+                            }
+                        }
                         None => drop(self.removed.insert(id.clone())),
                     }
                 }
@@ -178,7 +212,8 @@ impl Catalogue {
     /// Everything a fresh process with this set is told. The first call is made even when it registers nothing:
     /// its answer lists what the process offers.
     pub(crate) fn projection(&self, set: &ToolSet) -> Vec<(&'static str, Vec<u8>)> {
-        let mine = self.tools.iter().filter(|(name, _)| set.contains(name)).map(|(_, it)| it);
+        let all = self.tools.iter().chain(self.own());
+        let mine = all.filter(|(name, _)| set.contains(name)).map(|(_, it)| it);
         let mut calls = vec![("conversation/registerTools", register_params(mine))];
         if !self.removed.is_empty() {
             let ids: Vec<_> = self.removed.iter().cloned().collect();

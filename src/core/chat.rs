@@ -6,13 +6,14 @@ use std::{borrow::Cow, time::Instant};
 use tracing::{info, warn};
 
 use super::{
-    Backend, Cause, Failure, Identity, PRIMARY, Proxy, ToolSet, selection::Choice, toolset::is_edit_tool,
+    Backend, Cause, Failure, Identity, PRIMARY, Proxy, ToolSet, inside, selection::Choice,
+    toolset::is_edit_tool,
 };
 use crate::{
     config::Isolation,
     core::{
         editor::field,
-        event::{BackendId, ClientId, Effect, Effects, Peer, ProcessId},
+        event::{BackendId, Effect, Effects, Peer, ProcessId},
         history::{Answer, History},
         modes::{Entry, Place, does_not_exist},
         recovery::{Over, Part},
@@ -79,6 +80,9 @@ impl Proxy {
             Ok(place) => place,
             Err(failure) => return self.fail(&owner, &failure, out),
         };
+        if set.is_lead() {
+            self.load_teams(out);
+        }
         let backend = place.backend;
         let frame = self.with_ids(&without_lspool(frame), &id);
         let token = field(&frame, "workDoneToken");
@@ -350,7 +354,10 @@ impl Proxy {
         out: &mut Effects,
     ) -> Option<Cow<'a, [u8]>> {
         let unchanged = Cow::Borrowed(params);
-        if self.is_stray(process.backend, said) {
+        let is_own = said.token.is_some_and(inside::is_own);
+        if self.is_stray(process.backend, said)
+            || (is_own && said.token().is_none_or(|it| self.inside.of(&it).is_none()))
+        {
             return None;
         }
         let Some((conversation, turn)) = said.turn() else { return Some(unchanged) };
@@ -381,8 +388,8 @@ impl Proxy {
                 Some(Cow::Owned(renumbered))
             }
             Some(b"\"end\"") => {
-                self.is_over(&conversation, &turn, Over::Ended);
-                (!self.goes_on_with_results(&conversation, params)).then_some(unchanged)
+                self.note_over(&conversation, &turn, Over::Ended);
+                (!self.hold_end_for_results(&conversation, params)).then_some(unchanged)
             }
             Some(_) | None => Some(unchanged),
         }
@@ -390,12 +397,14 @@ impl Proxy {
 
     /// A few more words of an answer, as a report of the usual shape has them. Noted, if the editor gets the report as it
     /// is. This is done for each of them.
-    pub(super) fn is_told(&mut self, process: ProcessId, words: &Words<'_>) -> bool {
+    pub(super) fn note_told(&mut self, process: ProcessId, words: &Words<'_>) -> bool {
         if self.tokens.are_renamed() || self.has_strays(process.backend) {
             return false;
         }
         let Words { conversation, turn, round, reply } = words;
-        let Some(conversation) = self.conversations.get_mut(conversation) else { return true };
+        let Some(conversation) = self.conversations.get_mut(conversation) else {
+            return !inside::is_own(conversation.as_bytes());
+        };
         if conversation.flight.part.is_some() {
             return false;
         }
@@ -411,7 +420,7 @@ impl Proxy {
         flight.part.as_ref().filter(|_| flight.turn.as_ref() == Some(turn))
     }
 
-    fn is_over(&mut self, id: &RawId, turn: &RawId, over: Over) {
+    fn note_over(&mut self, id: &RawId, turn: &RawId, over: Over) {
         if let Some(it) = self.conversations.get_mut(id).filter(|it| it.flight.turn.as_ref() == Some(turn)) {
             it.flight.over = it.flight.over.max(over);
         }
@@ -479,7 +488,7 @@ impl Proxy {
             self.look_at_calls(process, id, &said.report, out);
         }
         if said.is_counted {
-            self.is_over(id, turn, Over::Counted);
+            self.note_over(id, turn, Over::Counted);
         }
     }
 
@@ -508,7 +517,8 @@ impl Proxy {
     ) {
         let (Some(wire), Some(backend)) = (frame.id(), self.backends.get(&process.backend)) else { return };
         let conversation = field(frame, "conversationId");
-        let cancelled = conversation.as_ref().is_some_and(|it| self.is_cancelled(it));
+        let cancelled =
+            conversation.as_ref().is_some_and(|it| self.is_cancelled(it) || self.is_of_none_inside(it));
         if cancelled {
             return out.push(Effect::Send(Peer::Backend(process), Self::cancelled_call(wire, confirmation)));
         }
@@ -529,21 +539,19 @@ impl Proxy {
             let set = set.to_string();
             return self.refuse(process, wire, &name, &set, confirmation, out);
         }
-        if self.is_orchestration(process, &wire, conversation.as_ref(), frame, out) {
+        if let (Some(id), Some(turn)) = (&conversation, turn) {
+            self.note_unreported(id, &turn, confirmation, params);
+        }
+        if self.answer_orchestration(process, &wire, conversation.as_ref(), frame, out) {
             return;
         }
-        if let Some(id) = &conversation {
-            if confirmation && self.is_confirmed(process, &wire, id, frame, out) {
-                return;
-            }
-            if let Some(turn) = turn {
-                self.note_unreported(id, &turn, confirmation, params);
-            }
+        if let Some(id) = conversation.as_ref().filter(|_| confirmation)
+            && self.answer_confirmation(process, &wire, id, frame, out)
+        {
+            return;
         }
         let purpose = Purpose::ToolCall { conversation, confirmation };
-        let to = To::Client(ClientId::EDITOR);
-        let (_, frame) = self.requests.sent(to, Owner::Backend(process, wire), purpose, frame);
-        out.push(Effect::Send(super::EDITOR, frame));
+        self.ask_tool(Owner::Backend(process, wire), purpose, frame, out);
     }
 
     /// A turn without a token reports nothing: what the client is asked is all that is known of it.

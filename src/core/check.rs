@@ -28,6 +28,7 @@ impl Proxy {
         self.requests.check()?;
         self.conversations.check()?;
         self.check_agents()?;
+        self.check_inside()?;
         self.check_requests()?;
         self.check_backends()?;
         self.check_conversations()?;
@@ -61,7 +62,7 @@ impl Proxy {
             let right = match pending.to {
                 To::Gate(id) => held == [id] && self.backends.contains_key(&id),
                 To::Process(process) => held.is_empty() && self.is_current(process),
-                To::Client(_) => held.is_empty(),
+                To::Client(_) | To::Tools => held.is_empty(),
             };
             if !right {
                 return Err(format!("request {sent} to {:?} is held by {held:?}", pending.to));

@@ -50,6 +50,8 @@ pub(crate) struct Control {
     pub(super) read_again: bool,
     /// What is wrong with the configuration as it is in the files.
     pub(super) problem: Option<String>,
+    /// What the user has been told of files that are used all the same.
+    pub(super) warned: BTreeSet<String>,
     /// For changes of the status.
     watchers: BTreeSet<ClientId>,
     /// What they were last told.

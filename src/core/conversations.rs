@@ -50,6 +50,7 @@ pub(crate) struct Conversation {
     pub(crate) cancelled: bool,
     /// The editor wants to be told what its sub-agents do.
     pub(crate) events: bool,
+    pub(crate) watch: Watch,
     /// Whether it counts as bound. The server's `destroy` takes strings only, so a numeric conversation lives on.
     counted: bool,
     /// A sub-agent's conversation lives in the one that called it.
@@ -60,6 +61,14 @@ pub(crate) struct Conversation {
     children: Vec<RawId>,
     /// The tools that the model called in the running turn, by call id. Kept for restricted partitions only.
     pub(crate) called: BTreeMap<String, String>,
+}
+
+/// Who wants to know when anything may have become of a conversation: [`Conversations::take_touched`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Watch {
+    Nobody,
+    /// Its turn has started sub-agents.
+    Lead,
 }
 
 impl Conversation {
@@ -83,6 +92,8 @@ pub(crate) struct Conversations {
     served: Tally,
     /// What turns were answered, by model: apart from its ids, an answer says only what the model is.
     answers: BTreeMap<Vec<u8>, Vec<u8>>,
+    /// Those that are watched, and were changed, or are gone.
+    touched: BTreeSet<RawId>,
     turns: HashMap<RawId, BackendId, RandomState>,
     turns_by_age: VecDeque<RawId>,
 }
@@ -112,6 +123,7 @@ impl Conversations {
             waiting: VecDeque::new(),
             cancelled: false,
             events: false,
+            watch: Watch::Nobody,
             counted: true,
             parent,
             caller: None,
@@ -125,6 +137,9 @@ impl Conversations {
 
     fn take(&mut self, id: &RawId) -> Option<Conversation> {
         let gone = self.bound.swap_remove(id)?;
+        if gone.watch == Watch::Lead {
+            self.touched.insert(id.clone());
+        }
         if gone.counted {
             self.served.remove(gone.backend);
         }
@@ -141,7 +156,16 @@ impl Conversations {
     }
 
     pub(crate) fn get_mut(&mut self, id: &RawId) -> Option<&mut Conversation> {
-        self.bound.get_mut(id)
+        let found = self.bound.get_mut(id)?;
+        if found.watch == Watch::Lead {
+            self.touched.insert(id.clone());
+        }
+        Some(found)
+    }
+
+    /// The conversations that are watched, and may have changed since this was last asked.
+    pub(crate) fn take_touched(&mut self) -> BTreeSet<RawId> {
+        std::mem::take(&mut self.touched)
     }
 
     /// Forgets a conversation and those of its sub-agents; gives the turns that waited in them.
@@ -180,10 +204,13 @@ impl Conversations {
         let staying: BTreeSet<RawId> =
             of_backend.filter(|(_, it)| stays(it)).map(|(id, _)| id.clone()).collect();
         let mut waited = Vec::new();
-        let served = &mut self.served;
-        self.bound.retain(|_, it| {
+        let (served, touched) = (&mut self.served, &mut self.touched);
+        self.bound.retain(|id, it| {
             if it.backend != backend {
                 return true;
+            }
+            if it.watch == Watch::Lead {
+                touched.insert(id.clone());
             }
             it.known_by = None;
             it.called.clear();
@@ -264,7 +291,7 @@ impl Conversations {
 
     /// Lets the next turn go; gives it if one waited.
     pub(crate) fn advance(&mut self, id: &RawId) -> Option<(BackendId, Frame)> {
-        let conversation = self.bound.get_mut(id)?;
+        let conversation = self.get_mut(id)?;
         conversation.cancelled = false;
         conversation.called.clear();
         conversation.flight = Flight::default();

@@ -119,6 +119,9 @@ impl Proxy {
                 self.notify_backend(backend, frame, out);
             }
         }
+        if frame.method() == Some("initialized") {
+            self.register_own_tools(out);
+        }
         if let (Some("initialized"), Some(folder)) = (frame.method(), &self.session.kept_transcripts) {
             let keep = self.session.transcripts(&ToolSet::all(), Some(folder));
             self.notify_backend(PRIMARY, &keep, out);

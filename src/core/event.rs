@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    config::{Config, ServerConfig},
+    config::{Config, ServerConfig, ToolsConfig},
     rpc::{Frame, RawId},
 };
 
@@ -178,6 +178,18 @@ impl fmt::Debug for Prepared {
     }
 }
 
+/// Where a call of one of lspool's own tools is carried out, and what it may do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scope {
+    /// The workspace folders: what is outside does not exist for it.
+    pub folders: Vec<PathBuf>,
+    /// Its limits.
+    pub limits: ToolsConfig,
+    /// Somebody has allowed it.
+    pub is_confirmed: bool,
+}
+
 /// What the shell has counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Measured {
@@ -227,6 +239,36 @@ impl AddAssign for Dropped {
     fn add_assign(&mut self, other: Dropped) {
         self.log_messages += other.log_messages;
         self.reports += other.reports;
+    }
+}
+
+/// A team that the shell has found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredTeam {
+    /// What it is called.
+    pub name: String,
+    /// Its state; it is this lspool's from now on.
+    pub state: Result<Bytes, TeamFault>,
+}
+
+/// Why a team cannot be had, or stored.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TeamFault {
+    /// Another lspool has it.
+    Busy(String),
+    /// What is stored of it cannot be used.
+    Unreadable(String),
+    /// The system has refused something.
+    Failed(String),
+}
+
+impl fmt::Display for TeamFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TeamFault::Busy(who) => write!(f, "another lspool has it ({who})"),
+            TeamFault::Unreadable(why) | TeamFault::Failed(why) => f.write_str(why),
+        }
     }
 }
 
@@ -312,6 +354,15 @@ pub enum Event {
         /// The folder that holds the transcripts of the process, or why there is none.
         folder: Result<PathBuf, String>,
     },
+    /// The answer to [`Effect::LoadTeams`].
+    TeamsLoaded(Vec<StoredTeam>),
+    /// What came of an [`Effect::WriteTeam`].
+    TeamWritten {
+        /// Which.
+        team: String,
+        /// Whether it is stored.
+        written: Result<(), TeamFault>,
+    },
     /// The answer to [`Effect::KeepMode`].
     ModeKept {
         /// The number of that effect.
@@ -319,6 +370,8 @@ pub enum Event {
         /// The file, or why there is none.
         kept: Result<KeptMode, String>,
     },
+    /// The answer to [`Effect::RunTool`], as that of a client to the request.
+    ToolRan(Frame),
     /// The answer to [`Effect::Measure`].
     Measured(Box<Measured>),
     /// A configuration file has changed, or has come or gone.
@@ -376,9 +429,42 @@ pub enum Effect {
     },
     /// Remove what was written for this process.
     RemoveTranscripts(ProcessId),
+    /// Read the teams of a workspace, and keep other lspools from having them; answered by [`Event::TeamsLoaded`].
+    LoadTeams {
+        /// Its folders.
+        folders: Vec<PathBuf>,
+    },
+    /// Store the state of a team, whole or not at all; answered by [`Event::TeamWritten`].
+    WriteTeam {
+        /// The folders of its workspace.
+        folders: Vec<PathBuf>,
+        /// A plain file name.
+        team: String,
+        /// The state.
+        content: Bytes,
+        /// There must be none of that name.
+        is_new: bool,
+    },
+    /// Remove what is stored of a team.
+    RemoveTeam {
+        /// The folders of its workspace.
+        folders: Vec<PathBuf>,
+        /// A plain file name.
+        team: String,
+    },
     /// See to it that the file of a custom chat mode is as it is to be, in a folder that only this user can enter;
     /// answered by [`Event::ModeKept`]. It is there as a whole or as it was before.
     KeepMode(KeepMode),
+    /// Carry out a call of one of lspool's own tools, or say whether it needs no question; answered by
+    /// [`Event::ToolRan`], once.
+    RunTool {
+        /// `conversation/invokeClientTool` or `conversation/invokeClientToolConfirmation`, as a client would be asked.
+        call: Frame,
+        /// Where.
+        scope: Box<Scope>,
+    },
+    /// Nobody wants the call with this id any more.
+    CancelTool(RawId),
     /// Find out how much memory these processes hold, and what was dropped; answered by [`Event::Measured`].
     Measure(Vec<ProcessId>),
     /// Answer this request with what processes of the backend have written to stderr: `{"lines": […]}`. To one who

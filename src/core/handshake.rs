@@ -8,7 +8,7 @@ use std::{
 
 use tracing::{info, warn};
 
-use super::{Backend, Cause, Failure, PRIMARY, Proxy, Server, ToolSet, control::show, tell_editor};
+use super::{Backend, Cause, Failure, PRIMARY, Proxy, Server, ToolSet, tell_editor};
 use crate::{
     config::ServerKind,
     core::{
@@ -16,7 +16,7 @@ use crate::{
         lifecycle::State,
         requests::{Owner, Purpose},
     },
-    rpc::{Frame, Kind, Patch, RawId, elements, member, path, text},
+    rpc::{Frame, Kind, Patch, RawId, elements, file_path, member, path, text},
 };
 
 /// How long the answers to `shutdown` are waited for.
@@ -129,10 +129,7 @@ impl Proxy {
         let Phase::Preparing { early } = std::mem::replace(&mut self.phase, Phase::Open) else { return };
         let kind = prepared.server.kind.unwrap_or(ServerKind::Generic);
         info!(server = prepared.name, ?kind, program = %prepared.launch.program.display(), "initialize");
-        for warning in &prepared.warnings {
-            warn!("{warning}");
-            show(2, warning, out);
-        }
+        self.warn_of(&prepared.warnings, out);
         self.server = Some(Server {
             name: prepared.name.clone(),
             kind,
@@ -143,6 +140,7 @@ impl Proxy {
             shrinks: false,
         });
         self.session.kept_transcripts = prepared.transcripts;
+        self.choose_tools();
         let mut primary = Backend::new(PRIMARY, prepared.name, ToolSet::all(), now);
         primary.life.start(now);
         self.backends.insert(PRIMARY, primary);
@@ -323,6 +321,7 @@ impl Proxy {
     /// any server does.
     pub(super) fn on_malformed_client(
         &mut self,
+        now: Instant,
         client: ClientId,
         id: Option<(RawId, bool)>,
         reason: &str,
@@ -338,7 +337,7 @@ impl Proxy {
                     self.fail(&pending.owner, &failure, out);
                     match pending.owner {
                         Owner::Backend(process, _) => self.release_token(process, &pending.frame),
-                        Owner::Proxy => self.on_late_answer(sent, pending, None, out),
+                        Owner::Proxy => self.on_late_answer(now, sent, pending, None, out),
                         Owner::Client(..) => {}
                     }
                 }
@@ -369,36 +368,6 @@ impl Initialize<'_> {
             || text(self.0, &["rootPath"]).map(|it| file_path(&it).unwrap_or_else(|| PathBuf::from(it)));
         root.or_else(path).into_iter().collect()
     }
-}
-
-/// The path of a `file:` URI.
-pub(crate) fn file_path(uri: &str) -> Option<PathBuf> {
-    let (_, rest) = uri.split_once(':').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("file"))?;
-    // `file:/path` is as good as `file:///path`.
-    let path = match rest.strip_prefix("//") {
-        Some(rest) => &rest[rest.find('/')?..],
-        None => rest.starts_with('/').then_some(rest)?,
-    };
-    let path = &path[..path.find(['?', '#']).unwrap_or(path.len())];
-    let mut bytes = Vec::with_capacity(path.len());
-    let mut rest = path.as_bytes();
-    while let Some((&first, tail)) = rest.split_first() {
-        let hex = |it: &u8| char::from(*it).to_digit(16).and_then(|it| u8::try_from(it).ok());
-        match (first, tail) {
-            (b'%', [high, low, after @ ..]) if hex(high).is_some() && hex(low).is_some() => {
-                bytes.push(hex(high)? * 16 + hex(low)?);
-                rest = after;
-            }
-            _ => {
-                bytes.push(first);
-                rest = tail;
-            }
-        }
-    }
-    let path = String::from_utf8(bytes).ok()?;
-    // `/C:/x` on Windows.
-    let drive = path.as_bytes().get(2) == Some(&b':') && cfg!(windows);
-    Some(PathBuf::from(if drive { &path[1..] } else { &path }))
 }
 
 #[cfg(test)]

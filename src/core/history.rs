@@ -6,12 +6,13 @@
 //! [`History::transcript`] writes the file that a Copilot server reads when a conversation is created with
 //! `restoreToTurnId`: the one way in that keeps tool calls in the model's history.
 
+mod stored;
 mod transcript;
 
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, value::RawValue};
 
 use crate::{
@@ -73,7 +74,7 @@ pub(crate) struct Call {
 }
 
 /// Who runs a tool.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Tool {
     Client,
@@ -84,7 +85,7 @@ pub(crate) enum Tool {
     Unknown,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Status {
     Running,

@@ -38,6 +38,7 @@ use crate::{
     core::{
         event::{BackendId, Effects, ProcessId},
         requests::SentId,
+        toolset::Own,
     },
     rpc::{Frame, Patch, RawId, members, text},
 };
@@ -242,8 +243,10 @@ impl Proxy {
         if text(request, &["chatMode"]).as_deref() != Some("Agent") || !once("chatMode") {
             return Err("its chat mode is not Agent".to_owned());
         }
-        if set.is_lead() {
-            return Err("it may start sub-agents".to_owned());
+        match set.own() {
+            Own::Nobody => {}
+            Own::Lead => return Err("it may start sub-agents".to_owned()),
+            Own::Member => return Err("it is of a team".to_owned()),
         }
         if self.may_run_sub_agents(set) {
             return Err(format!("{SUB_AGENT} is in its set"));
@@ -255,7 +258,8 @@ impl Proxy {
                 None
             }
             Some(of)
-                if once("customChatModeId") && super::file_path(&of).is_some_and(|it| !is_inside(&it)) =>
+                if once("customChatModeId")
+                    && crate::rpc::file_path(&of).is_some_and(|it| !is_inside(&it)) =>
             {
                 Some(of)
             }

@@ -262,7 +262,7 @@ impl Proxy {
         let lost = |sent: &SentId, it: &Pending| match it.to {
             To::Process(asked) => asked == process,
             To::Gate(asked) => asked == id && (next != Next::Follows || gone.contains(sent)),
-            To::Client(_) => false,
+            To::Client(_) | To::Tools => false,
         };
         let lost: Vec<_> = self.requests.iter().filter(|(sent, it)| lost(sent, it)).map(|it| it.0).collect();
         let failed = match death {
@@ -346,11 +346,11 @@ impl Proxy {
     fn withdraw_questions(&mut self, process: ProcessId, out: &mut Effects) {
         let asked = |it: &Pending| matches!(&it.owner, Owner::Backend(by, _) if *by == process);
         for sent in self.requests.filter(asked) {
-            let taken = self.requests.take(sent);
+            let Some(taken) = self.requests.take(sent) else { continue };
             // What the editor was told to register it shall have: what the next process repeats is not news to it.
-            let method = taken.as_ref().and_then(|it| it.frame.method());
+            let method = taken.frame.method();
             if !matches!(method, Some("client/registerCapability" | "client/unregisterCapability")) {
-                cancel_at_editor(sent, out);
+                self.withdraw(sent, taken.to, out);
             }
         }
     }
@@ -411,7 +411,7 @@ impl Proxy {
         let owed = |it: &Pending| match it.to {
             To::Process(asked) => asked == process,
             To::Gate(asked) => asked == id,
-            To::Client(_) => false,
+            To::Client(_) | To::Tools => false,
         };
         for sent in self.requests.filter(owed) {
             let Some(pending) = self.requests.take(sent) else { continue };
@@ -573,11 +573,6 @@ enum Next {
     Follows,
     None,
     Failed,
-}
-
-/// A request that the editor was asked is not wanted any more.
-pub(super) fn cancel_at_editor(sent: SentId, out: &mut Effects) {
-    tell_editor(cancellation(sent), out);
 }
 
 /// Says to whoever was asked that a request is not wanted any more.

@@ -21,11 +21,7 @@ use std::collections::BTreeSet;
 use tracing::info;
 
 pub(crate) use self::{ids::Part, reports::round_with};
-use super::{
-    Proxy,
-    processes::{cancel_at_editor, cancellation},
-    tell_editor,
-};
+use super::{Proxy, processes::cancellation, tell_editor};
 use crate::{
     config::TurnRecovery,
     core::{
@@ -83,6 +79,11 @@ pub(crate) enum Over {
 }
 
 impl Flight {
+    /// Confirmations that the editor, or the list of what is allowed, has given: what was asked, and the answer.
+    pub(crate) fn confirmed(&self) -> &[(Frame, Frame)] {
+        &self.confirmed
+    }
+
     /// Requests to the editor that the turn has kept from a process that is gone.
     fn kept(&self) -> impl Iterator<Item = SentId> {
         self.waits_for.iter().copied().chain(self.dialogues.iter().filter_map(late::Dialogue::open))
@@ -302,7 +303,7 @@ impl Proxy {
         let params = confirmation.params().unwrap_or(b"{}");
         let of_mcp = path(params, &["input", "mcpServerName"]).is_some();
         text(params, &["name"])
-            .is_some_and(|it| !of_mcp && !is_edit_tool(&it) && self.catalogue.is_clients(&it))
+            .is_some_and(|it| !of_mcp && !is_edit_tool(&it) && self.catalogue.tool(&it).is_some())
     }
 
     /// Tells the editor what became of calls that it takes for running.
@@ -365,7 +366,7 @@ impl Proxy {
     }
 
     /// Ends a turn at lspool's word; gives the next turn of the conversation, which no process has seen.
-    fn finish_turn(
+    pub(super) fn finish_turn(
         &mut self,
         sent: SentId,
         id: &RawId,
@@ -445,8 +446,11 @@ impl Proxy {
         out.push(Effect::Send(Peer::Backend(process), cancellation(sent)));
         self.settle_tool_calls(&pending, process, out);
         self.ignore_restored(process, id, out);
-        if let Some(next) = self.finish_turn(sent, id, Some(cancelled_by_user()), out) {
-            self.release(process.backend, next, out);
+        let next = self.finish_turn(sent, id, Some(cancelled_by_user()), out);
+        // It is asked when the conversation is gone: what the process says of the old turn until then goes nowhere.
+        if let (Some(next), Some(conversation)) = (next, self.conversations.get_mut(id)) {
+            conversation.active = None;
+            conversation.waiting.push_front(next);
         }
     }
 
@@ -461,10 +465,12 @@ impl Proxy {
         for sent in kept {
             let confirmation =
                 |it: &Pending| matches!(it.purpose, Purpose::ToolCall { confirmation: true, .. });
-            if self.requests.get(sent).is_some_and(confirmation) {
+            let Some(pending) = self.requests.get(sent) else { continue };
+            let (to, is_confirmation) = (pending.to, confirmation(pending));
+            if is_confirmation {
                 self.requests.take(sent);
             }
-            cancel_at_editor(sent, out);
+            self.withdraw(sent, to, out);
         }
     }
 

@@ -93,8 +93,18 @@ impl Proxy {
         }
     }
 
+    /// Tells the user what is new among the warnings of a reading.
+    pub(super) fn warn_of(&mut self, warnings: &[String], out: &mut Effects) {
+        let before = std::mem::replace(&mut self.control.warned, warnings.iter().cloned().collect());
+        for warning in warnings.iter().filter(|it| !before.contains(*it)) {
+            warn!("{warning}");
+            show(2, warning, out);
+        }
+    }
+
     /// Makes a configuration hold; gives what it changes. Only what is started otherwise is started anew.
     fn adopt(&mut self, now: Instant, prepared: Prepared, out: &mut Effects) -> Vec<&'static str> {
+        self.warn_of(&prepared.warnings, out);
         let Some(server) = &mut self.server else { return Vec::new() };
         let mut changed = Vec::new();
         if server.config.agents != prepared.config.agents {
@@ -102,6 +112,10 @@ impl Proxy {
         }
         if server.config.routes != prepared.config.routes {
             changed.push("routes");
+        }
+        let changes_tools = server.settings.builtin_tools != prepared.server.builtin_tools;
+        if server.config.tools != prepared.config.tools {
+            changed.push("tools");
         }
         let relaunch = server.launch != prepared.launch;
         if server.settings != prepared.server {
@@ -124,6 +138,9 @@ impl Proxy {
             backend.life.forgive();
             let why = "its configuration has changed".to_owned();
             backend.health.renewal = Some(Renewal { why, until: Some(now + RELOAD_GRACE) });
+        }
+        if changes_tools {
+            self.change_own_tools(out);
         }
         if tells_agents {
             self.describe_agents(out);

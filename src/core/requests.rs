@@ -58,6 +58,8 @@ pub(crate) enum Purpose {
     Offer(BackendId),
     /// A tool call or confirmation of this conversation, asked of the editor.
     ToolCall { conversation: Option<RawId>, confirmation: bool },
+    /// lspool itself asks whether this call of one of its own tools may be carried out.
+    Allow(SentId),
     /// `workspace/configuration`: one answer per section.
     Configuration { sections: Vec<Option<String>> },
 }
@@ -94,6 +96,8 @@ const TOKENS: [&str; 2] = ["partialResultToken", "workDoneToken"];
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum To {
     Client(ClientId),
+    /// lspool's own tools.
+    Tools,
     /// A backend whose gate holds the request: no process has seen it.
     Gate(BackendId),
     Process(ProcessId),
@@ -103,7 +107,7 @@ impl To {
     /// The backend that is asked, be it in its gate or its process.
     fn backend(self) -> Option<BackendId> {
         match self {
-            To::Client(_) => None,
+            To::Client(_) | To::Tools => None,
             To::Gate(id) => Some(id),
             To::Process(process) => Some(process.backend),
         }
@@ -200,9 +204,25 @@ impl Requests {
         let asked = match (self.pending.get(&id)?.to, by) {
             (To::Client(asked), Peer::Client(by)) => asked == by,
             (To::Process(asked), Peer::Backend(by)) => asked == by,
-            (To::Client(_) | To::Gate(_) | To::Process(_), Peer::Client(_) | Peer::Backend(_)) => false,
+            (
+                To::Client(_) | To::Tools | To::Gate(_) | To::Process(_),
+                Peer::Client(_) | Peer::Backend(_),
+            ) => false,
         };
         if asked { self.take(id).map(|pending| (id, pending)) } else { None }
+    }
+
+    /// A request that lspool's own tools were asked.
+    pub(crate) fn asked_of_tools(&self, id: &RawId) -> Option<SentId> {
+        let id = id.as_u64()?;
+        self.pending.get(&id).filter(|it| it.to == To::Tools).map(|_| id)
+    }
+
+    /// Another one is asked instead, under the same number.
+    pub(crate) fn redirect(&mut self, id: SentId, to: To) {
+        if let Some(pending) = self.pending.get_mut(&id) {
+            pending.to = to;
+        }
     }
 
     /// Removes an entry.

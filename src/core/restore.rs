@@ -375,7 +375,7 @@ impl Proxy {
 
     /// A server keeps a hundred conversations and forgets the oldest silently. Whether this answer says so of a
     /// conversation that can be restored; then it is.
-    pub(super) fn is_asked_again(
+    pub(super) fn ask_as_text(
         &mut self,
         process: ProcessId,
         pending: &Pending,

@@ -142,7 +142,7 @@ impl Proxy {
     fn on_backend_progress(&mut self, process: ProcessId, frame: Frame, out: &mut Effects) {
         let params = frame.params().unwrap_or(b"{}");
         self.requests.streamed(params);
-        if self.shapes.read(params).is_some_and(|it| self.is_told(process, &it)) {
+        if self.shapes.read(params).is_some_and(|it| self.note_told(process, &it)) {
             return tell_editor(frame, out);
         }
         let said = Said::of(params);

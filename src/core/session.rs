@@ -16,7 +16,7 @@ use crate::{
         route::Keep,
         toolset::ToolSet,
     },
-    rpc::{Frame, Kind, Patch, RawId, elements, member, members, path, text},
+    rpc::{Frame, Kind, Patch, RawId, elements, file_path, member, members, path, text},
 };
 
 /// Sent to a process whose sign-in it would otherwise not look at until it needs a token.
@@ -123,6 +123,18 @@ impl Session {
                 }
             }
         }
+    }
+
+    /// The workspace folders, as they have become of those of `initialize`.
+    pub(crate) fn folders_now(&self, first: &[PathBuf]) -> Vec<PathBuf> {
+        let path = |it: &String| file_path(it);
+        let gone: Vec<PathBuf> =
+            self.folders.iter().filter(|(_, it)| !it.0).filter_map(|(uri, _)| path(uri)).collect();
+        let come = self.folders.iter().filter(|(_, it)| it.0).filter_map(|(uri, _)| path(uri));
+        let mut now: Vec<PathBuf> = first.iter().filter(|it| !gone.contains(it)).cloned().collect();
+        let come: Vec<PathBuf> = come.filter(|it| !now.contains(it)).collect();
+        now.extend(come);
+        now
     }
 
     fn close(&mut self, params: &[u8]) {

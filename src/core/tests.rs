@@ -17,3 +17,4 @@ mod spares;
 mod stage;
 mod supervision;
 mod taped;
+mod tools;

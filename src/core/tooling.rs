@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use tracing::{info, warn};
 
-use super::{Cause, Failure, PRIMARY, Proxy, agents::delegation};
+use super::{Cause, Failure, PRIMARY, Proxy, agents::own_tools};
 use crate::{
     core::{
         catalogue::{ToolChange, outside},
@@ -56,7 +56,7 @@ impl Proxy {
             for id in partitions {
                 let call = self.backend(id).and_then(|it| change.projected(&it.set));
                 self.project(id, call, out);
-                self.project_delegation(id, out);
+                self.project_own_tools(id, out);
             }
         }
         self.tool_change_undecided(false, out);
@@ -67,18 +67,15 @@ impl Proxy {
         let Some(backend) = self.backend(id) else { return };
         let calls = self.catalogue.projection(&backend.set);
         self.project(id, calls, out);
-        self.project_delegation(id, out);
+        self.project_own_tools(id, out);
     }
 
-    /// Tells a process whose conversations may start sub-agents of the tool for it: whatever the editor has under that
-    /// name, here it is lspool's.
-    fn project_delegation(&mut self, id: BackendId, out: &mut Effects) {
-        let Some(server) =
-            self.server.as_ref().filter(|_| self.backend(id).is_some_and(|it| it.set.is_lead()))
-        else {
-            return;
-        };
-        let tools = delegation(&server.config, server.settings.delegation, &self.catalogue);
+    /// Tells a process of the tools that lspool has for its conversations: whatever the editor has under their names, here
+    /// they are lspool's.
+    fn project_own_tools(&mut self, id: BackendId, out: &mut Effects) {
+        let (Some(server), Some(backend)) = (&self.server, self.backend(id)) else { return };
+        let through = server.settings.delegation;
+        let tools = own_tools(backend.set.own(), &server.config, through, &self.catalogue);
         self.project(id, tools.map(|it| ("conversation/registerTools", it)), out);
     }
 
@@ -87,11 +84,11 @@ impl Proxy {
         let leads =
             self.backends.values().filter(|it| it.set.is_lead() && it.spare.is_none() && it.is_ready());
         for id in leads.map(|it| it.id).collect::<Vec<_>>() {
-            self.project_delegation(id, out);
+            self.project_own_tools(id, out);
         }
     }
 
-    fn project(
+    pub(super) fn project(
         &mut self,
         id: BackendId,
         calls: impl IntoIterator<Item = (&'static str, Vec<u8>)>,

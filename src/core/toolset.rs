@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeSet, fmt};
 
-use crate::agents::DELEGATE;
+use crate::agents::{DELEGATE, team};
 
 /// The server's own edit tools: registering one unlocks all, and the server asks the client for another one
 /// than the model called. A set that names one stands for all four.
@@ -19,19 +19,40 @@ pub(crate) struct ToolSet {
     allowed: Option<BTreeSet<String>>,
     /// Taken out of every tool; empty unless `allowed` is `None`.
     denied: BTreeSet<String>,
-    /// With the tool that starts sub-agents, which lspool itself has: a partition of its own kind.
-    lead: bool,
+    /// With tools that lspool itself has: a partition of its own kind.
+    own: Own,
+}
+
+/// Whose conversations they are, if lspool has tools for them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Own {
+    #[default]
+    Nobody,
+    /// They may start sub-agents, and make teams.
+    Lead,
+    /// They are of a team.
+    Member,
+}
+
+impl Own {
+    fn tools(self) -> &'static [&'static str] {
+        match self {
+            Own::Nobody => &[],
+            Own::Lead => &[DELEGATE, team::CREATE, team::SEND, team::DELETE],
+            Own::Member => &[team::SEND],
+        }
+    }
 }
 
 impl ToolSet {
     /// Every tool: the set of the primary partition.
     pub(crate) fn all() -> ToolSet {
-        ToolSet { allowed: None, denied: BTreeSet::new(), lead: false }
+        ToolSet { allowed: None, denied: BTreeSet::new(), own: Own::Nobody }
     }
 
     /// No tool.
     pub(crate) fn none() -> ToolSet {
-        ToolSet { allowed: Some(BTreeSet::new()), denied: BTreeSet::new(), lead: false }
+        ToolSet { allowed: Some(BTreeSet::new()), denied: BTreeSet::new(), own: Own::Nobody }
     }
 
     /// A declared list (`None` = every tool, empty = none) without the names in `denied`.
@@ -41,12 +62,12 @@ impl ToolSet {
         };
         let denied = clean(denied);
         match tools {
-            None => ToolSet { allowed: None, denied, lead: false },
+            None => ToolSet { allowed: None, denied, own: Own::Nobody },
             Some(tools) => {
                 let mut allowed = clean(tools);
                 // A declared `*` is every tool, however it is spelled.
                 if allowed.contains("*") {
-                    return ToolSet { allowed: None, denied, lead: false };
+                    return ToolSet { allowed: None, denied, own: Own::Nobody };
                 }
                 allowed.retain(|name| !denied.iter().any(|it| matches(it, name)));
                 // A shorthand may still cover a denied name: the denial then stays part of the key.
@@ -54,19 +75,29 @@ impl ToolSet {
                     .into_iter()
                     .filter(|it| allowed.iter().any(|name| is_shorthand(name) || same_family(name, it)))
                     .collect();
-                ToolSet { allowed: Some(allowed), denied, lead: false }
+                ToolSet { allowed: Some(allowed), denied, own: Own::Nobody }
             }
         }
     }
 
     /// The same set, for conversations that may start sub-agents or for others.
     pub(crate) fn with_lead(self, lead: bool) -> ToolSet {
-        ToolSet { lead, ..self }
+        ToolSet { own: if lead { Own::Lead } else { Own::Nobody }, ..self }
+    }
+
+    /// The same set, for the conversations of a team.
+    pub(crate) fn with_member(self) -> ToolSet {
+        ToolSet { own: Own::Member, ..self }
     }
 
     /// Whether its conversations may start sub-agents.
     pub(crate) fn is_lead(&self) -> bool {
-        self.lead
+        self.own == Own::Lead
+    }
+
+    /// Whose they are.
+    pub(crate) fn own(&self) -> Own {
+        self.own
     }
 
     /// Whether every tool is in it that is not taken out.
@@ -91,18 +122,19 @@ impl ToolSet {
             Some(names) => names.iter().cloned().collect(),
         };
         names.extend(self.denied.iter().map(|it| format!("!{it}")));
-        names.extend(self.lead.then(|| format!("+{DELEGATE}")));
+        // One of its own tools stands for all.
+        names.extend(self.own.tools().first().map(|it| format!("+{it}")));
         names
     }
 
     /// Whether this is every tool: such conversations live in the primary partition.
     pub(crate) fn is_all(&self) -> bool {
-        self.allowed.is_none() && self.denied.is_empty() && !self.lead
+        self.allowed.is_none() && self.denied.is_empty() && self.own == Own::Nobody
     }
 
     /// Whether a tool of this name is in the set.
     pub(crate) fn contains(&self, name: &str) -> bool {
-        if self.lead && name == DELEGATE {
+        if self.own.tools().contains(&name) {
             return true;
         }
         let hit = |names: &BTreeSet<String>| names.iter().any(|it| matches(it, name));

@@ -275,7 +275,10 @@ impl Timeline {
             | format::Kind::Unwritable
             | format::Kind::Prepared
             | format::Kind::TranscriptWritten
+            | format::Kind::TeamsLoaded
+            | format::Kind::TeamWritten
             | format::Kind::ModeKept
+            | format::Kind::ToolRan
             | format::Kind::Measured
             | format::Kind::EditorReads
             | format::Kind::Timeout
@@ -284,7 +287,12 @@ impl Timeline {
             | format::Kind::WriteTranscript
             | format::Kind::RemoveTranscript
             | format::Kind::RemoveTranscripts
+            | format::Kind::LoadTeams
+            | format::Kind::WriteTeam
+            | format::Kind::RemoveTeam
             | format::Kind::KeepMode
+            | format::Kind::RunTool
+            | format::Kind::CancelTool
             | format::Kind::Measure
             | format::Kind::Logs
             | format::Kind::CloseInput

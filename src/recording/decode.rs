@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::format::{self, Kind, Line, PeerName};
 use crate::{
-    core::event::{Event, Measured, Peer, Prepared, SpawnFailure},
+    core::event::{Event, Measured, Peer, Prepared, SpawnFailure, StoredTeam, TeamFault},
     rpc::Frame,
 };
 
@@ -71,10 +71,23 @@ pub fn input(line: &Line<'_>) -> Result<Input, String> {
             let format::TranscriptWritten { process, conversation, folder } = it;
             Event::TranscriptWritten { process: process.into(), conversation, folder }
         }
+        Kind::TeamsLoaded => {
+            let it: format::TeamsLoaded = data(line)?;
+            let team = |(name, state): (String, Result<String, TeamFault>)| StoredTeam {
+                name,
+                state: state.map(Into::into),
+            };
+            Event::TeamsLoaded(it.teams.into_iter().map(team).collect())
+        }
+        Kind::TeamWritten => {
+            let it: format::TeamWritten = data(line)?;
+            Event::TeamWritten { team: it.team, written: it.written }
+        }
         Kind::ModeKept => {
             let format::ModeKept { number, kept } = data(line)?;
             Event::ModeKept { number, kept }
         }
+        Kind::ToolRan => Event::ToolRan(frame(line)?),
         Kind::Measured => {
             let it: format::Measured = data(line)?;
             let resident = it.processes.into_iter().map(|(process, bytes)| (process.into(), bytes));
@@ -93,7 +106,12 @@ pub fn input(line: &Line<'_>) -> Result<Input, String> {
         | Kind::WriteTranscript
         | Kind::RemoveTranscript
         | Kind::RemoveTranscripts
+        | Kind::LoadTeams
+        | Kind::WriteTeam
+        | Kind::RemoveTeam
         | Kind::KeepMode
+        | Kind::RunTool
+        | Kind::CancelTool
         | Kind::Measure
         | Kind::Logs
         | Kind::CloseInput

@@ -14,7 +14,7 @@ use crate::{
     config::Config,
     core::{
         Identity, Proxy,
-        event::{Effect, Event, Peer},
+        event::{ClientId, Effect, Event, Peer, StoredTeam},
     },
     redact::is_name,
     rpc::{self, Frame},
@@ -22,6 +22,9 @@ use crate::{
 
 /// Requests that are remembered for the sake of their answers.
 const REMEMBERED: usize = 100_000;
+
+/// lspool's own tools, among those who are asked.
+const TOOLS: Peer = Peer::Client(ClientId(u32::MAX));
 
 /// Writes lines. Each ends with a line end.
 #[derive(Debug)]
@@ -41,7 +44,12 @@ pub fn about(core: &Proxy, effect: &Effect) -> Option<format::About> {
         | Effect::WriteTranscript { .. }
         | Effect::RemoveTranscript { .. }
         | Effect::RemoveTranscripts(_)
+        | Effect::LoadTeams { .. }
+        | Effect::WriteTeam { .. }
+        | Effect::RemoveTeam { .. }
         | Effect::KeepMode(_)
+        | Effect::RunTool { .. }
+        | Effect::CancelTool(_)
         | Effect::Measure(_)
         | Effect::Logs { .. }
         | Effect::CloseInput(_)
@@ -82,7 +90,7 @@ impl Encoder {
     pub fn event(&mut self, at: Duration, event: &Event) -> Vec<u8> {
         let line = |kind| LineOut::new(at, Dir::In, kind);
         match event {
-            Event::Received(peer, frame) => self.message(line(Kind::Message), *peer, frame),
+            Event::Received(peer, frame) => self.body(line(Kind::Message).peer(*peer), *peer, frame).finish(),
             Event::Malformed { peer, id, reason } => {
                 let data = self.own(&format::Malformed {
                     id: id.as_ref().map(|(id, _)| Box::new(RawId(id.clone()))),
@@ -140,10 +148,25 @@ impl Encoder {
                 });
                 line(Kind::TranscriptWritten).data(&data).finish()
             }
+            Event::TeamsLoaded(all) => {
+                let state = |it: &StoredTeam| {
+                    let text = it.state.as_ref().map(|it| String::from_utf8_lossy(it));
+                    let state = text.map(|it| self.redactor.transcript(&it)).map_err(Clone::clone);
+                    (it.name.clone(), state)
+                };
+                let data = json(&format::TeamsLoaded { teams: all.iter().map(state).collect() });
+                line(Kind::TeamsLoaded).data(&data).finish()
+            }
+            Event::TeamWritten { team, written } => {
+                let (team, written) = (team.clone(), written.clone());
+                let data = self.own(&format::TeamWritten { team, written });
+                line(Kind::TeamWritten).data(&data).finish()
+            }
             Event::ModeKept { number, kept } => {
                 let data = self.own(&format::ModeKept { number: *number, kept: kept.clone() });
                 line(Kind::ModeKept).data(&data).finish()
             }
+            Event::ToolRan(answer) => self.body(line(Kind::ToolRan), TOOLS, answer).finish(),
             Event::Measured(all) => {
                 let processes = all.resident.iter().map(|(process, bytes)| ((*process).into(), *bytes));
                 let dropped = all.dropped.clone();
@@ -183,7 +206,7 @@ impl Encoder {
     pub fn effect(&mut self, at: Duration, effect: &Effect, backend: Option<format::About>) -> Vec<u8> {
         let line = |kind| LineOut::new(at, Dir::Out, kind);
         match effect {
-            Effect::Send(peer, frame) => self.message(line(Kind::Message), *peer, frame),
+            Effect::Send(peer, frame) => self.body(line(Kind::Message).peer(*peer), *peer, frame).finish(),
             Effect::Prepare { folders } => {
                 let data = self.own(&format::Prepare { folders: folders.clone() });
                 line(Kind::Prepare).data(&data).finish()
@@ -217,11 +240,33 @@ impl Encoder {
                 let data = self.own(&format::RemoveTranscript { kept, conversation });
                 line(Kind::RemoveTranscript).data(&data).finish()
             }
+            Effect::LoadTeams { folders } => {
+                let data = self.own(&format::Prepare { folders: folders.clone() });
+                line(Kind::LoadTeams).data(&data).finish()
+            }
+            Effect::WriteTeam { folders, team, content, is_new } => {
+                let content = self.redactor.transcript(&String::from_utf8_lossy(content));
+                let (folders, team) = (folders.clone(), team.clone());
+                let data = json(&format::WriteTeam { folders, team, content, is_new: *is_new });
+                line(Kind::WriteTeam).data(&data).finish()
+            }
+            Effect::RemoveTeam { folders, team } => {
+                let data = self.own(&format::RemoveTeam { folders: folders.clone(), team: team.clone() });
+                line(Kind::RemoveTeam).data(&data).finish()
+            }
             Effect::RemoveTranscripts(process) => {
                 let data = self.own(&format::OfProcess { process: (*process).into() });
                 line(Kind::RemoveTranscripts).data(&data).finish()
             }
             Effect::KeepMode(it) => line(Kind::KeepMode).data(&self.own(it)).finish(),
+            Effect::RunTool { call, scope } => {
+                let data = self.own(scope);
+                self.body(line(Kind::RunTool), TOOLS, call).data(&data).finish()
+            }
+            Effect::CancelTool(id) => {
+                let data = self.own(&format::CancelTool { id: Box::new(RawId(id.clone())) });
+                line(Kind::CancelTool).data(&data).finish()
+            }
             Effect::Measure(all) => {
                 let processes = all.iter().map(|it| (*it).into()).collect();
                 let data = self.own(&format::Measure { processes });
@@ -247,7 +292,7 @@ impl Encoder {
         }
     }
 
-    fn message(&mut self, line: LineOut, peer: Peer, frame: &Frame) -> Vec<u8> {
+    fn body(&mut self, line: LineOut, peer: Peer, frame: &Frame) -> LineOut {
         let is_in = line.dir == Dir::In;
         let is_own = frame.method() == Some("workspace/executeCommand")
             && frame
@@ -268,10 +313,9 @@ impl Encoder {
         };
         let bytes = frame.to_bytes();
         let body = String::from_utf8_lossy(&bytes);
-        let line = line.peer(peer);
         match self.redactor.message(About { method: &method, is_answer }, &body) {
-            Some(msg) => line.raw_member("msg", &msg).finish(),
-            None => line.raw_member("raw", &json(&self.redactor.broken(&body))).finish(),
+            Some(msg) => line.raw_member("msg", &msg),
+            None => line.raw_member("raw", &json(&self.redactor.broken(&body))),
         }
     }
 

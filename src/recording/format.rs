@@ -13,7 +13,7 @@ use crate::{
     config::{Config, ServerConfig},
     core::{
         Identity,
-        event::{BackendId, ClientId, Drops, Exit, Generation, KeptMode, Launch, Peer, ProcessId},
+        event::{BackendId, ClientId, Drops, Exit, Generation, KeptMode, Launch, Peer, ProcessId, TeamFault},
     },
 };
 
@@ -59,7 +59,7 @@ pub struct Line<'a> {
     /// Who sent it, or whom it is for: of messages and of what happens to streams.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer: Option<PeerName>,
-    /// The message, of a line [`Kind::Message`].
+    /// The message, of a line [`Kind::Message`], [`Kind::RunTool`] or [`Kind::ToolRan`].
     #[serde(default, borrow, skip_serializing_if = "Option::is_none")]
     pub msg: Option<&'a RawValue>,
     /// Instead of `msg`: the body of a message whose parameters, result or error are no valid JSON.
@@ -125,8 +125,14 @@ pub enum Kind {
     Exited,
     /// In: a history was written to a file. [`TranscriptWritten`].
     TranscriptWritten,
+    /// In: the teams of the workspace. [`TeamsLoaded`].
+    TeamsLoaded,
+    /// In: a team is stored, or not. [`TeamWritten`].
+    TeamWritten,
     /// In: the file of a chat mode is as it is to be. [`ModeKept`].
     ModeKept,
+    /// In: what came of a call of one of lspool's own tools, as a client's answer. Has `msg` or `raw`.
+    ToolRan,
     /// In: how much memory processes hold, and what was dropped. [`Measured`].
     Measured,
     /// In: a configuration file has changed.
@@ -156,8 +162,19 @@ pub enum Kind {
     RemoveTranscript,
     /// Out: remove all of a process. [`OfProcess`].
     RemoveTranscripts,
+    /// Out: read the teams of the workspace. [`Prepare`].
+    LoadTeams,
+    /// Out: store one. [`WriteTeam`].
+    WriteTeam,
+    /// Out: remove one. [`RemoveTeam`].
+    RemoveTeam,
     /// Out: see to the file of a chat mode. [`KeepMode`](crate::core::event::KeepMode).
     KeepMode,
+    /// Out: carry out a call of one of lspool's own tools. Has `msg` or `raw`, the request as a client would be asked, and
+    /// [`Scope`].
+    RunTool,
+    /// Out: nobody wants it any more. [`CancelTool`].
+    CancelTool,
     /// Out: measure the memory of processes. [`Measure`].
     Measure,
     /// Out: show `peer` what a backend has written to stderr. [`Logs`].
@@ -332,6 +349,24 @@ pub struct TranscriptWritten {
     pub folder: Result<PathBuf, String>,
 }
 
+/// Of [`Kind::TeamsLoaded`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TeamsLoaded {
+    /// Each by name, with its state: `{"Ok": state}`, or `{"Err": why it cannot be had}`.
+    pub teams: Vec<(String, Result<String, TeamFault>)>,
+}
+
+/// Of [`Kind::TeamWritten`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TeamWritten {
+    /// Which.
+    pub team: String,
+    /// `{"Ok": null}`, or `{"Err": why it is not}`.
+    pub written: Result<(), TeamFault>,
+}
+
 /// Of [`Kind::ModeKept`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -437,6 +472,30 @@ pub struct WriteTranscript {
     pub kept: Option<PathBuf>,
 }
 
+/// Of [`Kind::WriteTeam`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WriteTeam {
+    /// The folders of its workspace.
+    pub folders: Vec<PathBuf>,
+    /// Which.
+    pub team: String,
+    /// Its state, as JSON.
+    pub content: String,
+    /// It is made.
+    pub is_new: bool,
+}
+
+/// Of [`Kind::RemoveTeam`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RemoveTeam {
+    /// The folders of its workspace.
+    pub folders: Vec<PathBuf>,
+    /// Which.
+    pub team: String,
+}
+
 /// Of [`Kind::RemoveTranscript`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -445,6 +504,16 @@ pub struct RemoveTranscript {
     pub kept: PathBuf,
     /// Of which conversation.
     pub conversation: String,
+}
+
+pub use crate::core::event::Scope;
+
+/// Of [`Kind::CancelTool`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CancelTool {
+    /// Under which id it was asked for.
+    pub id: Box<RawId>,
 }
 
 /// Of [`Kind::Measure`].

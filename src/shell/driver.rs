@@ -36,6 +36,8 @@ use super::{
     reader::{self, End, Gate},
     settings::Settings,
     stdio::{Input, Output},
+    teams::Store,
+    tools::Tools,
     watch::Watch,
 };
 use crate::{
@@ -124,6 +126,7 @@ pub struct Driver<C, W> {
     /// Those for which files were written.
     has_transcripts: BTreeSet<ProcessId>,
     files: private::Files,
+    teams: Store,
     /// Name of the server, once it is known.
     name: Rc<str>,
     /// Events of our own making, which come before those of others.
@@ -137,6 +140,8 @@ pub struct Driver<C, W> {
     watch: Option<Watch>,
     /// While memory is measured: of which processes it is to be measured next.
     measuring: Option<Vec<ProcessId>>,
+    /// Calls of lspool's own tools.
+    tools: Tools,
     /// What was dropped for processes that are gone.
     dropped: Drops,
     effects: Effects,
@@ -174,6 +179,7 @@ impl<C: Core, W: World> Driver<C, W> {
             search,
             editor,
             clients,
+            teams: Store::new(settings.state.clone()),
             settings,
             processes: BTreeMap::new(),
             adopted: BTreeMap::new(),
@@ -187,6 +193,7 @@ impl<C: Core, W: World> Driver<C, W> {
             logs: BTreeMap::new(),
             watch: None,
             measuring: None,
+            tools: Tools::default(),
             dropped: Drops::default(),
             effects: Effects::new(),
             now: now(),
@@ -317,6 +324,11 @@ impl<C: Core, W: World> Driver<C, W> {
                     self.measure(next);
                 }
             }
+            Event::ToolRan(answer) => {
+                if let Some(id) = answer.id() {
+                    self.tools.note_ran(&id);
+                }
+            }
             Event::Prepared(Ok(prepared)) => {
                 self.name = prepared.name.as_str().into();
                 prepared.transcripts = self.transcripts(&prepared.server);
@@ -351,6 +363,7 @@ impl<C: Core, W: World> Driver<C, W> {
             | Event::SpawnFailed(process, _)
             | Event::Exited { process, .. }
             | Event::TranscriptWritten { process, .. } => name(process),
+            Event::TeamsLoaded(_) | Event::TeamWritten { .. } => {}
             Event::Measured(measured) => measured.resident.iter_mut().for_each(|(id, _)| name(id)),
             Event::Received(Peer::Client(_), _)
             | Event::Malformed { peer: Peer::Client(_), .. }
@@ -359,6 +372,7 @@ impl<C: Core, W: World> Driver<C, W> {
             | Event::Unwritable(_)
             | Event::Prepared(_)
             | Event::ModeKept { .. }
+            | Event::ToolRan(_)
             | Event::FilesChanged
             | Event::EditorReads(_)
             | Event::EditorGone
@@ -451,7 +465,16 @@ impl<C: Core, W: World> Driver<C, W> {
             Effect::RemoveTranscript { kept, conversation } => {
                 self.files.after(move || private::remove(&kept.join(conversation)));
             }
+            Effect::LoadTeams { folders } => self.teams.load(&self.files, &self.events, &folders),
+            Effect::WriteTeam { folders, team, content, is_new } => {
+                self.teams.write(&self.files, &self.events, &folders, team, (content, is_new));
+            }
+            Effect::RemoveTeam { folders, team } => self.teams.remove(&self.files, &folders, team),
             Effect::KeepMode(mode) => self.keep_mode(mode),
+            Effect::RunTool { call, scope } => {
+                self.tools.run(&call, *scope, &mut self.world, &self.events);
+            }
+            Effect::CancelTool(id) => self.tools.cancel(&id),
             Effect::Measure(processes) => self.measure(processes),
             Effect::Logs { backend, client, id, follow } => self.answer_logs(backend, client, id, follow),
             Effect::RemoveTranscripts(process) => self.remove_transcripts(process),
@@ -660,8 +683,9 @@ impl<C: Core, W: World> Driver<C, W> {
         let editor = self.editor.clone();
         let mut farewell = Box::pin(timeout(self.settings.farewell, editor.drained()));
         let mut last_call = Box::pin(sleep(self.settings.last_call));
-        let mut is_read = false;
-        while !(is_read && self.processes.is_empty()) {
+        let mut tools = Box::pin(std::mem::take(&mut self.tools).end());
+        let (mut is_read, mut is_idle) = (false, false);
+        while !(is_read && is_idle && self.processes.is_empty()) {
             tokio::select! {
                 biased;
                 Some(signal) = signals.recv() => {
@@ -675,6 +699,7 @@ impl<C: Core, W: World> Driver<C, W> {
                     }
                     is_read = true;
                 }
+                () = &mut tools, if !is_idle => is_idle = true,
                 () = &mut last_call => {
                     tracing::error!(n = self.processes.len(), "processes do not end");
                     break;
@@ -740,7 +765,10 @@ fn kind(event: &Event) -> &'static str {
         Event::SpawnFailed(..) => "a failed start",
         Event::Exited { .. } => "the end of a process",
         Event::TranscriptWritten { .. } => "a written file",
+        Event::TeamsLoaded(_) => "the teams of the workspace",
+        Event::TeamWritten { .. } => "a stored team",
         Event::ModeKept { .. } => "the file of a mode",
+        Event::ToolRan(_) => "what came of a call",
         Event::Measured(_) => "a measurement",
         Event::FilesChanged => "a changed file",
         Event::EditorReads(_) => "a pause of the editor",

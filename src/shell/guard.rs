@@ -91,6 +91,11 @@ impl Guard {
         &self.mark
     }
 
+    /// lspool's own executable.
+    pub fn program(&self) -> &Path {
+        &self.program
+    }
+
     /// Whether its process has been started.
     pub fn is_running(&self) -> bool {
         self.running.is_some()

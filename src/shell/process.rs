@@ -47,6 +47,11 @@ pub trait World {
     /// A folder that only this user can enter, and that is gone when lspool is. The same one each time.
     fn private_folder(&mut self) -> Result<PathBuf, String>;
 
+    /// lspool's own executable, if there is one.
+    fn own_program(&self) -> Option<PathBuf> {
+        None
+    }
+
     /// Where control clients connect, if anywhere. Nothing else waits for it.
     fn listen(&mut self) -> Waiting<'static, Option<Box<dyn Listener>>> {
         Box::pin(async { None })

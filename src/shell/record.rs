@@ -165,7 +165,14 @@ fn size(it: &Happening) -> usize {
         Happening::Event(Event::Received(_, frame)) | Happening::Effect(Effect::Send(_, frame), _) => {
             frame.wire_len()
         }
-        Happening::Effect(Effect::WriteTranscript { content, .. }, _) => content.len(),
+        Happening::Event(Event::ToolRan(frame))
+        | Happening::Effect(Effect::RunTool { call: frame, .. }, _) => frame.wire_len(),
+        Happening::Effect(Effect::WriteTranscript { content, .. } | Effect::WriteTeam { content, .. }, _) => {
+            content.len()
+        }
+        Happening::Event(Event::TeamsLoaded(all)) => {
+            all.iter().map(|it| it.state.as_ref().map_or(0, bytes::Bytes::len)).sum()
+        }
         Happening::Event(Event::Exited { stderr, .. }) => stderr.len(),
         Happening::Event(_) | Happening::Effect(..) | Happening::Timeout | Happening::Panic => 0,
     }

@@ -1,6 +1,6 @@
 //! How much and how long: the numbers of the shell.
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use super::{outbox::Limits, process::EndTimes};
 use crate::rpc::Codec;
@@ -22,6 +22,8 @@ pub struct Settings {
     pub control: ControlLimits,
     /// How long the configuration files must be quiet before they are looked at again.
     pub debounce: Duration,
+    /// Where state is kept that outlives lspool, if anywhere.
+    pub state: Option<PathBuf>,
 }
 
 /// What control clients may cost.
@@ -58,6 +60,7 @@ impl Default for Settings {
             last_call: Duration::from_millis(2900),
             control: ControlLimits::default(),
             debounce: Duration::from_millis(100),
+            state: None,
         }
     }
 }

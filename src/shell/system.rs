@@ -105,6 +105,10 @@ impl World for System {
         })
     }
 
+    fn own_program(&self) -> Option<PathBuf> {
+        Some(self.guard.borrow().program().to_owned())
+    }
+
     fn private_folder(&mut self) -> Result<PathBuf, String> {
         if let Some(folder) = &self.private {
             return Ok(folder.clone());

@@ -9,6 +9,7 @@
 
 use std::{
     fs,
+    hash::{DefaultHasher, Hash as _, Hasher as _},
     io::Read as _,
     path::{Path, PathBuf},
     time::Duration,
@@ -102,41 +103,49 @@ async fn look(mut watched: Watched) -> (Watched, bool) {
 #[derive(Debug)]
 struct File {
     path: PathBuf,
-    /// What it said; `None` if there is none, or nothing that could be read.
-    said: Option<Vec<u8>>,
+    /// What it said, as a number; `None` if there is none, or nothing that could be read.
+    said: Option<u64>,
 }
 
 impl File {
     fn look(&mut self) -> bool {
-        let said = read(&self.path);
+        let said = print_of(&self.path);
         let is_changed = said != self.said;
         self.said = said;
         is_changed
     }
 }
 
-/// What is read from a pipe would be lost to whoever reads it next. A folder says which files are in it, and what they
-/// say.
-fn read(path: &Path) -> Option<Vec<u8>> {
-    let mut bytes = Vec::new();
+/// A number that stands for what is at a path. A folder says which files are in it, and what they say.
+fn print_of(path: &Path) -> Option<u64> {
+    let mut print = DefaultHasher::new();
     let kind = fs::metadata(path).ok()?;
-    if kind.is_dir() {
-        let mut files: Vec<PathBuf> = fs::read_dir(path).ok()?.flatten().map(|it| it.path()).collect();
-        files.sort();
-        for file in files.iter().take(MOST) {
-            let is_file = fs::metadata(file).is_ok_and(|it| it.is_file());
-            bytes.extend(file.as_os_str().as_encoded_bytes());
-            bytes.push(0);
-            bytes.extend(is_file.then(|| read(file)).flatten().unwrap_or_default());
-            bytes.push(0);
+    if !kind.is_dir() {
+        add(path, &kind, &mut print)?;
+        return Some(print.finish());
+    }
+    let mut files: Vec<PathBuf> = fs::read_dir(path).ok()?.flatten().map(|it| it.path()).collect();
+    files.sort();
+    for file in files.iter().take(MOST) {
+        file.hash(&mut print);
+        // One that cannot be read, and one that says nothing, are not the same.
+        let is_read = fs::metadata(file).is_ok_and(|kind| add(file, &kind, &mut print).is_some());
+        is_read.hash(&mut print);
+    }
+    files.len().hash(&mut print);
+    Some(print.finish())
+}
+
+/// Adds what a file says. What is read from a pipe would be lost to whoever reads it next.
+fn add(file: &Path, kind: &fs::Metadata, print: &mut DefaultHasher) -> Option<()> {
+    let mut read = kind.is_file().then(|| fs::File::open(file))?.ok()?.take(LONGEST);
+    let mut some = [0; 8192];
+    loop {
+        match read.read(&mut some).ok()? {
+            0 => return Some(()),
+            n => print.write(&some[..n]),
         }
-        return Some(bytes);
     }
-    if !kind.is_file() {
-        return None;
-    }
-    fs::File::open(path).ok()?.take(LONGEST).read_to_end(&mut bytes).ok()?;
-    Some(bytes)
 }
 
 /// The files, and the folders around them.
@@ -214,7 +223,7 @@ mod folders {
             // Until nothing has changed while the watches were set.
             for _ in 0..5 {
                 let mut wanted: BTreeMap<PathBuf, Names> = BTreeMap::new();
-                for (folder, name) in files().flat_map(hinges) {
+                for (folder, name) in files().flat_map(all_hinges) {
                     wanted.entry(folder).or_default().insert(name);
                 }
                 if before.as_ref() == Some(&wanted) {
@@ -301,6 +310,16 @@ mod folders {
                 }
             }
         }
+    }
+
+    /// The same of a file, or of a folder and the links in it.
+    fn all_hinges(file: &Path) -> Vec<(PathBuf, OsString)> {
+        let mut all = hinges(file);
+        let entries = std::fs::read_dir(file).into_iter().flatten().flatten();
+        let is_link = |it: &std::fs::DirEntry| it.file_type().is_ok_and(|it| it.is_symlink());
+        let links = entries.filter(is_link).take(super::MOST);
+        all.extend(links.flat_map(|it| hinges(&it.path())));
+        all
     }
 
     /// Where something decides what is found at a path: the name of each link on the way and of the file, with the

@@ -38,6 +38,7 @@ fn lower_layers_know_nothing_of_higher_ones() {
         ("rpc", &["core", "shell", "cli"][..]),
         ("config", &["core", "shell", "cli"]),
         ("agents", &["core", "shell", "cli"]),
+        ("tools", &["core", "shell", "cli", "recording"]),
         ("core", &["shell", "cli", "recording"]),
         ("recording", &["shell", "cli"]),
     ] {

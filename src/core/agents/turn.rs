@@ -7,9 +7,9 @@ use tracing::info;
 
 use super::{Lead, Phase, Proxy};
 use crate::{
-    agents,
+    agents::{self, team},
     core::{
-        conversations::Conversation,
+        conversations::{Conversation, Watch},
         event::Effects,
         modes::Entry,
         recovery::{Over, Part},
@@ -38,7 +38,7 @@ impl Proxy {
         let lead = self.agents.lead_of(id).and_then(|it| self.agents.leads.get(&it));
         let (Some(lead), Some(conversation)) = (lead, self.conversations.get(id)) else { return false };
         let ended_well = lead.phase == Phase::Ended || conversation.flight.over != Over::Ended;
-        ended_well && lacks_results(lead, conversation)
+        ended_well && self.lacks_results(lead, conversation)
     }
 
     /// Whether the turn of a conversation waits for the results of its runs.
@@ -50,16 +50,17 @@ impl Proxy {
     }
 
     /// The server ends a turn. Whether that is not the end for the editor.
-    pub(in crate::core) fn goes_on_with_results(&mut self, id: &RawId, params: &[u8]) -> bool {
+    pub(in crate::core) fn hold_end_for_results(&mut self, id: &RawId, params: &[u8]) -> bool {
         let ends_well =
             ["error", "cancellationReason"].iter().all(|it| path(params, &["value", it]).is_none());
-        let Some(no) = self.agents.lead_of(id).filter(|_| ends_well) else { return false };
-        let (Some(lead), Some(conversation)) = (self.agents.leads.get_mut(&no), self.conversations.get(id))
-        else {
+        if !ends_well {
             return false;
-        };
-        let goes_on = lacks_results(lead, conversation);
-        if goes_on {
+        }
+        self.adopt_teams(id);
+        let Some(no) = self.agents.lead_of(id) else { return false };
+        let lead = self.agents.leads.get(&no).zip(self.conversations.get(id));
+        let goes_on = lead.is_some_and(|(lead, conversation)| self.lacks_results(lead, conversation));
+        if let Some(lead) = self.agents.leads.get_mut(&no).filter(|_| goes_on) {
             lead.phase = Phase::Ended;
         }
         goes_on
@@ -67,16 +68,21 @@ impl Proxy {
 
     /// A server has answered. Where that is the end of a turn that is to be told results, it rests; else the request is
     /// given back.
-    pub(in crate::core) fn rests_for_results(
+    pub(in crate::core) fn rest_for_results(
         &mut self,
+        now: Instant,
         sent: SentId,
         pending: Pending,
         answer: &Frame,
         out: &mut Effects,
     ) -> Option<Pending> {
         let Purpose::Turn { conversation: id, .. } = &pending.purpose else { return Some(pending) };
+        let is_running = self.conversations.get(id).is_some_and(|it| it.active == Some(sent));
+        if is_running && answer.result().is_some() {
+            self.adopt_teams(id);
+        }
         let Some(no) = self.agents.lead_of(id) else { return Some(pending) };
-        let Some(conversation) = self.conversations.get(id).filter(|it| it.active == Some(sent)) else {
+        let Some(conversation) = self.conversations.get(id).filter(|_| is_running) else {
             return Some(pending);
         };
         let (id, is_cancelled) = (id.clone(), conversation.cancelled);
@@ -88,21 +94,26 @@ impl Proxy {
             self.rest(&id, pending, out);
             return None;
         }
-        self.give_up_runs(no, is_cancelled, out);
+        self.end_lead(now, no, is_cancelled, out);
         Some(pending)
     }
 
-    /// The turn of a lead comes to its end without results: the editor hears of its calls, and the `end` that was kept
-    /// back.
-    pub(super) fn give_up_runs(&mut self, no: u32, is_cancelled: bool, out: &mut Effects) {
-        let Some(phase) = self.agents.leads.get(&no).map(|it| it.phase) else { return };
-        self.close_calls_of(no, out);
-        let Some(lead) = self.agents.leads.get(&no) else { return };
-        if phase == Phase::Ended {
+    /// The turn of a lead comes to its end: the editor hears of its calls, and the `end` that was kept back.
+    pub(super) fn end_lead(&mut self, now: Instant, no: u32, is_cancelled: bool, out: &mut Effects) {
+        self.end_runs(now, no, out);
+        let Some(lead) = self.agents.leads.remove(&no) else { return };
+        if lead.phase == Phase::Ended {
             let why = is_cancelled.then(|| ("cancellationReason", "\"CancelledByUser\"".to_owned()));
             if let Some(params) = self.tokens.ended(lead.backend, &lead.conversation, why) {
                 tell_editor(Frame::notification("$/progress", Some(&params)), out);
             }
+        }
+        for run in lead.runs {
+            self.agents.runs.remove(&run);
+        }
+        self.agents.by_conversation.remove(&lead.conversation);
+        if let Some(conversation) = self.conversations.get_mut(&lead.conversation) {
+            conversation.watch = Watch::Nobody;
         }
     }
 
@@ -131,20 +142,30 @@ impl Proxy {
         (flight.over, flight.continues, flight.restored) = (Over::No, false, false);
         flight.resting = Some(frame);
         if let Some(lead) = self.agents.leads.get_mut(&no) {
-            (lead.phase, lead.is_due) = (Phase::Resting, true);
+            lead.phase = Phase::Resting;
         }
+        self.agents.due.insert(no);
         info!(conversation = %id, "a lead waits for its sub-agents");
     }
 
-    /// All runs of a turn that rests have ended: it goes on.
+    /// All runs of a turn that rests have ended, and its teams are idle: it goes on, if there is anything to tell.
     pub(super) fn feed(&mut self, now: Instant, no: u32, out: &mut Effects) {
         let most = self.limits();
+        let Some(lead) = self.agents.leads.get(&no) else { return };
+        let (id, may_be_told) = (lead.conversation.clone(), lead.follow_ups < most.max_followups);
+        let letters = if may_be_told { self.read_by_lead(&id) } else { Vec::new() };
         let Some(lead) = self.agents.leads.get_mut(&no) else { return };
+        if letters.is_empty() && lead.fed == lead.runs.len() {
+            return self.end_rest(&id, out);
+        }
         let runs = lead.runs[lead.fed..].iter().filter_map(|it| self.agents.runs.get(it));
         let outcomes: Vec<_> = runs.filter_map(|it| it.result(now)).collect();
         lead.follow_ups += 1;
         let more = lead.follow_ups < most.max_followups && lead.runs.len() < most.max_subagents;
-        let message = json!(agents::results(&outcomes, more));
+        let results = (!outcomes.is_empty()).then(|| agents::results(&outcomes, more));
+        let letters = (!letters.is_empty()).then(|| team::news(&letters));
+        let told: Vec<String> = letters.into_iter().chain(results).collect();
+        let message = json!(told.join("\n\n"));
         (lead.fed, lead.phase) = (lead.runs.len(), Phase::Asked);
         let Some(conversation) = self.conversations.get_mut(&lead.conversation) else { return };
         let backend = conversation.backend;
@@ -163,11 +184,24 @@ impl Proxy {
         }
         self.release(backend, frame, out);
     }
-}
 
-/// Whether there are runs whose results the turn of a lead is to be told.
-fn lacks_results(lead: &Lead, conversation: &Conversation) -> bool {
-    lead.fed < lead.runs.len() && !conversation.cancelled && is_turn_of(lead, conversation)
+    /// A turn that rests has nothing to be told: it ends.
+    fn end_rest(&mut self, id: &RawId, out: &mut Effects) {
+        let Some(conversation) = self.conversations.get_mut(id) else { return };
+        let (backend, active) = (conversation.backend, conversation.active);
+        conversation.flight.resting = None;
+        if let Some(sent) = active
+            && let Some(next) = self.finish_turn(sent, id, None, out)
+        {
+            self.release(backend, next, out);
+        }
+    }
+
+    /// Whether there is something that the turn of a lead is to wait for, or to be told.
+    fn lacks_results(&self, lead: &Lead, conversation: &Conversation) -> bool {
+        let lacks_any = lead.fed < lead.runs.len() || self.has_teams_to_wait_for(lead);
+        lacks_any && !conversation.cancelled && is_turn_of(lead, conversation)
+    }
 }
 
 /// Whether the running turn of a conversation is the one that has started these runs.

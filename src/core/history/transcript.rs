@@ -27,12 +27,7 @@ impl History {
 
     /// The turns as `turns` of a create, for a conversation whose id is no file name: text only.
     pub(crate) fn plain_turns(&mut self) -> Vec<Value> {
-        let plain = |turn: &mut Turn| {
-            let request: Value = serde_json::from_slice(&turn.request).unwrap_or(Value::Null);
-            let text: String = turn.rounds.iter().map(|it| it.text.as_str()).collect();
-            json!({"request": request, "response": text, "turnId": turn.text_id()})
-        };
-        self.turns.iter_mut().map(plain).collect()
+        self.turns.iter().flat_map(Turn::plain).collect()
     }
 }
 
@@ -53,6 +48,26 @@ impl Transcript {
 }
 
 impl Turn {
+    /// The question, and each further one in the middle of it, with the text that follows.
+    fn plain(&self) -> Vec<Value> {
+        let id = self.text_id();
+        let request: Value = serde_json::from_slice(&self.request).unwrap_or(Value::Null);
+        let further = self.follow_ups.iter().enumerate();
+        let further =
+            further.map(|(n, (after, message))| (*after, message.clone(), format!("{id}+{}", n + 1)));
+        let asked: Vec<(u64, Value, String)> =
+            std::iter::once((0, request, id.clone())).chain(further).collect();
+        let said = |after: u64, until: u64| -> String {
+            let rounds = self.rounds.iter().filter(|it| it.id > after && it.id <= until);
+            rounds.map(|it| it.text.as_str()).collect()
+        };
+        let part = |(n, (after, request, id)): (usize, &(u64, Value, String))| {
+            let until = asked.get(n + 1).map_or(u64::MAX, |it| it.0);
+            json!({"request": request, "response": said(*after, until), "turnId": id})
+        };
+        asked.iter().enumerate().map(part).collect()
+    }
+
     /// The messages between the question and the next one, as the model saw them.
     pub(crate) fn messages(&mut self, model: Option<&[u8]>) -> Vec<Value> {
         let mut out: Vec<Value> = Vec::new();

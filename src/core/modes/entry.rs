@@ -74,7 +74,7 @@ impl Proxy {
         self.modes.numbers = number;
         (mode.asked, mode.is_kept) = (number, false);
         mode.tools.clone_from(&tools);
-        let of = mode.key.of.as_deref().and_then(crate::core::file_path);
+        let of = mode.key.of.as_deref().and_then(crate::rpc::file_path);
         out.push(Effect::KeepMode(KeepMode { number, name: mode.name.clone(), tools, of }));
     }
 

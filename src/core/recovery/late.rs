@@ -4,6 +4,8 @@
 //! client's tool is acted on here: lspool calls the tool. Any other confirmation stays open: if the next process asks
 //! the same, it gets the answer.
 
+use std::time::Instant;
+
 use serde_json::{Value, json};
 
 use super::{Proxy, reports};
@@ -46,11 +48,15 @@ impl Proxy {
     /// The editor has answered what a process has asked that is gone.
     pub(in crate::core) fn on_late_answer(
         &mut self,
+        now: Instant,
         sent: SentId,
         pending: Pending,
         answer: Option<&Frame>,
         out: &mut Effects,
     ) {
+        if let Purpose::Allow(call) = pending.purpose {
+            return self.on_allowed(now, call, answer, out);
+        }
         let Purpose::ToolCall { conversation: Some(of), confirmation } = pending.purpose else { return };
         let id = self.conversations.top(&of);
         let Some(conversation) = self.conversations.get_mut(&id) else { return };
@@ -111,7 +117,8 @@ impl Proxy {
             }
         }
         self.report(id, id, &reports::round_with(round, &call), out);
-        if accepted {
+        if let Some(answer) = answer.filter(|_| accepted) {
+            self.on_confirmed(id, asked, answer);
             self.invoke(id, params, out);
         }
     }
@@ -129,7 +136,8 @@ impl Proxy {
             call.set("name", &params[range]);
         }
         let purpose = Purpose::ToolCall { conversation: Some(id.clone()), confirmation: false };
-        let sent = self.ask_editor(purpose, "conversation/invokeClientTool", Some(&call.finish()), out);
+        let call = Frame::request(RawId::from(0), "conversation/invokeClientTool", Some(&call.finish()));
+        let sent = self.ask_tool(Owner::Proxy, purpose, &call, out);
         if let Some(conversation) = self.conversations.get_mut(id) {
             conversation.flight.waits_for.insert(sent);
         }
@@ -137,7 +145,7 @@ impl Proxy {
 
     /// A process asks for a confirmation. If the editor was asked the same for the process before it, that answer is
     /// this one's. Whether it was.
-    pub(in crate::core) fn is_confirmed(
+    pub(in crate::core) fn answer_confirmation(
         &mut self,
         process: ProcessId,
         wire: &RawId,

@@ -363,3 +363,26 @@ fn a_command_restarts_what_it_names_and_nothing_else() {
     let states: Vec<Value> = it.take(EDITOR).iter().map(|it| it["result"]["state"].clone()).collect();
     assert_eq!(states, ["ready", "ready"]);
 }
+
+#[test]
+fn what_is_wrong_with_a_file_is_told_once_whenever_it_comes() {
+    let mut it = Stage::new(ServerKind::Copilot);
+    it.warnings = vec!["a.md:1: bad".to_owned()];
+    it.initialize();
+    let told = |it: &mut Stage| -> Vec<Value> {
+        let heard = it.take(EDITOR);
+        let shown = heard.into_iter().filter(|it| it["method"] == "window/showMessage");
+        shown.map(|it| it["params"]["message"].clone()).collect()
+    };
+    told(&mut it);
+    it.event(Event::FilesChanged);
+    assert!(told(&mut it).is_empty());
+    it.warnings.push("b.md:1: bad".to_owned());
+    it.event(Event::FilesChanged);
+    assert_eq!(told(&mut it), ["b.md:1: bad"]);
+    it.warnings.clear();
+    it.event(Event::FilesChanged);
+    it.warnings = vec!["a.md:1: bad".to_owned()];
+    it.event(Event::FilesChanged);
+    assert_eq!(told(&mut it), ["a.md:1: bad"], "it was right meanwhile");
+}

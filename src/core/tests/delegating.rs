@@ -1,6 +1,7 @@
 //! Leads and their sub-agents.
 
 mod crashes;
+mod teams;
 
 use std::time::Duration;
 
@@ -149,6 +150,17 @@ impl Lead {
         report["result"] = json!([{"type": "text", "value": text}]);
         self.says("report", &rounds(&report));
         text
+    }
+
+    /// The model calls a tool of which no report tells.
+    fn asks(&mut self, tool: &str, input: &Value) -> Value {
+        self.calls += 1;
+        let params = json!({
+            "name": tool, "input": input, "conversationId": "c", "turnId": "T", "roundId": 1, "toolCallId": "x",
+        });
+        let ask = json!({"id": self.calls, "method": "conversation/invokeClientTool", "params": params});
+        self.it.server(self.process, ask);
+        self.it.take(Peer::Backend(self.process)).pop().expect("it is answered")["result"][0].clone()
     }
 
     /// The server ends the turn and answers it.
@@ -394,7 +406,7 @@ fn a_lead_is_cancelled_while_it_waits() {
     it.it.editor(json!({"method": "$/cancelRequest", "params": {"id": 1}}));
     assert_eq!(
         it.heard(),
-        ["1 x cancelled: explore-1: cancelled", r#"end  "CancelledByUser""#, r#"answer 1 "T""#]
+        ["1 x cancelled: explore-1: cancelled after 0 s", r#"end  "CancelledByUser""#, r#"answer 1 "T""#]
     );
     let told: Vec<String> = it.it.take(Peer::Backend(run.process)).iter().map(name).collect();
     assert_eq!(told, ["$/cancelRequest"]);
@@ -426,7 +438,7 @@ fn a_lead_is_cancelled_while_its_model_is_asked() {
         }
         it.answers();
         let heard = it.heard();
-        let cancelled = "1 x cancelled: explore-1: cancelled";
+        let cancelled = "1 x cancelled: explore-1: cancelled after 0 s";
         assert_eq!(heard, [cancelled, r#"end  "CancelledByUser""#, r#"answer 1 "T""#], "{keeps_end}");
         it.it.server(run.process, json!({"id": run.asked, "result": {}}));
     }
@@ -510,7 +522,7 @@ fn there_are_limits() {
     assert_eq!(request, "<system_instructions>\nBe quick.\n</system_instructions>\n\ndo y");
     it.it.pass(Duration::from_secs(59));
     assert!(it.it.take(Peer::Backend(second.process)).is_empty());
-    it.it.pass(Duration::from_secs(2));
+    it.it.pass(Duration::from_secs(1));
     let told: Vec<String> = it.it.take(Peer::Backend(second.process)).iter().map(name).collect();
     assert_eq!(told, ["$/cancelRequest"], "it takes too long");
     it.it.server(second.process, json!({"id": second.asked, "result": {}}));
@@ -700,9 +712,92 @@ fn a_command_delegates_where_no_other_tool_can() {
     assert_eq!(told["content"][0]["value"], "sub-agent explore-1 started");
     let run = it.opened(process(2, 1)).pop().unwrap();
     assert_eq!(run.params["turns"][0]["request"], "look \"here\"");
+    let shown =
+        it.it.take(EDITOR).pop().unwrap()["params"]["value"]["editAgentRounds"][0]["toolCalls"][0].clone();
+    assert_eq!((&shown["name"], &shown["id"]), (&json!("run_in_terminal"), &json!("x")));
     let told = ask(&mut it, "invokeClientTool", "delegate --type nobody --prompt x").unwrap();
     assert_eq!(told["status"], "error");
     it.heard();
     assert_eq!(ask(&mut it, "invokeClientTool", "ls; delegate"), None);
     assert_eq!(it.heard(), ["conversation/invokeClientTool"], "that is for the editor");
+}
+
+#[test]
+fn a_server_that_does_not_answer_a_cancelled_sub_agent_is_not_waited_for() {
+    let mut it = Stage::patient();
+    it.config.subagents.time_limit = Duration::from_mins(1);
+    it.editor(json!({"id": 90, "method": "lspool/reload"}));
+    it.take(EDITOR);
+    let mut it = Lead::on(it, &json!({}));
+    it.delegates(1, "x", "explore");
+    it.ends();
+    let run = it.opened(process(2, 1)).pop().unwrap();
+    it.run_says(&run, "begin", &json!({}));
+    it.run_says(&run, "report", &json!({"editAgentRounds": [{"roundId": 1, "reply": "so far"}]}));
+    it.it.take(Peer::Backend(run.process));
+    it.it.pass(Duration::from_secs(62));
+    let told: Vec<String> = it.it.take(Peer::Backend(run.process)).iter().map(name).collect();
+    assert_eq!(told, ["$/cancelRequest", "conversation/destroy"]);
+    it.heard();
+    let message = it.goes_on()["params"]["message"].as_str().unwrap().to_owned();
+    assert!(message.contains("it may take 60 s. What it had said before:\nso far"), "{message}");
+    // Whatever it says now concerns nobody.
+    it.run_says(&run, "report", &json!({"editAgentRounds": [{"roundId": 2, "reply": "more"}]}));
+    let params = json!({"name": "file_search", "input": {}, "conversationId": run.id(), "turnId": "U", "roundId": 2, "toolCallId": "m"});
+    it.it.server(run.process, json!({"id": 3, "method": "conversation/invokeClientTool", "params": params}));
+    it.run_says(&run, "end", &json!({}));
+    it.it.server(run.process, json!({"id": run.asked, "result": {"turnId": "U"}}));
+    assert_eq!(it.heard(), Vec::<String>::new());
+    let answer = it.it.take(Peer::Backend(run.process)).pop().unwrap();
+    assert_eq!(answer["result"][0]["status"], "cancelled");
+    it.says("begin", &json!({}));
+    it.ends();
+    assert_eq!(it.heard(), ["end", r#"answer 1 "T""#]);
+    it.it.core.check_quiet();
+}
+
+#[test]
+fn a_turn_that_reports_nothing_delegates_all_the_same() {
+    let mut stage = Stage::patient();
+    let turns = json!([{"request": "go", "turnId": "T"}]);
+    stage.editor(json!({"id": 1, "method": "conversation/create", "params": {"conversationId": "c", "turns": turns, "lspool": {"lead": true, "events": true}}}));
+    let asked = stage.start(LEAD, &["delegate_task"]).last().unwrap()["id"].clone();
+    let mut it = Lead { it: stage, process: LEAD, asked, calls: 0 };
+    assert_eq!(
+        it.asks("delegate_task", &json!({"subagent_type": "explore", "prompt": "look"}))["status"],
+        "success"
+    );
+    it.answers();
+    let run = it.opened(process(2, 1)).pop().unwrap();
+    it.run_ends(&run, "found");
+    assert_eq!(it.heard(), ["event explore-1 running", "event explore-1 done"]);
+    assert!(it.goes_on()["params"]["message"].as_str().unwrap().contains("found"));
+    it.answers();
+    assert_eq!(it.heard(), [r#"answer 1 "T""#]);
+}
+
+#[test]
+fn programs_are_told_of_each_sub_agent_to_its_end() {
+    for ends in ["cancelled", "failed", "destroyed"] {
+        let mut it = Stage::patient();
+        it.config.subagents.max_parallel = 1;
+        it.editor(json!({"id": 90, "method": "lspool/reload"}));
+        it.take(EDITOR);
+        let mut it = Lead::on(it, &json!({"events": true}));
+        it.delegates(1, "x", "explore");
+        it.delegates(1, "y", "bash");
+        let events = |heard: Vec<String>| -> Vec<String> {
+            heard.into_iter().filter(|it| it.starts_with("event")).collect()
+        };
+        assert_eq!(events(it.heard()), ["event explore-1 running", "event bash-1 waiting"]);
+        match ends {
+            "cancelled" => it.it.editor(json!({"method": "$/cancelRequest", "params": {"id": 1}})),
+            "failed" => it.says("end", &json!({"error": {"message": "no quota"}})),
+            _ => it.it.editor(
+                json!({"id": 3, "method": "conversation/destroy", "params": {"conversationId": "c"}}),
+            ),
+        }
+        let expected = ["event explore-1 cancelled", "event bash-1 cancelled"];
+        assert_eq!(events(it.heard()), expected, "{ends}");
+    }
 }

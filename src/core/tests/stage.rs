@@ -15,7 +15,7 @@ use crate::{
         Identity,
         event::{
             BackendId, ClientId, Effect, Event, Exit, Generation, KeepMode, KeptMode, Launch, Measured, Peer,
-            Prepared, ProcessId,
+            Prepared, ProcessId, Scope, StoredTeam,
         },
     },
     rpc::Frame,
@@ -24,6 +24,7 @@ use crate::{
 use super::taped::Taped;
 
 /// A core under test.
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub(super) struct Stage {
     pub(super) core: Taped,
     pub(super) now: Instant,
@@ -37,6 +38,10 @@ pub(super) struct Stage {
     pub(super) modes: Vec<KeepMode>,
     /// The test itself says what became of them.
     pub(super) holds_modes: bool,
+    /// Calls of lspool's own tools, and what they may do.
+    pub(super) tools: Vec<(Value, Scope)>,
+    /// Ids of those that nobody wants any more.
+    pub(super) unwanted: Vec<Value>,
     pub(super) exit: Option<i32>,
     /// Processes that were spares, and what they are.
     pub(super) adopted: Vec<(ProcessId, ProcessId)>,
@@ -56,6 +61,14 @@ pub(super) struct Stage {
     pub(super) holds_preparation: bool,
     pub(super) server: ServerConfig,
     pub(super) config: Config,
+    /// The teams that there are.
+    pub(super) teams: Vec<StoredTeam>,
+    /// What was stored of teams.
+    pub(super) stored: BTreeMap<String, Bytes>,
+    /// The test itself says that they are stored.
+    pub(super) holds_teams: bool,
+    /// What the user should know of files that are used.
+    pub(super) warnings: Vec<String>,
 }
 
 pub(super) const EDITOR: Peer = Peer::Client(ClientId::EDITOR);
@@ -78,6 +91,8 @@ impl Stage {
             transcripts: Vec::new(),
             modes: Vec::new(),
             holds_modes: false,
+            tools: Vec::new(),
+            unwanted: Vec::new(),
             exit: None,
             adopted: Vec::new(),
             to_measure: Vec::new(),
@@ -89,6 +104,10 @@ impl Stage {
             holds_preparation: false,
             server: ServerConfig { kind: Some(kind), ..ServerConfig::default() },
             config: Config::default(),
+            teams: Vec::new(),
+            stored: BTreeMap::new(),
+            holds_teams: false,
+            warnings: Vec::new(),
         }
     }
 
@@ -174,6 +193,17 @@ impl Stage {
                 }
                 Effect::RemoveTranscripts(process) => self.transcripts.retain(|it| it.0 != process),
                 Effect::RemoveTranscript { .. } => {}
+                Effect::LoadTeams { .. } => {
+                    let teams = std::mem::take(&mut self.teams);
+                    self.event(Event::TeamsLoaded(teams));
+                }
+                Effect::WriteTeam { team, content, .. } => {
+                    self.stored.insert(team.clone(), content);
+                    if !self.holds_teams {
+                        self.event(Event::TeamWritten { team, written: Ok(()) });
+                    }
+                }
+                Effect::RemoveTeam { team, .. } => drop(self.stored.remove(&team)),
                 Effect::KeepMode(mode) => {
                     let is_new = !self.modes.iter().any(|it| it.name == mode.name && it.tools == mode.tools);
                     self.modes.push(mode.clone());
@@ -186,6 +216,12 @@ impl Stage {
                 Effect::Exit(code) => self.exit = Some(code),
                 Effect::Measure(processes) => self.to_measure.push(processes),
                 Effect::Logs { backend, .. } => self.logs.push(backend),
+                Effect::RunTool { call, scope } => {
+                    self.tools.push((serde_json::from_slice(&call.to_bytes()).unwrap(), *scope));
+                }
+                Effect::CancelTool(id) => {
+                    self.unwanted.push(serde_json::from_slice(id.as_bytes()).unwrap());
+                }
                 Effect::WatchEditor(_) => {}
             }
         }
@@ -209,7 +245,7 @@ impl Stage {
             server: self.server.clone(),
             launch: Arc::new(launch),
             missing: self.missing.clone(),
-            warnings: Vec::new(),
+            warnings: self.warnings.clone(),
             transcripts: None,
         };
         self.event(Event::Prepared(Ok(Box::new(prepared))));
@@ -251,6 +287,11 @@ impl Stage {
     /// A server says this.
     pub(super) fn server(&mut self, process: ProcessId, message: Value) {
         self.event(Event::Received(Peer::Backend(process), frame(message)));
+    }
+
+    /// One of lspool's own tools answers.
+    pub(super) fn ran(&mut self, id: &Value, result: &Value) {
+        self.event(Event::ToolRan(frame(json!({"id": id, "result": result}))));
     }
 
     pub(super) fn exited(&mut self, process: ProcessId, exit: Exit) {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::core::file_path;
+use crate::rpc::file_path;
 
 /// Recorded and live: each folder of the two `initialize`, as a URI and as a path.
 pub(super) fn pairs(recorded: &Value, live: &Value) -> Vec<(String, String)> {

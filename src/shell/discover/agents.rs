@@ -33,7 +33,7 @@ pub fn agent_folders(folders: &[PathBuf], env: &Env) -> Vec<PathBuf> {
 pub(super) fn add_user(config: &mut Config, registry: &mut Registry, env: &Env) {
     for (path, ending) in USER {
         let Some(folder) = env.at_home(path) else { continue };
-        for file in files(&folder, ending) {
+        for file in files(&folder, ending, registry) {
             let text = open_regular(&file).and_then(read).map_err(|error| error.to_string());
             registry.add(config, Author::User, &file, text.as_deref().map_err(Clone::clone));
         }
@@ -51,7 +51,7 @@ pub(super) fn add_workspace(config: &mut Config, registry: &mut Registry, worksp
         }
         seen.push(real_folder);
         for (path, ending) in WORKSPACE {
-            for file in files(&folder.join(path), ending) {
+            for file in files(&folder.join(path), ending, registry) {
                 let text = match real(&file).starts_with(real_folder) {
                     true => open_regular(&file).and_then(read).map_err(|error| error.to_string()),
                     false => Err("it is a link out of the workspace, and is not read".to_owned()),
@@ -63,11 +63,18 @@ pub(super) fn add_workspace(config: &mut Config, registry: &mut Registry, worksp
 }
 
 /// The files of a folder with this ending, by name.
-fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
+fn files(folder: &Path, ending: &str, registry: &mut Registry) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
     let named = |it: &fs::DirEntry| it.file_name().to_string_lossy().ends_with(ending);
     let mut files: Vec<PathBuf> = entries.flatten().filter(named).map(|it| it.path()).collect();
     files.sort();
+    if let Some(first) = files.get(MOST) {
+        let (folder, first, n) = (folder.display(), first.display(), files.len());
+        let problem = format!(
+            "{folder}: there are {n} files, and no more than {MOST} are read: not {first}, nor any after it"
+        );
+        registry.problems.push(problem);
+    }
     files.truncate(MOST);
     files
 }

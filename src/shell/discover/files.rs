@@ -58,7 +58,9 @@ pub fn read_user(named: Option<&Path>, env: &Env) -> Result<UserConfig, String> 
     match fs::File::open(&file).and_then(read) {
         Ok(text) => {
             let config = base.merge_user(&text, &file.display().to_string());
-            let config = config.map_err(|problems| format!("the configuration has problems:\n{problems}"))?;
+            let (config, shadowed) =
+                config.map_err(|problems| format!("the configuration has problems:\n{problems}"))?;
+            agents.shadowed.extend(shadowed);
             Ok(UserConfig { config, agents, file: Some(file) })
         }
         Err(error) if named.is_none() && is_absent(&error) => {

@@ -526,7 +526,8 @@ fn files_define_agents_and_routes_may_name_them() {
     tree.file("secret", "---\nname: x\n---\n");
     std::os::unix::fs::symlink(tree.at("secret"), tree.at("ws/.claude/agents/x.md")).unwrap();
     tree.file("ws/.lspool.toml", "[agent.own]\n[[route]]\nagent = \"own\"\n");
-    tree.file("xdg/lspool/config.toml", "[[route]]\nchat_mode = \"Ask\"\nagent = \"mine\"\n");
+    tree.file("home/.claude/agents/over.md", &agent("over", "LS"));
+    tree.file("xdg/lspool/config.toml", "[[route]]\nchat_mode = \"Ask\"\nagent = \"mine\"\n[agent.over]\n");
     tree.var("XDG_CONFIG_HOME", tree.at("xdg"));
     let user = read_user(None, &tree.env).unwrap();
     let prepared = prepare(&CliServer::default(), &user, &[tree.at("ws")], &tree.env).unwrap();
@@ -540,6 +541,7 @@ fn files_define_agents_and_routes_may_name_them() {
         /ws/.claude/agents/x.md: it is a link out of the workspace, and is not read
         /ws/.github/agents/bad.agent.md:1: there is no front matter: the file must begin with a line `---`, and another one must end it
         /home/.copilot/agents/c.md:1: agent "mine" is shadowed: /home/.claude/agents/b.md has an agent of that name
+        /home/.claude/agents/over.md:1: agent "over" is shadowed: the user's configuration has an agent of that name
         /ws/.github/agents/own.agent.md:1: agent "own" is shadowed: /ws/.claude/agents/own.md has an agent of that name
         /ws/.lspool.toml:1: agent "own" is shadowed: /ws/.claude/agents/own.md has an agent of that name"#]].assert_eq(&warnings.join("\n"));
 }
@@ -634,7 +636,7 @@ fn the_users_file() {
         tree.var("XDG_CONFIG_HOME", tree.at("xdg"));
         expect![[r#"
             the configuration has problems:
-            /xdg/lspool/config.toml:1: x: there is no such key; there are: default_server, server, folder, agent, models, subagents, route, log, record, record_texts, record_max_size"#]].assert_eq(&read(&tree, None));
+            /xdg/lspool/config.toml:1: x: there is no such key; there are: default_server, server, folder, agent, models, subagents, tools, route, log, record, record_texts, record_max_size"#]].assert_eq(&read(&tree, None));
     }
 }
 
@@ -654,4 +656,17 @@ fn targets_are_all_servers_with_what_is_wrong_with_them() {
     let all = targets(&Config::default().into(), &[], &tree.env).unwrap();
     assert_eq!(all.servers.len(), 1);
     assert_eq!(all.servers[0].0, "copilot");
+}
+
+#[test]
+fn files_that_are_not_read_are_told_of() {
+    let mut tree = Tree::new();
+    tree.env.home = Some(tree.at("home"));
+    for n in 0..1003 {
+        tree.file(&format!("home/.claude/agents/{n:04}.md"), &format!("---\nname: a{n}\n---\n"));
+    }
+    let user = read_user(None, &tree.env).unwrap();
+    let problems: Vec<_> = user.agents.problems.iter().map(|it| tree.show(it)).collect();
+    expect!["/home/.claude/agents: there are 1003 files, and no more than 1000 are read: not /home/.claude/agents/1000.md, nor any after it"].assert_eq(&problems.join("\n"));
+    assert!(user.config.agents.contains_key("a999") && !user.config.agents.contains_key("a1000"));
 }

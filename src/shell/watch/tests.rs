@@ -247,3 +247,27 @@ fn a_folder_is_watched_with_the_files_in_it() {
         },
     );
 }
+
+#[test]
+fn a_folder_is_watched_with_what_links_in_it_lead_to() {
+    let linked = |root: &Path| {
+        write(&root.join("config"), "x");
+        write(&root.join("dotfiles/a.md"), "one");
+        write(&root.join("agents/b.md"), "");
+        symlink("../dotfiles/a.md", root.join("agents/a.md")).unwrap();
+    };
+    play(&["agents", "config"], linked, async |it| {
+        write(&it.at("dotfiles/a.md"), "two");
+        it.hears().await;
+        let config = it.files[1].clone();
+        write(&config, "y");
+        it.hears().await;
+        write(&it.at("dotfiles/other.md"), "nobody's");
+        fs::remove_file(&config).unwrap();
+        it.hears().await;
+        symlink("../dotfiles/other.md", it.at("agents/c.md")).unwrap();
+        it.hears().await;
+        write(&it.at("dotfiles/other.md"), "somebody's");
+        it.hears().await;
+    });
+}

@@ -124,3 +124,31 @@ fn the_process_of_a_sub_agent_dies() {
     assert_eq!(heard.last().unwrap(), "1 x completed = Half and half", "{heard:?}");
     assert!(it.goes_on()["params"]["message"].as_str().unwrap().contains("Half and half"));
 }
+
+#[test]
+fn a_lead_that_comes_back_as_text_knows_what_it_was_told() {
+    let mut it = Lead::new();
+    it.delegates(1, "x", "explore");
+    it.text(2, "It runs.");
+    it.ends();
+    let run = it.opened(process(2, 1)).pop().unwrap();
+    it.run_ends(&run, "found");
+    it.goes_on();
+    it.says("begin", &json!({}));
+    it.text(1, "Half");
+    it.it.exited(LEAD, Exit::Signal(9));
+    it.it.pass(Duration::from_secs(9));
+    it.process = process(1, 2);
+    it.it.start(it.process, &["delegate_task"]);
+    let (process, conversation, _) = it.it.transcripts.pop().expect("it is told what was said");
+    it.it.event(Event::TranscriptWritten { process, conversation, folder: Ok("/t".into()) });
+    it.it.take(Peer::Backend(process));
+    let begin = json!({"kind": "begin", "conversationId": "stray", "turnId": "T"});
+    it.it.server(process, json!({"method": "$/progress", "params": {"token": "t1", "value": begin}}));
+    let told = it.it.take(Peer::Backend(process));
+    let turns = &told.iter().find(|it| it["method"] == "conversation/create").unwrap()["params"]["turns"];
+    assert_eq!(turns[0], json!({"request": "go", "response": "It runs.", "turnId": "T"}));
+    assert!(turns[1]["request"].as_str().unwrap().contains("found"), "{turns}");
+    assert_eq!((&turns[1]["response"], &turns[1]["turnId"]), (&json!("Half"), &json!("T+1")));
+    assert_eq!(turns[2]["request"], CONTINUE);
+}

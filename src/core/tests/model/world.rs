@@ -297,6 +297,9 @@ impl World {
                 }
                 Effect::RemoveTranscripts(process) => self.trace.push(format!("remove {process:?}")),
                 Effect::RemoveTranscript { .. } => {}
+                Effect::LoadTeams { .. } | Effect::WriteTeam { .. } | Effect::RemoveTeam { .. } => {
+                    self.trace.push("teams".to_owned());
+                }
                 Effect::KeepMode(_) => unreachable!("no mode is wanted"),
                 Effect::CloseInput(process) => {
                     self.trace.push(format!("close {process:?}"));
@@ -316,6 +319,7 @@ impl World {
                     self.people.to_measure.push(processes);
                 }
                 Effect::Logs { client, id, .. } => self.logs_answered(client, &id),
+                Effect::RunTool { .. } | Effect::CancelTool(_) => unreachable!("there are none"),
                 Effect::WatchEditor(_) => {}
             }
         }

@@ -1,0 +1,596 @@
+//! A team: persistent agents that write to each other and to their lead. Who is at work, what waits in whose inbox, and
+//! what has been read. No I/O, and nothing of conversations.
+//!
+//! ```text
+//!   idle ── messages wait ─→ at work ── its turn ends ─→ idle
+//! ```
+//!
+//! Several messages that wait are read together, in the order in which they were sent. **A message is read once**: its
+//! reader's mark moves when the turn is asked that shows it. What is stored with it, and restored, is the question of that
+//! turn, so that a team that comes back goes on where it was.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::list;
+use crate::config::AgentConfig;
+
+/// What a lead calls to make a team.
+pub const CREATE: &str = "create_team";
+/// What a lead or a teammate calls to write to another one.
+pub const SEND: &str = "send_message";
+/// What a lead calls to end a team.
+pub const DELETE: &str = "delete_team";
+
+/// How whoever made the team is called in it.
+pub const LEAD: &str = "lead";
+
+/// Which format the state is stored in.
+const VERSION: u64 = 1;
+
+/// More than anybody can afford.
+const MOST_MEMBERS: usize = 20;
+
+/// How many messages of an inbox are kept that have been read.
+const KEPT: usize = 100;
+
+/// A team.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Team {
+    /// What it is called.
+    pub name: String,
+    /// What it is for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// In the order in which they were named.
+    pub members: Vec<Member>,
+    /// What was written to the lead.
+    lead: Inbox,
+    /// The number of the last message.
+    last: u64,
+}
+
+/// One of a team.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Member {
+    /// What it is called.
+    pub name: String,
+    /// Which agent it is.
+    pub agent_type: String,
+    /// The model, if not its agent's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    inbox: Inbox,
+    /// What the turn was asked that is running.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    asked: Option<String>,
+    /// It has written to somebody in that turn.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    has_written: bool,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Inbox {
+    messages: Vec<Message>,
+    /// The number of the last message that was read.
+    read: u64,
+}
+
+/// What one writes to another.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Message {
+    number: u64,
+    from: String,
+    text: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    summary: Option<String>,
+}
+
+impl Inbox {
+    fn unread(&self) -> impl Iterator<Item = &Message> {
+        self.messages.iter().filter(|it| it.number > self.read)
+    }
+
+    fn has_unread(&self) -> bool {
+        self.messages.last().is_some_and(|it| it.number > self.read)
+    }
+
+    /// What is unread, as its reader is told it.
+    fn read(&mut self) -> Option<String> {
+        let all: Vec<String> = self.unread().map(Message::shown).collect();
+        self.read = self.messages.last().map_or(self.read, |it| it.number);
+        let old = self.messages.len().saturating_sub(KEPT);
+        self.messages.drain(..old);
+        (!all.is_empty()).then(|| all.join("\n\n"))
+    }
+}
+
+impl Message {
+    fn shown(&self) -> String {
+        let Message { from, text, summary, .. } = self;
+        match summary {
+            Some(summary) => format!("<message from={from:?} summary={summary:?}>\n{text}\n</message>"),
+            None => format!("<message from={from:?}>\n{text}\n</message>"),
+        }
+    }
+}
+
+/// What a call of `send_message` asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Letter {
+    /// To whom: the name of a member, `TEAM/MEMBER`, or `lead`.
+    pub to: String,
+    text: String,
+    summary: Option<String>,
+}
+
+impl Letter {
+    /// Reads the input of a call. What is wrong with it is told to the model.
+    pub fn read(input: &[u8]) -> Result<Letter, String> {
+        #[derive(Deserialize)]
+        struct Input {
+            to: String,
+            text: String,
+            summary: Option<String>,
+        }
+        let Input { to, text, summary } = serde_json::from_slice(input).map_err(|it| input_is(&it))?;
+        if text.trim().is_empty() {
+            return Err("text is empty: it says what the other one is to know".to_owned());
+        }
+        Ok(Letter { to, text, summary: summary.filter(|it| !it.trim().is_empty()) })
+    }
+}
+
+/// Reads the input of a call of `delete_team`: the name.
+pub fn to_delete(input: &[u8]) -> Result<String, String> {
+    #[derive(Deserialize)]
+    struct Input {
+        name: String,
+    }
+    serde_json::from_slice::<Input>(input).map(|it| it.name).map_err(|it| input_is(&it))
+}
+
+fn input_is(error: &serde_json::Error) -> String {
+    format!("the input cannot be read: {error}")
+}
+
+impl Team {
+    /// Makes a team as a call of `create_team` asks for. What is wrong with it is told to the model.
+    pub fn create(input: &[u8], agents: &BTreeMap<String, AgentConfig>) -> Result<Team, String> {
+        #[derive(Deserialize)]
+        struct Input {
+            name: String,
+            description: Option<String>,
+            members: Vec<NewMember>,
+        }
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct NewMember {
+            name: String,
+            agent_type: String,
+            initial_prompt: String,
+            model: Option<String>,
+        }
+        let Input { name, description, members } =
+            serde_json::from_slice(input).map_err(|it| input_is(&it))?;
+        is_name(&name)?;
+        if members.is_empty() || members.len() > MOST_MEMBERS {
+            return Err(format!("a team has one to {MOST_MEMBERS} members"));
+        }
+        let mut names = BTreeSet::from([LEAD.to_owned()]);
+        let mut team = Team { name, description, members: Vec::new(), lead: Inbox::default(), last: 0 };
+        for NewMember { name, agent_type, initial_prompt, model } in members {
+            is_name(&name)?;
+            if !names.insert(name.to_lowercase()) {
+                return Err(format!("{name:?} is the name of another one in the team"));
+            }
+            if !agents.contains_key(&agent_type) {
+                let known: Vec<&str> = agents.keys().map(String::as_str).collect();
+                return Err(format!("there is no agent {agent_type:?}; there are {}", known.join(", ")));
+            }
+            if initial_prompt.trim().is_empty() {
+                return Err(format!("the initialPrompt of {name} is empty: it says what it is to do"));
+            }
+            let model = model.filter(|it| !matches!(&**it, "" | "inherit"));
+            let inbox = Inbox::default();
+            team.members.push(Member { name, agent_type, model, inbox, asked: None, has_written: false });
+            let at = team.members.len() - 1;
+            team.last += 1;
+            let message =
+                Message { number: team.last, from: LEAD.to_owned(), text: initial_prompt, summary: None };
+            team.members[at].inbox.messages.push(message);
+        }
+        Ok(team)
+    }
+
+    /// Where a member is. Names are compared as a model would.
+    pub fn position(&self, name: &str) -> Option<usize> {
+        self.members.iter().position(|it| it.name.eq_ignore_ascii_case(name))
+    }
+
+    /// Puts a letter into an inbox. `from`: a member; the lead, if none.
+    pub fn send(&mut self, from: Option<usize>, to: &str, letter: &Letter) -> Result<(), String> {
+        let to = match to.strip_prefix(&*self.name).and_then(|it| it.strip_prefix('/')) {
+            Some(member) => member,
+            None => to,
+        };
+        let reader = match self.position(to) {
+            Some(at) if Some(at) == from => return Err("that is you".to_owned()),
+            Some(at) => Some(at),
+            None if to.eq_ignore_ascii_case(LEAD) && from.is_some() => None,
+            None if to.eq_ignore_ascii_case(LEAD) => return Err("the lead is you".to_owned()),
+            None => {
+                let names: Vec<&str> = self.members.iter().map(|it| &*it.name).collect();
+                let names = names.join(", ");
+                return Err(format!("there is no {to:?} in team {}; there are {names} and lead", self.name));
+            }
+        };
+        let name = from.and_then(|it| self.members.get(it)).map_or(LEAD, |it| &it.name).to_owned();
+        self.put(reader, name, letter.text.clone(), letter.summary.clone());
+        if let Some(writer) = from.and_then(|it| self.members.get_mut(it)) {
+            writer.has_written = true;
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, reader: Option<usize>, from: String, text: String, summary: Option<String>) {
+        self.last += 1;
+        let message = Message { number: self.last, from, text, summary };
+        match reader.and_then(|it| self.members.get_mut(it)) {
+            Some(member) => member.inbox.messages.push(message),
+            None => self.lead.messages.push(message),
+        }
+    }
+
+    /// Members that have something to read, and are idle.
+    pub fn called(&self) -> impl Iterator<Item = usize> {
+        let is_called = |it: &Member| it.asked.is_none() && it.inbox.has_unread();
+        self.members.iter().enumerate().filter(move |(_, it)| is_called(it)).map(|(at, _)| at)
+    }
+
+    /// Members that are at work.
+    pub fn at_work(&self) -> impl Iterator<Item = usize> {
+        self.members.iter().enumerate().filter(|(_, it)| it.asked.is_some()).map(|(at, _)| at)
+    }
+
+    /// A member reads what waits for it: what it is asked.
+    pub fn wake(&mut self, at: usize) -> Option<String> {
+        let member = self.members.get_mut(at).filter(|it| it.asked.is_none())?;
+        let words = member.inbox.read()?;
+        member.asked = Some(words.clone());
+        member.has_written = false;
+        Some(words)
+    }
+
+    /// What a member was asked last, if that turn has not ended.
+    pub fn asked(&self, at: usize) -> Option<&str> {
+        self.members.get(at)?.asked.as_deref()
+    }
+
+    /// The turn of a member has ended. One that has written to nobody, or has failed, is heard by the lead.
+    pub fn ended(&mut self, at: usize, result: &Result<String, String>) {
+        let Some(member) = self.members.get_mut(at).filter(|it| it.asked.is_some()) else { return };
+        member.asked = None;
+        let (name, has_written) = (member.name.clone(), member.has_written);
+        match result {
+            Ok(_) if has_written => {}
+            Ok(said) if said.trim().is_empty() => {
+                self.put(None, name, "(It has ended its turn without a word.)".to_owned(), None);
+            }
+            Ok(said) => self.put(None, name, said.clone(), None),
+            Err(why) => self.put(None, name, format!("(Its turn has failed: {why})"), None),
+        }
+    }
+
+    /// Nobody waits for the turn of a member any more. What it has read it has read.
+    pub fn stopped(&mut self, at: usize) {
+        if let Some(member) = self.members.get_mut(at) {
+            member.asked = None;
+        }
+    }
+
+    /// Whether the lead has something to read.
+    pub fn has_news(&self) -> bool {
+        self.lead.has_unread()
+    }
+
+    /// What the lead has not read, as it is told it.
+    pub fn read_by_lead(&mut self) -> Option<String> {
+        let news = self.lead.read()?;
+        Some(format!("<team_messages team={:?}>\n{news}\n</team_messages>", self.name))
+    }
+
+    /// What a member is told of the team, before anything else.
+    pub fn introduce(&self, at: usize) -> String {
+        let Some(member) = self.members.get(at) else { return String::new() };
+        let others = self.members.iter().filter(|it| it.name != member.name);
+        let others: Vec<String> = others.map(|it| format!("{} ({})", it.name, it.agent_type)).collect();
+        let others = if others.is_empty() { "nobody else".to_owned() } else { others.join(", ") };
+        let what = self.description.as_ref().map_or_else(String::new, |it| format!(" ({it})"));
+        format!(
+            "You are {}, a member of the team {}{what}. In it are also {others}, and the lead, who made the team and is \
+             called `{LEAD}`. What they write comes to you as messages; several may come at once. Nobody sees what you \
+             say unless you write to them with the tool {SEND}. When you have done what you were asked, or need an answer \
+             first, end your turn: you are called again when a message comes. Do not write only to thank or to confirm.",
+            member.name, self.name
+        )
+    }
+
+    /// What is stored. `histories`: what was said by each member.
+    pub fn to_stored(&self, histories: &BTreeMap<String, Value>) -> Value {
+        json!({"version": VERSION, "team": self, "histories": histories})
+    }
+
+    /// The same again.
+    pub fn from_stored(text: &[u8]) -> Result<(Team, BTreeMap<String, Value>), String> {
+        #[derive(Deserialize)]
+        struct Version {
+            version: u64,
+        }
+        #[derive(Deserialize)]
+        struct Stored {
+            team: Team,
+            histories: BTreeMap<String, Value>,
+        }
+        let broken = |it: serde_json::Error| format!("what is stored of it is damaged: {it}");
+        let Version { version } = serde_json::from_slice(text).map_err(broken)?;
+        if version != VERSION {
+            return Err(format!(
+                "it is stored in format {version}, and this lspool knows format {VERSION} only"
+            ));
+        }
+        let Stored { team, histories } = serde_json::from_slice(text).map_err(broken)?;
+        Ok((team, histories))
+    }
+}
+
+/// What a lead is told of what its teams have written to it.
+pub fn news(letters: &[String]) -> String {
+    let letters = letters.join("\n\n");
+    format!(
+        "Your team is idle. This is what its members have written to you.\n\n{letters}\n\nGo on with what the user has asked \
+         for. If more has to be done first, you may write to them."
+    )
+}
+
+/// Whether this can be a name: it becomes that of a file, and stands in messages.
+pub fn is_name(name: &str) -> Result<(), String> {
+    let plain = |it: char| it.is_ascii_alphanumeric() || matches!(it, '_' | '-');
+    if (1..=64).contains(&name.len()) && name.chars().all(plain) && !name.starts_with('-') {
+        return Ok(());
+    }
+    Err(format!("{name:?} is no name: it is up to 64 of A-Z, a-z, 0-9, _ and -"))
+}
+
+/// The tools of a lead for teams, as clients register tools.
+pub fn tools(agents: &BTreeMap<String, AgentConfig>) -> Vec<Value> {
+    let text = |description: &str| json!({"type": "string", "description": description});
+    let mut kind = text("Which agent it is: one of the names above.");
+    kind["enum"] = agents.keys().cloned().collect();
+    let create = "Makes a team of agents that stay: each has a conversation of its own, remembers what was said in it, and is \
+                  called again by each message. They write to each other and to you. Use it for work in which they have \
+                  to talk to each other, or to which you come back later; for a task that one can do on its own, start a \
+                  sub-agent. They start at once. End your turn when you have nothing else to do: when all of them are idle, \
+                  you are told what they have written to you.\n\n";
+    vec![
+        json!({
+            "name": CREATE,
+            "description": format!("{create}{}", list(agents)),
+            "inputSchema": {
+                "type": "object",
+                "properties": {
+                    "name": text("A new name for the team: letters, digits, - and _."),
+                    "description": text("What the team is for, in a sentence."),
+                    "members": {
+                        "type": "array",
+                        "items": {
+                            "type": "object",
+                            "properties": {
+                                "name": text("What it is called in the team: letters, digits, - and _."),
+                                "agentType": kind,
+                                "initialPrompt": text("What it is to do first, with all that it needs to know."),
+                                "model": text("Another model than that of its agent."),
+                            },
+                            "required": ["name", "agentType", "initialPrompt"],
+                        },
+                    },
+                },
+                "required": ["name", "members"],
+            },
+        }),
+        send_tool("The name of a member of your team; TEAM/NAME if there are several teams."),
+        json!({
+            "name": DELETE,
+            "description": "Ends a team: its members stop, and all that was said in it is removed.",
+            "inputSchema": {
+                "type": "object",
+                "properties": {"name": text("The name of the team.")},
+                "required": ["name"],
+            },
+        }),
+    ]
+}
+
+/// The tool with which a member writes to others.
+pub fn member_tools() -> Vec<Value> {
+    vec![send_tool("The name of another member, or `lead`.")]
+}
+
+fn send_tool(to: &str) -> Value {
+    let text = |description: &str| json!({"type": "string", "description": description});
+    json!({
+        "name": SEND,
+        "description": "Writes to another one of the team. It is answered at once: an answer to what you write comes as a \
+                        message, after you have ended your turn.",
+        "inputSchema": {
+            "type": "object",
+            "properties": {
+                "to": text(to),
+                "text": text("What the other one is to know, whole: nothing else that you say is seen."),
+                "summary": text("The same in a few words, for the user."),
+            },
+            "required": ["to", "text"],
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::{collection::vec, prelude::*};
+
+    use super::*;
+    use crate::config::Config;
+
+    fn three() -> Team {
+        let member =
+            |name: &str| json!({"name": name, "agentType": "explore", "initialPrompt": format!("do {name}")});
+        let input = json!({"name": "t", "members": [member("ann"), member("bob"), member("cy")]});
+        Team::create(input.to_string().as_bytes(), &Config::default().agents).unwrap()
+    }
+
+    fn letter(text: &str) -> Letter {
+        Letter { to: String::new(), text: text.to_owned(), summary: None }
+    }
+
+    #[test]
+    fn several_messages_are_read_together_and_in_order() {
+        let mut team = three();
+        assert_eq!(team.wake(0).unwrap(), "<message from=\"lead\">\ndo ann\n</message>");
+        team.send(Some(1), "ann", &letter("one")).unwrap();
+        team.send(Some(2), "ANN", &letter("two")).unwrap();
+        assert_eq!(team.wake(0), None, "it is at work");
+        assert_eq!(team.called().collect::<Vec<_>>(), [1, 2]);
+        team.ended(0, &Ok("done".to_owned()));
+        let read = team.wake(0).unwrap();
+        assert_eq!(read, "<message from=\"bob\">\none\n</message>\n\n<message from=\"cy\">\ntwo\n</message>");
+        let news = team.read_by_lead().unwrap();
+        assert!(news.contains("from=\"ann\">\ndone\n"), "it has written to nobody: {news}");
+        assert_eq!(team.read_by_lead(), None);
+        team.send(Some(0), "lead", &letter("hello")).unwrap();
+        team.ended(0, &Ok("done".to_owned()));
+        let news = team.read_by_lead().unwrap();
+        assert!(news.contains("hello") && !news.contains("done"), "{news}");
+    }
+
+    #[test]
+    fn what_is_wrong_is_told() {
+        let agents = Config::default().agents;
+        let create = |input: Value| Team::create(input.to_string().as_bytes(), &agents).unwrap_err();
+        let member = |name: &str, kind: &str| json!({"name": name, "agentType": kind, "initialPrompt": "x"});
+        for (input, why) in [
+            (json!({"name": "t"}), "missing field `members`"),
+            (json!({"name": "t", "members": []}), "one to 20 members"),
+            (json!({"name": "../t", "members": [member("a", "bash")]}), "is no name"),
+            (json!({"name": "t", "members": [member("Lead", "bash")]}), "another one in the team"),
+            (
+                json!({"name": "t", "members": [member("a", "bash"), member("A", "bash")]}),
+                "another one in the team",
+            ),
+            (
+                json!({"name": "t", "members": [member("a", "nobody")]}),
+                "there is no agent \"nobody\"; there are bash",
+            ),
+        ] {
+            let told = create(input);
+            assert!(told.contains(why), "{why} in {told}");
+        }
+        let mut team = three();
+        for (from, to, why) in [
+            (None, "dan", "there is no \"dan\" in team t; there are ann, bob, cy and lead"),
+            (None, "lead", "the lead is you"),
+            (Some(0), "ann", "that is you"),
+        ] {
+            assert_eq!(team.send(from, to, &letter("x")).unwrap_err(), why);
+        }
+        team.send(None, "t/bob", &letter("x")).unwrap();
+        assert!(Letter::read(br#"{"to":"a","text":" "}"#).is_err() && Letter::read(b"[]").is_err());
+        for (stored, why) in
+            [("{}", "damaged"), (r#"{"version":9}"#, "format 9"), (r#"{"version":1}"#, "damaged")]
+        {
+            let told = Team::from_stored(stored.as_bytes()).unwrap_err();
+            assert!(told.contains(why), "{why} in {told}");
+        }
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Send(Option<usize>, usize),
+        Wake(usize),
+        End(usize, bool),
+        ReadByLead,
+        /// lspool dies, and what was stored then is what there is. The turns that were running are asked again.
+        Restore,
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let who = 0..3_usize;
+        let step = prop_oneof![
+            4 => (proptest::option::of(who.clone()), 0..4_usize).prop_map(|(from, to)| Step::Send(from, to)),
+            4 => who.clone().prop_map(Step::Wake),
+            4 => (who, any::<bool>()).prop_map(|(at, well)| Step::End(at, well)),
+            1 => Just(Step::ReadByLead),
+            1 => Just(Step::Restore),
+        ];
+        vec(step, 0..60)
+    }
+
+    proptest! {
+        /// Whatever happens, each message is read once by the one it was sent to, in the order in which they were sent.
+        #[test]
+        fn each_message_is_read_once_and_in_order(steps in steps()) {
+            let mut team = three();
+            let mut sent: [Vec<String>; 4] = std::array::from_fn(|at| match at {
+                3 => Vec::new(),
+                _ => vec![format!("do {}", ["ann", "bob", "cy"][at])],
+            });
+            let mut read: [Vec<String>; 4] = Default::default();
+            let mut n = 0;
+            let texts = |shown: &str| -> Vec<String> {
+                shown.lines().filter(|it| it.starts_with("do ") || it.starts_with("m-")).map(str::to_owned).collect()
+            };
+            let drain: Vec<Step> = (0..3).flat_map(|at| [Step::End(at, true), Step::Wake(at)]).collect();
+            for step in steps.into_iter().chain(drain).chain([Step::ReadByLead]) {
+                match step {
+                    Step::Send(from, to) => {
+                        n += 1;
+                        let name = ["ann", "bob", "cy", "lead"][to];
+                        let text = format!("m-{n}");
+                        if team.send(from, name, &letter(&text)).is_ok() {
+                            sent[to].push(text);
+                        }
+                    }
+                    Step::Wake(at) => {
+                        let is_called = team.called().any(|it| it == at);
+                        let shown = team.wake(at);
+                        prop_assert_eq!(shown.is_some(), is_called);
+                        read[at].extend(texts(&shown.unwrap_or_default()));
+                    }
+                    Step::End(at, well) => {
+                        let was_at_work = team.at_work().any(|it| it == at);
+                        team.ended(at, &if well { Ok("words".to_owned()) } else { Err("why".to_owned()) });
+                        prop_assert!(team.asked(at).is_none() && (was_at_work || !team.at_work().any(|it| it == at)));
+                    }
+                    Step::ReadByLead => {
+                        let has_news = team.has_news();
+                        let shown = team.read_by_lead();
+                        prop_assert_eq!(shown.is_some(), has_news);
+                        read[3].extend(texts(&shown.unwrap_or_default()));
+                    }
+                    Step::Restore => {
+                        let stored = team.to_stored(&BTreeMap::new()).to_string();
+                        let (again, _) = Team::from_stored(stored.as_bytes()).unwrap();
+                        prop_assert_eq!(&again, &team);
+                        team = again;
+                    }
+                }
+            }
+            prop_assert_eq!(read, sent);
+        }
+    }
+}

@@ -1,0 +1,372 @@
+//! Teams of leads.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+use super::{LEAD, Lead, Run};
+use crate::{
+    config::ServerKind,
+    core::{
+        CONTINUE, Identity,
+        event::{Event, Exit, Peer, ProcessId, StoredTeam, TeamFault},
+        tests::{
+            stage::{EDITOR, Stage, name, process},
+            taped::Taped,
+        },
+    },
+};
+
+fn stage(teams: Vec<StoredTeam>) -> Stage {
+    let mut it = Stage::new(ServerKind::Copilot);
+    // What a message says decides, so it must be in the recording.
+    it.core = Taped::with_texts(Identity { pid: 77, started: 5 }, true);
+    it.server.stall_timeout = Duration::ZERO;
+    it.teams = teams;
+    it.initialize();
+    it
+}
+
+fn lead(teams: Vec<StoredTeam>) -> Lead {
+    Lead::on(stage(teams), &json!({"events": true}))
+}
+
+fn two() -> Value {
+    let member = |name: &str, kind: &str| json!({"name": name, "agentType": kind, "initialPrompt": format!("do {name}")});
+    json!({"name": "t", "description": "to test", "members": [member("ann", "explore"), member("bob", "bash")]})
+}
+
+fn letter(to: &str, text: &str) -> Value {
+    json!({"to": to, "text": text})
+}
+
+impl Lead {
+    fn told(&mut self, tool: &str, input: &Value) -> String {
+        self.asks(tool, input)["content"][0]["value"].as_str().unwrap().to_owned()
+    }
+
+    /// A member calls `send_message`; gives what it is told.
+    fn writes(&mut self, run: &Run, to: &str, text: &str) -> String {
+        self.calls += 1;
+        let params = json!({
+            "name": "send_message", "input": letter(to, text), "conversationId": run.id(), "turnId": "U", "roundId": 1,
+            "toolCallId": format!("k{}", self.calls),
+        });
+        let call = json!({"id": params["toolCallId"], "name": "send_message", "toolType": "client", "status": "running", "input": params["input"]});
+        self.run_says(
+            run,
+            "report",
+            &json!({"editAgentRounds": [{"roundId": 1, "reply": "", "toolCalls": [call]}]}),
+        );
+        let ask = json!({"id": self.calls, "method": "conversation/invokeClientTool", "params": params});
+        self.it.server(run.process, ask);
+        let told = self.it.take(Peer::Backend(run.process));
+        let id = json!(self.calls);
+        let answer = told.iter().find(|it| it["method"].is_null() && it["id"] == id).expect("it is answered");
+        let text = answer["result"][0]["content"][0]["value"].as_str().unwrap().to_owned();
+        for message in told.into_iter().filter(|it| !it["method"].is_null()) {
+            self.it.put_back(Peer::Backend(run.process), message);
+        }
+        text
+    }
+
+    fn begins(&mut self, run: &Run) {
+        self.run_says(run, "begin", &json!({}));
+    }
+
+    /// The turn of a member ends with these words.
+    fn member_ends(&mut self, run: &Run, text: &str) {
+        self.run_says(run, "report", &json!({"editAgentRounds": [{"roundId": 2, "reply": text}]}));
+        self.run_says(run, "end", &json!({}));
+        self.it.server(
+            run.process,
+            json!({"id": run.asked, "result": {"conversationId": run.id(), "turnId": "U"}}),
+        );
+    }
+
+    /// A member is asked again; gives what it is told.
+    fn called(&mut self, run: &Run) -> (Run, String) {
+        let told = self.it.take(Peer::Backend(run.process));
+        let turn = told.iter().find(|it| it["method"] == "conversation/turn").expect("it is called");
+        let again = Run { asked: turn["id"].clone(), ..run.clone() };
+        (again, turn["params"]["message"].as_str().unwrap().to_owned())
+    }
+
+    fn events(&mut self) -> Vec<String> {
+        self.heard().into_iter().filter(|it| it.starts_with("event")).collect()
+    }
+
+    fn stored(&self) -> Vec<StoredTeam> {
+        let stored =
+            |(name, state): (&String, &Bytes)| StoredTeam { name: name.clone(), state: Ok(state.clone()) };
+        self.it.stored.iter().map(stored).collect()
+    }
+}
+
+#[test]
+fn a_team_works_while_its_lead_waits() {
+    let mut it = lead(Vec::new());
+    assert_eq!(it.told("create_team", &two()), "team t started: ann, bob");
+    assert_eq!(it.events(), ["event ann running", "event bob running"]);
+    it.ends();
+    assert_eq!(it.heard(), Vec::<String>::new(), "the end is kept back");
+    let ann = it.opened(process(2, 1)).pop().unwrap();
+    let bob = it.opened(process(3, 1)).pop().unwrap();
+    let request = ann.params["turns"][0]["request"].as_str().unwrap();
+    for part in [
+        "You are ann, a member of the team t (to test).",
+        "also bob (bash)",
+        "<message from=\"lead\">\ndo ann",
+    ] {
+        assert!(request.contains(part), "{part} in {request}");
+    }
+    it.begins(&ann);
+    it.begins(&bob);
+    assert_eq!(it.writes(&ann, "bob", "one"), "sent to bob");
+    assert_eq!(it.writes(&ann, "bob", "two"), "sent to bob");
+    assert_eq!(it.writes(&ann, "cy", "?"), "there is no \"cy\" in team t; there are ann, bob and lead");
+    it.member_ends(&ann, "I am done.");
+    assert_eq!(it.events().last().unwrap(), "event ann idle");
+    it.member_ends(&bob, "bob is done");
+    let (bob, asked) = it.called(&bob);
+    assert_eq!(asked, "<message from=\"ann\">\none\n</message>\n\n<message from=\"ann\">\ntwo\n</message>");
+    it.begins(&bob);
+    assert!(it.it.take(Peer::Backend(LEAD)).is_empty(), "one is at work");
+    assert_eq!(it.writes(&bob, "lead", "it is good"), "sent to lead");
+    it.member_ends(&bob, "unseen");
+    it.heard();
+    let message = it.goes_on()["params"]["message"].as_str().unwrap().to_owned();
+    let at = |text: &str| message.find(text).unwrap_or_else(|| panic!("{text} in {message}"));
+    assert!(at("from=\"bob\">\nbob is done") < at("from=\"bob\">\nit is good"));
+    assert!(!message.contains("I am done") && !message.contains("unseen"), "{message}");
+    it.says("begin", &json!({}));
+    it.text(1, "Fine.");
+    it.ends();
+    assert_eq!(it.heard(), ["1 Fine.", "end", r#"answer 1 "T""#], "all is read");
+    // The team stays, and is called in the next turn.
+    let turn = json!({"conversationId": "c", "turnId": "T", "workDoneToken": "t1", "message": "more"});
+    it.it.editor(json!({"id": 1, "method": "conversation/turn", "params": turn}));
+    it.goes_on();
+    it.says("begin", &json!({}));
+    assert_eq!(it.told("send_message", &letter("t/ann", "again")), "sent to t/ann");
+    let (ann, asked) = it.called(&ann);
+    assert_eq!(asked, "<message from=\"lead\">\nagain\n</message>");
+    it.begins(&ann);
+    it.ends();
+    it.heard();
+    it.member_ends(&ann, "again done");
+    assert!(it.goes_on()["params"]["message"].as_str().unwrap().contains("again done"));
+    it.says("begin", &json!({}));
+    assert_eq!(it.told("delete_team", &json!({"name": "t"})), "team t is deleted");
+    for run in [&ann, &bob] {
+        let told: Vec<String> = it.it.take(Peer::Backend(run.process)).iter().map(name).collect();
+        assert!(told.contains(&"conversation/destroy".to_owned()), "{told:?}");
+    }
+    assert!(it.it.stored.is_empty());
+    it.ends();
+    assert!(it.heard().contains(&r#"answer 1 "T""#.to_owned()));
+    it.it.core.check_quiet();
+}
+
+#[test]
+fn a_team_is_cancelled_with_the_turn_of_its_lead_and_keeps_what_it_has() {
+    let mut it = lead(Vec::new());
+    it.told("create_team", &two());
+    let ann = it.opened(process(2, 1)).pop().unwrap();
+    let bob = it.opened(process(3, 1)).pop().unwrap();
+    it.begins(&ann);
+    it.begins(&bob);
+    it.member_ends(&bob, "bob is done");
+    it.ends();
+    it.heard();
+    it.it.editor(json!({"method": "$/cancelRequest", "params": {"id": 1}}));
+    assert_eq!(it.heard(), ["event ann cancelled", r#"end  "CancelledByUser""#, r#"answer 1 "T""#]);
+    assert!(it.it.take(Peer::Backend(ann.process)).iter().any(|it| it["method"] == "$/cancelRequest"));
+    it.run_says(&ann, "end", &json!({"cancellationReason": "CancelledByUser"}));
+    it.it.server(ann.process, json!({"id": ann.asked, "result": {}}));
+    assert_eq!(it.heard(), Vec::<String>::new());
+    // What bob has written comes in the next turn.
+    let turn = json!({"conversationId": "c", "turnId": "T", "workDoneToken": "t1", "message": "more"});
+    it.it.editor(json!({"id": 1, "method": "conversation/turn", "params": turn}));
+    it.goes_on();
+    it.says("begin", &json!({}));
+    it.ends();
+    assert!(it.goes_on()["params"]["message"].as_str().unwrap().contains("bob is done"));
+}
+
+#[test]
+fn a_member_that_was_cancelled_is_called_when_it_has_come_to_its_end() {
+    let mut it = lead(Vec::new());
+    it.told("create_team", &two());
+    let ann = it.opened(process(2, 1)).pop().unwrap();
+    it.begins(&ann);
+    it.ends();
+    it.it.editor(json!({"method": "$/cancelRequest", "params": {"id": 1}}));
+    it.heard();
+    it.it.take(Peer::Backend(ann.process));
+    let turn = json!({"conversationId": "c", "turnId": "T", "workDoneToken": "t1", "message": "more"});
+    it.it.editor(json!({"id": 1, "method": "conversation/turn", "params": turn}));
+    it.goes_on();
+    it.says("begin", &json!({}));
+    it.told("send_message", &letter("ann", "again"));
+    it.ends();
+    assert!(it.it.take(Peer::Backend(ann.process)).is_empty());
+    it.run_says(&ann, "end", &json!({"cancellationReason": "CancelledByUser"}));
+    it.it.server(ann.process, json!({"id": ann.asked, "result": {}}));
+    let (ann, asked) = it.called(&ann);
+    assert!(asked.contains("again"));
+    it.begins(&ann);
+    it.member_ends(&ann, "done");
+    assert!(it.goes_on()["params"]["message"].as_str().unwrap().contains("done"));
+}
+
+/// The restored conversation of a member: what the server is told of it.
+fn restored(it: &mut Lead, process: ProcessId) -> (Run, String) {
+    it.it.start(process, &[]);
+    let at = it.it.transcripts.iter().position(|it| it.0 == process).expect("it is told what was said");
+    let (process, conversation, content) = it.it.transcripts.remove(at);
+    it.it.event(Event::TranscriptWritten { process, conversation, folder: Ok("/t".into()) });
+    let told = it.it.take(Peer::Backend(process));
+    let create = told.iter().find(|it| it["method"] == "conversation/create").expect("it is asked");
+    (Run { process, asked: create["id"].clone(), params: create["params"].clone() }, content)
+}
+
+#[test]
+fn a_team_comes_back_with_what_it_has_said_and_nothing_is_read_twice() {
+    let mut it = lead(Vec::new());
+    it.told("create_team", &two());
+    let ann = it.opened(process(2, 1)).pop().unwrap();
+    let bob = it.opened(process(3, 1)).pop().unwrap();
+    it.begins(&ann);
+    it.begins(&bob);
+    it.member_ends(&bob, "bob is done");
+    assert_eq!(it.writes(&ann, "bob", "look here"), "sent to bob");
+    // It dies here: ann has written, and goes on; bob was asked, and has not begun.
+    let mut it = lead(it.stored());
+    assert_eq!(it.told("send_message", &letter("bob", "and there")), "sent to bob");
+    it.ends();
+    it.heard();
+    let (ann, content) = restored(&mut it, process(2, 1));
+    assert_eq!(ann.params["turns"][0]["request"], CONTINUE);
+    assert!(content.contains("do ann") && content.contains("look here"), "{content}");
+    let (bob, content) = restored(&mut it, process(3, 1));
+    let asked = bob.params["turns"][0]["request"].as_str().unwrap().to_owned();
+    assert!(content.contains("bob is done") && !content.contains("look here"), "{content}");
+    assert!(asked.contains("look here") && !asked.contains("and there"), "as it was asked: {asked}");
+    it.begins(&ann);
+    it.begins(&bob);
+    it.member_ends(&ann, "ann is done");
+    it.member_ends(&bob, "seen");
+    let (bob, asked) = it.called(&bob);
+    assert_eq!(asked, "<message from=\"lead\">\nand there\n</message>");
+    it.begins(&bob);
+    it.member_ends(&bob, "seen too");
+    it.heard();
+    let message = it.goes_on()["params"]["message"].as_str().unwrap().to_owned();
+    for text in ["bob is done", "seen", "seen too"] {
+        assert_eq!(message.matches(&format!(">\n{text}\n<")).count(), 1, "{text} in {message}");
+    }
+    assert!(!message.contains("ann is done"), "it has written to somebody in that turn: {message}");
+    // The next one finds all at rest, and what the lead was told is told no more.
+    let mut it = lead(it.stored());
+    it.ends();
+    assert_eq!(it.heard(), ["end", r#"answer 1 "T""#]);
+}
+
+#[test]
+fn the_process_of_a_member_dies() {
+    let mut it = lead(Vec::new());
+    it.told("create_team", &two());
+    let ann = it.opened(process(2, 1)).pop().unwrap();
+    let bob = it.opened(process(3, 1)).pop().unwrap();
+    it.begins(&ann);
+    it.begins(&bob);
+    it.member_ends(&bob, "");
+    it.writes(&ann, "lead", "half");
+    it.ends();
+    it.heard();
+    it.it.exited(ann.process, Exit::Signal(9));
+    it.it.pass(Duration::from_secs(9));
+    let (ann, content) = restored(&mut it, process(2, 2));
+    assert!(content.contains("half"), "{content}");
+    it.begins(&ann);
+    it.member_ends(&ann, "whole");
+    it.heard();
+    let message = it.goes_on()["params"]["message"].as_str().unwrap().to_owned();
+    assert!(message.contains("It has ended its turn without a word") && message.matches("half").count() == 1);
+}
+
+#[test]
+fn what_is_wrong_with_a_team_is_told() {
+    let fault = |name: &str, fault: TeamFault| StoredTeam { name: name.to_owned(), state: Err(fault) };
+    let state =
+        |name: &str, text: &'static str| StoredTeam { name: name.to_owned(), state: Ok(Bytes::from(text)) };
+    let mut it = lead(vec![
+        fault("t", TeamFault::Busy("process 7".to_owned())),
+        state("u", "{\"version\":2}"),
+        state("v", "{\"ver"),
+    ]);
+    let busy = "another lspool has it (process 7)";
+    assert_eq!(
+        it.told("create_team", &two()),
+        format!("there is a team t already, and it cannot be had: {busy}")
+    );
+    assert_eq!(it.told("delete_team", &json!({"name": "t"})), format!("team t cannot be deleted: {busy}"));
+    let newer = it.told("send_message", &letter("u/ann", "x"));
+    assert_eq!(newer, "team u cannot be had: it is stored in format 2, and this lspool knows format 1 only");
+    assert!(
+        it.told("send_message", &letter("v/ann", "x"))
+            .starts_with("team v cannot be had: what is stored of it is damaged: ")
+    );
+    assert_eq!(it.told("delete_team", &json!({"name": "v"})), "team v is deleted");
+    assert_eq!(it.told("delete_team", &json!({"name": "w"})), "there is no team \"w\"");
+    // One that cannot be stored is not made.
+    it.it.holds_teams = true;
+    let mut named = two();
+    named["name"] = json!("x");
+    it.calls += 1;
+    let params = json!({"name": "create_team", "input": named, "conversationId": "c", "turnId": "T", "roundId": 1, "toolCallId": "y"});
+    it.it.server(LEAD, json!({"id": it.calls, "method": "conversation/invokeClientTool", "params": params}));
+    assert!(it.it.take(Peer::Backend(LEAD)).is_empty(), "not before it is stored");
+    let written = Err(TeamFault::Failed("the disk is full".to_owned()));
+    it.it.event(Event::TeamWritten { team: "x".to_owned(), written });
+    let answer = it.it.take(Peer::Backend(LEAD)).pop().unwrap()["result"][0].clone();
+    assert_eq!(answer["content"][0]["value"], "team x cannot be made: the disk is full");
+    it.it.holds_teams = false;
+    it.told("create_team", &named);
+    assert!(it.told("create_team", &named).starts_with("there is a team x already"));
+    it.heard();
+    it.it.take(EDITOR);
+}
+
+#[test]
+fn a_team_calls_its_members_no_more_than_may_be() {
+    let mut it = stage(Vec::new());
+    it.config.subagents.max_subagents = 2;
+    it.editor(json!({"id": 90, "method": "lspool/reload"}));
+    it.take(EDITOR);
+    let mut it = Lead::on(it, &json!({}));
+    it.told("create_team", &two());
+    let ann = it.opened(process(2, 1)).pop().unwrap();
+    let bob = it.opened(process(3, 1)).pop().unwrap();
+    it.begins(&ann);
+    it.begins(&bob);
+    it.writes(&ann, "bob", "ping");
+    it.member_ends(&bob, "");
+    it.member_ends(&ann, "");
+    it.ends();
+    it.heard();
+    assert!(!it.it.take(Peer::Backend(bob.process)).iter().any(|it| it["method"] == "conversation/turn"));
+    it.goes_on();
+    it.says("begin", &json!({}));
+    it.ends();
+    assert_eq!(it.heard(), ["end", r#"answer 1 "T""#]);
+    // It is called in the next turn.
+    let turn = json!({"conversationId": "c", "turnId": "T", "workDoneToken": "t1", "message": "more"});
+    it.it.editor(json!({"id": 1, "method": "conversation/turn", "params": turn}));
+    it.goes_on();
+    it.says("begin", &json!({}));
+    it.ends();
+    assert_eq!(it.called(&bob).1, "<message from=\"ann\">\nping\n</message>");
+}

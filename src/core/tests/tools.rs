@@ -1,0 +1,332 @@
+//! lspool's own tools: who carries out a call, and who must have allowed it.
+
+use serde_json::{Value, json};
+
+use super::stage::{EDITOR, Stage, name, process};
+use crate::{
+    config::{BuiltinTools, Delegation, ServerKind},
+    core::event::{Exit, Peer, ProcessId},
+};
+
+const PRIMARY: ProcessId = process(0, 1);
+
+fn stage() -> Stage {
+    let mut it = Stage::new(ServerKind::Copilot);
+    it.server.builtin_tools = BuiltinTools::Fallback;
+    it
+}
+
+/// A session with tools of lspool's own, and a conversation in the primary whose turn has begun.
+fn begun() -> Stage {
+    let mut it = stage();
+    it.initialize();
+    it.create(1, &json!({"conversationId": "c"}));
+    begin(&mut it, PRIMARY);
+    it
+}
+
+fn begin(it: &mut Stage, process: ProcessId) {
+    it.take(Peer::Backend(process));
+    let value = json!({"kind": "begin", "conversationId": "c", "turnId": "t"});
+    it.server(process, json!({"method": "$/progress", "params": {"token": "t1", "value": value}}));
+    it.take(EDITOR);
+}
+
+fn question(method: &str, id: u32, name: &str, input: &Value) -> Value {
+    let params = json!({
+        "name": name, "input": input, "conversationId": "c", "turnId": "t", "roundId": 1, "toolCallId": "call",
+    });
+    json!({"id": id, "method": format!("conversation/{method}"), "params": params})
+}
+
+fn call(id: u32, name: &str, input: &Value) -> Value {
+    question("invokeClientTool", id, name, input)
+}
+
+fn confirmation(id: u32, command: &str) -> Value {
+    question("invokeClientToolConfirmation", id, "run_in_terminal", &json!({"command": command}))
+}
+
+fn done(text: &str) -> Value {
+    json!([{"content": [{"value": text}], "status": "success"}, null])
+}
+
+fn verdict(word: &str) -> Value {
+    json!([{"result": word}, null])
+}
+
+/// The ids of what is asked of lspool's own tools, each with whether it was allowed.
+fn asked(it: &mut Stage) -> Vec<(Value, bool)> {
+    std::mem::take(&mut it.tools)
+        .into_iter()
+        .map(|(call, scope)| (call["id"].clone(), scope.is_confirmed))
+        .collect()
+}
+
+/// What the server is answered.
+fn answers(it: &mut Stage) -> Vec<Value> {
+    it.take(Peer::Backend(PRIMARY)).into_iter().filter(|it| it["method"].is_null()).collect()
+}
+
+/// The names that a process is told of in the last registration.
+fn registered(told: &[Value]) -> Vec<String> {
+    let last = told.iter().rfind(|it| it["method"] == "conversation/registerTools");
+    let tools = last.and_then(|it| it["params"]["tools"].as_array()).cloned().unwrap_or_default();
+    tools.iter().map(|it| it["name"].as_str().unwrap_or_default().to_owned()).collect()
+}
+
+const ALL: [&str; 8] = [
+    "create_file",
+    "file_search",
+    "grep_search",
+    "insert_edit_into_file",
+    "list_dir",
+    "read_file",
+    "replace_string_in_file",
+    "run_in_terminal",
+];
+
+#[test]
+fn nobody_hears_of_tools_that_are_not_wanted() {
+    let mut it = Stage::new(ServerKind::Copilot);
+    it.editor(json!({"id": 0, "method": "initialize", "params": {"capabilities": {}}}));
+    it.open(PRIMARY);
+    it.editor(json!({"method": "initialized", "params": {}}));
+    assert_eq!(it.told(PRIMARY), ["initialized"]);
+    it.create(1, &json!({"conversationId": "c"}));
+    begin(&mut it, PRIMARY);
+    it.server(PRIMARY, call(7, "read_file", &json!({"filePath": "a"})));
+    assert_eq!(it.take(EDITOR).iter().map(name).collect::<Vec<_>>(), ["conversation/invokeClientTool"]);
+    assert!(it.tools.is_empty());
+}
+
+#[test]
+fn the_primary_is_told_of_them_behind_initialized() {
+    let mut it = stage();
+    it.editor(json!({"id": 0, "method": "initialize", "params": {"capabilities": {}}}));
+    it.open(PRIMARY);
+    it.editor(json!({"method": "initialized", "params": {}}));
+    let told = it.take(Peer::Backend(PRIMARY));
+    assert_eq!(told.iter().map(name).collect::<Vec<_>>(), ["initialized", "conversation/registerTools"]);
+    assert_eq!(registered(&told), ALL);
+    // A generic server knows nothing of tools.
+    let mut it = Stage::new(ServerKind::Generic);
+    it.server.builtin_tools = BuiltinTools::Fallback;
+    it.editor(json!({"id": 0, "method": "initialize", "params": {"capabilities": {}}}));
+    it.open(PRIMARY);
+    it.editor(json!({"method": "initialized", "params": {}}));
+    assert_eq!(it.told(PRIMARY), ["initialized"]);
+}
+
+#[test]
+fn a_call_is_carried_out_here_and_is_part_of_the_history() {
+    let mut it = begun();
+    it.server(PRIMARY, call(7, "read_file", &json!({"filePath": "a"})));
+    assert!(it.take(EDITOR).is_empty(), "the editor has no such tool");
+    let (call, scope) = it.tools.pop().unwrap();
+    assert_eq!(call["params"]["input"]["filePath"], "a");
+    assert!(scope.folders.is_empty() && !scope.is_confirmed);
+    it.ran(&call["id"], &done("text"));
+    assert_eq!(answers(&mut it), [json!({"jsonrpc": "2.0", "id": 7, "result": done("text")})]);
+    // A second answer, or one to a question of somebody else, is none.
+    it.ran(&call["id"], &done("text"));
+    it.ran(&json!(1), &done("text"));
+    assert!(answers(&mut it).is_empty());
+}
+
+#[test]
+fn the_editors_own_tool_goes_first() {
+    let mut it = begun();
+    let tool = json!({"name": "read_file", "description": "d"});
+    it.editor(json!({"id": 5, "method": "conversation/registerTools", "params": {"tools": [tool]}}));
+    let id = it.take(Peer::Backend(PRIMARY))[0]["id"].clone();
+    it.server(PRIMARY, json!({"id": id, "result": []}));
+    it.take(EDITOR);
+    it.server(PRIMARY, call(7, "read_file", &json!({"filePath": "a"})));
+    assert_eq!(it.take(EDITOR).iter().map(name).collect::<Vec<_>>(), ["conversation/invokeClientTool"]);
+    it.server(PRIMARY, call(8, "list_dir", &json!({"path": "a"})));
+    assert_eq!(asked(&mut it).len(), 1, "others stand in");
+
+    // What the editor takes away is gone.
+    let ids = json!({"toolIds": ["copilot-editor.list_dir"]});
+    it.editor(json!({"id": 6, "method": "conversation/unregisterTools", "params": ids}));
+    let id = it.take(Peer::Backend(PRIMARY)).last().unwrap()["id"].clone();
+    it.server(PRIMARY, json!({"id": id, "result": []}));
+    it.take(EDITOR);
+    it.server(PRIMARY, call(9, "list_dir", &json!({"path": "a"})));
+    assert!(it.tools.is_empty());
+}
+
+#[test]
+fn a_partition_has_those_of_its_set_and_no_others() {
+    for (tools, expected) in [
+        (json!(["read_file", "fetch"]), &["read_file"][..]),
+        (json!([]), &[]),
+        (json!(["apply_patch"]), &["create_file", "insert_edit_into_file", "replace_string_in_file"]),
+    ] {
+        let mut it = stage();
+        it.initialize();
+        it.create(1, &json!({"conversationId": "c", "lspool": {"tools": tools}}));
+        let told = it.start(process(1, 1), &[]);
+        assert_eq!(registered(&told), expected);
+        begin(&mut it, process(1, 1));
+        it.server(process(1, 1), call(7, "list_dir", &json!({"path": "a"})));
+        assert!(it.tools.is_empty(), "a call outside the set is refused");
+    }
+}
+
+#[test]
+fn a_command_is_run_if_the_list_allows_it() {
+    let mut it = begun();
+    it.server(PRIMARY, confirmation(7, "ls"));
+    assert!(it.take(EDITOR).is_empty(), "the list goes first");
+    let (id, _) = asked(&mut it).remove(0);
+    it.ran(&id, &verdict("accept"));
+    assert_eq!(answers(&mut it)[0]["result"], verdict("accept"));
+    it.server(PRIMARY, call(8, "run_in_terminal", &json!({"command": "ls"})));
+    assert!(matches!(asked(&mut it)[..], [(_, true)]));
+}
+
+#[test]
+fn a_command_is_run_if_the_editor_allows_it_and_no_other_one() {
+    let mut it = begun();
+    it.server(PRIMARY, confirmation(7, "ls"));
+    let (id, _) = asked(&mut it).remove(0);
+    it.ran(&id, &verdict("ask"));
+    let told = it.take(EDITOR);
+    assert_eq!(told[0]["method"], "conversation/invokeClientToolConfirmation");
+    it.editor(json!({"id": told[0]["id"], "result": verdict("accept")}));
+    assert_eq!(answers(&mut it)[0]["result"], verdict("accept"));
+    // Another command under the same id is another one.
+    it.server(PRIMARY, call(8, "run_in_terminal", &json!({"command": "rm -r ."})));
+    assert!(matches!(asked(&mut it)[..], [(_, false)]));
+    it.server(PRIMARY, call(9, "run_in_terminal", &json!({"command": "ls"})));
+    assert!(matches!(asked(&mut it)[..], [(_, true)]));
+}
+
+#[test]
+fn what_the_editor_dismisses_is_not_allowed() {
+    let mut it = begun();
+    it.server(PRIMARY, confirmation(7, "ls"));
+    let (id, _) = asked(&mut it).remove(0);
+    it.ran(&id, &verdict("ask"));
+    let told = it.take(EDITOR);
+    it.editor(json!({"id": told[0]["id"], "result": verdict("dismiss")}));
+    it.server(PRIMARY, call(8, "run_in_terminal", &json!({"command": "ls"})));
+    assert!(matches!(asked(&mut it)[..], [(_, false)]));
+}
+
+/// The server has not asked whether a command may be run.
+fn unasked() -> (Stage, Value, Value) {
+    let mut it = begun();
+    it.server(PRIMARY, call(7, "run_in_terminal", &json!({"command": "ls"})));
+    let (call, is_confirmed) = asked(&mut it).remove(0);
+    assert!(!is_confirmed);
+    it.ran(&call, &verdict("ask"));
+    let told = it.take(EDITOR);
+    assert_eq!(told[0]["method"], "conversation/invokeClientToolConfirmation");
+    assert_eq!(told[0]["params"]["input"]["command"], "ls");
+    (it, call, told[0]["id"].clone())
+}
+
+#[test]
+fn if_the_server_does_not_ask_lspool_does() {
+    let (mut it, call, question) = unasked();
+    it.editor(json!({"id": question, "result": verdict("accept")}));
+    assert_eq!(asked(&mut it), [(call.clone(), true)]);
+    it.ran(&call, &done("file"));
+    assert_eq!(answers(&mut it)[0]["result"], done("file"));
+
+    for no in [
+        json!({"result": verdict("dismiss")}),
+        json!({"error": {"code": -32601, "message": "?"}}),
+        json!({"result": null}),
+    ] {
+        let (mut it, _, question) = unasked();
+        let mut answer = no;
+        answer["id"] = question;
+        it.editor(answer);
+        assert!(it.tools.is_empty());
+        assert_eq!(answers(&mut it)[0]["result"][0]["status"], "cancelled");
+    }
+}
+
+#[test]
+fn a_cancelled_turn_waits_for_no_tool_and_no_question() {
+    let mut it = begun();
+    it.server(PRIMARY, call(7, "run_in_terminal", &json!({"command": "ls"})));
+    let (id, _) = asked(&mut it).remove(0);
+    it.editor(json!({"method": "$/cancelRequest", "params": {"id": 1}}));
+    assert_eq!(it.unwanted, std::slice::from_ref(&id));
+    assert_eq!(answers(&mut it)[0]["result"][0]["status"], "cancelled");
+    it.ran(&id, &done("too late"));
+    assert!(answers(&mut it).is_empty());
+
+    let (mut it, _, question) = unasked();
+    it.editor(json!({"method": "$/cancelRequest", "params": {"id": 1}}));
+    assert_eq!(it.take(EDITOR)[0]["params"]["id"], question, "the question is taken back");
+    assert_eq!(answers(&mut it)[0]["result"][0]["status"], "cancelled");
+    it.editor(json!({"id": question, "result": verdict("accept")}));
+    assert!(it.tools.is_empty());
+}
+
+#[test]
+fn a_call_outlives_its_process_and_its_result_counts() {
+    let mut it = begun();
+    let round = json!([{"roundId": 1, "reply": "", "toolCalls": [
+        {"id": "call", "name": "read_file", "toolType": "client", "status": "running", "input": {"filePath": "a"}},
+    ]}]);
+    let value = json!({"kind": "report", "conversationId": "c", "turnId": "t", "editAgentRounds": round});
+    it.server(PRIMARY, json!({"method": "$/progress", "params": {"token": "t1", "value": value}}));
+    it.server(PRIMARY, call(7, "read_file", &json!({"filePath": "a"})));
+    let (id, _) = asked(&mut it).remove(0);
+    it.take(EDITOR);
+    it.exited(PRIMARY, Exit::Signal(9));
+    assert!(it.unwanted.is_empty(), "it goes on");
+    it.ran(&id, &done("text"));
+    let told = it.take(EDITOR);
+    let told: Vec<&Value> = told
+        .iter()
+        .map(|it| &it["params"]["value"]["editAgentRounds"][0]["toolCalls"][0]["status"])
+        .collect();
+    assert_eq!(told, ["completed"], "it is reported");
+}
+
+#[test]
+fn a_process_that_comes_after_another_has_them_too() {
+    let mut it = stage();
+    it.initialize();
+    it.exited(PRIMARY, Exit::Signal(9));
+    let told = it.start(process(0, 2), &[]);
+    assert_eq!(registered(&told), ALL);
+}
+
+#[test]
+fn a_lead_may_delegate_through_the_terminal_of_lspool() {
+    let mut it = stage();
+    it.server.delegation = Delegation::RunInTerminal;
+    it.initialize();
+    it.create(1, &json!({"conversationId": "c", "lspool": {"lead": true}}));
+    let told = it.start(process(1, 1), &[]);
+    let last = told.iter().rfind(|it| it["method"] == "conversation/registerTools").unwrap();
+    let tool = &last["params"]["tools"][0];
+    assert_eq!(tool["name"], "run_in_terminal");
+    assert!(tool["description"].as_str().is_some_and(|it| it.contains("delegate --type")));
+}
+
+#[test]
+fn the_configuration_brings_and_takes_them() {
+    let mut it = begun();
+    it.server.builtin_tools = BuiltinTools::Off;
+    it.event(crate::core::event::Event::FilesChanged);
+    let told = it.take(Peer::Backend(PRIMARY));
+    assert_eq!(told.iter().map(name).collect::<Vec<_>>(), ["conversation/unregisterTools"]);
+    assert_eq!(told[0]["params"]["toolIds"].as_array().map(Vec::len), Some(8));
+    it.server(PRIMARY, call(7, "read_file", &json!({"filePath": "a"})));
+    assert!(it.tools.is_empty());
+    it.server.builtin_tools = BuiltinTools::Fallback;
+    it.event(crate::core::event::Event::FilesChanged);
+    assert_eq!(registered(&it.take(Peer::Backend(PRIMARY))), ALL);
+    it.server(PRIMARY, call(8, "read_file", &json!({"filePath": "a"})));
+    assert_eq!(asked(&mut it).len(), 1);
+}

@@ -1,0 +1,207 @@
+//! Who carries out a call: the editor, if it has registered a tool of that name, else lspool itself.
+//!
+//! lspool's own tools are asked like a client: under a number of the same table, with the same frames, and their
+//! answer is treated as a client's. So a call of theirs is kept from the other tools of a set, survives the death of its
+//! process, is part of the history, and is cancelled with its turn, as any other is.
+//!
+//! **lspool runs no command that nobody has allowed**: the list in the configuration, or the editor in the confirmation that
+//! the server asks for. If the server asks for none, lspool does.
+
+use std::time::Instant;
+
+use serde_json::json;
+use tracing::{debug, info};
+
+use super::{PRIMARY, Proxy, tell_editor};
+use crate::{
+    agents::TERMINAL,
+    config::BuiltinTools,
+    core::{
+        catalogue::ToolChange,
+        event::{BackendId, ClientId, Effect, Effects, Scope},
+        processes::cancellation,
+        requests::{Owner, Pending, Purpose, SentId, To},
+    },
+    rpc::{Frame, Patch, RawId, elements, member, path, text},
+    tools::{ASK, Tool},
+};
+
+const CONFIRMATION: &str = "conversation/invokeClientToolConfirmation";
+
+impl Proxy {
+    /// The configuration says whether there are tools of lspool's own.
+    pub(super) fn choose_tools(&mut self) {
+        let is_wanted =
+            self.server.as_ref().is_some_and(|it| it.settings.builtin_tools == BuiltinTools::Fallback);
+        let definition = |it: Tool| (it.name().to_owned(), it.definition().to_string().into());
+        let tools = Tool::ALL.into_iter().filter(|_| is_wanted).map(definition);
+        self.catalogue.stand_in(tools.collect());
+    }
+
+    /// Tells the primary of lspool's own tools. Other processes are told with the rest of the catalogue.
+    pub(super) fn register_own_tools(&mut self, out: &mut Effects) {
+        let Some(params) = self.catalogue.own_tools().filter(|_| self.is_copilot()) else { return };
+        let frame = Frame::request(RawId::from(0), "conversation/registerTools", Some(&params));
+        self.send_to_backend(PRIMARY, Owner::Proxy, Purpose::Plain, &frame, out);
+    }
+
+    /// The configuration says something else than before: running processes follow.
+    pub(super) fn change_own_tools(&mut self, out: &mut Effects) {
+        let before = self.catalogue.own_ids();
+        self.choose_tools();
+        if !self.session.initialized || !self.is_copilot() {
+            return;
+        }
+        let ready = self.backends.values().filter(|it| it.spare.is_none() && it.is_ready());
+        let others: Vec<BackendId> = ready.map(|it| it.id).filter(|it| *it != PRIMARY).collect();
+        if self.catalogue.own_ids().is_empty() {
+            let gone = ToolChange::Unregister(before);
+            for id in others {
+                let call = self.backend(id).and_then(|it| gone.projected(&it.set));
+                self.project(id, call, out);
+            }
+            if let Some((method, params)) = gone.projected(&super::ToolSet::all()) {
+                let frame = Frame::request(RawId::from(0), method, Some(&params));
+                self.send_to_backend(PRIMARY, Owner::Proxy, Purpose::Plain, &frame, out);
+            }
+            return;
+        }
+        self.register_own_tools(out);
+        for id in others {
+            self.project_all(id, out);
+        }
+    }
+
+    /// Asks whoever has the tool of a call, or of a confirmation; gives the number under which it is asked.
+    pub(super) fn ask_tool(
+        &mut self,
+        owner: Owner,
+        purpose: Purpose,
+        frame: &Frame,
+        out: &mut Effects,
+    ) -> SentId {
+        let name = text(frame.params().unwrap_or(b"{}"), &["name"]).unwrap_or_default();
+        let name = name.strip_prefix("copilot.").unwrap_or(&name);
+        // Any other question of a server is none that a list could answer.
+        let is_for_list =
+            matches!(purpose, Purpose::ToolCall { confirmation: false, .. }) || name == TERMINAL;
+        if !self.catalogue.is_own(name) || !is_for_list {
+            let (sent, frame) = self.requests.sent(To::Client(ClientId::EDITOR), owner, purpose, frame);
+            tell_editor(frame, out);
+            return sent;
+        }
+        let is_confirmed = self.is_allowed(&purpose, frame);
+        let (sent, frame) = self.requests.sent(To::Tools, owner, purpose, frame);
+        self.run_tool(frame, is_confirmed, out);
+        sent
+    }
+
+    fn run_tool(&self, call: Frame, is_confirmed: bool, out: &mut Effects) {
+        let folders = self.session.folders_now(&self.folders);
+        let limits = self.server.as_ref().map(|it| it.config.tools.clone()).unwrap_or_default();
+        out.push(Effect::RunTool { call, scope: Box::new(Scope { folders, limits, is_confirmed }) });
+    }
+
+    /// Whether the user has allowed exactly this call.
+    fn is_allowed(&self, purpose: &Purpose, call: &Frame) -> bool {
+        let Purpose::ToolCall { conversation: Some(id), .. } = purpose else { return false };
+        let key = |it: &Frame| {
+            let params = it.params()?;
+            Some((text(params, &["toolCallId"])?, text(params, &["input", "command"])?))
+        };
+        let called = key(call);
+        let given = self.conversations.get(id).map_or(&[][..], |it| it.flight.confirmed());
+        called.is_some() && given.iter().any(|(asked, answer)| key(asked) == called && accepts(Some(answer)))
+    }
+
+    /// lspool's own tools have answered.
+    pub(super) fn on_tool_ran(&mut self, now: Instant, answer: &Frame, out: &mut Effects) {
+        let Some(sent) = answer.id().and_then(|it| self.requests.asked_of_tools(&it)) else {
+            return debug!(?answer, "dropped: what came of a call that nobody waits for");
+        };
+        if verdict(answer).as_deref() == Some(ASK) {
+            return self.ask_to_allow(sent, out);
+        }
+        if let Some(pending) = self.requests.take(sent) {
+            self.on_question_answered(now, sent, pending, answer, out);
+        }
+    }
+
+    /// No list allows a command: the user is asked.
+    fn ask_to_allow(&mut self, sent: SentId, out: &mut Effects) {
+        let Some(Pending { purpose, frame, .. }) = self.requests.get(sent) else { return };
+        if matches!(purpose, Purpose::ToolCall { confirmation: true, .. }) {
+            let frame = frame.clone();
+            self.requests.redirect(sent, To::Client(ClientId::EDITOR));
+            return tell_editor(frame, out);
+        }
+        info!("a command of which the server has not asked whether it may be run");
+        let params = question(frame.params().unwrap_or(b"{}"));
+        self.ask_editor(Purpose::Allow(sent), CONFIRMATION, Some(&params), out);
+    }
+
+    /// The user has answered lspool's own question whether a call may be carried out.
+    pub(super) fn on_allowed(
+        &mut self,
+        now: Instant,
+        call: SentId,
+        answer: Option<&Frame>,
+        out: &mut Effects,
+    ) {
+        let Some(pending) = self.requests.get(call).filter(|it| it.to == To::Tools) else { return };
+        if accepts(answer) {
+            return self.run_tool(pending.frame.clone(), true, out);
+        }
+        let result =
+            json!([{"content": [{"value": "the user did not allow it"}], "status": "cancelled"}, null]);
+        let answer = Frame::response(RawId::from(call), result.to_string().as_bytes());
+        if let Some(pending) = self.requests.take(call) {
+            self.on_question_answered(now, call, pending, &answer, out);
+        }
+    }
+
+    /// What the editor, or one of lspool's own tools, was asked is not wanted any more.
+    pub(super) fn withdraw(&mut self, sent: SentId, to: To, out: &mut Effects) {
+        if to != To::Tools {
+            return tell_editor(cancellation(sent), out);
+        }
+        let questions = self.requests.filter(|it| matches!(it.purpose, Purpose::Allow(of) if of == sent));
+        if questions.is_empty() {
+            return out.push(Effect::CancelTool(RawId::from(sent)));
+        }
+        // Nobody is at work on it, so nobody will answer.
+        self.requests.take(sent);
+        for question in questions {
+            self.requests.take(question);
+            tell_editor(cancellation(question), out);
+        }
+    }
+}
+
+/// What an answer to a confirmation says.
+fn verdict(answer: &Frame) -> Option<String> {
+    let result = answer.result()?;
+    text(&result[elements(result).next()?], &["result"])
+}
+
+fn accepts(answer: Option<&Frame>) -> bool {
+    answer.and_then(verdict).as_deref() == Some("accept")
+}
+
+/// A question whether a call may be carried out, as the server asks it.
+fn question(call: &[u8]) -> Vec<u8> {
+    let mut asked = Patch::of(b"{}");
+    for key in ["toolCallId", "roundId", "turnId", "conversationId"] {
+        if let Some(range) = member(call, key) {
+            asked.set(key, &call[range]);
+        }
+    }
+    if let Some(range) = path(call, &["input"]) {
+        asked.set("input", &call[range]);
+    }
+    let command = text(call, &["input", "command"]).unwrap_or_default();
+    let quoted = |it: &str| json!(it).to_string().into_bytes();
+    asked.set("message", &quoted(&format!("Do you want to run this command?\n\n{command}")));
+    asked.set("title", &quoted("Run a command"));
+    asked.set("name", &quoted(TERMINAL)).finish()
+}

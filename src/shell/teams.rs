@@ -1,0 +1,262 @@
+//! What is stored of teams: one file for each, which only this user can read, and which one lspool has at a time.
+//!
+//! They lie in `$XDG_STATE_HOME/lspool/teams`, in a folder of their workspace. Who has a team holds a lock on a file beside
+//! its own; the system lets go of it when lspool ends, however it does.
+
+use std::{
+    collections::BTreeMap,
+    fmt::Write as _,
+    fs,
+    io::{self, Read as _, Write as _},
+    os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _},
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex},
+};
+
+use bytes::Bytes;
+use rustix::fs::{FlockOperation, flock};
+use tokio::task::spawn_local;
+
+use super::{inbox::Events, private::Files};
+use crate::{
+    agents::team::is_name,
+    core::event::{Event, StoredTeam, TeamFault},
+};
+
+/// How a file ends that holds a team.
+const ENDING: &str = ".json";
+
+/// The teams that this lspool has.
+#[derive(Debug, Default)]
+struct Teams {
+    locks: BTreeMap<PathBuf, fs::File>,
+}
+
+/// Where teams are stored, and those that this lspool has.
+#[derive(Debug)]
+pub(super) struct Store {
+    /// The folder of the user's state.
+    state: Option<PathBuf>,
+    teams: Arc<Mutex<Teams>>,
+}
+
+impl Store {
+    /// Nothing is stored yet.
+    pub(super) fn new(state: Option<PathBuf>) -> Store {
+        Store { state, teams: Arc::default() }
+    }
+
+    /// Answers [`Effect::LoadTeams`](crate::core::event::Effect::LoadTeams).
+    pub(super) fn load(&self, files: &Files, events: &Events, folders: &[PathBuf]) {
+        let (place, teams) = (place(self.state.as_deref(), folders), Arc::clone(&self.teams));
+        let loading = files.after(move || match (place, teams.lock()) {
+            (Ok(place), Ok(mut teams)) => teams.load(&place),
+            (Err(_), _) | (_, Err(_)) => Vec::new(),
+        });
+        let events = events.clone();
+        spawn_local(async move {
+            let found = loading.await.and_then(|it| it).unwrap_or_default();
+            events.tell(Event::TeamsLoaded(found));
+        });
+    }
+
+    /// Answers [`Effect::WriteTeam`](crate::core::event::Effect::WriteTeam): its content, and whether it is new.
+    pub(super) fn write(
+        &self,
+        files: &Files,
+        events: &Events,
+        folders: &[PathBuf],
+        team: String,
+        (content, is_new): (Bytes, bool),
+    ) {
+        let (place, teams) = (place(self.state.as_deref(), folders), Arc::clone(&self.teams));
+        let internal = |error: String| TeamFault::Failed(format!("internal error: {error}"));
+        let name = team.clone();
+        let writing = files.after(move || {
+            let mut teams = teams.lock().map_err(|error| internal(error.to_string()))?;
+            teams.write(&place?, &name, &content, is_new)
+        });
+        let events = events.clone();
+        spawn_local(async move {
+            let written = match writing.await.and_then(|it| it) {
+                Ok(written) => written,
+                Err(error) => Err(internal(error.to_string())),
+            };
+            events.tell(Event::TeamWritten { team, written });
+        });
+    }
+
+    /// Carries out [`Effect::RemoveTeam`](crate::core::event::Effect::RemoveTeam).
+    pub(super) fn remove(&self, files: &Files, folders: &[PathBuf], team: String) {
+        let (place, teams) = (place(self.state.as_deref(), folders), Arc::clone(&self.teams));
+        files.after(move || {
+            if let (Ok(place), Ok(mut teams)) = (place, teams.lock()) {
+                teams.remove(&place, &team);
+            }
+        });
+    }
+}
+
+/// The folder of the teams of a workspace.
+fn place(state: Option<&Path>, folders: &[PathBuf]) -> Result<PathBuf, TeamFault> {
+    let none =
+        || TeamFault::Failed("there is no folder for it: neither XDG_STATE_HOME nor HOME is set".to_owned());
+    let root = state.ok_or_else(none)?.join("lspool").join("teams");
+    let Some(first) = folders.first() else { return Ok(root.join("none")) };
+    let first = first.canonicalize().unwrap_or_else(|_| first.clone());
+    // FNV-1a: the same for ever.
+    let number =
+        first.as_os_str().as_encoded_bytes().iter().fold(0xcbf2_9ce4_8422_2325_u64, |it, byte| {
+            (it ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+    let plain = |it: char| if it.is_ascii_alphanumeric() || matches!(it, '-' | '_') { it } else { '_' };
+    let name: String =
+        first.file_name().unwrap_or_default().to_string_lossy().chars().map(plain).take(40).collect();
+    let mut folder = name;
+    write!(folder, "-{number:016x}").ok();
+    Ok(root.join(folder))
+}
+
+fn failed(error: &io::Error) -> TeamFault {
+    TeamFault::Failed(format!("what is stored of it cannot be reached: {error}"))
+}
+
+impl Teams {
+    /// All teams in a folder. They are this lspool's from now on.
+    fn load(&mut self, folder: &Path) -> Vec<StoredTeam> {
+        let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+        let name = |it: fs::DirEntry| it.file_name().to_str()?.strip_suffix(ENDING).map(str::to_owned);
+        let mut names: Vec<String> =
+            entries.flatten().filter_map(name).filter(|it| is_name(it).is_ok()).collect();
+        names.sort();
+        let team = |name: String| StoredTeam { state: self.take(folder, &name), name };
+        names.into_iter().map(team).collect()
+    }
+
+    fn take(&mut self, folder: &Path, name: &str) -> Result<Bytes, TeamFault> {
+        self.lock(folder, name)?;
+        let mut content = Vec::new();
+        let read = fs::File::open(file(folder, name)).and_then(|mut it| it.read_to_end(&mut content));
+        read.map_err(|error| failed(&error))?;
+        Ok(content.into())
+    }
+
+    /// Stores a team, whole or not at all.
+    fn write(&mut self, folder: &Path, name: &str, content: &[u8], is_new: bool) -> Result<(), TeamFault> {
+        let create = fs::DirBuilder::new().mode(0o700).recursive(true).create(folder);
+        create.map_err(|error| failed(&error))?;
+        self.lock(folder, name)?;
+        let file = file(folder, name);
+        if is_new && file.exists() {
+            return Err(TeamFault::Failed("another lspool has made one of that name".to_owned()));
+        }
+        let half = folder.join(format!(".{name}.half"));
+        let written = || {
+            let mut out =
+                fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&half)?;
+            out.write_all(content)?;
+            out.sync_all()?;
+            fs::rename(&half, &file)?;
+            fs::File::open(folder)?.sync_all()
+        };
+        written().map_err(|error| failed(&error))
+    }
+
+    /// Removes what is stored of a team.
+    fn remove(&mut self, folder: &Path, name: &str) {
+        if self.lock(folder, name).is_err() {
+            return;
+        }
+        let lock = lock_file(folder, name);
+        for path in [file(folder, name), lock.clone()] {
+            if let Err(error) = fs::remove_file(&path)
+                && error.kind() != io::ErrorKind::NotFound
+            {
+                tracing::warn!(%error, file = %path.display(), "cannot be removed");
+            }
+        }
+        self.locks.remove(&lock);
+    }
+
+    fn lock(&mut self, folder: &Path, name: &str) -> Result<(), TeamFault> {
+        let path = lock_file(folder, name);
+        if self.locks.contains_key(&path) {
+            return Ok(());
+        }
+        loop {
+            let open = || {
+                fs::OpenOptions::new()
+                    .read(true)
+                    .write(true)
+                    .create(true)
+                    .truncate(false)
+                    .mode(0o600)
+                    .open(&path)
+            };
+            let mut lock = open().map_err(|error| failed(&error))?;
+            if let Err(error) = flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+                if error != rustix::io::Errno::WOULDBLOCK {
+                    return Err(failed(&error.into()));
+                }
+                let mut holder = String::new();
+                lock.read_to_string(&mut holder).ok();
+                return Err(TeamFault::Busy(format!("process {}", holder.trim())));
+            }
+            // It may have been removed by the one who had it.
+            let is_there =
+                fs::metadata(&path).is_ok_and(|it| lock.metadata().is_ok_and(|own| own.ino() == it.ino()));
+            if is_there {
+                let mut note = || {
+                    lock.set_len(0)?;
+                    lock.write_all(std::process::id().to_string().as_bytes())
+                };
+                // It is for people only.
+                note().ok();
+                self.locks.insert(path, lock);
+                return Ok(());
+            }
+        }
+    }
+}
+
+fn file(folder: &Path, name: &str) -> PathBuf {
+    folder.join(format!("{name}{ENDING}"))
+}
+
+fn lock_file(folder: &Path, name: &str) -> PathBuf {
+    folder.join(format!(".{name}.lock"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_team_is_one_lspools_and_one_users() {
+        let root = tempfile::tempdir().unwrap();
+        let workspace = vec![root.path().join("w s")];
+        let folder = place(Some(root.path()), &workspace).unwrap();
+        assert!(folder.file_name().unwrap().to_string_lossy().starts_with("w_s-"));
+        let (mut one, mut other) = (Teams::default(), Teams::default());
+        assert_eq!(one.load(&folder), []);
+        one.write(&folder, "t", b"1", true).unwrap();
+        one.write(&folder, "t", b"2", false).unwrap();
+        let busy = Err(TeamFault::Busy(format!("process {}", std::process::id())));
+        assert_eq!(other.load(&folder), [StoredTeam { name: "t".to_owned(), state: busy.clone() }]);
+        assert_eq!(other.write(&folder, "t", b"3", true), busy.map(drop));
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&folder), mode(&file(&folder, "t"))), (0o700, 0o600));
+        drop(one);
+        let state = Ok(Bytes::from_static(b"2"));
+        assert_eq!(other.load(&folder), [StoredTeam { name: "t".to_owned(), state }]);
+        let again = other.write(&folder, "t", b"3", true).unwrap_err();
+        assert!(again.to_string().contains("of that name"), "{again}");
+        other.remove(&folder, "t");
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 0, "nothing is left");
+        let mut third = Teams::default();
+        third.write(&folder, "t", b"4", true).unwrap();
+        assert!(place(None, &workspace).is_err());
+    }
+}

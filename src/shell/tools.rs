@@ -1,0 +1,217 @@
+//! Carries out calls of lspool's own tools, off the thread that forwards messages.
+//!
+//! What a call means and what is answered is [`crate::tools`]'s; this touches the files, and runs the commands.
+//!
+//! - **Each call is answered once**, also one that is cancelled or fails.
+//! - Nothing outside the workspace folders is opened ([`workspace`]).
+//! - A command has ended, with all of its process group, when its call is answered.
+
+mod child;
+mod command;
+mod files;
+mod search;
+#[cfg(test)]
+mod tests;
+mod workspace;
+
+use std::{
+    collections::BTreeMap,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::{
+    sync::watch,
+    task::{JoinHandle, spawn_blocking, spawn_local},
+    time::sleep,
+};
+
+pub use self::child::{SUBCOMMAND, serve};
+use self::{search::Until, workspace::Workspace};
+use super::{inbox::Events, process::World};
+use crate::{
+    config::ToolsConfig,
+    core::event::{Event, Scope},
+    rpc::{Frame, RawId, path, text},
+    tools::{Call, Outcome, Tool, accepted, is_allowed},
+};
+
+/// A search ends by itself when it has had its time; this much later it is not waited for.
+const SLACK: Duration = Duration::from_secs(5);
+
+/// The calls that are carried out.
+#[derive(Debug, Default)]
+pub(super) struct Tools {
+    running: BTreeMap<RawId, Running>,
+    /// It was told that commands cannot be confined.
+    is_told: bool,
+}
+
+#[derive(Debug)]
+struct Running {
+    stopped: Arc<AtomicBool>,
+    cancelled: watch::Sender<bool>,
+    task: JoinHandle<()>,
+}
+
+impl Tools {
+    /// Begins a call; answered by [`Event::ToolRan`].
+    pub(super) fn run(&mut self, call: &Frame, scope: Scope, world: &mut impl World, events: &Events) {
+        let Some(id) = call.id() else { return };
+        let asked = match Asked::read(call) {
+            Ok(asked) => asked,
+            Err(why) => return events.tell(ran(id, &Outcome::Failed(why))),
+        };
+        let is_allowed = |command: &str| scope.is_confirmed || is_allowed(command, &scope.limits.allow);
+        let asked = match asked {
+            Asked::Confirm(command) => return events.tell(verdict(id, is_allowed(&command))),
+            Asked::Run(Call::Terminal { command }) if !is_allowed(&command) => {
+                return events.tell(verdict(id, false));
+            }
+            Asked::Run(call) => call,
+        };
+        let (stopped, (cancelled, is_cancelled)) = (Arc::new(AtomicBool::new(false)), watch::channel(false));
+        let events = events.clone();
+        let task = match asked {
+            Call::Terminal { command } => match self.begin(&command, &scope, world) {
+                Ok(spawned) => {
+                    let (id, limits) = (id.clone(), scope.limits);
+                    spawn_local(async move {
+                        let outcome = command::run(spawned, &limits, is_cancelled).await;
+                        events.tell(ran(id, &outcome));
+                    })
+                }
+                Err(why) => return events.tell(ran(id, &Outcome::Failed(why))),
+            },
+            call => {
+                let (id, stopped) = (id.clone(), stopped.clone());
+                spawn_local(async move {
+                    events.tell(ran(id, &off_thread(call, scope, stopped, is_cancelled).await));
+                })
+            }
+        };
+        self.running.insert(id, Running { stopped, cancelled, task });
+    }
+
+    /// Nobody wants a call any more. It is answered all the same.
+    pub(super) fn cancel(&mut self, id: &RawId) {
+        if let Some(it) = self.running.get(id) {
+            it.stop();
+        }
+    }
+
+    /// A call is answered.
+    pub(super) fn note_ran(&mut self, id: &RawId) {
+        self.running.remove(id);
+    }
+
+    /// Ends all calls, and waits for that.
+    pub(super) async fn end(self) {
+        self.running.values().for_each(Running::stop);
+        for it in self.running.into_values() {
+            it.task.await.ok();
+        }
+    }
+
+    fn begin(
+        &mut self,
+        command: &str,
+        scope: &Scope,
+        world: &mut impl World,
+    ) -> Result<super::process::Spawned, String> {
+        let workspace = Workspace::open(&scope.folders)?;
+        let folders: Vec<_> = workspace.folders().map(ToOwned::to_owned).collect();
+        let program = world.own_program().ok_or("commands cannot be run here")?;
+        if scope.limits.confine && !self.is_told && !child::can_confine() {
+            self.is_told = true;
+            tracing::warn!("commands can write anywhere: this system has no Landlock");
+        }
+        let launch = command::launch(program, command, &folders, &scope.limits);
+        world.spawn(&launch).map_err(|it| it.message)
+    }
+}
+
+impl Running {
+    fn stop(&self) {
+        self.stopped.store(true, Ordering::Relaxed);
+        self.cancelled.send_replace(true);
+    }
+}
+
+/// What is asked of the tools.
+enum Asked {
+    Run(Call),
+    /// Whether this command needs no question.
+    Confirm(String),
+}
+
+impl Asked {
+    fn read(frame: &Frame) -> Result<Asked, String> {
+        let params = frame.params().unwrap_or(b"{}");
+        let name = text(params, &["name"]).unwrap_or_default();
+        let tool = Tool::named(name.strip_prefix("copilot.").unwrap_or(&name));
+        let tool = tool.ok_or_else(|| format!("there is no tool {name:?}"))?;
+        let input = path(params, &["input"]).map_or(&b"{}"[..], |it| &params[it]);
+        match frame.method() {
+            Some("conversation/invokeClientToolConfirmation") => {
+                Ok(Asked::Confirm(text(input, &["command"]).unwrap_or_default()))
+            }
+            Some(_) | None => Call::read(tool, input).map(Asked::Run),
+        }
+    }
+}
+
+fn ran(id: RawId, outcome: &Outcome) -> Event {
+    Event::ToolRan(Frame::response(id, outcome.answer().to_string().as_bytes()))
+}
+
+fn verdict(id: RawId, is_allowed: bool) -> Event {
+    Event::ToolRan(Frame::response(id, accepted(is_allowed).to_string().as_bytes()))
+}
+
+/// Carries out a call on a thread of the pool. A disk that does not answer is not waited for.
+async fn off_thread(
+    call: Call,
+    scope: Scope,
+    stopped: Arc<AtomicBool>,
+    mut cancelled: watch::Receiver<bool>,
+) -> Outcome {
+    let (changes_nothing, limit) = (call.changes_nothing(), scope.limits.time_limit + SLACK);
+    let working = spawn_blocking(move || carry_out(&call, &scope, &stopped));
+    tokio::select! {
+        done = working => done.unwrap_or_else(|error| Outcome::Failed(error.to_string())),
+        _ = cancelled.wait_for(|it| *it), if changes_nothing => Outcome::Cancelled,
+        () = sleep(limit) => Outcome::Failed(format!("it took more than {} s", limit.as_secs())),
+    }
+}
+
+/// Carries out a call that waits for nothing but the disk.
+fn carry_out(call: &Call, scope: &Scope, stopped: &AtomicBool) -> Outcome {
+    // What a library does with a file that nobody has thought of shall not cost more than this call.
+    let done = catch_unwind(AssertUnwindSafe(|| on_disk(call, &scope.limits, scope, stopped)));
+    match done {
+        Ok(done) => done.into(),
+        Err(_) => Outcome::Failed("the tool has failed: this is a fault of lspool".to_owned()),
+    }
+}
+
+fn on_disk(call: &Call, limits: &ToolsConfig, scope: &Scope, stopped: &AtomicBool) -> Result<String, String> {
+    let workspace = Workspace::open(&scope.folders)?;
+    let until = Until::new(stopped, limits);
+    match call {
+        Call::ReadFile { path, lines } => files::read(&workspace, path, *lines, limits),
+        Call::ListDir { path } => files::list(&workspace, path, limits),
+        Call::FileSearch { pattern, most } => search::by_name(&workspace, pattern, *most, limits, &until),
+        Call::GrepSearch { pattern, is_regex, include } => {
+            search::by_content(&workspace, (pattern, *is_regex), include.as_deref(), limits, &until)
+        }
+        Call::CreateFile { path, text } => files::create(&workspace, path, text, limits),
+        Call::ReplaceString { path, old, new } => files::replace(&workspace, path, (old, new), limits),
+        Call::InsertEdit { path, text } => files::rewrite(&workspace, path, text, limits),
+        Call::Terminal { .. } => Err("a command is run in another way".to_owned()),
+    }
+}

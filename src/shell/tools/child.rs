@@ -1,0 +1,150 @@
+//! `lspool exec-child`: a process that takes rights away from itself, and becomes a command.
+//!
+//! What a process may do is taken away by itself, before it becomes another program: that needs no code between
+//! fork and exec. It writes what goes wrong to where the command would write.
+//!
+//! Arguments: `--write FOLDER`, as often as there are such folders, then `--` and the command with its arguments.
+//! Without any folder nothing is taken away.
+
+use std::{
+    ffi::{OsStr, OsString},
+    io::{self, Write as _},
+    os::unix::process::CommandExt as _,
+    path::{Path, PathBuf},
+    process::{Command, ExitCode},
+};
+
+use crate::redact::{is_name, redact};
+
+/// The subcommand that [`serve`] answers to.
+pub const SUBCOMMAND: &str = "exec-child";
+
+/// As shells have it: a command that cannot be run.
+const CANNOT: u8 = 126;
+
+/// What no command shall wait for, or draw on the screen.
+const QUIET: [(&str, &str); 6] = [
+    ("TERM", "dumb"),
+    ("NO_COLOR", "1"),
+    ("PAGER", "cat"),
+    ("GIT_PAGER", "cat"),
+    ("GIT_TERMINAL_PROMPT", "0"),
+    ("DEBIAN_FRONTEND", "noninteractive"),
+];
+
+/// Becomes the command.
+pub fn serve(words: impl Iterator<Item = OsString>) -> ExitCode {
+    // One stream, so that the order of what is written is kept.
+    if let Err(error) = rustix::stdio::dup2_stderr(rustix::stdio::stdout()) {
+        return cannot(&error.to_string());
+    }
+    let (mut writable, mut command) = (Vec::new(), Vec::new());
+    let mut words = words.into_iter();
+    while let Some(word) = words.next() {
+        match (word.to_str(), words.next()) {
+            (Some("--write"), Some(folder)) => writable.push(PathBuf::from(folder)),
+            (Some("--"), Some(program)) => {
+                command.push(program);
+                command.extend(words.by_ref());
+            }
+            _ => return cannot("wrong arguments"),
+        }
+    }
+    if !writable.is_empty()
+        && let Err(error) = confine(&writable)
+    {
+        return cannot(&format!("it cannot be confined: {error}"));
+    }
+    let Some((program, args)) = command.split_first() else { return cannot("there is no command") };
+    let mut command = Command::new(program);
+    command.args(args).envs(QUIET);
+    for (name, value) in std::env::vars_os() {
+        if is_secret(&name, &value) {
+            command.env_remove(name);
+        }
+    }
+    // Only comes back if it fails.
+    cannot(&command.exec().to_string())
+}
+
+fn cannot(why: &str) -> ExitCode {
+    writeln!(io::stderr(), "lspool: the command cannot be run: {why}").ok();
+    ExitCode::from(CANNOT)
+}
+
+/// Whether a variable holds what no command needs to know: a token, a password.
+fn is_secret(name: &OsStr, value: &OsStr) -> bool {
+    let (name, value) = (name.to_string_lossy(), value.to_string_lossy());
+    is_name(&name) || redact(&value) != value
+}
+
+/// Whether [`confine`] can do anything here.
+#[cfg(target_os = "linux")]
+pub(super) fn can_confine() -> bool {
+    use landlock::{ABI, Access as _, AccessFs, CompatLevel, Compatible as _, Ruleset, RulesetAttr as _};
+    let ruleset = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
+    ruleset.handle_access(AccessFs::from_all(ABI::V1)).and_then(Ruleset::create).is_ok()
+}
+
+/// From now on this process, and what it becomes and starts, writes only below these folders, and signals nobody else.
+#[cfg(target_os = "linux")]
+fn confine(writable: &[PathBuf]) -> Result<(), String> {
+    use landlock::{
+        ABI, Access as _, AccessFs, PathBeneath, PathFd, Ruleset, RulesetAttr as _, RulesetCreatedAttr as _,
+        Scope, path_beneath_rules,
+    };
+    // Of what this kernel does not know, nothing is asked: it does what it can.
+    let abi = ABI::V6;
+    let told = |error: landlock::RulesetError| error.to_string();
+    let ruleset = Ruleset::default().handle_access(AccessFs::from_all(abi)).map_err(told)?;
+    let ruleset = ruleset.scope(Scope::Signal).map_err(told)?.create().map_err(told)?;
+    let ruleset = ruleset.add_rules(path_beneath_rules(["/"], AccessFs::from_read(abi))).map_err(told)?;
+    let mut ruleset =
+        ruleset.add_rules(path_beneath_rules(writable, AccessFs::from_all(abi))).map_err(told)?;
+    for device in DEVICES.iter().map(Path::new).filter(|it| it.exists()) {
+        let Ok(file) = PathFd::new(device) else { continue };
+        let access = AccessFs::WriteFile | AccessFs::ReadFile | AccessFs::IoctlDev;
+        ruleset = ruleset.add_rule(PathBeneath::new(file, access)).map_err(told)?;
+    }
+    ruleset.restrict_self().map(drop).map_err(told)
+}
+
+/// Files outside that everybody may write to, and nothing comes of it.
+#[cfg(target_os = "linux")]
+const DEVICES: [&str; 4] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/tty"];
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn can_confine() -> bool {
+    false
+}
+
+#[cfg(not(target_os = "linux"))]
+fn confine(_writable: &[PathBuf]) -> Result<(), String> {
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_secret_is_told_by_its_name_or_by_its_look() {
+        for (name, value) in [
+            ("GH_TOKEN", "x"),
+            ("GITHUB_TOKEN", "x"),
+            ("GITHUB_COPILOT_TOKEN", "x"),
+            ("GH_COPILOT_TOKEN", "x"),
+            ("AWS_SECRET_ACCESS_KEY", "x"),
+            ("DB_PASSWORD", "x"),
+            ("ANYTHING", "ghu_0123456789"),
+            ("HTTPS_PROXY", "http://user:password1@proxy:8080"),
+        ] {
+            assert!(is_secret(OsStr::new(name), OsStr::new(value)), "{name}={value}");
+        }
+        for (name, value) in
+            [("PATH", "/usr/bin:/bin"), ("HOME", "/home/a"), ("HTTPS_PROXY", "http://proxy:8080")]
+        {
+            assert!(!is_secret(OsStr::new(name), OsStr::new(value)), "{name}={value}");
+        }
+    }
+}

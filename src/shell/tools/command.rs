@@ -1,0 +1,162 @@
+//! A command at work, from its start to its end.
+
+use std::{
+    env,
+    ffi::OsString,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use tokio::{
+    io::AsyncReadExt as _,
+    sync::watch,
+    time::{Instant, sleep, timeout},
+};
+
+use super::child::{self, can_confine};
+use crate::{
+    config::ToolsConfig,
+    core::event::{Exit, Launch},
+    shell::{
+        process::{Request, Spawned},
+        stdio::Input,
+    },
+    tools::{Kept, Outcome},
+};
+
+/// From the friendly request to end to the other one.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// From the end of a command to the end of what it writes, which a process that has left its group may hold open.
+const DRAIN: Duration = Duration::from_millis(250);
+
+/// More than this nobody writes for a purpose.
+const RUNAWAY: u64 = 256 << 20;
+
+/// How a command is started in a folder, by `program`, which is lspool itself.
+pub(super) fn launch(program: PathBuf, command: &str, folders: &[PathBuf], limits: &ToolsConfig) -> Launch {
+    let mut args = vec![child::SUBCOMMAND.to_owned()];
+    if limits.confine && can_confine() {
+        for folder in folders
+            .iter()
+            .cloned()
+            .chain(temporary())
+            .chain(limits.writable.iter().filter_map(|it| expanded(it)))
+        {
+            // What is no text cannot be told; then it cannot be written to.
+            if let Some(folder) = folder.to_str() {
+                args.extend(["--write".to_owned(), folder.to_owned()]);
+            }
+        }
+    }
+    args.push("--".to_owned());
+    let bash = ["/bin/bash", "/usr/bin/bash"].into_iter().find(|it| Path::new(it).exists());
+    match bash {
+        Some(bash) => args.extend([bash, "--noprofile", "--norc"].map(str::to_owned)),
+        None => args.push("/bin/sh".to_owned()),
+    }
+    args.extend(["-c".to_owned(), command.to_owned()]);
+    Launch {
+        program,
+        args,
+        // A script that a shell would read first.
+        env: ["BASH_ENV", "ENV"].map(|it| (it.to_owned(), String::new())).into(),
+        cwd: folders.first().cloned(),
+        max_message: 0,
+        write_stall: Duration::MAX,
+    }
+}
+
+fn temporary() -> Vec<PathBuf> {
+    let of_user = env::var_os("TMPDIR").map(PathBuf::from).filter(|it| it.is_absolute());
+    let usual = ["/tmp", "/var/tmp", "/dev/shm"].map(PathBuf::from);
+    of_user.into_iter().chain(usual).filter(|it| it.is_dir()).collect()
+}
+
+/// A path that may start with `~/`.
+fn expanded(path: &Path) -> Option<PathBuf> {
+    match path.strip_prefix("~") {
+        Ok(rest) => {
+            Some(PathBuf::from(env::var_os("HOME").filter(|it: &OsString| !it.is_empty())?).join(rest))
+        }
+        Err(_) => Some(path.to_owned()),
+    }
+}
+
+/// Why a command ends.
+enum End {
+    Own,
+    TooLong,
+    TooMuch,
+    Cancelled,
+}
+
+/// Sees a command to its end. All of its group have ended then.
+pub(super) async fn run(
+    spawned: Spawned,
+    limits: &ToolsConfig,
+    mut cancelled: watch::Receiver<bool>,
+) -> Outcome {
+    let Spawned { mut child, stdin, mut stdout, stderr } = spawned;
+    // It has no input, and writes to one stream.
+    drop((stdin, stderr));
+    let started = Instant::now();
+    let mut kept = Kept::new(limits.max_output);
+    let end = tokio::select! {
+        biased;
+        () = child.dead() => End::Own,
+        // The driver is gone without a word: so shall the command be.
+        _ = cancelled.wait_for(|it| *it) => End::Cancelled,
+        () = sleep(limits.time_limit) => End::TooLong,
+        () = read(&mut stdout, &mut kept) => End::TooMuch,
+    };
+    if !matches!(end, End::Own) {
+        child.signal(Request::Terminate);
+        // It may still write its last words.
+        tokio::select! {
+            () = child.dead() => {}
+            () = read(&mut stdout, &mut kept) => {}
+            () = sleep(GRACE) => {}
+        }
+    }
+    // What it has started goes with it.
+    child.signal(Request::Kill);
+    child.dead().await;
+    timeout(DRAIN, read_to_end(&mut stdout, &mut kept)).await.ok();
+    let exit = child.reap().await;
+    let (text, seconds) = (kept.text(), started.elapsed().as_secs());
+    let said = |last: &str| match text.trim_end() {
+        "" => last.to_owned(),
+        text => format!("{text}\n{last}"),
+    };
+    match end {
+        End::Own => Outcome::Done(said(&match exit {
+            Exit::Code(code) => format!("[exit code {code}]"),
+            Exit::Signal(signal) => format!("[ended by signal {signal}]"),
+            Exit::Unknown => "[ended]".to_owned(),
+        })),
+        End::TooLong => Outcome::Failed(said(&format!("[it was ended after {seconds} s: it took too long]"))),
+        End::TooMuch => {
+            Outcome::Failed(said(&format!("[it was ended after {} bytes: it wrote too much]", kept.total())))
+        }
+        End::Cancelled => Outcome::Cancelled,
+    }
+}
+
+/// Reads for ever, or until there is too much. Where nobody writes any more, there is still a process to wait for.
+async fn read(stream: &mut Input, kept: &mut Kept) {
+    read_to_end(stream, kept).await;
+    if kept.total() <= RUNAWAY {
+        std::future::pending::<()>().await;
+    }
+}
+
+async fn read_to_end(stream: &mut Input, kept: &mut Kept) {
+    let mut buffer = vec![0; 16 << 10];
+    while kept.total() <= RUNAWAY {
+        match stream.read(&mut buffer).await {
+            Ok(0) | Err(_) => return,
+            Ok(n) => kept.push(&buffer[..n]),
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! Reading, listing, making and editing files.
+
+use std::{
+    borrow::Cow,
+    ffi::{OsStr, OsString},
+    fs::File,
+    io::{Read as _, Write as _},
+    os::fd::OwnedFd,
+    path::Path,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use rustix::{
+    fs::{
+        Access, AtFlags, Dir, FileType, Gid, Mode, OFlags, Stat, Uid, accessat, fchmod, fchown, openat,
+        readlinkat, renameat, statat, unlinkat,
+    },
+    io::Errno,
+};
+
+use super::workspace::{Missing, Place, Workspace};
+use crate::{
+    config::ToolsConfig,
+    tools::{Lines, cut, replaced, rewritten},
+};
+
+/// How many names of a folder are listed.
+const MOST_NAMES: usize = 5000;
+
+/// How much of a file is looked at to tell whether it is text.
+const LOOK: usize = 8 << 10;
+
+pub(super) fn read(
+    workspace: &Workspace,
+    path: &str,
+    lines: Lines,
+    limits: &ToolsConfig,
+) -> Result<String, String> {
+    let place = workspace.find(path, Missing::Refuse)?;
+    let (bytes, _) = content(&place, limits)?;
+    let name = place.path.display();
+    if bytes.is_empty() {
+        return Ok(format!("{name} is empty."));
+    }
+    let text = String::from_utf8_lossy(&bytes);
+    let n_lines = text.lines().count();
+    if lines.first > n_lines {
+        return Err(format!("{name} has {n_lines} lines, and none of number {}", lines.first));
+    }
+    let last = lines.last.min(n_lines);
+    let mut shown = String::new();
+    let mut next = lines.first;
+    let mut is_cut = false;
+    for line in text.lines().skip(lines.first - 1).take(last + 1 - lines.first) {
+        if shown.len() + line.len() < limits.max_output {
+            shown.push_str(line);
+            shown.push('\n');
+            next += 1;
+        } else if shown.is_empty() {
+            shown = cut(line.to_owned(), limits.max_output, "[… the rest of this line is left out]\n");
+            is_cut = true;
+            next += 1;
+        } else {
+            break;
+        }
+    }
+    let odd = match text {
+        Cow::Owned(_) => " Bytes that are no UTF-8 are shown as \u{fffd}.",
+        Cow::Borrowed(_) => "",
+    };
+    let more = match next <= last {
+        true => format!("[It goes on: ask for startLine {next}.]\n"),
+        false => String::new(),
+    };
+    let cut = if is_cut { " It is too long to be shown whole." } else { "" };
+    Ok(format!("{name}, lines {} to {} of {n_lines}.{odd}{cut}\n{shown}{more}", lines.first, next - 1))
+}
+
+/// The bytes of a text file that is not too large.
+fn content(place: &Place, limits: &ToolsConfig) -> Result<(Vec<u8>, Stat), String> {
+    let name = place.path.display();
+    let (file, stat) = place.open_file()?;
+    let most = limits.max_file as u64;
+    let mut bytes = Vec::new();
+    // It may grow while it is read.
+    File::from(file).take(most + 1).read_to_end(&mut bytes).map_err(|error| format!("{name}: {error}"))?;
+    if bytes.len() as u64 > most {
+        return Err(format!("{name} is too large: it has {} bytes, and {most} may be read", stat.st_size));
+    }
+    if bytes[..bytes.len().min(LOOK)].contains(&0) {
+        return Err(format!("{name} is no text: it is a binary file of {} bytes", bytes.len()));
+    }
+    Ok((bytes, stat))
+}
+
+pub(super) fn list(workspace: &Workspace, path: &str, limits: &ToolsConfig) -> Result<String, String> {
+    let place = workspace.find(path, Missing::Refuse)?;
+    let name = place.path.display();
+    let folder = place.open_folder()?;
+    let failed = |errno: Errno| place.told(errno);
+    let mut names = Vec::new();
+    let mut is_cut = false;
+    for entry in Dir::read_from(&folder).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let bytes = entry.file_name().to_bytes();
+        if bytes == b"." || bytes == b".." {
+            continue;
+        }
+        if names.len() == MOST_NAMES {
+            is_cut = true;
+            break;
+        }
+        names.push(shown(&folder, entry.file_name().to_bytes(), entry.file_type()));
+    }
+    names.sort();
+    if names.is_empty() {
+        return Ok(format!("{name} is empty."));
+    }
+    let text = names.join("\n");
+    let more = "[… there are more]";
+    let text = if is_cut { format!("{text}\n{more}") } else { text };
+    Ok(cut(text, limits.max_output, more))
+}
+
+/// An entry of a folder, as a model reads it.
+fn shown(folder: &OwnedFd, name: &[u8], kind: FileType) -> String {
+    let os = os(name);
+    let kind = match kind {
+        // Some file systems do not say.
+        FileType::Unknown => statat(folder, os, AtFlags::SYMLINK_NOFOLLOW)
+            .map_or(FileType::Unknown, |it| FileType::from_raw_mode(it.st_mode)),
+        kind => kind,
+    };
+    let name = plain(&String::from_utf8_lossy(name));
+    match kind {
+        FileType::Directory => format!("{name}/"),
+        FileType::Symlink => match readlinkat(folder, os, Vec::new()) {
+            Ok(target) => format!("{name} -> {}", plain(&target.to_string_lossy())),
+            Err(_) => name,
+        },
+        _ => name,
+    }
+}
+
+fn os(name: &[u8]) -> &OsStr {
+    std::os::unix::ffi::OsStrExt::from_bytes(name)
+}
+
+/// A name on one line.
+pub(super) fn plain(name: &str) -> String {
+    match name.contains(char::is_control) {
+        true => name.escape_debug().to_string(),
+        false => name.to_owned(),
+    }
+}
+
+pub(super) fn create(
+    workspace: &Workspace,
+    path: &str,
+    text: &str,
+    limits: &ToolsConfig,
+) -> Result<String, String> {
+    is_small(text, limits)?;
+    let place = workspace.find(path, Missing::Make)?;
+    create_at(&place, text)?;
+    Ok(format!("{} is made.", place.path.display()))
+}
+
+fn create_at(place: &Place, text: &str) -> Result<(), String> {
+    let name = place.to_write()?;
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file =
+        openat(place.folder(), name, flags, Mode::from_raw_mode(0o666)).map_err(|it| place.told(it))?;
+    File::from(file).write_all(text.as_bytes()).map_err(|error| {
+        // A file with half of its text is worse than none.
+        unlinkat(place.folder(), name, AtFlags::empty()).ok();
+        format!("{}: {error}", place.path.display())
+    })
+}
+
+fn is_small(text: &str, limits: &ToolsConfig) -> Result<(), String> {
+    match text.len() > limits.max_file {
+        true => Err(format!("the text has {} bytes, and a file may have {}", text.len(), limits.max_file)),
+        false => Ok(()),
+    }
+}
+
+pub(super) fn replace(
+    workspace: &Workspace,
+    path: &str,
+    (old, new): (&str, &str),
+    limits: &ToolsConfig,
+) -> Result<String, String> {
+    let place = workspace.find(path, Missing::Refuse)?;
+    edit(&place, limits, |text| replaced(text, old, new))
+}
+
+/// A file that is not there is made: so a server renames one that it has edited.
+pub(super) fn rewrite(
+    workspace: &Workspace,
+    path: &str,
+    text: &str,
+    limits: &ToolsConfig,
+) -> Result<String, String> {
+    is_small(text, limits)?;
+    let place = workspace.find(path, Missing::Make)?;
+    let name = place.to_write()?;
+    match statat(place.folder(), name, AtFlags::SYMLINK_NOFOLLOW) {
+        Err(Errno::NOENT) => {
+            create_at(&place, &rewritten("", text)?)?;
+            Ok(format!("{} is made.", place.path.display()))
+        }
+        Ok(_) | Err(_) => edit(&place, limits, |before| rewritten(before, text)),
+    }
+}
+
+static EDITS: Mutex<()> = Mutex::new(());
+
+/// Puts another text in the place of what a file holds. Whoever reads the file reads the one or the other.
+fn edit(
+    place: &Place,
+    limits: &ToolsConfig,
+    change: impl FnOnce(&str) -> Result<String, String>,
+) -> Result<String, String> {
+    let name = place.to_write()?;
+    let shown = place.path.display();
+    // Of two edits of lspool's the second one sees the first. A lock that is poisoned guards nothing that could be broken.
+    let _turn = EDITS.lock().unwrap_or_else(PoisonError::into_inner);
+    let (bytes, stat) = content(place, limits)?;
+    let before = String::from_utf8(bytes)
+        .map_err(|_| format!("{shown} is no UTF-8: it cannot be edited without harm to the rest of it"))?;
+    let after = change(&before)?;
+    is_small(&after, limits)?;
+    if after == before {
+        return Ok(format!("{shown} is as it was: the edit changes nothing."));
+    }
+    if accessat(place.folder(), name, Access::WRITE_OK, AtFlags::empty()).is_err() {
+        return Err(format!("{shown} may not be written to"));
+    }
+    let draft = Draft::write(place, name, &after, &stat)?;
+    let is_same = |now: &Stat| {
+        let key = |it: &Stat| (it.st_dev, it.st_ino, it.st_size, it.st_mtime, it.st_mtime_nsec);
+        key(now) == key(&stat)
+    };
+    if !statat(place.folder(), name, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|now| is_same(&now)) {
+        return Err(format!("{shown} was changed by somebody else meanwhile: read it again"));
+    }
+    draft.put_in_place(name)?;
+    Ok(format!("{shown} is edited."))
+}
+
+/// A text that is to take the place of another. If it does not, it is removed.
+struct Draft<'a> {
+    place: &'a Place,
+    name: OsString,
+    is_done: bool,
+}
+
+static DRAFTS: AtomicU64 = AtomicU64::new(0);
+
+impl<'a> Draft<'a> {
+    /// Beside the file, with its mode and owner.
+    fn write(place: &'a Place, of: &OsStr, text: &str, stat: &Stat) -> Result<Draft<'a>, String> {
+        let n = DRAFTS.fetch_add(1, Ordering::Relaxed);
+        let mut name = OsString::from(format!(".lspool-{}-{n}-", std::process::id()));
+        // Names may be 255 bytes long.
+        if of.len() < 200 {
+            name.push(of);
+        }
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let failed = |what: std::io::Error| format!("{}: {what}", place.path.display());
+        let file = openat(place.folder(), &name, flags, Mode::from_raw_mode(0o600))
+            .map_err(|it| failed(it.into()))?;
+        let draft = Draft { place, name, is_done: false };
+        let own = rustix::fs::fstat(&file).map_err(|it| failed(it.into()))?;
+        if (own.st_uid, own.st_gid) != (stat.st_uid, stat.st_gid) {
+            let (user, group) = (Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid));
+            fchown(&file, Some(user), Some(group)).map_err(|_| {
+                failed(std::io::Error::other("it belongs to another user, and an edit would change that"))
+            })?;
+        }
+        fchmod(&file, Mode::from_raw_mode(stat.st_mode & 0o777)).map_err(|it| failed(it.into()))?;
+        File::from(file).write_all(text.as_bytes()).map_err(failed)?;
+        Ok(draft)
+    }
+
+    fn put_in_place(mut self, name: &OsStr) -> Result<(), String> {
+        let folder = self.place.folder();
+        renameat(folder, &self.name, folder, name).map_err(|it| self.place.told(it))?;
+        self.is_done = true;
+        Ok(())
+    }
+}
+
+impl Drop for Draft<'_> {
+    fn drop(&mut self) {
+        if !self.is_done {
+            unlinkat(self.place.folder(), &self.name, AtFlags::empty()).ok();
+        }
+    }
+}
+
+/// A path, as a model reads it.
+pub(super) fn shown_path(path: &Path) -> String {
+    plain(&path.to_string_lossy())
+}

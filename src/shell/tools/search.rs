@@ -1,0 +1,214 @@
+//! Files by their names, and lines by what they hold.
+//!
+//! Which files there are is `ignore`'s to say, by their paths. **What is found is opened, or named, only if it is reached from
+//! the workspace folder without any link**: a folder may have become one meanwhile.
+
+use std::{
+    fs::File,
+    path::Path,
+    sync::atomic::{AtomicBool, Ordering},
+    time::{Duration, Instant},
+};
+
+use globset::{GlobBuilder, GlobMatcher};
+
+use grep_matcher::LineTerminator;
+use grep_regex::{RegexMatcher, RegexMatcherBuilder};
+use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, sinks::Lossy};
+use ignore::{DirEntry, WalkBuilder};
+
+use super::{
+    files::{plain, shown_path},
+    workspace::Workspace,
+};
+use crate::config::ToolsConfig;
+
+/// How much of a line is shown.
+const MOST_OF_LINE: usize = 300;
+
+/// How large a regular expression may become.
+const MOST_OF_REGEX: usize = 4 << 20;
+
+/// When a search is to stop before its end.
+pub(super) struct Until<'a> {
+    pub(super) stopped: &'a AtomicBool,
+    deadline: Instant,
+    limit: Duration,
+}
+
+impl<'a> Until<'a> {
+    pub(super) fn new(stopped: &'a AtomicBool, limits: &ToolsConfig) -> Until<'a> {
+        let limit = limits.time_limit;
+        Until { stopped, deadline: Instant::now() + limit, limit }
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if self.stopped.load(Ordering::Relaxed) {
+            return Err("cancelled".to_owned());
+        }
+        match Instant::now() >= self.deadline {
+            true => {
+                Err(format!("the search was ended: it may take {} s. Search for less", self.limit.as_secs()))
+            }
+            false => Ok(()),
+        }
+    }
+}
+
+/// A pattern for paths from a workspace folder. One that names no folder holds in each of them.
+struct Pattern(GlobMatcher);
+
+impl Pattern {
+    fn new(pattern: &str, workspace: &Workspace) -> Result<Pattern, String> {
+        let pattern = pattern.trim();
+        let below = pattern.strip_prefix("./").unwrap_or_else(|| workspace.below(pattern));
+        let glob = if below.contains('/') { below.to_owned() } else { format!("**/{below}") };
+        let glob = GlobBuilder::new(&glob).literal_separator(true).build();
+        let glob = glob.map_err(|error| format!("{pattern:?} is no pattern: {}", error.kind()))?;
+        Ok(Pattern(glob.compile_matcher()))
+    }
+
+    fn holds(&self, root: &Path, path: &Path) -> bool {
+        path.strip_prefix(root).is_ok_and(|it| self.0.is_match(it))
+    }
+}
+
+/// All plain files of a folder but those that are ignored, in the order of their names.
+fn files(root: &Path) -> impl Iterator<Item = DirEntry> {
+    WalkBuilder::new(root)
+        .hidden(false)
+        .require_git(false)
+        .follow_links(false)
+        .filter_entry(|it| it.file_name() != ".git")
+        .sort_by_file_name(Ord::cmp)
+        .build()
+        // What may not be read is not there.
+        .filter_map(Result::ok)
+}
+
+fn is_file(entry: &DirEntry) -> bool {
+    entry.file_type().is_some_and(|it| it.is_file())
+}
+
+pub(super) fn by_name(
+    workspace: &Workspace,
+    pattern: &str,
+    most: usize,
+    limits: &ToolsConfig,
+    until: &Until<'_>,
+) -> Result<String, String> {
+    let wanted = Pattern::new(pattern, workspace)?;
+    let mut names = String::new();
+    let mut n = 0;
+    for root in workspace.folders() {
+        for entry in files(root) {
+            until.check()?;
+            if !is_file(&entry) || !wanted.holds(root, entry.path()) {
+                continue;
+            }
+            let Some(place) = workspace.found(entry.path()) else { continue };
+            let name = shown_path(&place.path);
+            if n == most || names.len() + name.len() >= limits.max_output {
+                return Ok(format!("{names}[… there are more: use a narrower pattern]"));
+            }
+            names.push_str(&name);
+            names.push('\n');
+            n += 1;
+        }
+    }
+    match n {
+        0 => Ok(format!("No file matches {pattern}.")),
+        _ => Ok(names),
+    }
+}
+
+fn matcher(pattern: &str, is_regex: bool) -> Result<RegexMatcher, String> {
+    let mut builder = RegexMatcherBuilder::new();
+    builder.case_insensitive(true).crlf(true).size_limit(MOST_OF_REGEX);
+    let built = builder.fixed_strings(!is_regex).build(pattern);
+    built.map_err(|error| match is_regex {
+        true => format!("query cannot be searched for: {error}"),
+        false => "query cannot be searched for: it must be on one line".to_owned(),
+    })
+}
+
+pub(super) fn by_content(
+    workspace: &Workspace,
+    (pattern, is_regex): (&str, bool),
+    include: Option<&str>,
+    limits: &ToolsConfig,
+    until: &Until<'_>,
+) -> Result<String, String> {
+    let include = include.map(|it| Pattern::new(it, workspace)).transpose()?;
+    let matcher = matcher(pattern, is_regex)?;
+    let mut searcher = SearcherBuilder::new()
+        .binary_detection(BinaryDetection::quit(0))
+        .line_number(true)
+        .line_terminator(LineTerminator::crlf())
+        .heap_limit(Some(limits.max_file))
+        .build();
+    let mut found = Found { text: String::new(), most: limits.max_output, is_full: false };
+    let mut n_large = 0;
+    for root in workspace.folders() {
+        for entry in files(root) {
+            until.check()?;
+            if !is_file(&entry) || include.as_ref().is_some_and(|it| !it.holds(root, entry.path())) {
+                continue;
+            }
+            let Some(place) = workspace.found(entry.path()) else { continue };
+            let Ok((file, stat)) = place.open_file() else { continue };
+            if u64::try_from(stat.st_size).unwrap_or(u64::MAX) > limits.max_file as u64 {
+                n_large += 1;
+                continue;
+            }
+            let name = shown_path(&place.path);
+            found.look(&mut searcher, &matcher, &File::from(file), &name);
+            if found.is_full {
+                return Ok(found.text + "[… there are more: search for less]");
+            }
+        }
+    }
+    let large = match n_large {
+        0 => String::new(),
+        n => format!("[{n} files are larger than {} bytes and were left out]\n", limits.max_file),
+    };
+    match found.text.is_empty() {
+        true => Ok(format!("Nothing matches.\n{large}")),
+        false => Ok(found.text + &large),
+    }
+}
+
+/// Lines that were found.
+struct Found {
+    text: String,
+    most: usize,
+    is_full: bool,
+}
+
+impl Found {
+    fn look(&mut self, searcher: &mut Searcher, matcher: &RegexMatcher, file: &File, name: &str) {
+        let sink = Lossy(|number, line| {
+            let line = line.trim_end_matches(['\r', '\n']);
+            let end = line.floor_char_boundary(MOST_OF_LINE);
+            let more = if end < line.len() { " […]" } else { "" };
+            let line = format!("{name}:{number}: {}{more}\n", plain_line(&line[..end]));
+            self.is_full = self.text.len() + line.len() > self.most;
+            if !self.is_full {
+                self.text.push_str(&line);
+            }
+            Ok(!self.is_full)
+        });
+        // A line that is too long to be looked at, or a file that cannot be read: there are others.
+        if let Err(error) = searcher.search_file(matcher, file, sink) {
+            tracing::debug!(name, %error, "cannot be searched");
+        }
+    }
+}
+
+/// A line without what would not be shown as it is; tabs are.
+fn plain_line(line: &str) -> String {
+    match line.contains(|it: char| it.is_control() && it != '\t') {
+        true => plain(line),
+        false => line.to_owned(),
+    }
+}

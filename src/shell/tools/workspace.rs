@@ -1,0 +1,365 @@
+//! Files of the workspace, and no others.
+//!
+//! A path is followed one name at a time, each opened from the folder before it and never through a link: the target of
+//! a link is followed in the same way. `..` goes back to the folder that was opened before. So whatever is renamed or put in the
+//! place of something else meanwhile, **nothing outside the workspace folders is ever opened**: the path is not looked
+//! at first and used later.
+
+use std::{
+    collections::VecDeque,
+    ffi::{OsStr, OsString},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    os::unix::ffi::OsStrExt,
+    path::{Component, Path, PathBuf},
+};
+
+use rustix::{
+    fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, fstat, mkdirat, openat, readlinkat, statat},
+    io::Errno,
+};
+
+/// How many links a path may lead through, as for Linux.
+const MOST_LINKS: usize = 40;
+/// How many names a path may have. Each is an open folder.
+const MOST_NAMES: usize = 128;
+
+/// To open what is in a folder, it need not be readable.
+#[cfg(target_os = "linux")]
+const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+#[cfg(not(target_os = "linux"))]
+const FOLDER: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// What keeps the history of a repository, and commands that it runs: nothing for tools that write files.
+const HISTORY: &[u8] = b".git";
+
+/// The workspace folders.
+#[derive(Debug)]
+pub(super) struct Workspace {
+    roots: Vec<Root>,
+}
+
+#[derive(Debug)]
+struct Root {
+    folder: OwnedFd,
+    /// As the editor calls it.
+    path: PathBuf,
+    /// Without links.
+    real: PathBuf,
+}
+
+/// A name in a folder of the workspace, whether there is anything of that name or not.
+#[derive(Debug)]
+pub(super) struct Place {
+    folder: OwnedFd,
+    /// `None`: the folder itself.
+    name: Option<OsString>,
+    /// How it is called to people and models: an absolute path.
+    pub(super) path: PathBuf,
+    /// The names from the workspace folder to it.
+    names: Vec<OsString>,
+}
+
+/// What is done about folders on the way that are not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Missing {
+    /// There is no such place then.
+    Refuse,
+    /// They are made.
+    Make,
+}
+
+/// Whether links are followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Links {
+    Follow,
+    Refuse,
+}
+
+impl Workspace {
+    /// Opens the folders. One that is not there is left out.
+    pub(super) fn open(folders: &[PathBuf]) -> Result<Workspace, String> {
+        let open = |path: &PathBuf| {
+            let real = path.canonicalize().ok()?;
+            let folder = openat(CWD, &real, FOLDER, Mode::empty()).ok()?;
+            Some(Root { folder, path: path.clone(), real })
+        };
+        let roots: Vec<Root> = folders.iter().filter_map(open).collect();
+        match roots.is_empty() {
+            true => Err("there is no workspace folder, so there are no files for this tool".to_owned()),
+            false => Ok(Workspace { roots }),
+        }
+    }
+
+    /// Their paths, without links.
+    pub(super) fn folders(&self) -> impl Iterator<Item = &Path> {
+        self.roots.iter().map(|it| it.real.as_path())
+    }
+
+    /// A pattern without the workspace folder that it begins with.
+    pub(super) fn below<'a>(&self, pattern: &'a str) -> &'a str {
+        let paths = self.roots.iter().flat_map(|it| [&it.path, &it.real]);
+        let below = |root: &PathBuf| pattern.strip_prefix(root.to_str()?)?.strip_prefix('/');
+        paths.filter_map(below).min_by_key(|it| it.len()).unwrap_or(pattern)
+    }
+
+    /// The place that a path means: an absolute one, or one from the first folder.
+    pub(super) fn find(&self, path: &str, missing: Missing) -> Result<Place, String> {
+        let (root, rest) = self.enter(Path::new(path)).ok_or_else(|| self.outside(path))?;
+        self.walk(root, &rest, missing, Links::Follow).map_err(|it| it.told(self, path))
+    }
+
+    /// A file that was found by its name: nothing on the way to it may be a link.
+    pub(super) fn found(&self, path: &Path) -> Option<Place> {
+        let (root, rest) = self.enter(path)?;
+        self.walk(root, &rest, Missing::Refuse, Links::Refuse).ok()
+    }
+
+    /// The folder that a path is below, by what it says, and the rest of it.
+    fn enter(&self, path: &Path) -> Option<(usize, PathBuf)> {
+        if path.is_relative() {
+            return Some((0, path.to_owned()));
+        }
+        let below = |(at, root): (usize, &Root)| {
+            let rest = path.strip_prefix(&root.path).or_else(|_| path.strip_prefix(&root.real)).ok()?;
+            Some((at, rest.to_owned()))
+        };
+        let found = self.roots.iter().enumerate().filter_map(below);
+        // Of a folder within another one, the inner one.
+        found.min_by_key(|(_, rest)| rest.as_os_str().len())
+    }
+
+    fn walk(&self, root: usize, path: &Path, missing: Missing, links: Links) -> Result<Place, Refusal> {
+        let mut walk = Walk {
+            workspace: self,
+            root,
+            folders: Vec::new(),
+            names: Vec::new(),
+            todo: VecDeque::new(),
+            n_links: 0,
+        };
+        walk.follow(path)?;
+        while let Some(step) = walk.todo.pop_front() {
+            let Step::Into(name) = step else {
+                walk.back()?;
+                continue;
+            };
+            if walk.names.len() == MOST_NAMES {
+                return Err(Refusal::Errno(Errno::NAMETOOLONG));
+            }
+            let is_last = walk.todo.is_empty();
+            if walk.is_link(&name)? {
+                match links {
+                    Links::Follow => walk.follow_link(&name)?,
+                    Links::Refuse => return Err(Refusal::Outside),
+                }
+            } else if is_last {
+                return walk.at(Some(name));
+            } else {
+                walk.enter(name, missing)?;
+            }
+        }
+        walk.at(None)
+    }
+
+    fn outside(&self, path: &str) -> String {
+        let folders: Vec<_> = self.roots.iter().map(|it| it.path.display().to_string()).collect();
+        format!("{path} is outside the workspace: only what is in {} can be used", folders.join(", "))
+    }
+}
+
+/// Why a place cannot be reached.
+#[derive(Debug)]
+enum Refusal {
+    Outside,
+    Errno(Errno),
+}
+
+impl Refusal {
+    fn told(self, workspace: &Workspace, path: &str) -> String {
+        match self {
+            Refusal::Outside => workspace.outside(path),
+            Refusal::Errno(errno) => told(Path::new(path), errno),
+        }
+    }
+}
+
+impl From<Errno> for Refusal {
+    fn from(errno: Errno) -> Refusal {
+        Refusal::Errno(errno)
+    }
+}
+
+/// What went wrong at a path, in words.
+pub(super) fn told(path: &Path, errno: Errno) -> String {
+    let path = path.display();
+    match errno {
+        Errno::NOENT => format!("{path}: there is no such file or folder"),
+        Errno::NOTDIR => format!("{path}: a part of it is no folder"),
+        Errno::ISDIR => format!("{path} is a folder"),
+        Errno::EXIST => format!("{path} exists already: edit it instead"),
+        Errno::ACCESS | Errno::PERM => format!("{path}: permission denied"),
+        Errno::LOOP => format!("{path}: its links lead in a circle"),
+        Errno::NAMETOOLONG => format!("{path} is too long"),
+        other => format!("{path}: {}", std::io::Error::from(other)),
+    }
+}
+
+/// One step of a path.
+#[derive(Debug)]
+enum Step {
+    Into(OsString),
+    Back,
+}
+
+/// A path on its way.
+struct Walk<'a> {
+    workspace: &'a Workspace,
+    root: usize,
+    /// Below the root, each with its name.
+    folders: Vec<OwnedFd>,
+    names: Vec<OsString>,
+    todo: VecDeque<Step>,
+    n_links: usize,
+}
+
+impl Walk<'_> {
+    fn root(&self) -> &Root {
+        &self.workspace.roots[self.root]
+    }
+
+    fn folder(&self) -> BorrowedFd<'_> {
+        self.folders.last().map_or_else(|| self.root().folder.as_fd(), AsFd::as_fd)
+    }
+
+    /// Puts the steps of a relative path before all others.
+    fn follow(&mut self, path: &Path) -> Result<(), Refusal> {
+        for component in path.components().rev() {
+            let step = match component {
+                Component::Normal(name) => Step::Into(name.to_owned()),
+                Component::ParentDir => Step::Back,
+                Component::CurDir => continue,
+                Component::RootDir | Component::Prefix(_) => return Err(Refusal::Outside),
+            };
+            self.todo.push_front(step);
+        }
+        Ok(())
+    }
+
+    fn back(&mut self) -> Result<(), Refusal> {
+        self.names.pop();
+        self.folders.pop().map(drop).ok_or(Refusal::Outside)
+    }
+
+    fn is_link(&self, name: &OsStr) -> Result<bool, Refusal> {
+        match statat(self.folder(), name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => Ok(FileType::from_raw_mode(stat.st_mode) == FileType::Symlink),
+            Err(Errno::NOENT) => Ok(false),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    fn follow_link(&mut self, name: &OsStr) -> Result<(), Refusal> {
+        self.n_links += 1;
+        if self.n_links > MOST_LINKS {
+            return Err(Errno::LOOP.into());
+        }
+        let target = readlinkat(self.folder(), name, Vec::new())?;
+        let target = Path::new(OsStr::from_bytes(target.as_bytes()));
+        if target.is_relative() {
+            return self.follow(target);
+        }
+        let (root, rest) = self.workspace.enter(target).ok_or(Refusal::Outside)?;
+        self.root = root;
+        self.folders.clear();
+        self.names.clear();
+        self.follow(&rest)
+    }
+
+    /// Goes into a folder, which must not have become a link since it was looked at.
+    fn enter(&mut self, name: OsString, missing: Missing) -> Result<(), Refusal> {
+        let folder = match openat(self.folder(), &name, FOLDER, Mode::empty()) {
+            Err(Errno::NOENT) if missing == Missing::Make => {
+                // Where a path goes back again, it is not clear what is wanted.
+                if self.todo.iter().any(|it| matches!(it, Step::Back)) {
+                    return Err(Errno::NOENT.into());
+                }
+                is_writable(self.names.iter().chain([&name]))?;
+                match mkdirat(self.folder(), &name, Mode::from_raw_mode(0o777)) {
+                    Ok(()) | Err(Errno::EXIST) => {}
+                    Err(errno) => return Err(errno.into()),
+                }
+                openat(self.folder(), &name, FOLDER, Mode::empty())?
+            }
+            other => other?,
+        };
+        self.folders.push(folder);
+        self.names.push(name);
+        Ok(())
+    }
+
+    /// The place that was reached.
+    fn at(mut self, name: Option<OsString>) -> Result<Place, Refusal> {
+        self.names.extend(name.clone());
+        let path = self.names.iter().fold(self.root().path.clone(), |path, name| path.join(name));
+        let folder = match self.folders.pop() {
+            Some(folder) => folder,
+            None => rustix::io::fcntl_dupfd_cloexec(&self.root().folder, 0)?,
+        };
+        Ok(Place { folder, name, path, names: self.names })
+    }
+}
+
+fn is_writable<'a>(names: impl IntoIterator<Item = &'a OsString>) -> Result<(), Errno> {
+    match names.into_iter().any(|it| it.as_bytes().eq_ignore_ascii_case(HISTORY)) {
+        true => Err(Errno::PERM),
+        false => Ok(()),
+    }
+}
+
+impl Place {
+    /// The folder that it is in, or that it is.
+    pub(super) fn folder(&self) -> BorrowedFd<'_> {
+        self.folder.as_fd()
+    }
+
+    /// Its name in the folder, to write to it.
+    pub(super) fn to_write(&self) -> Result<&OsStr, String> {
+        if is_writable(&self.names).is_err() {
+            return Err(format!("{}: what is in .git is not for this tool", self.path.display()));
+        }
+        self.name.as_deref().ok_or_else(|| self.told(Errno::ISDIR))
+    }
+
+    /// What went wrong there.
+    pub(super) fn told(&self, errno: Errno) -> String {
+        told(&self.path, errno)
+    }
+
+    /// Opens the file to read it. Nothing but a plain file is opened: a pipe or a device may wait for ever.
+    pub(super) fn open_file(&self) -> Result<(OwnedFd, Stat), String> {
+        let name = self.name.as_deref().ok_or_else(|| self.told(Errno::ISDIR))?;
+        let kind = |stat: &Stat| FileType::from_raw_mode(stat.st_mode);
+        let is_plain = |stat: &Stat| match kind(stat) {
+            FileType::RegularFile => Ok(()),
+            FileType::Directory => Err(self.told(Errno::ISDIR)),
+            _ => Err(format!("{} is no plain file", self.path.display())),
+        };
+        let told = |errno| self.told(errno);
+        is_plain(&statat(&self.folder, name, AtFlags::SYMLINK_NOFOLLOW).map_err(told)?)?;
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let file = openat(&self.folder, name, flags, Mode::empty()).map_err(told)?;
+        let stat = fstat(&file).map_err(told)?;
+        is_plain(&stat)?;
+        Ok((file, stat))
+    }
+
+    /// Opens the folder to list it.
+    pub(super) fn open_folder(&self) -> Result<OwnedFd, String> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let name = self.name.as_deref().unwrap_or(OsStr::new("."));
+        openat(&self.folder, name, flags, Mode::empty()).map_err(|errno| match errno {
+            Errno::NOTDIR => format!("{} is no folder", self.path.display()),
+            errno => self.told(errno),
+        })
+    }
+}

@@ -1,0 +1,234 @@
+//! lspool's own tools, in words and values: what a model is told of them, what it may ask for, and what it is answered.
+//!
+//! They are for conversations whose editor does not have such tools, or that have no editor at all. Owns their
+//! definitions, how arguments are read, what an edit makes of a text, which commands need no question, and how much is
+//! answered. Touches nothing: that is done by [`shell::tools`](crate::shell::tools).
+
+mod allow;
+mod bounds;
+mod call;
+mod edit;
+
+#[cfg(test)]
+pub(crate) use self::allow::words;
+pub use self::{
+    allow::is_allowed,
+    bounds::{Kept, cut},
+    call::{Call, Lines},
+    edit::{replaced, rewritten},
+};
+use serde_json::{Value, json};
+
+/// One of lspool's own tools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Tool {
+    /// Lines of a file.
+    ReadFile,
+    /// What is in a folder.
+    ListDir,
+    /// Files by their names.
+    FileSearch,
+    /// Lines by what they hold.
+    GrepSearch,
+    /// Makes a file.
+    CreateFile,
+    /// Puts one piece of text in the place of another.
+    ReplaceString,
+    /// Writes a file anew. A Copilot server makes each edit itself, and asks for this.
+    InsertEdit,
+    /// Runs a command.
+    Terminal,
+}
+
+impl Tool {
+    /// All of them.
+    pub const ALL: [Tool; 8] = [
+        Tool::ReadFile,
+        Tool::ListDir,
+        Tool::FileSearch,
+        Tool::GrepSearch,
+        Tool::CreateFile,
+        Tool::ReplaceString,
+        Tool::InsertEdit,
+        Tool::Terminal,
+    ];
+
+    /// What it is called.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Tool::ReadFile => "read_file",
+            Tool::ListDir => "list_dir",
+            Tool::FileSearch => "file_search",
+            Tool::GrepSearch => "grep_search",
+            Tool::CreateFile => "create_file",
+            Tool::ReplaceString => "replace_string_in_file",
+            Tool::InsertEdit => "insert_edit_into_file",
+            Tool::Terminal => crate::agents::TERMINAL,
+        }
+    }
+
+    /// The tool of this name.
+    pub fn named(name: &str) -> Option<Tool> {
+        Tool::ALL.into_iter().find(|it| it.name() == name)
+    }
+
+    /// What a model is told of it, as clients register tools: each parameter has a type and a description.
+    pub fn definition(self) -> Value {
+        let (description, properties, required): (&str, &[Parameter], &[&str]) = match self {
+            Tool::ReadFile => (
+                "Reads lines of a text file in the workspace. Each call is answered with a limited number of bytes: if \
+                 there is more, the answer says from which line to go on.",
+                &[
+                    ("filePath", "string", "The file: an absolute path, or one from the workspace folder."),
+                    (
+                        "startLine",
+                        "number",
+                        "The first line to read, counted from 1. The first one if absent.",
+                    ),
+                    ("endLine", "number", "The last line to read. The last one if absent."),
+                ],
+                &["filePath"],
+            ),
+            Tool::ListDir => (
+                "Lists what is in a folder of the workspace, by name. A name that ends in / is a folder.",
+                &[("path", "string", "The folder: an absolute path, or one from the workspace folder.")],
+                &["path"],
+            ),
+            Tool::FileSearch => (
+                "Finds files of the workspace by a glob pattern, such as **/*.{js,ts} or src/**. What .gitignore names is left \
+                 out.",
+                &[
+                    ("query", "string", "The pattern, compared with the path from the workspace folder."),
+                    ("maxResults", "number", "How many files to name at most."),
+                ],
+                &["query"],
+            ),
+            Tool::GrepSearch => (
+                "Finds lines in the files of the workspace, by a text or a regular expression, in upper or lower case. What \
+                 .gitignore names is left out, and so are binary files.",
+                &[
+                    ("query", "string", "The text, or the regular expression."),
+                    ("isRegexp", "boolean", "Whether it is a regular expression. If absent, it is not."),
+                    ("includePattern", "string", "Only files whose path matches this glob pattern."),
+                ],
+                &["query"],
+            ),
+            Tool::CreateFile => (
+                "Makes a new file in the workspace, and the folders that it is in. It fails if the file exists: edit it then.",
+                &[
+                    ("filePath", "string", "The file: an absolute path, or one from the workspace folder."),
+                    ("content", "string", "All of its text."),
+                ],
+                &["filePath", "content"],
+            ),
+            Tool::ReplaceString => (
+                "Puts one piece of text in a file of the workspace in the place of another. The old text must be there exactly \
+                 once, so give some lines around the change.",
+                &[
+                    ("filePath", "string", "The file: an absolute path, or one from the workspace folder."),
+                    (
+                        "oldString",
+                        "string",
+                        "The text to replace, exactly as it is in the file, white space included.",
+                    ),
+                    ("newString", "string", "What is to stand in its place."),
+                ],
+                &["filePath", "oldString", "newString"],
+            ),
+            Tool::InsertEdit => (
+                "Writes a file of the workspace anew.",
+                &[
+                    ("explanation", "string", "What the edit does, in a few words."),
+                    ("filePath", "string", "The file: an absolute path, or one from the workspace folder."),
+                    ("code", "string", "The whole text of the file."),
+                ],
+                &["explanation", "filePath", "code"],
+            ),
+            Tool::Terminal => (
+                "Runs a command in a shell, in the workspace folder, and answers with what it writes and how it ends. Each \
+                 command has a shell of its own. It has no input, and is ended when it takes too long: nothing can be left \
+                 running in the background. It may write only in the workspace and to temporary files.",
+                &[
+                    ("command", "string", "The command."),
+                    ("explanation", "string", "What it is for, in a few words: the user reads it."),
+                ],
+                &["command", "explanation"],
+            ),
+        };
+        let property = |(name, kind, description): &Parameter| {
+            ((*name).to_owned(), json!({"type": kind, "description": description}))
+        };
+        let properties: serde_json::Map<String, Value> = properties.iter().map(property).collect();
+        json!({
+            "name": self.name(),
+            "description": description,
+            "inputSchema": {"type": "object", "properties": properties, "required": required},
+        })
+    }
+}
+
+/// Name, type and description.
+type Parameter = (&'static str, &'static str, &'static str);
+
+/// What came of a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It was done, and this is what the model is told.
+    Done(String),
+    /// It was not, and why.
+    Failed(String),
+    /// Nobody wants it any more.
+    Cancelled,
+}
+
+impl From<Result<String, String>> for Outcome {
+    fn from(it: Result<String, String>) -> Outcome {
+        match it {
+            Ok(text) => Outcome::Done(text),
+            Err(why) => Outcome::Failed(why),
+        }
+    }
+}
+
+impl Outcome {
+    /// The `result` of the answer to `conversation/invokeClientTool`.
+    pub fn answer(&self) -> Value {
+        let (status, text) = match self {
+            Outcome::Done(text) => ("success", text.as_str()),
+            Outcome::Failed(why) => ("error", why.as_str()),
+            Outcome::Cancelled => ("cancelled", "cancelled by the user"),
+        };
+        json!([{"content": [{"value": text}], "status": status}, null])
+    }
+}
+
+/// Whether a command needs no question, as the `result` of an answer to `conversation/invokeClientToolConfirmation`.
+pub fn accepted(is_allowed: bool) -> Value {
+    json!([{"result": if is_allowed { "accept" } else { ASK }}, null])
+}
+
+/// In the place of `accept` or `dismiss`: somebody has to be asked.
+pub const ASK: &str = "ask";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_definition_is_one_that_a_server_takes() {
+        for tool in Tool::ALL {
+            let it = tool.definition();
+            assert_eq!(Tool::named(it["name"].as_str().unwrap()), Some(tool));
+            let schema = &it["inputSchema"];
+            let properties = schema["properties"].as_object().unwrap();
+            for (name, property) in properties {
+                assert!(property["type"].is_string(), "{name}");
+                assert!(property["description"].as_str().is_some_and(|it| it.ends_with('.')), "{name}");
+            }
+            for required in schema["required"].as_array().unwrap() {
+                assert!(properties.contains_key(required.as_str().unwrap()), "{tool:?}: {required}");
+            }
+        }
+        assert_eq!(Tool::named("apply_patch"), None);
+    }
+}

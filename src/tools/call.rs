@@ -1,0 +1,296 @@
+//! What a model asks for, read from the input of its call. What is wrong with it is told to the model.
+
+use serde_json::{Map, Value};
+
+use super::Tool;
+
+/// How many files a search names, unless it is asked for another number.
+const FILES: usize = 200;
+/// How many files it may be asked for.
+const MOST_FILES: usize = 2000;
+
+/// A call with its arguments.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// [`Tool::ReadFile`]
+    ReadFile {
+        /// The file.
+        path: String,
+        /// Which lines of it.
+        lines: Lines,
+    },
+    /// [`Tool::ListDir`]
+    ListDir {
+        /// The folder.
+        path: String,
+    },
+    /// [`Tool::FileSearch`]
+    FileSearch {
+        /// A glob.
+        pattern: String,
+        /// How many files to name.
+        most: usize,
+    },
+    /// [`Tool::GrepSearch`]
+    GrepSearch {
+        /// A text, or a regular expression.
+        pattern: String,
+        /// Which of the two.
+        is_regex: bool,
+        /// A glob for the files to look into.
+        include: Option<String>,
+    },
+    /// [`Tool::CreateFile`]
+    CreateFile {
+        /// The file.
+        path: String,
+        /// Its text.
+        text: String,
+    },
+    /// [`Tool::ReplaceString`]
+    ReplaceString {
+        /// The file.
+        path: String,
+        /// What is there.
+        old: String,
+        /// What shall be there.
+        new: String,
+    },
+    /// [`Tool::InsertEdit`]
+    InsertEdit {
+        /// The file.
+        path: String,
+        /// Its whole text.
+        text: String,
+    },
+    /// [`Tool::Terminal`]
+    Terminal {
+        /// What a shell is given.
+        command: String,
+    },
+}
+
+/// Lines of a file, counted from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lines {
+    /// The first one.
+    pub first: usize,
+    /// The last one.
+    pub last: usize,
+}
+
+impl Call {
+    /// Reads the input of a call.
+    pub fn read(tool: Tool, input: &[u8]) -> Result<Call, String> {
+        let input: Map<String, Value> =
+            serde_json::from_slice(input).map_err(|_| "the input is no object".to_owned())?;
+        let input = Input(&input);
+        Ok(match tool {
+            Tool::ReadFile => Call::ReadFile { path: input.path("filePath")?, lines: input.lines()? },
+            Tool::ListDir => Call::ListDir { path: input.path("path")? },
+            Tool::FileSearch => {
+                let most = input.number("maxResults")?.unwrap_or(FILES).clamp(1, MOST_FILES);
+                Call::FileSearch { pattern: input.given("query")?, most }
+            }
+            Tool::GrepSearch => Call::GrepSearch {
+                pattern: input.given("query")?,
+                is_regex: input.flag("isRegexp")?,
+                include: input.text("includePattern")?.filter(|it| !it.trim().is_empty()),
+            },
+            Tool::CreateFile => {
+                Call::CreateFile { path: input.path("filePath")?, text: input.required("content")? }
+            }
+            Tool::ReplaceString => Call::ReplaceString {
+                path: input.path("filePath")?,
+                old: input.given("oldString")?,
+                new: input.required("newString")?,
+            },
+            Tool::InsertEdit => {
+                Call::InsertEdit { path: input.path("filePath")?, text: input.required("code")? }
+            }
+            Tool::Terminal if input.flag("isBackground")? => {
+                return Err(
+                    "nothing can be left running in the background here: run a command that ends".to_owned()
+                );
+            }
+            Tool::Terminal => {
+                let command = input.given("command")?;
+                match command.contains('\0') {
+                    true => return Err("command: no command holds a NUL character".to_owned()),
+                    false => Call::Terminal { command },
+                }
+            }
+        })
+    }
+}
+
+impl Call {
+    /// Whether everything is as it was, whatever comes of it.
+    pub fn changes_nothing(&self) -> bool {
+        match self {
+            Call::ReadFile { .. }
+            | Call::ListDir { .. }
+            | Call::FileSearch { .. }
+            | Call::GrepSearch { .. } => true,
+            Call::CreateFile { .. }
+            | Call::ReplaceString { .. }
+            | Call::InsertEdit { .. }
+            | Call::Terminal { .. } => false,
+        }
+    }
+}
+
+struct Input<'a>(&'a Map<String, Value>);
+
+impl Input<'_> {
+    fn get(&self, key: &str) -> Option<&Value> {
+        self.0.get(key).filter(|it| !it.is_null())
+    }
+
+    fn text(&self, key: &str) -> Result<Option<String>, String> {
+        match self.get(key) {
+            None => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text.clone())),
+            Some(_) => Err(format!("{key} is no text")),
+        }
+    }
+
+    /// A text that must be there, and may be empty.
+    fn required(&self, key: &str) -> Result<String, String> {
+        self.text(key)?.ok_or_else(|| format!("{key} is missing"))
+    }
+
+    /// A text that must be there, and say something.
+    fn given(&self, key: &str) -> Result<String, String> {
+        match self.required(key)? {
+            text if text.is_empty() => Err(format!("{key} is empty")),
+            text => Ok(text),
+        }
+    }
+
+    /// A path, which may be written as a URI.
+    fn path(&self, key: &str) -> Result<String, String> {
+        let path = self.given(key)?;
+        if path.contains('\0') {
+            return Err(format!("{key}: no path holds a NUL character"));
+        }
+        match path.split_once("://") {
+            Some(("file", _)) => {
+                let file = crate::rpc::file_path(&path).and_then(|it| it.into_os_string().into_string().ok());
+                file.filter(|it| !it.contains('\0')).ok_or_else(|| format!("{key} is no path: {path:?}"))
+            }
+            Some(_) => Err(format!("{key}: only files can be named here, and this is none: {path:?}")),
+            None => Ok(path),
+        }
+    }
+
+    fn flag(&self, key: &str) -> Result<bool, String> {
+        match self.get(key) {
+            None => Ok(false),
+            Some(Value::Bool(it)) => Ok(*it),
+            Some(_) => Err(format!("{key} is neither true nor false")),
+        }
+    }
+
+    /// A whole number that is not negative. Models write `3.0`, too.
+    fn number(&self, key: &str) -> Result<Option<usize>, String> {
+        let Some(value) = self.get(key) else { return Ok(None) };
+        let whole = value.as_f64().filter(|it| it.fract() == 0.0 && (0.0..=1e9).contains(it));
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "its range is checked")]
+        let number = whole.map(|it| it as usize);
+        number.map(Some).ok_or_else(|| format!("{key} is no whole number from 0 on"))
+    }
+
+    /// `startLine` and `endLine`, or `offset` and `limit`, as other tools of this name have them.
+    fn lines(&self) -> Result<Lines, String> {
+        let first = match (self.number("startLine")?, self.number("offset")?) {
+            (Some(first), _) | (None, Some(first)) => first.max(1),
+            (None, None) => 1,
+        };
+        let last = match (self.number("endLine")?, self.number("limit")?) {
+            (Some(last), _) => last,
+            (None, Some(count)) => first.saturating_add(count.max(1) - 1),
+            (None, None) => usize::MAX,
+        };
+        match last < first {
+            true => Err(format!("line {last} comes before line {first}")),
+            false => Ok(Lines { first, last }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(tool: Tool, input: &Value) -> Result<Call, String> {
+        Call::read(tool, input.to_string().as_bytes())
+    }
+
+    fn lines(input: &Value) -> Result<(usize, usize), String> {
+        match read(Tool::ReadFile, input)? {
+            Call::ReadFile { lines, .. } => Ok((lines.first, lines.last)),
+            other => Err(format!("{other:?}")),
+        }
+    }
+
+    #[test]
+    fn lines_are_told_in_several_ways() {
+        assert_eq!(lines(&json!({"filePath": "a"})), Ok((1, usize::MAX)));
+        assert_eq!(lines(&json!({"filePath": "a", "startLine": 2, "endLine": 3.0})), Ok((2, 3)));
+        assert_eq!(lines(&json!({"filePath": "a", "offset": 10, "limit": 5})), Ok((10, 14)));
+        assert_eq!(lines(&json!({"filePath": "a", "startLine": 0, "endLine": 1})), Ok((1, 1)));
+        assert!(lines(&json!({"filePath": "a", "startLine": 5, "endLine": 4})).is_err());
+        assert!(lines(&json!({"filePath": "a", "startLine": "5"})).is_err());
+        assert!(lines(&json!({"filePath": "a", "startLine": -1})).is_err());
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_name() {
+        for (tool, input, expected) in [
+            (Tool::ReadFile, json!({}), "filePath is missing"),
+            (Tool::ReadFile, json!({"filePath": null}), "filePath is missing"),
+            (Tool::ReadFile, json!({"filePath": ["a"]}), "filePath is no text"),
+            (Tool::ListDir, json!({"path": ""}), "path is empty"),
+            (Tool::ListDir, json!({"path": "a\0b"}), "NUL"),
+            (Tool::ReadFile, json!({"filePath": "https://a/b"}), "only files"),
+            (Tool::ReadFile, json!({"filePath": "file:///a%00b"}), "no path"),
+            (
+                Tool::ReplaceString,
+                json!({"filePath": "a", "oldString": "", "newString": ""}),
+                "oldString is empty",
+            ),
+            (Tool::CreateFile, json!({"filePath": "a"}), "content is missing"),
+            (Tool::GrepSearch, json!({"query": "a", "isRegexp": "true"}), "isRegexp is neither"),
+            (Tool::Terminal, json!({"command": "x", "isBackground": true}), "background"),
+            (Tool::Terminal, json!([]), "no object"),
+        ] {
+            let why = read(tool, &input).unwrap_err();
+            assert!(why.contains(expected), "{input}: {why}");
+        }
+    }
+
+    #[test]
+    fn a_path_may_be_a_uri_and_a_file_may_be_empty() {
+        let call = read(Tool::CreateFile, &json!({"filePath": "file:///a%20b/c", "content": ""}));
+        assert_eq!(call, Ok(Call::CreateFile { path: "/a b/c".to_owned(), text: String::new() }));
+        let search = read(Tool::FileSearch, &json!({"query": "*", "maxResults": 100_000}));
+        assert_eq!(search, Ok(Call::FileSearch { pattern: "*".to_owned(), most: MOST_FILES }));
+    }
+
+    proptest! {
+        #[test]
+        fn any_input_is_a_call_or_a_reason(raw in "\\PC{0,40}", key in "filePath|query|command|path", value in ".{0,8}") {
+            for tool in Tool::ALL {
+                for input in [raw.clone(), json!({&key: &value}).to_string()] {
+                    if let Err(why) = Call::read(tool, input.as_bytes()) {
+                        prop_assert!(!why.is_empty());
+                    }
+                }
+            }
+        }
+    }
+}

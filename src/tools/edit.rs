@@ -1,0 +1,114 @@
+//! What an edit makes of a text. The line ends of the file stay as they are, and so does a byte order mark.
+
+/// What models write where they leave out text of the file.
+const OMISSION: &str = "...existing code...";
+
+const MARK: char = '\u{feff}';
+
+/// The text with `new` in the place of `old`, which must be there exactly once.
+pub fn replaced(text: &str, old: &str, new: &str) -> Result<String, String> {
+    let (old, new) = match has_windows_ends(text) {
+        true => (with_windows_ends(old), with_windows_ends(new)),
+        false => (old.to_owned(), new.to_owned()),
+    };
+    if old == new {
+        return Err("oldString and newString are the same".to_owned());
+    }
+    // They may overlap.
+    let starts: Vec<usize> =
+        text.char_indices().map(|(at, _)| at).filter(|at| text[*at..].starts_with(&old)).collect();
+    match starts[..] {
+        [] => Err("oldString is not in the file: it must be exactly as there, white space included. Read the file again"
+            .to_owned()),
+        [at] => Ok([&text[..at], &new, &text[at + old.len()..]].concat()),
+        [..] => {
+            let n = starts.len();
+            Err(format!("oldString is in the file {n} times: give more of the lines around the one that is meant"))
+        }
+    }
+}
+
+/// What a file is to hold that held `text` and is written anew.
+pub fn rewritten(text: &str, new: &str) -> Result<String, String> {
+    if new.contains(OMISSION) && !text.contains(OMISSION) {
+        return Err(format!("code must be the whole text of the file, without {OMISSION:?}"));
+    }
+    let mark = text.starts_with(MARK) && !new.starts_with(MARK);
+    let new = match has_windows_ends(text) {
+        true => with_windows_ends(new),
+        false => new.to_owned(),
+    };
+    Ok(if mark { format!("{MARK}{new}") } else { new })
+}
+
+/// Whether the lines of a text end as they do on Windows: all of them, or it is not known what is meant.
+fn has_windows_ends(text: &str) -> bool {
+    let n = memchr::memchr_iter(b'\n', text.as_bytes()).count();
+    n > 0 && n == text.matches("\r\n").count()
+}
+
+fn with_windows_ends(text: &str) -> String {
+    text.replace("\r\n", "\n").replace('\n', "\r\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn only_what_is_there_once_is_replaced() {
+        assert_eq!(replaced("a b c", "b", "x").as_deref(), Ok("a x c"));
+        assert_eq!(replaced("a b c", " b", "").as_deref(), Ok("a c"));
+        for (text, old, new, why) in [
+            ("a b c", "d", "x", "not in the file"),
+            ("a b a", "a", "x", "2 times"),
+            ("aaa", "aa", "x", "2 times"),
+            ("a", "a", "a", "the same"),
+            ("", "a", "b", "not in the file"),
+        ] {
+            let told = replaced(text, old, new).unwrap_err();
+            assert!(told.contains(why), "{told}");
+        }
+    }
+
+    #[test]
+    fn a_file_of_windows_stays_one() {
+        assert_eq!(replaced("a\r\nb\r\n", "a\nb", "x\ny\nz").as_deref(), Ok("x\r\ny\r\nz\r\n"));
+        assert_eq!(replaced("a\r\nb\r\n", "b", "x\ny").as_deref(), Ok("a\r\nx\r\ny\r\n"));
+        assert_eq!(rewritten("\u{feff}a\r\n", "b\nc\n").as_deref(), Ok("\u{feff}b\r\nc\r\n"));
+        assert_eq!(rewritten("a\r\nb\n", "c\n").as_deref(), Ok("c\n"), "mixed: as it is given");
+        assert_eq!(rewritten("a\n", "b\r\n").as_deref(), Ok("b\r\n"));
+    }
+
+    #[test]
+    fn a_text_with_gaps_is_no_text_of_a_file() {
+        assert!(rewritten("a", "// ...existing code...\nb").unwrap_err().contains("whole text"));
+        assert!(rewritten("a ...existing code...", "b ...existing code...").is_ok());
+    }
+
+    fn windows(text: &str) -> String {
+        with_windows_ends(text)
+    }
+
+    proptest! {
+        /// What is around the old text is untouched.
+        #[test]
+        fn nothing_else_changes(before in "[ab\n]{0,12}", after in "[ab\n]{0,12}", new in "[abX\n]{0,6}") {
+            let text = format!("{before}X{after}");
+            prop_assume!(new != "X");
+            prop_assert_eq!(replaced(&text, "X", &new), Ok(format!("{before}{new}{after}")));
+        }
+
+        /// An edit and line ends of Windows do not get into each other's way.
+        #[test]
+        fn line_ends_do_not_matter(text in "[ab\n]{0,20}", old in "[ab\n]{1,4}", new in "[ab\n]{0,4}") {
+            prop_assume!(text.contains('\n'));
+            let one = replaced(&text, &old, &new).map(|it| windows(&it));
+            prop_assert_eq!(replaced(&windows(&text), &old, &new), one.clone());
+            prop_assert_eq!(replaced(&windows(&text), &windows(&old), &windows(&new)), one);
+            prop_assert_eq!(rewritten(&windows(&text), &new), Ok(windows(&new)));
+        }
+    }
+}

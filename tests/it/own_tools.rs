@@ -1,0 +1,309 @@
+//! lspool's own tools with the real Copilot server: an editor that has none, and files and processes that are real.
+
+use std::{fs, os::unix::fs::symlink, path::Path, process::Command, time::Duration};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::{
+    partitions::{offered, tools},
+    support::{
+        copilot::{Copilot, Options, Outcome},
+        processes::Mark,
+        real::{self, Sandbox},
+        stub::{Model, Round, Rule, Script, Stub},
+    },
+};
+
+/// lspool whose own tools stand in, with more of the configuration.
+fn start(sandbox: &Sandbox, stub: &Stub, config: &str) -> Copilot {
+    let file = sandbox.home().join("config.toml");
+    let text = format!("[server.copilot]\nbuiltin_tools = \"fallback\"\n{config}");
+    fs::write(&file, text).expect("the home is writable");
+    let mut command: Command = sandbox.signed_in_command(env!("CARGO_BIN_EXE_lspool"), stub);
+    command.arg("--config").arg(file).arg("--").arg(real::copilot()).arg("--stdio");
+    Copilot::start(command, Options::in_workspace(sandbox.workspace()))
+}
+
+/// A model that calls one tool and says what came of it.
+fn calls(word: &str, tool: &str, input: Value) -> Rule {
+    Rule::on(word).then(Round::text("Calling.\n").call(tool, input)).then(Round::text("Got {results}"))
+}
+
+/// What came of the call, as the model was told it.
+#[track_caller]
+fn told(session: &Copilot, stub: &Stub, word: &str, more: Value) -> String {
+    let outcome = session.finish(&session.create(word, more));
+    outcome.expect_success();
+    result(stub, word, &outcome)
+}
+
+#[track_caller]
+fn result(stub: &Stub, word: &str, outcome: &Outcome) -> String {
+    let turn = stub.turns().into_iter().rfind(|it| it.user.contains(word) && it.round == 1);
+    let results = turn.unwrap_or_else(|| panic!("no result: {outcome:#?}")).results;
+    assert_eq!(results.len(), 1, "{results:?}");
+    results.into_iter().next().unwrap_or_default()
+}
+
+fn model(id: &str) -> Model {
+    Model { id: id.to_owned(), ..Model::default() }
+}
+
+#[test]
+fn an_editor_without_tools_has_those_of_lspool() {
+    let sandbox = Sandbox::new();
+    sandbox.write("src/main.rs", "fn main() {\n    run();\n}\n");
+    sandbox.write("notes.txt", "one\r\ntwo\r\n");
+    sandbox.write("doc.md", "old title\n");
+    sandbox.write("patched.rs", "fn a() {}\nfn b() {}\n");
+    symlink("/etc/passwd", sandbox.workspace().join("link")).expect("the workspace is writable");
+    let ws = sandbox.workspace();
+    let path = |name: &str| ws.join(name).display().to_string();
+    let patch = format!(
+        "*** Begin Patch\n*** Update File: {}\n@@\n fn a() {{}}\n-fn b() {{}}\n+fn c() {{}}\n*** Add File: {}\n+added\n*** End Patch",
+        path("patched.rs"),
+        path("sub/added.txt"),
+    );
+    let replace =
+        json!({"filePath": path("doc.md"), "oldString": "old", "newString": "new", "explanation": "e"});
+    let mut script = Script::default()
+        .rule(calls(
+            "[read]",
+            "read_file",
+            json!({"filePath": path("src/main.rs"), "startLine": 2, "endLine": 2}),
+        ))
+        .rule(calls("[list]", "list_dir", json!({"path": path(".")})))
+        .rule(calls("[files]", "file_search", json!({"query": "**/*.rs"})))
+        .rule(calls("[lines]", "grep_search", json!({"query": "RUN()"})))
+        .rule(calls(
+            "[create]",
+            "create_file",
+            json!({"filePath": path("new/file.txt"), "content": "made\n"}),
+        ))
+        .rule(calls("[patch]", "apply_patch", json!({"input": patch, "explanation": "e"})))
+        .rule(calls("[replace]", "replace_string_in_file", replace))
+        .rule(calls(
+            "[run]",
+            "run_in_terminal",
+            json!({"command": "cat notes.txt; echo done >&2", "explanation": "e"}),
+        ))
+        .rule(calls(
+            "[outside]",
+            "read_file",
+            json!({"filePath": "/etc/passwd", "startLine": 1, "endLine": 5}),
+        ))
+        .rule(calls("[link]", "read_file", json!({"filePath": path("link"), "startLine": 1, "endLine": 5})));
+    script.models.push(model("claude-stub"));
+    let stub = Stub::start(script);
+    let session = start(&sandbox, &stub, "");
+    let told = |word: &str, more: Value| told(&session, &stub, word, more);
+
+    assert!(told("[read]", json!({})).contains("lines 2 to 2 of 3.\n    run();\n"));
+    let offered: Vec<String> = stub.turns()[0].tools.clone();
+    for tool in [
+        "read_file",
+        "list_dir",
+        "file_search",
+        "grep_search",
+        "create_file",
+        "apply_patch",
+        "run_in_terminal",
+    ] {
+        assert!(offered.iter().any(|it| it == tool), "{tool} is not in {offered:?}");
+    }
+    assert!(told("[list]", json!({})).contains("doc.md\nlink -> /etc/passwd\nnotes.txt\npatched.rs\nsrc/"));
+    let files = told("[files]", json!({}));
+    assert!(files.contains(&format!("{}\n{}\n", path("patched.rs"), path("src/main.rs"))), "{files}");
+    assert!(told("[lines]", json!({})).contains("src/main.rs:2:     run();"));
+    told("[create]", json!({}));
+    assert_eq!(fs::read_to_string(path("new/file.txt")).expect("it was made"), "made\n");
+    told("[patch]", json!({}));
+    assert_eq!(fs::read_to_string(path("patched.rs")).expect("it is there"), "fn a() {}\nfn c() {}\n");
+    assert_eq!(fs::read_to_string(path("sub/added.txt")).expect("it was made").trim_end(), "added");
+    let claude = json!({"modelInfo": {"id": "claude-stub"}});
+    told("[replace]", claude);
+    assert_eq!(fs::read_to_string(path("doc.md")).expect("it is there"), "new title\n");
+    let ran = told("[run]", json!({}));
+    assert!(ran.contains("one\r\ntwo\r\ndone\n[exit code 0]"), "{ran:?}");
+    for word in ["[outside]", "[link]"] {
+        let told = told(word, json!({}));
+        assert!(told.contains("outside the workspace") && !told.contains("root:"), "{word}: {told}");
+    }
+    assert_eq!(session.tool_calls(), [], "the editor was asked for none");
+    assert!(session.shutdown().success());
+}
+
+#[test]
+fn a_tool_of_the_editor_goes_first_and_each_set_has_only_its_own() {
+    let sandbox = Sandbox::new();
+    sandbox.write("a.txt", "of the disk\n");
+    let input = json!({"filePath": sandbox.workspace().join("a.txt"), "startLine": 1, "endLine": 1});
+    let stub = Stub::start(Script::default().rule(calls("[read]", "read_file", input)));
+    let session = start(&sandbox, &stub, "");
+    let own = told(&session, &stub, "[read] own", tools(&["read_file", "list_dir"]));
+    assert!(own.contains("of the disk"), "{own}");
+    let set = stub.turns().pop().expect("there was one");
+    assert_eq!(offered(&set), ["list_dir", "read_file"].into());
+    let none = session.finish(&session.create("hello", tools(&[])));
+    none.expect_success();
+    assert_eq!(stub.turns().pop().expect("there was one").tools, [""; 0]);
+
+    session.register_tools(&["read_file"]).expect("the schema is good");
+    session.on_tool("read_file", |_| Ok("of the editor".to_owned()));
+    for (word, more) in [("[read] all", json!({})), ("[read] set", tools(&["read_file", "list_dir"]))] {
+        assert!(told(&session, &stub, word, more).contains("of the editor"), "{word}");
+    }
+    assert_eq!(session.tool_calls().len(), 2);
+    assert!(session.shutdown().success());
+}
+
+#[test]
+fn a_command_that_nobody_allows_is_not_run() {
+    let sandbox = Sandbox::new();
+    let made = |name: &str| sandbox.workspace().join(name).exists();
+    let run = |word: &str, command: &str| {
+        calls(word, "run_in_terminal", json!({"command": command, "explanation": "e"}))
+    };
+    let script = Script::default()
+        .rule(run("[allowed]", "touch allowed 'a b'"))
+        .rule(run("[asked]", "touch asked"))
+        .rule(run("[operator]", "touch allowed; touch operator"));
+    let stub = Stub::start(script);
+    let session = start(&sandbox, &stub, "[tools]\nallow = [\"touch allowed *\"]\n");
+    session.hold_requests("conversation/invokeClientToolConfirmation");
+    told(&session, &stub, "[allowed]", json!({}));
+    assert!(made("allowed") && made("a b"), "it is not asked about");
+    for (word, name, verdict) in [
+        ("[asked]", "asked", "dismiss"),
+        ("[operator]", "operator", "dismiss"),
+        ("[asked] again", "asked", "accept"),
+    ] {
+        let turn = session.create(word, json!({}));
+        let asked = session.expect_request("conversation/invokeClientToolConfirmation");
+        assert!(!made(name), "{word}");
+        session.answer(&asked, Ok(json!([{"result": verdict}, null])));
+        session.finish(&turn).expect_success();
+        assert_eq!(made(name), verdict == "accept", "{word}");
+    }
+    assert!(session.shutdown().success());
+}
+
+/// Waits until a file says which process has been started.
+#[track_caller]
+fn pid(file: &Path) -> u32 {
+    for _ in 0..2000 {
+        if let Some(pid) = fs::read_to_string(file).ok().and_then(|it| it.trim().parse().ok()) {
+            return pid;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    panic!("{} does not come", file.display());
+}
+
+#[track_caller]
+fn expect_gone(mark: &Mark, pid: u32) {
+    for _ in 0..2000 {
+        if mark.process(pid).is_none() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    panic!("{pid} is still there");
+}
+
+const SLEEPERS: &str = "trap '' TERM; sleep 1000 & echo $! > pid; sleep 1000";
+
+#[test]
+fn a_cancelled_command_is_ended_with_all_that_it_has_started() {
+    let sandbox = Sandbox::new();
+    let input = json!({"command": SLEEPERS, "explanation": "e"});
+    let stub = Stub::start(Script::default().rule(calls("[sleep]", "run_in_terminal", input)));
+    let session = start(&sandbox, &stub, "");
+    let turn = session.create("[sleep]", json!({"conversationId": "one"}));
+    let child = pid(&sandbox.workspace().join("pid"));
+    assert!(session.mark().process(child).is_some());
+    session.cancel(&turn.pending);
+    let outcome = session.finish(&turn);
+    assert_eq!(outcome.progress.ends[0]["cancellationReason"], "CancelledByUser");
+    expect_gone(session.mark(), child);
+    let next = session.finish(&session.turn(&json!("one"), "and now?", json!({})));
+    next.expect_success();
+
+    // An editor that leaves takes them with it.
+    fs::remove_file(sandbox.workspace().join("pid")).expect("it is there");
+    session.create("[sleep] again", json!({}));
+    pid(&sandbox.workspace().join("pid"));
+    session.forgive_unanswered();
+    let mark = session.mark().clone();
+    assert!(session.shutdown().success());
+    mark.wait_gone(Duration::from_secs(20));
+}
+
+#[test]
+fn what_takes_too_long_or_says_too_much_is_held_to_its_limits() {
+    let sandbox = Sandbox::new();
+    let run = |word: &str, command: &str| {
+        calls(word, "run_in_terminal", json!({"command": command, "explanation": "e"}))
+    };
+    let script = Script::default()
+        .rule(run("[long]", &format!("echo begun; {SLEEPERS}")))
+        .rule(run("[loud]", "echo first; yes | head -c 3000000; echo last; exit 3"))
+        .rule(run("[input]", "cat; echo end; env"));
+    let stub = Stub::start(script);
+    let session = start(&sandbox, &stub, "[tools]\ntime_limit = \"5s\"\n");
+    let long = told(&session, &stub, "[long]", json!({}));
+    assert!(long.contains("begun") && long.contains("it took too long"), "{long}");
+    expect_gone(session.mark(), pid(&sandbox.workspace().join("pid")));
+    let loud = told(&session, &stub, "[loud]", json!({}));
+    assert!(loud.contains("first\ny\n") && loud.contains("y\nlast\n[exit code 3]"), "{loud}");
+    assert!(loud.len() < 66_000 && loud.contains("bytes left out"), "{}", loud.len());
+    let input = told(&session, &stub, "[input]", json!({}));
+    assert!(input.starts_with("end\n") && input.contains("HOME="), "{input}");
+    assert!(!input.contains("gho_environment") && !input.contains("TOKEN"), "{input}");
+    assert!(session.shutdown().success());
+}
+
+/// Whether this kernel has all of Landlock that lspool makes use of.
+fn has_landlock() -> bool {
+    use landlock::{
+        ABI, Access as _, AccessFs, CompatLevel, Compatible as _, Ruleset, RulesetAttr as _, Scope,
+    };
+    let ruleset = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
+    let ruleset = ruleset.handle_access(AccessFs::from_all(ABI::V6)).and_then(|it| it.scope(Scope::Signal));
+    ruleset.and_then(Ruleset::create).is_ok()
+}
+
+#[test]
+fn a_command_writes_nowhere_but_in_the_workspace_and_to_temporary_files() {
+    let sandbox = Sandbox::new();
+    // Not among the temporary files.
+    let outside = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("the target folder is writable");
+    let file = outside.path().join("file").display().to_string();
+    fs::write(&file, "as it was\n").expect("the folder is writable");
+    // Its parent is lspool.
+    let kill = if has_landlock() { "kill -9 $PPID;" } else { "" };
+    let command = format!(
+        "cat {file}; echo x > {file}; touch {file}2; rm {file}; ln {file} hard; mv {file} moved; {kill} \
+         echo y > inside; echo z > $TMPDIR/t; echo quiet > /dev/null; echo end"
+    );
+    let script = Script::default().rule(calls(
+        "[run]",
+        "run_in_terminal",
+        json!({"command": command, "explanation": "e"}),
+    ));
+    let stub = Stub::start(script);
+    let more = format!("[tools]\nwritable = [\"{}\"]\n", sandbox.home().display());
+    let session = start(&sandbox, &stub, &more);
+    let told = told(&session, &stub, "[run]", json!({}));
+    assert!(told.contains("as it was") && told.ends_with("end\n[exit code 0]"), "{told}");
+    assert!(sandbox.workspace().join("inside").exists() && sandbox.temporary().join("t").exists());
+    if has_landlock() {
+        assert_eq!(fs::read_to_string(&file).expect("it is there"), "as it was\n", "{told}");
+        assert_eq!(fs::read_dir(outside.path()).expect("it is there").count(), 1, "{told}");
+        assert!(session.shutdown().success());
+    } else {
+        eprintln!("NOT RUN in full: this kernel has no Landlock");
+        assert!(!Path::new(&file).exists(), "nothing keeps it from that: {told}");
+    }
+}

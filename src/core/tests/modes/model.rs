@@ -389,7 +389,10 @@ fn pick(len: usize, n: u8) -> Option<usize> {
 proptest! {
     #![proptest_config(ProptestConfig {
         cases: std::env::var("PROPTEST_CASES").ok().and_then(|it| it.parse().ok()).unwrap_or(150),
-        rng_seed: RngSeed::Fixed(1),
+        rng_seed: match std::env::var_os("PROPTEST_CASES") {
+            Some(_) => RngSeed::Random,
+            None => RngSeed::Fixed(1),
+        },
         failure_persistence: None,
         ..ProptestConfig::default()
     })]

@@ -11,7 +11,7 @@ mod aliases;
 mod delegation;
 mod file;
 mod listing;
-pub mod plan;
+pub mod orchestration;
 mod registry;
 pub mod team;
 #[cfg(test)]

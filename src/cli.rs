@@ -44,6 +44,8 @@ pub enum Mode {
     },
     /// Do again what a recording says, and compare.
     Replay(Replay),
+    /// Work on a goal.
+    Orchestrate(Orchestrate),
     /// Say something to those that are running.
     Control {
         /// What.
@@ -83,6 +85,29 @@ pub struct Replay {
     /// Stop after what follows from line N
     #[arg(long, value_name = "N")]
     pub until: Option<usize>,
+}
+
+/// `lspool orchestrate`.
+#[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
+pub struct Orchestrate {
+    /// What is to be done
+    #[arg(value_name = "GOAL")]
+    pub goal: String,
+    /// Who can be given tasks: a file with [worker.ROLE] sections [default: those of the configuration]
+    #[arg(long, value_name = "FILE")]
+    pub workers: Option<PathBuf>,
+    /// The model of the plan, the summary, and of workers that have none of their own: an id, a name, or a tier
+    #[arg(long, value_name = "ID")]
+    pub model: Option<String>,
+    /// For a program: one event per line
+    #[arg(long)]
+    pub json: bool,
+    /// Run every command that a worker wants to run, without asking
+    #[arg(long)]
+    pub yes: bool,
+    /// The server, and its arguments [default: as without a task]
+    #[arg(last = true, value_name = "COMMAND")]
+    pub command: Vec<String>,
 }
 
 /// Reads the command line. Tells what is wrong with it on stderr and exits with 2; `--help` and `--version` are
@@ -125,7 +150,7 @@ pub fn parse_from(words: impl IntoIterator<Item = impl Into<OsString> + Clone>) 
                   Without COMMAND the server is taken from the configuration file, or\n\
                   copilot-language-server is searched for.",
     after_long_help = "Example, for an editor's configuration:\n  lspool -- copilot-language-server --stdio",
-    override_usage = "lspool [OPTIONS] [-- COMMAND [ARG]...]\n       lspool agents|check|status|restart|stop|move|logs|reload [OPTIONS]\n       lspool inspect|replay|serve-recording FILE [OPTIONS]",
+    override_usage = "lspool [OPTIONS] [-- COMMAND [ARG]...]\n       lspool agents|check|status|restart|stop|move|logs|reload [OPTIONS]\n       lspool inspect|replay|serve-recording FILE [OPTIONS]\n       lspool orchestrate GOAL [OPTIONS] [-- COMMAND [ARG]...]",
     disable_help_subcommand = true
 )]
 struct Flags {
@@ -302,6 +327,12 @@ enum Task {
         after_help = "Exit status: 0 if all is as it was, 1 if something is different, 2 if a file cannot be used."
     )]
     Replay(Replay),
+    /// Have workers reach a goal in the current folder: a plan is made, its tasks are done, and you are told what has come of it
+    #[command(
+        after_help = "Exit status: 0 if all tasks are done, 1 if one has failed or was skipped, 2 if nothing could be done, 130 after \
+                      Ctrl-C."
+    )]
+    Orchestrate(Orchestrate),
 }
 
 #[derive(Debug, clap::Args)]
@@ -324,6 +355,7 @@ impl Task {
             Task::Check => return Mode::Check,
             Task::Agents { json } => return Mode::Agents { json },
             Task::Replay(replay) => return Mode::Replay(replay),
+            Task::Orchestrate(it) => return Mode::Orchestrate(it),
             Task::Status { json, watch, which } => (control::Task::Status { json, watch }, which),
             Task::Restart { backend, which } => (control::Task::Restart(backend.name), which),
             Task::Stop { backend, which } => (control::Task::Stop(backend.name), which),
@@ -480,6 +512,20 @@ mod tests {
         };
         let all = parse("inspect a.jsonl --conversation c --method conversation/* --errors").mode;
         assert_eq!(all, Mode::Inspect { file: file(), filter });
+        let mut work = Orchestrate {
+            goal: "g".to_owned(),
+            workers: None,
+            model: None,
+            json: false,
+            yes: false,
+            command: vec![],
+        };
+        assert_eq!(parse("orchestrate g").mode, Mode::Orchestrate(work.clone()));
+        (work.workers, work.model, work.json, work.yes) =
+            (Some("w".into()), Some("m".to_owned()), true, true);
+        work.command = vec!["node".to_owned(), "--stdio".to_owned()];
+        let all = parse("orchestrate g --workers w --model=m --json --yes -- node --stdio").mode;
+        assert_eq!(all, Mode::Orchestrate(work));
         let Mode::ServeRecording { file: None, .. } = parse("serve-recording").mode else { panic!("a file") };
         for line in ["serve-recording a b", "serve-recording a --speed 2", "inspect", "inspect a b"] {
             let error = parse_from(format!("lspool {line}").split_whitespace()).unwrap_err();
@@ -501,6 +547,7 @@ mod tests {
             Usage: lspool [OPTIONS] [-- COMMAND [ARG]...]
                    lspool agents|check|status|restart|stop|move|logs|reload [OPTIONS]
                    lspool inspect|replay|serve-recording FILE [OPTIONS]
+                   lspool orchestrate GOAL [OPTIONS] [-- COMMAND [ARG]...]
 
             Commands:
               check            Find and try all servers that are configured, and tell what there is
@@ -514,6 +561,7 @@ mod tests {
               inspect          Show what a recording holds: conversations, requests, how long they took, crashes
               serve-recording  Be a language server made of a recording: answer as the recorded one did, on stdin and stdout
               replay           Do again what a recording says: prints each effect, and the first that is not as it was
+              orchestrate      Have workers reach a goal in the current folder: a plan is made, its tasks are done, and you are told what has come of it
 
             Arguments:
               [COMMAND]...  The server to stand in front of, and its arguments
@@ -541,6 +589,7 @@ mod tests {
                 Usage: lspool [OPTIONS] [-- COMMAND [ARG]...]
                        lspool agents|check|status|restart|stop|move|logs|reload [OPTIONS]
                        lspool inspect|replay|serve-recording FILE [OPTIONS]
+                       lspool orchestrate GOAL [OPTIONS] [-- COMMAND [ARG]...]
 
                 For more information, try '--help'.
             "#]],
@@ -553,6 +602,7 @@ mod tests {
                 Usage: lspool [OPTIONS] [-- COMMAND [ARG]...]
                        lspool agents|check|status|restart|stop|move|logs|reload [OPTIONS]
                        lspool inspect|replay|serve-recording FILE [OPTIONS]
+                       lspool orchestrate GOAL [OPTIONS] [-- COMMAND [ARG]...]
 
                 For more information, try '--help'.
             "#]],
@@ -565,6 +615,7 @@ mod tests {
                 Usage: lspool [OPTIONS] [-- COMMAND [ARG]...]
                        lspool agents|check|status|restart|stop|move|logs|reload [OPTIONS]
                        lspool inspect|replay|serve-recording FILE [OPTIONS]
+                       lspool orchestrate GOAL [OPTIONS] [-- COMMAND [ARG]...]
 
                 For more information, try '--help'.
             "#]],
@@ -589,6 +640,7 @@ mod tests {
                 Usage: lspool [OPTIONS] [-- COMMAND [ARG]...]
                        lspool agents|check|status|restart|stop|move|logs|reload [OPTIONS]
                        lspool inspect|replay|serve-recording FILE [OPTIONS]
+                       lspool orchestrate GOAL [OPTIONS] [-- COMMAND [ARG]...]
 
                 For more information, try '--help'.
             "#]],
@@ -601,6 +653,7 @@ mod tests {
                 Usage: lspool [OPTIONS] [-- COMMAND [ARG]...]
                        lspool agents|check|status|restart|stop|move|logs|reload [OPTIONS]
                        lspool inspect|replay|serve-recording FILE [OPTIONS]
+                       lspool orchestrate GOAL [OPTIONS] [-- COMMAND [ARG]...]
 
                 For more information, try '--help'.
             "#]],

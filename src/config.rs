@@ -14,6 +14,7 @@ mod suggest;
 #[cfg(test)]
 mod tests;
 mod units;
+mod workers;
 
 use std::{
     collections::BTreeMap,
@@ -22,10 +23,11 @@ use std::{
 };
 
 pub use docs::{markdown, schema};
-pub use problem::{Problem, Problems, Shadowed};
+pub use problem::{Problem, Problems, Shadowed, ShadowedKind};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 pub(crate) use suggest::nearest;
+pub use workers::{OrchestrationConfig, WorkerConfig};
 
 /// Everything that the user's file and the workspace files say.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,6 +45,10 @@ pub struct Config {
     pub models: BTreeMap<String, String>,
     /// What sub-agents may cost.
     pub subagents: SubAgentsConfig,
+    /// Who can be given a task of a plan: the presets, then others in the order of their files.
+    pub workers: Vec<WorkerConfig>,
+    /// What the work on one goal may cost.
+    pub orchestration: OrchestrationConfig,
     /// What lspool's own tools may do.
     pub tools: ToolsConfig,
     /// Which conversations belong to which agent; the first that matches wins.
@@ -124,6 +130,8 @@ impl Default for Config {
             agents: AgentConfig::builtin(),
             models: BTreeMap::new(),
             subagents: SubAgentsConfig::default(),
+            workers: WorkerConfig::presets(),
+            orchestration: OrchestrationConfig::default(),
             tools: ToolsConfig::default(),
             routes: Vec::new(),
             log: LogConfig::default(),

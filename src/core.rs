@@ -28,6 +28,7 @@ mod inside;
 mod lifecycle;
 mod mcp;
 mod modes;
+mod orchestrate;
 mod partitions;
 mod processes;
 mod progress;
@@ -72,6 +73,7 @@ use self::{
     handshake::{Draining, Phase},
     inside::Inside,
     modes::Modes,
+    orchestrate::Orchestrations,
     progress::Tokens,
     registrations::Registrations,
     requests::{Owner, Purpose, Requests, SentId, To},
@@ -141,6 +143,7 @@ pub struct Proxy {
     conversations: Conversations,
     agents: Agents,
     inside: Inside,
+    orchestrations: Orchestrations,
     tokens: Tokens,
     shapes: Shapes,
     registrations: Registrations,
@@ -196,6 +199,7 @@ impl Proxy {
             conversations: Conversations::default(),
             agents: Agents::default(),
             inside: Inside::default(),
+            orchestrations: Orchestrations::default(),
             tokens: Tokens::default(),
             shapes: Shapes::default(),
             registrations: Registrations::default(),

@@ -14,8 +14,8 @@
 //! - [`shell`]: everything that touches the world
 //! - [`recording`]: sessions as files
 //! - [`player`]: a language server made of such a file; [`inspect`] shows what is in one
-//! - [`cli`], [`check`], [`control`], [`replaying`]: the command line, the command that tries the configuration, those that
-//!   talk to a running lspool, and the one that does a recording again
+//! - [`cli`], [`check`], [`control`], [`terminal`], [`replaying`]: the command line, the command that tries the configuration,
+//!   those that talk to a running lspool, the one that has a goal worked on, and the one that does a recording again
 
 pub mod agents;
 pub mod check;
@@ -31,4 +31,5 @@ pub mod redact;
 pub mod replaying;
 pub mod rpc;
 pub mod shell;
+pub mod terminal;
 pub mod tools;

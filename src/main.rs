@@ -19,7 +19,7 @@ use lspool::{
     agents::{Listing, Row},
     check,
     cli::{self, Cli, Mode},
-    config::{AgentConfig, Config, LogLevel},
+    config::{AgentConfig, BuiltinTools, Config, LogLevel},
     control::{self, Screen},
     core::{Identity, Proxy, event::Prepared, partition_of},
     inspect,
@@ -40,6 +40,7 @@ use lspool::{
         system::System,
         tools,
     },
+    terminal::{self, May},
 };
 use rustix::fs::OFlags;
 use tokio::{
@@ -47,6 +48,9 @@ use tokio::{
     task::spawn_local,
 };
 use tracing::level_filters::LevelFilter;
+
+/// How many bytes wait between lspool and its own terminal.
+const PIPE: usize = 64 << 10;
 
 /// Exit status when there is nothing to serve with.
 const NOTHING_TO_SERVE: u8 = 2;
@@ -67,6 +71,7 @@ fn main() -> ExitCode {
         Mode::Check => check(&cli),
         Mode::Agents { json } => agents(&cli, json),
         Mode::Replay(task) => replay(&task),
+        Mode::Orchestrate(task) => orchestrate(&cli, task),
         Mode::Control { task, pid } => control(&task, pid),
         Mode::ServeRecording { file, process, speed, is_strict } => {
             serve_recording(file.as_deref(), process.as_deref(), speed, is_strict)
@@ -123,6 +128,80 @@ fn drive(core: impl driver::Core + 'static, world: System, search: Arc<Search>) 
     // A read of a terminal cannot be called off; it ends with the process.
     runtime.shutdown_background();
     Ok(code)
+}
+
+/// Plays the editor for a goal.
+fn orchestrate(cli: &Cli, task: cli::Orchestrate) -> anyhow::Result<ExitCode> {
+    let cli::Orchestrate { goal, workers, model, json, yes, command } = task;
+    let mut command = command.into_iter();
+    let search = Search::new(cli, CliServer { command: command.next(), args: command.collect() });
+    let workers = match workers {
+        None => None,
+        Some(file) => {
+            let name = file.display().to_string();
+            let text = std::fs::read_to_string(&file).with_context(|| format!("cannot read {name}"))?;
+            let config = search.first.clone().unwrap_or_default();
+            Some(terminal::workers(&text, &name, &config).map_err(anyhow::Error::msg)?)
+        }
+    };
+    let can_be_asked = io::stdin().is_terminal() && io::stderr().is_terminal();
+    let may = match (yes, can_be_asked) {
+        (true, _) => May::All,
+        (false, true) => May::Ask,
+        (false, false) => May::Nothing,
+    };
+    let task = terminal::Task { goal, workers, model, json, may, folder: search.env.cwd.clone() };
+    let identity = identity();
+    let world = world(&identity).with_control(Place {
+        folders: sockets::folders(&search.env),
+        pid: identity.pid,
+        started: identity.started,
+    });
+    let core = Proxy::new(identity);
+    let search = Arc::new(search);
+    match search.recorder(cli, identity) {
+        Some(recorder) => at_terminal(Recorded::new(core, recorder), world, search, &task),
+        None => at_terminal(core, world, search, &task),
+    }
+}
+
+/// Serves a terminal until its goal is reached or given up.
+fn at_terminal(
+    core: impl driver::Core + 'static,
+    world: System,
+    search: Arc<Search>,
+    task: &terminal::Task,
+) -> anyhow::Result<ExitCode> {
+    let driver = Driver::new(core, world, Arc::new(WithTools(search)), Settings::default());
+    let runtime = runtime()?;
+    let done = runtime.block_on(async {
+        let (near, far) = tokio::io::duplex(PIPE);
+        let (input, output) = tokio::io::split(far);
+        let (quit, signals) = tokio::sync::mpsc::channel(1);
+        let driver = spawn_local(driver.run(Box::new(input), Box::new(output), signals));
+        let mut out = io::stdout();
+        let done = terminal::run(task, near, signals::listen(), quit, &mut out, Screen::stdout()).await;
+        // Its processes end with it.
+        driver.await.ok();
+        done
+    });
+    runtime.shutdown_background();
+    Ok(ExitCode::from(done?))
+}
+
+/// The server as an editor has it, with the tools that no editor is there to have.
+struct WithTools(Arc<Search>);
+
+impl driver::Search for WithTools {
+    fn files(&self, folders: &[PathBuf]) -> Vec<PathBuf> {
+        self.0.files(folders)
+    }
+
+    fn prepare(&self, folders: &[PathBuf]) -> Result<Prepared, String> {
+        let mut found = self.0.find(folders)?;
+        found.server.builtin_tools = BuiltinTools::Fallback;
+        Ok(found)
+    }
 }
 
 /// What is known before an editor speaks, and the search for the server when it does.

@@ -2,7 +2,7 @@
 //!
 //! They are for conversations whose editor does not have such tools, or that have no editor at all. Owns their
 //! definitions, how arguments are read, what an edit makes of a text, which commands need no question, and how much is
-//! answered. Touches nothing: that is done by [`shell::tools`](crate::shell::tools).
+//! answered. Touches nothing: that is done by `shell::tools`.
 
 mod allow;
 mod bounds;

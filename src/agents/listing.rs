@@ -50,8 +50,10 @@ impl Listing {
                 "running": it.running,
             })
         };
-        let shadowed =
-            |it: &Shadowed| json!({"name": it.agent, "file": it.file, "line": it.line, "by": source(&it.by)});
+        let shadowed = |it: &Shadowed| {
+            let kind = it.kind.name();
+            json!({"kind": kind, "name": it.name, "file": it.file, "line": it.line, "by": source(&it.by)})
+        };
         json!({
             "agents": self.rows.iter().map(agent).collect::<Vec<_>>(),
             "shadowed": self.shadowed.iter().map(shadowed).collect::<Vec<_>>(),

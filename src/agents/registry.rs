@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::file;
-use crate::config::{AgentSource, Config, Place, Shadowed};
+use crate::config::{AgentSource, Config, Place, Shadowed, ShadowedKind};
 
 /// Who wrote a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +65,7 @@ impl Registry {
             Place::Free | Place::Over(_) => drop(config.agents.insert(name, agent)),
             Place::TakenBy(by) => {
                 let file = path.display().to_string();
-                self.shadowed.push(Shadowed { file, line: 1, agent: name, by });
+                self.shadowed.push(Shadowed { file, line: 1, kind: ShadowedKind::Agent, name, by });
             }
         }
     }

@@ -389,6 +389,8 @@ pub fn tools(agents: &BTreeMap<String, AgentConfig>) -> Vec<Value> {
                     "description": text("What the team is for, in a sentence."),
                     "members": {
                         "type": "array",
+                        // A server refuses a property without one.
+                        "description": "Who is in it.",
                         "items": {
                             "type": "object",
                             "properties": {
@@ -446,6 +448,18 @@ mod tests {
 
     use super::*;
     use crate::config::Config;
+
+    #[test]
+    fn a_server_takes_the_tools() {
+        let agents = Config::default().agents;
+        for tool in tools(&agents).into_iter().chain(member_tools()).chain([super::super::tool(&agents)]) {
+            let properties = tool["inputSchema"]["properties"].as_object().unwrap();
+            assert!(tool["inputSchema"]["required"].is_array() && tool["description"].is_string());
+            for (name, property) in properties {
+                assert!(property["description"].is_string(), "{name} of {}", tool["name"]);
+            }
+        }
+    }
 
     fn three() -> Team {
         let member =

@@ -6,8 +6,8 @@ use super::{
     Config,
     keys::{
         AGENT, BACKOFF, BUILTIN_TOOLS, DELEGATIONS, FOLDER, ISOLATIONS, Key, LOG, LOG_LEVELS, ON_LIMITS,
-        PROFILES, RESTARTS, ROOT, ROUTE, SERVER, SERVER_KINDS, SUB_AGENTS, Section, TOOLS, TURN_RECOVERIES,
-        Type, Workspace,
+        ORCHESTRATION, PROFILES, RESTARTS, ROOT, ROUTE, SERVER, SERVER_KINDS, SUB_AGENTS, Section, TOOLS,
+        TURN_RECOVERIES, Type, WORKER, Workspace,
     },
     units::{show_duration, show_size},
 };
@@ -23,6 +23,9 @@ pub fn markdown() -> String {
         chapter(&AGENT),
         builtin_agents(),
         chapter(&SUB_AGENTS),
+        chapter(&WORKER),
+        builtin_workers(),
+        chapter(&ORCHESTRATION),
         chapter(&TOOLS),
         chapter(&ROUTE),
         chapter(&LOG),
@@ -77,7 +80,7 @@ An editor with TOML support completes and checks it with [`config.schema.json`](
 A file `.lspool.toml` in a workspace folder is read when the editor sends `initialize`. It comes from whoever wrote
 the repository, and an agent that may edit files can rewrite it. So it may only
 
-- add agents (one whose name is built in or in your own file is kept out and reported as *shadowed*),
+- add agents and workers (one whose name is built in or in your own file is kept out and reported as *shadowed*),
 - add routes, which come after your own,
 - make limits of your servers smaller: the keys marked *smaller* below. A smaller `idle_timeout` ends idle processes
   sooner.
@@ -121,6 +124,16 @@ fn builtin_agents() -> String {
     heading.to_owned() + &rows.collect::<String>()
 }
 
+fn builtin_workers() -> String {
+    let rows = Config::default().workers.into_iter().map(|worker| {
+        let tools =
+            worker.tools.map_or_else(|| "every tool".to_owned(), |it| format!("`{}`", it.join("`, `")));
+        format!("| `{}` | {tools} | {} |\n", worker.role, worker.description.unwrap_or_default())
+    });
+    let heading = "Built in:\n\n| Worker | Tools | |\n|---|---|---|\n";
+    heading.to_owned() + &rows.collect::<String>()
+}
+
 fn ty<T>(key: &Key<T>) -> String {
     fn words<V>(choices: &[(&str, V)]) -> String {
         choices.iter().map(|(word, _)| format!("`\"{word}\"`")).collect::<Vec<_>>().join(", ")
@@ -157,6 +170,8 @@ fn ty<T>(key: &Key<T>) -> String {
         Type::Folders(_) => FOLDER.header,
         Type::Routes(_) => ROUTE.header,
         Type::SubAgents(_) => SUB_AGENTS.header,
+        Type::Workers(_) => WORKER.header,
+        Type::Orchestration(_) => ORCHESTRATION.header,
         Type::Tools(_) => TOOLS.header,
         Type::Log(_) => LOG.header,
     };
@@ -255,6 +270,8 @@ fn value<T>(ty: &Type<T>) -> Value {
         Type::Folders(_) => list(object(&FOLDER)),
         Type::Routes(_) => list(object(&ROUTE)),
         Type::SubAgents(_) => object(&SUB_AGENTS),
+        Type::Workers(_) => named(object(&WORKER)),
+        Type::Orchestration(_) => object(&ORCHESTRATION),
         Type::Tools(_) => object(&TOOLS),
         Type::Log(_) => object(&LOG),
     }

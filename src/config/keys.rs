@@ -3,12 +3,15 @@
 //! Each key is described once: its name, its type and the field it sets, what its absence means, whether a
 //! workspace file may have it, what it is for. The checks, the documentation and the schema follow the table.
 
+mod workers;
+
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
+pub(super) use self::workers::{ORCHESTRATION, WORKER};
 use super::{
     AgentConfig, AgentSource, Backoff, BuiltinTools, Config, Delegation, FolderConfig, Isolation, LogConfig,
-    LogLevel, OnLimit, Policy, Profile, Restart, RouteConfig, ServerConfig, ServerKind, SubAgentsConfig,
-    ToolsConfig, TurnRecovery,
+    LogLevel, OnLimit, OrchestrationConfig, Policy, Profile, Restart, RouteConfig, ServerConfig, ServerKind,
+    SubAgentsConfig, ToolsConfig, TurnRecovery, WorkerConfig,
 };
 
 /// A table of the file, and the type that it is read into.
@@ -107,6 +110,8 @@ pub(super) enum Type<T: 'static> {
     Folders(Field<T, Vec<FolderConfig>>),
     Routes(Field<T, Vec<RouteConfig>>),
     SubAgents(Field<T, SubAgentsConfig>),
+    Workers(Field<T, Vec<WorkerConfig>>),
+    Orchestration(Field<T, OrchestrationConfig>),
     Tools(Field<T, ToolsConfig>),
     Log(Field<T, LogConfig>),
 }
@@ -195,6 +200,20 @@ pub(super) static ROOT: Section<Config> = Section {
             workspace: Workspace::Yes,
             absent: "see there",
             doc: "What sub-agents may cost.",
+        },
+        Key {
+            name: "worker",
+            ty: Type::Workers(|it| &mut it.workers),
+            workspace: Workspace::Yes,
+            absent: "the workers that are built in",
+            doc: "Who can be given a task of a plan.",
+        },
+        Key {
+            name: "orchestration",
+            ty: Type::Orchestration(|it| &mut it.orchestration),
+            workspace: Workspace::Yes,
+            absent: "see there",
+            doc: "What the work on one goal may cost.",
         },
         Key {
             name: "tools",

@@ -41,28 +41,53 @@ impl fmt::Display for Problems {
 
 impl std::error::Error for Problems {}
 
-/// An agent of a file that was kept out, because its name is taken.
+/// What was kept out, because its name is taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shadowed {
     /// Name of the file, as it is to be shown.
     pub file: String,
     /// The line, counted from 1.
     pub line: usize,
-    /// Name of the agent.
-    pub agent: String,
+    /// What it is.
+    pub kind: ShadowedKind,
+    /// Its name.
+    pub name: String,
     /// Who has the name.
     pub by: AgentSource,
 }
 
+/// What may be kept out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShadowedKind {
+    /// An agent.
+    Agent,
+    /// A worker.
+    Worker,
+}
+
+impl ShadowedKind {
+    /// A word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            ShadowedKind::Agent => "agent",
+            ShadowedKind::Worker => "worker",
+        }
+    }
+}
+
 impl fmt::Display for Shadowed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Shadowed { file, line, agent, by } = self;
-        write!(f, "{file}:{line}: agent {agent:?} is shadowed: ")?;
+        let Shadowed { file, line, kind, name, by } = self;
+        let has_one = match kind {
+            ShadowedKind::Agent => "has an agent of that name",
+            ShadowedKind::Worker => "has a worker of that name",
+        };
+        write!(f, "{file}:{line}: {} {name:?} is shadowed: ", kind.name())?;
         match by {
-            AgentSource::Builtin => f.write_str("lspool has an agent of that name"),
-            AgentSource::User => f.write_str("the user's configuration has an agent of that name"),
+            AgentSource::Builtin => write!(f, "lspool {has_one}"),
+            AgentSource::User => write!(f, "the user's configuration {has_one}"),
             AgentSource::UserFile(other) | AgentSource::Workspace(other) => {
-                write!(f, "{} has an agent of that name", other.display())
+                write!(f, "{} {has_one}", other.display())
             }
         }
     }

@@ -10,13 +10,13 @@ use toml::{
 };
 
 use super::{
-    AgentConfig, AgentSource, Config, Place, Profile, ServerConfig, Shadowed,
+    AgentConfig, AgentSource, Config, Place, Profile, ServerConfig, Shadowed, WorkerConfig,
     keys::{
         AGENT, BACKOFF, BUILTIN_TOOLS, DELEGATIONS, FOLDER, ISOLATIONS, Key, LOG, LOG_LEVELS, ON_LIMITS,
-        PROFILES, RESTARTS, ROOT, ROUTE, SERVER, SERVER_KINDS, SUB_AGENTS, Section, TOOLS, TURN_RECOVERIES,
-        Type, Workspace,
+        ORCHESTRATION, PROFILES, RESTARTS, ROOT, ROUTE, SERVER, SERVER_KINDS, SUB_AGENTS, Section, TOOLS,
+        TURN_RECOVERIES, Type, WORKER, Workspace,
     },
-    problem::{Author, Problem, Problems},
+    problem::{Author, Problem, Problems, ShadowedKind},
     suggest::nearest,
     units::{parse_duration, parse_memory, parse_size, show_duration, show_size},
 };
@@ -190,6 +190,8 @@ impl<'a> Reader<'a> {
             Type::Routes(field) => self.tables(&ROUTE, at, value, field(into)),
             Type::Folders(field) => self.folders(at, value, field(into)),
             Type::SubAgents(field) => self.table(&SUB_AGENTS, at, raw, field(into)),
+            Type::Workers(field) => self.workers(at, value, field(into)),
+            Type::Orchestration(field) => self.table(&ORCHESTRATION, at, raw, field(into)),
             Type::Tools(field) => self.table(&TOOLS, at, raw, field(into)),
             Type::Log(field) => self.table(&LOG, at, raw, field(into)),
         }
@@ -323,13 +325,49 @@ impl<'a> Reader<'a> {
                 Place::Over(other) => {
                     if let AgentSource::UserFile(file) = other {
                         let (file, by) = (file.display().to_string(), agent.source.clone());
-                        self.shadowed.push(Shadowed { file, line: 1, agent: name.clone(), by });
+                        self.shadowed.push(Shadowed {
+                            file,
+                            line: 1,
+                            kind: ShadowedKind::Agent,
+                            name: name.clone(),
+                            by,
+                        });
                     }
                     field.insert(name, agent);
                 }
                 Place::TakenBy(by) => {
                     let file = self.file.to_owned();
-                    self.shadowed.push(Shadowed { file, line, agent: name, by });
+                    self.shadowed.push(Shadowed { file, line, kind: ShadowedKind::Agent, name, by });
+                }
+            }
+        }
+    }
+
+    fn workers(&mut self, at: &At<'_>, value: &Spanned<DeValue<'_>>, field: &mut Vec<WorkerConfig>) {
+        let mut found = self.named(WORKER.header, at, value);
+        // In the order of the file: it is the first who is given what no plan can be made for.
+        found.sort_by_key(|(_, line, _)| *line);
+        for (role, line, table) in found {
+            // For a model a name is the same in capital letters.
+            let known = field.iter().position(|it| it.role.to_lowercase() == role.to_lowercase());
+            let known = known.filter(|it| self.author != Author::User || field[*it].role == role);
+            let mut worker = known.map_or_else(WORKER.fresh, |it| field[it].clone());
+            self.section(&WORKER, &join(at.key, &role), table, line, &mut worker);
+            match (known, &self.author) {
+                (Some(known), Author::User) => {
+                    worker.source = AgentSource::User;
+                    field[known] = worker;
+                }
+                (Some(known), Author::Workspace(_)) => {
+                    let (file, by) = (self.file.to_owned(), field[known].source.clone());
+                    self.shadowed.push(Shadowed { file, line, kind: ShadowedKind::Worker, name: role, by });
+                }
+                (None, author) => {
+                    let source = match author {
+                        Author::User => AgentSource::User,
+                        Author::Workspace(file) => AgentSource::Workspace(file.clone()),
+                    };
+                    field.push(WorkerConfig { role, source, ..worker });
                 }
             }
         }
@@ -459,6 +497,8 @@ fn section_of(name: &str) -> Option<&'static str> {
         (AGENT.header, has(&AGENT, name)),
         (ROUTE.header, has(&ROUTE, name)),
         (SUB_AGENTS.header, has(&SUB_AGENTS, name)),
+        (WORKER.header, has(&WORKER, name)),
+        (ORCHESTRATION.header, has(&ORCHESTRATION, name)),
         (TOOLS.header, has(&TOOLS, name)),
         (LOG.header, has(&LOG, name)),
     ];

@@ -372,7 +372,7 @@ fn invalid_toml_is_told_with_all_else_that_is_sure() {
     check_problems(
         "a = 1\na = 2\n",
         &expect![[r#"
-            config.toml:1: a: there is no such key; there are: default_server, server, folder, agent, models, subagents, tools, route, log, record, record_texts, record_max_size
+            config.toml:1: a: there is no such key; there are: default_server, server, folder, agent, models, subagents, worker, orchestration, tools, route, log, record, record_texts, record_max_size
             config.toml:2: no valid TOML: duplicate key"#]],
     );
 }
@@ -409,6 +409,54 @@ fn a_workspace_file_redefines_no_name() {
     expect![[r#"b/.lspool.toml:1: agent "new" is shadowed: .lspool.toml has an agent of that name"#]]
         .assert_eq(&again[0].to_string());
     assert_eq!(config.agents["new"].tools, None);
+}
+
+#[test]
+fn workers_are_added_in_the_order_of_the_file_and_presets_keep_what_is_not_said_of_them() {
+    let text = "[worker.zoologist]\ndescription = \"animals\"\ntools = []\nagent_mode = false\n\
+                [worker.tester]\nenabled = false\n[worker.artist]\nsystem_prompt = \"p\"\nmodel = \"m\"\n\
+                [orchestration]\nmax_parallel = 2\nmax_tasks = 5\ntime_limit = \"1m\"\n";
+    let config = user(text);
+    let roles: Vec<_> = config.workers.iter().map(|it| it.role.as_str()).collect();
+    assert_eq!(roles, ["coder", "reviewer", "tester", "zoologist", "artist"]);
+    let preset = &Config::default().workers[2];
+    let tester = WorkerConfig { enabled: false, source: AgentSource::User, ..preset.clone() };
+    assert_eq!(config.workers[2], tester);
+    let zoologist = WorkerConfig {
+        description: Some("animals".to_owned()),
+        tools: Some(Vec::new()),
+        agent_mode: false,
+        ..WorkerConfig::of("zoologist", AgentSource::User)
+    };
+    assert_eq!(config.workers[3], zoologist);
+    let time_limit = Duration::from_mins(1);
+    assert_eq!(config.orchestration, OrchestrationConfig { max_parallel: 2, max_tasks: 5, time_limit });
+}
+
+#[test]
+fn a_workspace_file_adds_workers_and_redefines_none() {
+    let (config, shadowed) = workspace(
+        "[worker.mine]\ntools = [\"a\"]\n",
+        "[worker.Coder]\ntools = [\"b\"]\n[worker.mine]\n[worker.new]\n[orchestration]\nmax_tasks = 3\n",
+    )
+    .unwrap();
+    let told: Vec<_> = shadowed.iter().map(ToString::to_string).collect();
+    expect![[r#"
+        .lspool.toml:1: worker "Coder" is shadowed: lspool has a worker of that name
+        .lspool.toml:3: worker "mine" is shadowed: the user's configuration has a worker of that name"#]]
+    .assert_eq(&told.join("\n"));
+    assert_eq!(config.workers[..3], Config::default().workers);
+    assert_eq!(config.workers[3].tools, Some(vec!["a".to_owned()]));
+    let new = WorkerConfig::of("new", AgentSource::Workspace(".lspool.toml".into()));
+    assert_eq!(config.workers[4..], [new]);
+    assert_eq!(config.orchestration.max_tasks, 3);
+    check_workspace_problems(
+        "",
+        "[orchestration]\nmax_parallel = 5\n",
+        &expect![
+            ".lspool.toml:2: orchestration.max_parallel: 5 is more than the 4 that holds here; a workspace file may only make it less"
+        ],
+    );
 }
 
 #[test]
@@ -497,6 +545,9 @@ fn only_limits_can_be_made_smaller() {
     check(&keys::FOLDER);
     check(&keys::AGENT);
     check(&keys::ROUTE);
+    check(&keys::SUB_AGENTS);
+    check(&keys::WORKER);
+    check(&keys::ORCHESTRATION);
     check(&keys::LOG);
 }
 

@@ -28,7 +28,7 @@ impl Screen {
     }
 
     /// The same, with the size that it has now.
-    pub(super) fn again(self) -> Screen {
+    pub(crate) fn again(self) -> Screen {
         if self.size.is_some() { Screen::stdout() } else { self }
     }
 }

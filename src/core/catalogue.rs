@@ -153,6 +153,12 @@ impl Catalogue {
         self.own.contains_key(name) && !self.tools.contains_key(name)
     }
 
+    /// All, in the order in which a process was told of them.
+    fn all(&self) -> impl Iterator<Item = (&String, &Bytes)> {
+        let first = self.own.iter().map(|(name, own)| (name, self.tools.get(name).unwrap_or(own)));
+        first.chain(self.tools.iter().filter(|(name, _)| !self.own.contains_key(*name)))
+    }
+
     fn own(&self) -> impl Iterator<Item = (&String, &Bytes)> {
         self.own.iter().filter(|(name, _)| !self.tools.contains_key(*name))
     }
@@ -212,8 +218,7 @@ impl Catalogue {
     /// Everything a fresh process with this set is told. The first call is made even when it registers nothing:
     /// its answer lists what the process offers.
     pub(crate) fn projection(&self, set: &ToolSet) -> Vec<(&'static str, Vec<u8>)> {
-        let all = self.tools.iter().chain(self.own());
-        let mine = all.filter(|(name, _)| set.contains(name)).map(|(_, it)| it);
+        let mine = self.all().filter(|(name, _)| set.contains(name)).map(|(_, it)| it);
         let mut calls = vec![("conversation/registerTools", register_params(mine))];
         if !self.removed.is_empty() {
             let ids: Vec<_> = self.removed.iter().cloned().collect();

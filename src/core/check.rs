@@ -29,6 +29,7 @@ impl Proxy {
         self.conversations.check()?;
         self.check_agents()?;
         self.check_inside()?;
+        self.check_orchestrations()?;
         self.check_requests()?;
         self.check_backends()?;
         self.check_conversations()?;

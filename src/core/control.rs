@@ -21,11 +21,15 @@ use crate::{
 };
 
 /// Commands that the editor can run, and the requests that they stand for.
-const COMMANDS: [(&str, &str); 3] = [
+const COMMANDS: [(&str, &str); 4] = [
+    ("lspool.orchestrate", "lspool/orchestrate"),
     ("lspool.reload", "lspool/reload"),
     ("lspool.restart", "lspool/restart"),
     ("lspool.status", "lspool/status"),
 ];
+
+/// Under which progress of a request is reported.
+const TOKEN: &str = "workDoneToken";
 
 /// What a client is told whenever the status has changed.
 const CHANGED: &str = "lspool/didChangeStatus";
@@ -140,6 +144,10 @@ impl Proxy {
                 self.reload(out);
             }
             "lspool/logs" => self.ask_logs(&owner, params, out),
+            // Whoever asks has the tools.
+            "lspool/orchestrate" if matches!(owner, Owner::Client(ClientId::EDITOR, _)) => {
+                self.orchestrate(now, owner, params, out);
+            }
             "lspool/move" => self.ask_move(now, &owner, params, out),
             _ => return false,
         }
@@ -150,13 +158,20 @@ impl Proxy {
     pub(super) fn command(&mut self, now: Instant, owner: &Owner, params: &[u8], out: &mut Effects) -> bool {
         let command = text(params, &["command"]).unwrap_or_default();
         let Some((_, method)) = COMMANDS.iter().find(|(name, _)| *name == command) else { return false };
-        let arguments = path(params, &["arguments"]).map_or(&b"[]"[..], |range| &params[range]);
-        let first = elements(arguments).next().map(|range| &arguments[range]);
-        let params = match first {
+        let list = path(params, &["arguments"]).map_or(&b"[]"[..], |range| &params[range]);
+        let first = elements(list).next().map(|range| &list[range]);
+        let arguments = match first {
             Some(params) if params.starts_with(b"{") => params.to_vec(),
             // `lspool.restart NAME` as people would type it.
-            Some(name) => Patch::of(b"{}").set("name", name).finish(),
+            Some(name) => {
+                let key = if *method == "lspool/orchestrate" { "goal" } else { "name" };
+                Patch::of(b"{}").set(key, name).finish()
+            }
             None => b"{}".to_vec(),
+        };
+        let params = match member(params, TOKEN) {
+            Some(token) => Patch::of(&arguments).set(TOKEN, &params[token]).finish(),
+            None => arguments,
         };
         self.control(now, owner.clone(), method, &params, out)
     }

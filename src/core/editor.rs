@@ -21,7 +21,7 @@ impl Proxy {
     pub(super) fn route(&mut self, now: Instant, frame: &Frame, out: &mut Effects) {
         match frame.kind() {
             Kind::Response => self.on_editor_answer(now, frame, out),
-            Kind::Notification => self.on_editor_notification(frame, out),
+            Kind::Notification => self.on_editor_notification(now, frame, out),
             Kind::Request => self.on_editor_request(now, frame, out),
         }
     }
@@ -81,15 +81,22 @@ impl Proxy {
     /// to what it sends without waiting for the answer does not number its requests: it goes by their order.
     fn is_in_use(&mut self, id: &RawId) -> bool {
         let Some(earlier) = self.requests.of_client(ClientId::EDITOR, id) else {
-            return self.control.is_owed(ClientId::EDITOR, id) && !self.unnumbered;
+            let is_owed = self.control.is_owed(ClientId::EDITOR, id) || self.orchestrations.is_owed(id);
+            return is_owed && !self.unnumbered;
         };
         let opening = self.requests.get(earlier).map(|it| &it.purpose);
         self.unnumbered |= matches!(opening, Some(Purpose::Initialize));
         !self.unnumbered
     }
 
-    fn on_editor_notification(&mut self, frame: &Frame, out: &mut Effects) {
+    fn on_editor_notification(&mut self, now: Instant, frame: &Frame, out: &mut Effects) {
         match frame.method() {
+            Some("$/cancelRequest") if self.cancels_orchestration(now, frame, out) => return,
+            Some("window/workDoneProgress/cancel")
+                if self.cancels_orchestration_by_token(now, frame, out) =>
+            {
+                return;
+            }
             Some("$/cancelRequest") => return self.on_client_cancel(ClientId::EDITOR, frame, out),
             Some("window/workDoneProgress/cancel" | "$/progress") => {
                 return self.on_editor_progress(frame, out);

@@ -37,6 +37,8 @@ pub(crate) enum Cause {
     InvalidRequest,
     /// A partition cannot be kept to its tool set.
     Unrestricted,
+    /// There is no plan for the goal of an orchestration.
+    NoPlan,
 }
 
 /// A request that failed here, and what its asker should know.
@@ -73,6 +75,7 @@ impl Failure {
             Cause::MethodNotFound => (ErrorCode::MethodNotFound, "method not found"),
             Cause::NotInitialized => (ErrorCode::ServerNotInitialized, "not initialized"),
             Cause::InvalidRequest => (ErrorCode::InvalidRequest, "invalid request"),
+            Cause::NoPlan => (ErrorCode::RequestFailed, "no plan"),
             Cause::Unrestricted => (ErrorCode::RequestFailed, "not restricted"),
         };
         let data = json!({"lspool": {"partition": self.partition, "cause": name, "retry": self.retry}});

@@ -188,6 +188,7 @@ impl Proxy {
     }
 
     pub(super) fn on_shutdown(&mut self, now: Instant, id: RawId, out: &mut Effects) {
+        self.cancel_orchestrations(now, out);
         let serving: Vec<_> = self.backends.values().filter(|it| it.has_session()).map(|it| it.id).collect();
         for backend in serving {
             let frame = Frame::request(RawId::from(0), "shutdown", None);
@@ -272,7 +273,9 @@ impl Proxy {
     }
 
     fn n_owed_to_editor(&self) -> usize {
-        self.requests.n_owed_to_clients() + self.control.n_owed_to(ClientId::EDITOR)
+        self.requests.n_owed_to_clients()
+            + self.control.n_owed_to(ClientId::EDITOR)
+            + self.orchestrations.n_owed()
     }
 
     /// An editor that has closed its stream is left once it is owed nothing and the servers have said what they had

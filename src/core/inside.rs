@@ -41,7 +41,7 @@ use crate::{
         selection::{Choice, agent_set},
         toolset::ToolSet,
     },
-    rpc::{Frame, Patch, RawId, elements, member, text},
+    rpc::{Frame, Patch, RawId, elements, member, path, text},
 };
 
 /// How ids of these conversations begin, which are their tokens as well.
@@ -60,6 +60,9 @@ const INHERITED: [&str; 6] = [
     "needToolCallConfirmation",
 ];
 
+/// The model that a server takes for its default, unless this is a tier of the configuration.
+pub(super) const DEFAULT_MODEL: &str = "default";
+
 /// How a request says which model it wants.
 const MODEL: [&str; 3] = ["modelInfo", "model", "modelProviderName"];
 
@@ -68,6 +71,8 @@ const MODEL: [&str; 3] = ["modelInfo", "model", "modelProviderName"];
 pub(super) enum Holder {
     /// A sub-agent.
     Run(u32),
+    /// One of those who work for an orchestration.
+    Orchestration(u32, usize),
     /// A member of a team.
     Member(u32),
 }
@@ -189,8 +194,7 @@ impl Proxy {
         let Some(talk) = self.inside.talks.get(&no) else { return };
         let is_new = self.conversations.get(&talk.conversation).is_none();
         let set = self.set_inside(&talk.agent, talk.holder);
-        let agent = Some(talk.face.agent.clone());
-        let wish = Wish { agent, isolation: talk.agent.isolation, moves: false };
+        let wish = Wish { agent: Some(talk.face.agent.clone()), ..Wish::default() };
         if is_new {
             self.inside.n_conversations += 1;
             let it = &self.identity;
@@ -265,7 +269,7 @@ impl Proxy {
         let set = self.set_without_others(agent);
         match holder {
             Some(Holder::Member(_)) => set.with_member(),
-            Some(Holder::Run(_)) | None => set,
+            Some(Holder::Run(_) | Holder::Orchestration(..)) | None => set,
         }
     }
 
@@ -356,6 +360,9 @@ impl Proxy {
     fn tell_holder(&mut self, now: Instant, no: u32, news: News, out: &mut Effects) {
         match self.inside.talks.get(&no).and_then(|it| it.holder) {
             Some(Holder::Run(run)) => self.on_run_news(now, run, news, out),
+            Some(Holder::Orchestration(no, conversation)) => {
+                self.on_orchestration_news(now, (no, conversation), news, out);
+            }
             Some(Holder::Member(desk)) => self.on_member_news(now, desk, news, out),
             None => {}
         }
@@ -515,6 +522,13 @@ fn chosen(model: &str, models: &[u8]) -> Result<String, String> {
     let known = |it: &[u8]| Some((text(it, &["id"])?, text(it, &["modelName"]).unwrap_or_default()));
     let known: Vec<_> = elements(models).filter_map(|it| known(&models[it])).collect();
     let name = model.strip_suffix(" (copilot)").unwrap_or(model);
+    let is_default = |it: &&[u8]| path(it, &["isChatDefault"]).is_some_and(|at| &it[at] == b"true");
+    let all = || elements(models).map(|it| &models[it]);
+    if model == DEFAULT_MODEL
+        && let Some(id) = all().find(is_default).or_else(|| all().next()).and_then(|it| text(it, &["id"]))
+    {
+        return Ok(id);
+    }
     let by_id = known.iter().find(|(id, _)| id == model);
     let found = by_id.or_else(|| known.iter().find(|(_, it)| it.eq_ignore_ascii_case(name)));
     found.map(|(id, _)| id.clone()).ok_or_else(|| {

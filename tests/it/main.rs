@@ -18,6 +18,7 @@ mod lifetime;
 mod modes_copilot;
 mod neovim;
 mod one_voice;
+mod orchestrate;
 mod own_tools;
 mod partitions;
 mod processes;

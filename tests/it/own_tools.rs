@@ -60,11 +60,11 @@ fn an_editor_without_tools_has_those_of_lspool() {
     symlink("/etc/passwd", sandbox.workspace().join("link")).expect("the workspace is writable");
     let ws = sandbox.workspace();
     let path = |name: &str| ws.join(name).display().to_string();
-    let patch = format!(
-        "*** Begin Patch\n*** Update File: {}\n@@\n fn a() {{}}\n-fn b() {{}}\n+fn c() {{}}\n*** Add File: {}\n+added\n*** End Patch",
-        path("patched.rs"),
-        path("sub/added.txt"),
-    );
+    // The server takes one file at a time.
+    let patch = |lines: &str| json!({"input": format!("*** Begin Patch\n{lines}\n*** End Patch"), "explanation": "e"});
+    let update =
+        format!("*** Update File: {}\n@@\n fn a() {{}}\n-fn b() {{}}\n+fn c() {{}}", path("patched.rs"));
+    let add = format!("*** Add File: {}\n+added", path("sub/added.txt"));
     let replace =
         json!({"filePath": path("doc.md"), "oldString": "old", "newString": "new", "explanation": "e"});
     let mut script = Script::default()
@@ -81,7 +81,8 @@ fn an_editor_without_tools_has_those_of_lspool() {
             "create_file",
             json!({"filePath": path("new/file.txt"), "content": "made\n"}),
         ))
-        .rule(calls("[patch]", "apply_patch", json!({"input": patch, "explanation": "e"})))
+        .rule(calls("[patch]", "apply_patch", patch(&update)))
+        .rule(calls("[add]", "apply_patch", patch(&add)))
         .rule(calls("[replace]", "replace_string_in_file", replace))
         .rule(calls(
             "[run]",
@@ -118,8 +119,14 @@ fn an_editor_without_tools_has_those_of_lspool() {
     assert!(told("[lines]", json!({})).contains("src/main.rs:2:     run();"));
     told("[create]", json!({}));
     assert_eq!(fs::read_to_string(path("new/file.txt")).expect("it was made"), "made\n");
-    told("[patch]", json!({}));
-    assert_eq!(fs::read_to_string(path("patched.rs")).expect("it is there"), "fn a() {}\nfn c() {}\n");
+    let patched = told("[patch]", json!({}));
+    assert_eq!(
+        fs::read_to_string(path("patched.rs")).expect("it is there"),
+        "fn a() {}\nfn c() {}\n",
+        "{patched}"
+    );
+    let added = told("[add]", json!({}));
+    assert!(added.contains("Created files"), "{added}");
     assert_eq!(fs::read_to_string(path("sub/added.txt")).expect("it was made").trim_end(), "added");
     let claude = json!({"modelInfo": {"id": "claude-stub"}});
     told("[replace]", claude);

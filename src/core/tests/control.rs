@@ -228,7 +228,7 @@ fn lspools_commands_are_offered_beside_those_of_the_server() {
     it.server(process(0, 1), json!({"id": asked[0]["id"], "result": result}));
     assert_eq!(
         it.take(EDITOR)[0]["result"]["capabilities"]["executeCommandProvider"],
-        json!({"commands": ["a", "lspool.reload", "lspool.restart", "lspool.status"], "x": 1})
+        json!({"commands": ["a", "lspool.orchestrate", "lspool.reload", "lspool.restart", "lspool.status"], "x": 1})
     );
 }
 

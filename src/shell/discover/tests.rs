@@ -636,7 +636,7 @@ fn the_users_file() {
         tree.var("XDG_CONFIG_HOME", tree.at("xdg"));
         expect![[r#"
             the configuration has problems:
-            /xdg/lspool/config.toml:1: x: there is no such key; there are: default_server, server, folder, agent, models, subagents, tools, route, log, record, record_texts, record_max_size"#]].assert_eq(&read(&tree, None));
+            /xdg/lspool/config.toml:1: x: there is no such key; there are: default_server, server, folder, agent, models, subagents, worker, orchestration, tools, route, log, record, record_texts, record_max_size"#]].assert_eq(&read(&tree, None));
     }
 }
 

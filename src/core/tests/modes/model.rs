@@ -135,7 +135,7 @@ impl World {
         let mode = |is_agent: bool| if is_agent { "Agent" } else { "Ask" };
         match step {
             Step::Create { conversation, set, is_agent } => {
-                self.sets.insert(conversation, set);
+                let before = self.sets.insert(conversation, set);
                 self.ask(
                     "conversation/create",
                     json!({
@@ -144,6 +144,10 @@ impl World {
                         "lspool": {"tools": SETS[usize::from(set)].0},
                     }),
                 );
+                // Refused: what had this id lives on.
+                if let (Some(before), false) = (before, self.open.contains(&self.next)) {
+                    self.sets.insert(conversation, before);
+                }
             }
             Step::Turn { conversation, is_agent } => {
                 let Some(set) = self.sets.get(&conversation) else { return };

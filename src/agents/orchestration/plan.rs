@@ -1,12 +1,7 @@
-//! A plan: tasks for workers, which of them depend on which others, and which may start now.
+//! A plan: tasks for workers, and which of them depend on which others.
 //!
 //! A model writes it as JSON, with whatever it says around it ([`read`]). What is wrong with it is found all at once, as
 //! reasons that it is told when it is asked to mend the plan.
-//!
-//! [`Schedule`] has no waves: **a task starts when its own dependencies are done**, whatever others do. One that fails takes
-//! those with it that depend on it, and nobody else.
-//!
-//! Nothing calls this yet: orchestration is to be built on it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -141,117 +136,8 @@ fn cycle(steps: &[Step]) -> Option<Vec<usize>> {
     (!left.is_empty()).then(|| left.into_keys().collect())
 }
 
-/// How far a task is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum State {
-    /// What it needs is not done, or there is no room for it.
-    Waiting,
-    /// Somebody is at it.
-    Running,
-    /// With this result.
-    Done(String),
-    /// For this reason.
-    Failed(String),
-    /// It was not tried, for this reason.
-    Skipped(String),
-}
-
-impl State {
-    fn is_over(&self) -> bool {
-        matches!(self, State::Done(_) | State::Failed(_) | State::Skipped(_))
-    }
-}
-
-/// The execution of a plan.
-#[derive(Clone, Debug)]
-pub struct Schedule {
-    plan: Plan,
-    states: Vec<State>,
-    most: usize,
-}
-
-impl Schedule {
-    /// Nothing of it has begun. So many tasks may run at once.
-    pub fn new(plan: Plan, most: usize) -> Schedule {
-        let states = vec![State::Waiting; plan.steps.len()];
-        Schedule { plan, states, most: most.max(1) }
-    }
-
-    /// How far each task is.
-    pub fn states(&self) -> &[State] {
-        &self.states
-    }
-
-    /// Takes the tasks that start now. A role does one task after another, for its later ones go on with its conversation.
-    pub fn start(&mut self) -> Vec<usize> {
-        let is_running = |it: &State| *it == State::Running;
-        let mut running = self.states.iter().filter(|it| is_running(it)).count();
-        let mut busy: BTreeSet<String> = BTreeSet::new();
-        for (step, _) in self.plan.steps.iter().zip(&self.states).filter(|(_, it)| is_running(it)) {
-            busy.insert(step.role.clone());
-        }
-        let mut started = Vec::new();
-        for at in 0..self.states.len() {
-            let step = &self.plan.steps[at];
-            let is_ready = step.needs.iter().all(|it| matches!(self.states[*it], State::Done(_)));
-            if self.states[at] == State::Waiting
-                && is_ready
-                && running < self.most
-                && !busy.contains(&step.role)
-            {
-                running += 1;
-                busy.insert(step.role.clone());
-                self.states[at] = State::Running;
-                started.push(at);
-            }
-        }
-        started
-    }
-
-    /// A task has ended. One that has failed takes those with it that need its result.
-    pub fn end(&mut self, at: usize, result: Result<String, String>) {
-        if self.states.get(at) != Some(&State::Running) {
-            return;
-        }
-        self.states[at] = match result {
-            Ok(result) => State::Done(result),
-            Err(why) => State::Failed(why),
-        };
-        loop {
-            let lost =
-                (0..self.states.len()).filter(|it| self.states[*it] == State::Waiting).find_map(|at| {
-                    let needs = self.plan.steps[at].needs.iter();
-                    let gone =
-                        |it: &&usize| matches!(self.states[**it], State::Failed(_) | State::Skipped(_));
-                    needs.clone().find(gone).map(|it| (at, *it))
-                });
-            let Some((at, needed)) = lost else { return };
-            let why = match &self.states[needed] {
-                State::Skipped(_) => "was skipped",
-                _ => "has failed",
-            };
-            self.states[at] = State::Skipped(format!("it needs task {needed}, which {why}"));
-        }
-    }
-
-    /// The results that a task needs, each with the number of its task.
-    pub fn needed(&self, at: usize) -> Vec<(usize, &str)> {
-        let Some(step) = self.plan.steps.get(at) else { return Vec::new() };
-        let result = |it: &usize| match &self.states[*it] {
-            State::Done(result) => Some((*it, result.as_str())),
-            _ => None,
-        };
-        step.needs.iter().filter_map(result).collect()
-    }
-
-    /// Whether nothing is left to do.
-    pub fn is_over(&self) -> bool {
-        self.states.iter().all(State::is_over)
-    }
-}
-
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use proptest::{collection::vec, prelude::*};
 
     use super::*;
@@ -302,28 +188,8 @@ mod tests {
         assert_eq!(problems(text), ["the tasks 0, 1 wait for one another"]);
     }
 
-    #[test]
-    fn a_task_starts_when_its_own_dependencies_are_done() {
-        // 0 → 2, 1 → 3: 2 does not wait for 1.
-        let step = |role: &str, needs: &[usize]| Step {
-            role: role.to_owned(),
-            task: "x".to_owned(),
-            needs: needs.iter().copied().collect(),
-        };
-        let steps = vec![step("a", &[]), step("b", &[]), step("c", &[0]), step("d", &[1])];
-        let mut it = Schedule::new(Plan { steps }, 9);
-        assert_eq!(it.start(), [0, 1]);
-        it.end(0, Ok("zero".to_owned()));
-        assert_eq!(it.start(), [2]);
-        assert_eq!(it.needed(2), [(0, "zero")]);
-        it.end(1, Err("no".to_owned()));
-        assert_eq!(it.states()[3], State::Skipped("it needs task 1, which has failed".to_owned()));
-        it.end(2, Ok(String::new()));
-        assert!(it.is_over());
-    }
-
     /// Plans without cycles: each task needs some of those before it.
-    fn plan() -> impl Strategy<Value = Plan> {
+    pub(in crate::agents) fn plan() -> impl Strategy<Value = Plan> {
         let step = (0..4_usize, vec(any::<u8>(), 0..4));
         vec(step, 1..14).prop_map(|steps| {
             let step = |(at, (role, needs)): (usize, (usize, Vec<u8>))| Step {
@@ -361,46 +227,6 @@ mod tests {
                 cyclic.steps[need].needs.insert(at);
                 let problems = read(&text(&cyclic), &roles, 20).unwrap_err();
                 prop_assert!(problems[0].ends_with("wait for one another"), "{problems:?}");
-            }
-        }
-
-        /// Whatever ends when, and however: nothing starts too early or twice, limits hold, all comes to an end, and only what
-        /// depends on a failure is skipped.
-        #[test]
-        fn execution(plan in plan(), most in 1..5_usize, ends in vec((any::<u8>(), prop::bool::weighted(0.8)), 14)) {
-            let mut it = Schedule::new(plan.clone(), most);
-            let mut running: Vec<usize> = Vec::new();
-            let mut begun = BTreeSet::new();
-            let mut ends = ends.into_iter();
-            loop {
-                for at in it.start() {
-                    prop_assert!(begun.insert(at), "{} starts twice", at);
-                    let done = |it: &State| matches!(it, State::Done(_));
-                    prop_assert!(plan.steps[at].needs.iter().all(|need| done(&it.states()[*need])));
-                    prop_assert_eq!(it.needed(at).len(), plan.steps[at].needs.len());
-                    running.push(at);
-                }
-                prop_assert!(running.len() <= most);
-                let roles: BTreeSet<&String> = running.iter().map(|it| &plan.steps[*it].role).collect();
-                prop_assert_eq!(roles.len(), running.len(), "a role does two things at once");
-                // Nothing that could run is held back.
-                for (at, step) in plan.steps.iter().enumerate() {
-                    let is_ready = it.states()[at] == State::Waiting
-                        && step.needs.iter().all(|need| matches!(it.states()[*need], State::Done(_)));
-                    let is_held = running.len() == most || roles.contains(&step.role);
-                    prop_assert!(!is_ready || is_held, "{} could run", at);
-                }
-                if running.is_empty() {
-                    break;
-                }
-                let (which, is_done) = ends.next().unwrap_or((0, true));
-                let at = running.remove(usize::from(which) % running.len());
-                it.end(at, if is_done { Ok("r".to_owned()) } else { Err("e".to_owned()) });
-            }
-            prop_assert!(it.is_over());
-            for (at, step) in plan.steps.iter().enumerate() {
-                let is_lost = step.needs.iter().any(|need| !matches!(it.states()[*need], State::Done(_)));
-                prop_assert_eq!(matches!(it.states()[at], State::Skipped(_)), is_lost);
             }
         }
     }

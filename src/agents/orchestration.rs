@@ -1,0 +1,590 @@
+//! Work on a goal: a plan is made, workers do its tasks, and somebody says what has come of it.
+//!
+//! A pure state machine. It is told what those whom it asks have said, and answers with whom to ask next ([`Do`]); it
+//! knows neither a server nor a clock.
+//!
+//! ```text
+//! Planning ─plan→ Working ─all tasks have ended→ Summarizing ─→ Over
+//!   │ ⟲ once, to mend the plan; then one task for the first worker
+//!   └──────────── the planner fails; cancelled at any moment ────→ Over
+//! ```
+//!
+//! - **A task starts when its own dependencies are done**; there are no waves ([`schedule`]).
+//! - A worker is a conversation. A later task of a role goes on with one of its conversations if one is free, preferably
+//!   one in which something was done that the task needs. If all are busy, another one is opened: nobody waits for
+//!   a conversation.
+//! - A conversation in which something went wrong is closed, and never used again; one for which there are no more tasks
+//!   as well.
+//! - **The last event is `finished`**, and nobody is asked after it.
+
+mod events;
+pub mod plan;
+pub mod schedule;
+#[cfg(test)]
+mod tests;
+mod words;
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
+
+use serde::Serialize;
+
+pub use self::events::{End, Event, Planned, Told};
+use self::{
+    plan::{Plan, Step},
+    schedule::{Schedule, State},
+};
+use crate::config::WorkerConfig;
+
+/// What is to be done, by whom, and what it may cost.
+#[derive(Clone, Debug)]
+pub struct Order {
+    /// What is to be done.
+    pub goal: String,
+    /// Those who may be given tasks; there is one at least.
+    pub workers: Vec<WorkerConfig>,
+    /// So many tasks at once.
+    pub max_parallel: usize,
+    /// So many tasks in a plan.
+    pub max_tasks: usize,
+}
+
+/// Whom somebody speaks with in a conversation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Who<'a> {
+    /// Makes the plan, and has no tools.
+    Planner,
+    /// Does tasks.
+    Worker(&'a WorkerConfig),
+    /// Says what has come of all, and has no tools.
+    Summarizer,
+}
+
+/// What is to be done next. Conversations are numbered from 0.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Do {
+    /// Ask this in a conversation, which begins with it if nothing was asked in it yet. What comes of it is told with
+    /// [`Orchestration::heard`].
+    Ask {
+        /// Where.
+        conversation: usize,
+        /// What.
+        text: String,
+    },
+    /// Stop what is going on in a conversation, and end it. Nothing more is heard of it.
+    Close {
+        /// Which.
+        conversation: usize,
+    },
+    /// Tell whoever wants to know.
+    Tell(Told),
+}
+
+/// What is heard of a conversation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Heard {
+    /// It uses this tool, or none any more.
+    Tool(Option<String>),
+    /// What was asked last has come to its end: what was said, or why nothing was.
+    Answer(Result<String, String>),
+}
+
+/// What has come of it, for whoever has asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Outcome {
+    /// Its id.
+    pub orchestration: String,
+    /// How it has ended.
+    pub state: End,
+    /// What was done.
+    pub summary: Option<String>,
+    /// What concerns more than one task.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// Why the plan is not the model's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fallback: Option<String>,
+    /// In the order of the plan.
+    pub tasks: Vec<TaskOutcome>,
+    /// How long it took.
+    pub duration_ms: u64,
+}
+
+/// What has come of a task.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskOutcome {
+    /// What it was.
+    #[serde(flatten)]
+    pub planned: Planned,
+    /// Who was at it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub worker: Option<String>,
+    /// How it has ended.
+    pub state: End,
+    /// What the worker has said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub result: Option<String>,
+    /// Why there is nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// How long it took.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u64>,
+}
+
+/// The work on one goal.
+#[derive(Clone, Debug)]
+pub struct Orchestration {
+    id: String,
+    order: Order,
+    phase: Phase,
+    conversations: Vec<Conversation>,
+    schedule: Schedule,
+    tasks: Vec<Task>,
+    fallback: Option<String>,
+    summary: Option<String>,
+    error: Option<String>,
+    began: Instant,
+    ended: Option<Instant>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Planning,
+    /// The plan could not be used, and the planner was told why.
+    Mending,
+    Working,
+    Summarizing,
+    Over(End),
+}
+
+#[derive(Clone, Debug)]
+struct Conversation {
+    who: Role,
+    name: String,
+    turn: Turn,
+    /// How many tasks it was given.
+    tasks: u32,
+    tool: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    Planner,
+    /// Which of the workers.
+    Worker(usize),
+    Summarizer,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turn {
+    /// Nothing is asked.
+    Free,
+    Asked {
+        /// For which task, if it is a worker's.
+        task: Option<usize>,
+        since: Instant,
+    },
+    Closed,
+}
+
+/// What is known of a task beside its state.
+#[derive(Clone, Debug, Default)]
+struct Task {
+    conversation: Option<usize>,
+    began: Option<Instant>,
+    took: Option<Duration>,
+}
+
+impl Orchestration {
+    /// Begins the work.
+    pub fn start(id: String, order: Order, now: Instant) -> (Orchestration, Vec<Do>) {
+        let mut it = Orchestration {
+            id,
+            order,
+            phase: Phase::Planning,
+            conversations: Vec::new(),
+            schedule: Schedule::new(Plan::default(), 1),
+            tasks: Vec::new(),
+            fallback: None,
+            summary: None,
+            error: None,
+            began: now,
+            ended: None,
+        };
+        let mut out = Vec::new();
+        it.tell_plan_started(now, &[], &mut out);
+        let text = words::plan(&it.order.goal, &it.order.workers, it.order.max_tasks);
+        let planner = it.open(Role::Planner, "planner".to_owned());
+        it.ask(now, planner, None, text, &mut out);
+        (it, out)
+    }
+
+    /// Its id.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// What is to be done.
+    pub fn goal(&self) -> &str {
+        &self.order.goal
+    }
+
+    /// Whom one speaks with in a conversation, and what it is called: `planner`, `coder-1`, `summarizer`.
+    pub fn who(&self, conversation: usize) -> Option<(Who<'_>, &str)> {
+        let it = self.conversations.get(conversation)?;
+        let who = match it.who {
+            Role::Planner => Who::Planner,
+            Role::Worker(worker) => Who::Worker(self.order.workers.get(worker)?),
+            Role::Summarizer => Who::Summarizer,
+        };
+        Some((who, &it.name))
+    }
+
+    /// The task that is worked on in a conversation.
+    pub fn task_of(&self, conversation: usize) -> Option<usize> {
+        match self.conversations.get(conversation)?.turn {
+            Turn::Asked { task, .. } => task,
+            Turn::Free | Turn::Closed => None,
+        }
+    }
+
+    /// How many tasks have ended, and how many there are.
+    pub fn progress(&self) -> (usize, usize) {
+        let states = self.schedule.states();
+        (states.iter().filter(|it| it.is_over()).count(), states.len())
+    }
+
+    /// How it has ended, once it has.
+    pub fn end(&self) -> Option<End> {
+        match self.phase {
+            Phase::Over(end) => Some(end),
+            Phase::Planning | Phase::Mending | Phase::Working | Phase::Summarizing => None,
+        }
+    }
+
+    /// What has come of it.
+    pub fn outcome(&self, now: Instant) -> Outcome {
+        let task = |(at, planned): (usize, Planned)| {
+            let (state, result, reason) = ended(&self.schedule.states()[at]);
+            let task = &self.tasks[at];
+            TaskOutcome {
+                planned,
+                worker: task.conversation.map(|it| self.conversations[it].name.clone()),
+                state,
+                result,
+                reason,
+                duration_ms: task.took.map(millis),
+            }
+        };
+        Outcome {
+            orchestration: self.id.clone(),
+            state: self.end().unwrap_or(End::Cancelled),
+            summary: self.summary.clone(),
+            error: self.error.clone(),
+            fallback: self.fallback.clone(),
+            tasks: planned(self.schedule.steps()).into_iter().enumerate().map(task).collect(),
+            duration_ms: millis(self.ended.unwrap_or(now).saturating_duration_since(self.began)),
+        }
+    }
+
+    /// Something is heard of a conversation in which something was asked.
+    pub fn heard(&mut self, now: Instant, conversation: usize, heard: Heard) -> Vec<Do> {
+        let mut out = Vec::new();
+        match heard {
+            Heard::Tool(tool) => self.on_tool(now, conversation, tool, &mut out),
+            Heard::Answer(answer) => self.answered(now, conversation, answer, &mut out),
+        }
+        out
+    }
+
+    /// Everything stops.
+    pub fn cancel(&mut self, now: Instant) -> Vec<Do> {
+        let mut out = Vec::new();
+        if self.end().is_some() {
+            return out;
+        }
+        for task in self.schedule.cancel() {
+            self.tell_completed(now, task, &mut out);
+        }
+        self.finish(now, End::Cancelled, &mut out);
+        out
+    }
+
+    fn on_tool(&mut self, now: Instant, conversation: usize, tool: Option<String>, out: &mut Vec<Do>) {
+        let Some(it) = self.conversations.get_mut(conversation) else { return };
+        let Turn::Asked { task: Some(task), since } = it.turn else { return };
+        if it.tool == tool {
+            return;
+        }
+        it.tool.clone_from(&tool);
+        let (worker, role) = (it.name.clone(), self.schedule.steps()[task].role.clone());
+        let duration_ms = millis(now.saturating_duration_since(since));
+        self.tell(now, Event::TaskProgress { task, role, worker, tool, duration_ms }, out);
+    }
+
+    fn answered(
+        &mut self,
+        now: Instant,
+        conversation: usize,
+        answer: Result<String, String>,
+        out: &mut Vec<Do>,
+    ) {
+        let Some(it) = self.conversations.get_mut(conversation) else { return };
+        let Turn::Asked { task, .. } = it.turn else { return };
+        it.tool = None;
+        it.turn = Turn::Free;
+        if answer.is_err() {
+            self.close(conversation, out);
+        }
+        match (self.conversations[conversation].who, task) {
+            (Role::Planner, _) => self.on_plan(now, conversation, answer, out),
+            (Role::Worker(_), Some(task)) => self.on_task_ended(now, task, answer, out),
+            (Role::Worker(_), None) => {}
+            (Role::Summarizer, _) => self.on_summary(now, answer, out),
+        }
+    }
+
+    fn on_plan(&mut self, now: Instant, planner: usize, answer: Result<String, String>, out: &mut Vec<Do>) {
+        let text = match answer {
+            Ok(text) => text,
+            Err(why) => {
+                self.fail(now, format!("there is no plan: {why}"), out);
+                return self.finish(now, End::Failed, out);
+            }
+        };
+        let roles: Vec<&str> = self.order.workers.iter().map(|it| it.role.as_str()).collect();
+        match (plan::read(&text, &roles, self.order.max_tasks), self.phase) {
+            (Ok(plan), _) => self.work(now, planner, plan, out),
+            (Err(problems), Phase::Planning) => {
+                self.phase = Phase::Mending;
+                self.tell_plan_started(now, &problems, out);
+                self.ask(now, planner, None, words::mend(&problems), out);
+            }
+            (Err(problems), _) => {
+                self.fallback = Some(problems.join("; "));
+                let role = self.order.workers.first().map(|it| it.role.clone()).unwrap_or_default();
+                let step = Step { role, task: self.order.goal.clone(), needs: [].into() };
+                self.work(now, planner, Plan { steps: vec![step] }, out);
+            }
+        }
+    }
+
+    fn work(&mut self, now: Instant, planner: usize, plan: Plan, out: &mut Vec<Do>) {
+        self.close(planner, out);
+        self.phase = Phase::Working;
+        self.tasks = vec![Task::default(); plan.steps.len()];
+        self.schedule = Schedule::new(plan, self.order.max_parallel);
+        let tasks = planned(self.schedule.steps());
+        self.tell(now, Event::PlanCompleted { tasks, fallback: self.fallback.clone() }, out);
+        self.go_on(now, out);
+    }
+
+    fn on_task_ended(&mut self, now: Instant, at: usize, answer: Result<String, String>, out: &mut Vec<Do>) {
+        let skipped = self.schedule.end(at, answer);
+        if let Some(task) = self.tasks.get_mut(at) {
+            task.took = task.began.map(|it| now.saturating_duration_since(it));
+        }
+        self.tell_completed(now, at, out);
+        for skipped in skipped {
+            self.tell_completed(now, skipped, out);
+        }
+        self.go_on(now, out);
+    }
+
+    /// Starts what may start, and asks for a summary when nothing is left to do.
+    fn go_on(&mut self, now: Instant, out: &mut Vec<Do>) {
+        for task in self.schedule.start() {
+            self.assign(now, task, out);
+        }
+        for conversation in 0..self.conversations.len() {
+            if self.conversations[conversation].turn == Turn::Free && !self.is_needed(conversation) {
+                self.close(conversation, out);
+            }
+        }
+        if self.schedule.is_over() {
+            self.phase = Phase::Summarizing;
+            let text = words::summary(&self.order.goal, self.schedule.steps(), self.schedule.states());
+            let summarizer = self.open(Role::Summarizer, "summarizer".to_owned());
+            self.ask(now, summarizer, None, text, out);
+        }
+    }
+
+    fn assign(&mut self, now: Instant, at: usize, out: &mut Vec<Do>) {
+        let Step { role, task, .. } = self.schedule.steps()[at].clone();
+        let Some(worker) = self.order.workers.iter().position(|it| it.role == role) else { return };
+        let conversation = self.worker(worker, at);
+        let is_first = self.conversations[conversation].tasks == 0;
+        let roles = self.schedule.steps();
+        let needed: Vec<(usize, &str, &str)> = self
+            .schedule
+            .needed(at)
+            .iter()
+            .map(|(it, said)| (*it, roles[*it].role.as_str(), *said))
+            .collect();
+        let text = words::task(&self.order.workers[worker], is_first, &task, &needed);
+        let it = &mut self.conversations[conversation];
+        it.tasks += 1;
+        let (worker, turn) = (it.name.clone(), it.tasks);
+        self.tasks[at] = Task { conversation: Some(conversation), began: Some(now), took: None };
+        self.tell(now, Event::TaskAssigned { task: at, role, worker, turn }, out);
+        self.ask(now, conversation, Some(at), text, out);
+    }
+
+    /// A free conversation of this worker: the last one in which something was done that the task needs, else the first;
+    /// a new one if all are busy.
+    fn worker(&mut self, worker: usize, at: usize) -> usize {
+        let of_worker = |it: &&usize| self.conversations[**it].who == Role::Worker(worker);
+        let all: Vec<usize> = (0..self.conversations.len()).filter(|it| of_worker(&it)).collect();
+        let free = all.iter().filter(|it| self.conversations[**it].turn == Turn::Free);
+        let needs = self.schedule.steps()[at].needs.iter();
+        let with_needed: BTreeMap<usize, usize> =
+            needs.filter_map(|need| Some((self.tasks[*need].conversation?, *need))).collect();
+        let mut found = None;
+        for it in free {
+            let knows = with_needed.get(it);
+            if found.is_none_or(|(_, best)| knows > best) {
+                found = Some((*it, knows));
+            }
+        }
+        match found {
+            Some((it, _)) => it,
+            None => {
+                let name = format!("{}-{}", self.order.workers[worker].role, all.len() + 1);
+                self.open(Role::Worker(worker), name)
+            }
+        }
+    }
+
+    /// Whether a task may still come for a free conversation.
+    fn is_needed(&self, conversation: usize) -> bool {
+        let Role::Worker(worker) = self.conversations[conversation].who else { return false };
+        let role = &self.order.workers[worker].role;
+        let mut tasks = self.schedule.steps().iter().zip(self.schedule.states());
+        tasks.any(|(step, state)| *state == State::Waiting && step.role == *role)
+    }
+
+    fn on_summary(&mut self, now: Instant, answer: Result<String, String>, out: &mut Vec<Do>) {
+        let is_done = self.schedule.states().iter().all(|it| matches!(it, State::Done(_)));
+        let end = match answer {
+            Ok(summary) => {
+                self.summary = Some(summary.clone());
+                self.tell(now, Event::SummarizeCompleted { summary }, out);
+                if is_done { End::Done } else { End::Failed }
+            }
+            Err(why) => {
+                self.fail(now, format!("there is no summary: {why}"), out);
+                End::Failed
+            }
+        };
+        self.finish(now, end, out);
+    }
+
+    fn finish(&mut self, now: Instant, state: End, out: &mut Vec<Do>) {
+        for conversation in 0..self.conversations.len() {
+            self.close(conversation, out);
+        }
+        self.phase = Phase::Over(state);
+        self.ended = Some(now);
+        let count = |end: End| self.schedule.states().iter().filter(|it| ended(it).0 == end).count();
+        let event = Event::Finished {
+            state,
+            done: count(End::Done),
+            failed: count(End::Failed),
+            skipped: count(End::Skipped),
+            cancelled: count(End::Cancelled),
+        };
+        self.tell(now, event, out);
+    }
+
+    fn fail(&mut self, now: Instant, message: String, out: &mut Vec<Do>) {
+        self.error = Some(message.clone());
+        self.tell(now, Event::Error { message }, out);
+    }
+
+    fn open(&mut self, who: Role, name: String) -> usize {
+        self.conversations.push(Conversation { who, name, turn: Turn::Free, tasks: 0, tool: None });
+        self.conversations.len() - 1
+    }
+
+    fn ask(
+        &mut self,
+        now: Instant,
+        conversation: usize,
+        task: Option<usize>,
+        text: String,
+        out: &mut Vec<Do>,
+    ) {
+        self.conversations[conversation].turn = Turn::Asked { task, since: now };
+        out.push(Do::Ask { conversation, text });
+    }
+
+    fn close(&mut self, conversation: usize, out: &mut Vec<Do>) {
+        let it = &mut self.conversations[conversation];
+        if it.turn != Turn::Closed {
+            it.turn = Turn::Closed;
+            out.push(Do::Close { conversation });
+        }
+    }
+
+    fn tell_plan_started(&self, now: Instant, problems: &[String], out: &mut Vec<Do>) {
+        let event = Event::PlanStarted {
+            goal: self.order.goal.clone(),
+            workers: self.order.workers.iter().map(|it| it.role.clone()).collect(),
+            attempt: if self.phase == Phase::Planning { 1 } else { 2 },
+            problems: problems.to_vec(),
+        };
+        self.tell(now, event, out);
+    }
+
+    fn tell_completed(&mut self, now: Instant, at: usize, out: &mut Vec<Do>) {
+        let (state, result, reason) = ended(&self.schedule.states()[at]);
+        let task = &mut self.tasks[at];
+        if state == End::Cancelled {
+            task.took = task.began.map(|it| now.saturating_duration_since(it));
+        }
+        let event = Event::TaskCompleted {
+            task: at,
+            role: self.schedule.steps()[at].role.clone(),
+            worker: task.conversation.map(|it| self.conversations[it].name.clone()),
+            state,
+            result,
+            reason,
+            duration_ms: task.took.map(millis),
+        };
+        self.tell(now, event, out);
+    }
+
+    fn tell(&self, now: Instant, event: Event, out: &mut Vec<Do>) {
+        let at_ms = millis(now.saturating_duration_since(self.began));
+        out.push(Do::Tell(Told { orchestration: self.id.clone(), at_ms, event }));
+    }
+}
+
+fn planned(steps: &[Step]) -> Vec<Planned> {
+    let planned = |(task, it): (usize, &Step)| Planned {
+        task,
+        role: it.role.clone(),
+        text: it.task.clone(),
+        depends_on: it.needs.clone(),
+    };
+    steps.iter().enumerate().map(planned).collect()
+}
+
+/// How a task has ended, its result, and the reason why there is none. One that has not ended never will.
+fn ended(state: &State) -> (End, Option<String>, Option<String>) {
+    match state {
+        State::Done(result) => (End::Done, Some(result.clone()), None),
+        State::Failed(why) => (End::Failed, None, Some(why.clone())),
+        State::Skipped(why) => (End::Skipped, None, Some(why.clone())),
+        State::Waiting | State::Running | State::Cancelled => (End::Cancelled, None, None),
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,245 @@
+//! Which tasks of a plan may start now.
+//!
+//! There are no waves: **a task starts when its own dependencies are done**, whatever others do. One that fails takes
+//! those with it that depend on it, and nobody else. Where not all can start that may, those go first on which the
+//! longest chain of others waits.
+
+use std::cmp::Reverse;
+
+use super::plan::{Plan, Step};
+
+/// How far a task is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    /// What it needs is not done, or there is no room for it.
+    Waiting,
+    /// Somebody is at it.
+    Running,
+    /// What has come of it.
+    Done(String),
+    /// Why nothing has.
+    Failed(String),
+    /// What it needs will never be done.
+    Skipped(String),
+    /// The whole was called off before it had come to an end.
+    Cancelled,
+}
+
+impl State {
+    /// Whether nothing changes about it any more.
+    pub fn is_over(&self) -> bool {
+        !matches!(self, State::Waiting | State::Running)
+    }
+}
+
+/// The execution of a plan.
+#[derive(Clone, Debug)]
+pub struct Schedule {
+    plan: Plan,
+    states: Vec<State>,
+    /// How many tasks the longest chain has that waits for each.
+    heights: Vec<usize>,
+    most: usize,
+}
+
+impl Schedule {
+    /// Nothing of it has begun. So many tasks may run at once.
+    pub fn new(plan: Plan, most: usize) -> Schedule {
+        let states = vec![State::Waiting; plan.steps.len()];
+        let heights = heights(&plan.steps);
+        Schedule { plan, states, heights, most: most.max(1) }
+    }
+
+    /// The tasks.
+    pub fn steps(&self) -> &[Step] {
+        &self.plan.steps
+    }
+
+    /// How far each task is.
+    pub fn states(&self) -> &[State] {
+        &self.states
+    }
+
+    /// Takes the tasks that start now.
+    pub fn start(&mut self) -> Vec<usize> {
+        let running = self.states.iter().filter(|it| **it == State::Running).count();
+        let is_ready = |it: &usize| {
+            let mut needs = self.plan.steps[*it].needs.iter();
+            self.states[*it] == State::Waiting && needs.all(|it| matches!(self.states[*it], State::Done(_)))
+        };
+        let mut ready: Vec<usize> = (0..self.states.len()).filter(is_ready).collect();
+        ready.sort_by_key(|it| Reverse(self.heights[*it]));
+        ready.truncate(self.most.saturating_sub(running));
+        for at in &ready {
+            self.states[*at] = State::Running;
+        }
+        ready
+    }
+
+    /// A task has ended. One that has failed takes those with it that need its result; they are given back, each after
+    /// what it needs.
+    pub fn end(&mut self, at: usize, result: Result<String, String>) -> Vec<usize> {
+        if self.states.get(at) != Some(&State::Running) {
+            return Vec::new();
+        }
+        self.states[at] = match result {
+            Ok(result) => State::Done(result),
+            Err(why) => State::Failed(why),
+        };
+        let mut skipped = Vec::new();
+        while let Some((at, why)) = self.lost() {
+            self.states[at] = State::Skipped(why);
+            skipped.push(at);
+        }
+        skipped
+    }
+
+    /// A task that can never start, and why.
+    fn lost(&self) -> Option<(usize, String)> {
+        let waiting = (0..self.states.len()).filter(|it| self.states[*it] == State::Waiting);
+        waiting.into_iter().find_map(|at| {
+            let why = |it: &usize| match &self.states[*it] {
+                State::Failed(_) => Some(format!("it needs task {it}, which has failed")),
+                State::Skipped(_) => Some(format!("it needs task {it}, which was skipped")),
+                State::Waiting | State::Running | State::Done(_) | State::Cancelled => None,
+            };
+            self.plan.steps[at].needs.iter().find_map(why).map(|why| (at, why))
+        })
+    }
+
+    /// Nothing goes on, and nothing starts any more. Gives those that this has ended.
+    pub fn cancel(&mut self) -> Vec<usize> {
+        let open: Vec<usize> = (0..self.states.len()).filter(|it| !self.states[*it].is_over()).collect();
+        for at in &open {
+            self.states[*at] = State::Cancelled;
+        }
+        open
+    }
+
+    /// The results that a task needs, each with the number of its task.
+    pub fn needed(&self, at: usize) -> Vec<(usize, &str)> {
+        let Some(step) = self.plan.steps.get(at) else { return Vec::new() };
+        let result = |it: &usize| match &self.states[*it] {
+            State::Done(result) => Some((*it, result.as_str())),
+            _ => None,
+        };
+        step.needs.iter().filter_map(result).collect()
+    }
+
+    /// Whether nothing is left to do.
+    pub fn is_over(&self) -> bool {
+        self.states.iter().all(State::is_over)
+    }
+}
+
+/// How many tasks the longest chain has that waits for each. The plan has no cycles.
+fn heights(steps: &[Step]) -> Vec<usize> {
+    let mut heights = vec![0; steps.len()];
+    loop {
+        let mut changed = false;
+        for (at, step) in steps.iter().enumerate() {
+            for need in &step.needs {
+                // No chain is longer than the plan, even if somebody made one with a cycle.
+                if heights[*need] <= heights[at] && heights[at] < steps.len() {
+                    heights[*need] = heights[at] + 1;
+                    changed = true;
+                }
+            }
+        }
+        if !changed {
+            return heights;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::{collection::vec, prelude::*};
+
+    use super::*;
+    use crate::agents::orchestration::plan::tests::plan;
+
+    fn step(role: &str, needs: &[usize]) -> Step {
+        Step { role: role.to_owned(), task: "x".to_owned(), needs: needs.iter().copied().collect() }
+    }
+
+    #[test]
+    fn a_task_starts_when_its_own_dependencies_are_done() {
+        // 0 → 2, 1 → 3: 2 does not wait for 1.
+        let steps = vec![step("a", &[]), step("b", &[]), step("c", &[0]), step("d", &[1])];
+        let mut it = Schedule::new(Plan { steps }, 9);
+        assert_eq!(it.start(), [0, 1]);
+        assert_eq!(it.end(0, Ok("zero".to_owned())), [0_usize; 0]);
+        assert_eq!(it.start(), [2]);
+        assert_eq!(it.needed(2), [(0, "zero")]);
+        assert_eq!(it.end(1, Err("no".to_owned())), [3]);
+        assert_eq!(it.states()[3], State::Skipped("it needs task 1, which has failed".to_owned()));
+        it.end(2, Ok(String::new()));
+        assert!(it.is_over());
+    }
+
+    #[test]
+    fn the_longest_chain_goes_first() {
+        // 3 and 4 wait for 2, one after the other.
+        let steps = vec![step("a", &[]), step("a", &[]), step("a", &[]), step("a", &[2]), step("a", &[3])];
+        let mut it = Schedule::new(Plan { steps }, 2);
+        assert_eq!(it.start(), [2, 0]);
+        it.end(2, Ok(String::new()));
+        assert_eq!(it.start(), [3]);
+    }
+
+    proptest! {
+        /// Whatever ends when, and however, or is called off: nothing starts too early or twice, limits hold, all comes to
+        /// an end, and only what depends on a failure is skipped.
+        #[test]
+        fn execution(
+            plan in plan(),
+            most in 1..5_usize,
+            ends in vec((any::<u8>(), prop::bool::weighted(0.8)), 14),
+            cancelled_at in proptest::option::of(0..14_usize),
+        ) {
+            let mut it = Schedule::new(plan.clone(), most);
+            let mut running: Vec<usize> = Vec::new();
+            let mut begun = BTreeSet::new();
+            let mut ends = ends.into_iter().enumerate();
+            loop {
+                for at in it.start() {
+                    prop_assert!(begun.insert(at), "{} starts twice", at);
+                    let done = |it: &State| matches!(it, State::Done(_));
+                    prop_assert!(plan.steps[at].needs.iter().all(|need| done(&it.states()[*need])));
+                    prop_assert_eq!(it.needed(at).len(), plan.steps[at].needs.len());
+                    running.push(at);
+                }
+                prop_assert!(running.len() <= most);
+                // Nothing that could run is held back.
+                for (at, step) in plan.steps.iter().enumerate() {
+                    let is_ready = it.states()[at] == State::Waiting
+                        && step.needs.iter().all(|need| matches!(it.states()[*need], State::Done(_)));
+                    prop_assert!(!is_ready || running.len() == most, "{} could run", at);
+                }
+                if running.is_empty() {
+                    break;
+                }
+                let (round, (which, is_done)) = ends.next().unwrap_or((0, (0, true)));
+                if cancelled_at == Some(round) {
+                    let before = it.states().to_vec();
+                    let cancelled = it.cancel();
+                    prop_assert_eq!(cancelled.len(), before.iter().filter(|it| !it.is_over()).count());
+                    prop_assert!(it.is_over() && it.start().is_empty());
+                    return Ok(());
+                }
+                let at = running.remove(usize::from(which) % running.len());
+                let skipped = it.end(at, if is_done { Ok("r".to_owned()) } else { Err("e".to_owned()) });
+                prop_assert!(!is_done || skipped.is_empty());
+                prop_assert!(it.end(at, Ok("again".to_owned())).is_empty());
+            }
+            prop_assert!(it.is_over());
+            for (at, step) in plan.steps.iter().enumerate() {
+                let is_lost = step.needs.iter().any(|need| !matches!(it.states()[*need], State::Done(_)));
+                prop_assert_eq!(matches!(it.states()[at], State::Skipped(_)), is_lost);
+            }
+        }
+    }
+}

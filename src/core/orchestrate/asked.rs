@@ -1,0 +1,198 @@
+//! What an orchestration is asked for. Whatever is wrong is told in one sentence.
+
+use serde_json::Value;
+
+use crate::{
+    config::{AgentSource, WorkerConfig},
+    rpc::{RawId, member},
+};
+
+/// `lspool/orchestrate`.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Asked {
+    pub(super) goal: String,
+    /// In the order in which they were named; one at least.
+    pub(super) workers: Vec<WorkerConfig>,
+    pub(super) model: Option<String>,
+    pub(super) max_parallel: Option<usize>,
+    pub(super) token: Option<RawId>,
+}
+
+impl Asked {
+    /// Reads the parameters. `known`: the workers that there are.
+    pub(super) fn read(params: &[u8], known: &[WorkerConfig]) -> Result<Asked, String> {
+        let asked: Value = serde_json::from_slice(params).map_err(|_| "the parameters are no object")?;
+        let goal = text(&asked, "goal")?.ok_or("goal is missing: it says what is to be done")?;
+        let max_parallel = match given(&asked, "maxParallel") {
+            None => None,
+            Some(it) => {
+                let n = it.as_u64().and_then(|it| usize::try_from(it).ok()).filter(|it| *it > 0);
+                Some(n.ok_or("maxParallel is no whole number from 1 on")?)
+            }
+        };
+        let token = member(params, "workDoneToken").and_then(|it| RawId::from_raw(&params[it]));
+        Ok(Asked {
+            goal,
+            workers: workers(given(&asked, "workers"), known)?,
+            model: text(&asked, "model")?,
+            max_parallel,
+            token: token.filter(|it| !it.is_null()),
+        })
+    }
+}
+
+fn given<'a>(of: &'a Value, key: &str) -> Option<&'a Value> {
+    of.get(key).filter(|it| !it.is_null())
+}
+
+fn text(of: &Value, key: &str) -> Result<Option<String>, String> {
+    match given(of, key) {
+        None => Ok(None),
+        Some(Value::String(it)) if !it.trim().is_empty() => Ok(Some(it.clone())),
+        Some(Value::String(_)) => Err(format!("{key} is empty")),
+        Some(_) => Err(format!("{key} is no text")),
+    }
+}
+
+fn workers(asked: Option<&Value>, known: &[WorkerConfig]) -> Result<Vec<WorkerConfig>, String> {
+    const SHAPE: &str = "workers is no list of roles or of {\"role\": …}";
+    let Some(asked) = asked else {
+        let all: Vec<_> = known.iter().filter(|it| it.enabled).cloned().collect();
+        return if all.is_empty() { Err("all workers are disabled".to_owned()) } else { Ok(all) };
+    };
+    let mut workers: Vec<WorkerConfig> = Vec::new();
+    for it in asked.as_array().ok_or(SHAPE)? {
+        let worker = match it {
+            Value::String(role) => named(role, known)?,
+            Value::Object(_) => defined(it, known)?,
+            _ => return Err(SHAPE.to_owned()),
+        };
+        if workers.iter().any(|it| it.role == worker.role) {
+            return Err(format!("the worker {:?} is there twice", worker.role));
+        }
+        workers.push(worker);
+    }
+    workers.retain(|it| it.enabled);
+    if workers.is_empty() { Err("workers has none in it".to_owned()) } else { Ok(workers) }
+}
+
+fn named(role: &str, known: &[WorkerConfig]) -> Result<WorkerConfig, String> {
+    match known.iter().find(|it| it.role == role) {
+        Some(it) if it.enabled => Ok(it.clone()),
+        Some(_) => Err(format!("the worker {role:?} is disabled in the configuration")),
+        None => {
+            let roles: Vec<_> = known.iter().map(|it| it.role.as_str()).collect();
+            Err(format!("there is no worker {role:?}; there are {}", roles.join(", ")))
+        }
+    }
+}
+
+/// One that the request itself defines; of one that is known, what is not said stays.
+fn defined(it: &Value, known: &[WorkerConfig]) -> Result<WorkerConfig, String> {
+    const KEYS: [&str; 7] = ["role", "description", "systemPrompt", "model", "tools", "agentMode", "enabled"];
+    let role = text(it, "role")?.ok_or("a worker has no role")?;
+    let of = |problem: String| format!("worker {role:?}: {problem}");
+    let fresh = || WorkerConfig::of(&role, AgentSource::User);
+    let mut worker = known.iter().find(|it| it.role == role).cloned().unwrap_or_else(fresh);
+    // Whoever defines it wants it.
+    worker.enabled = true;
+    if let Some(key) = it.as_object().and_then(|it| it.keys().find(|it| !KEYS.contains(&it.as_str()))) {
+        return Err(of(format!("there is no key {key:?}; there are {}", KEYS.join(", "))));
+    }
+    for (key, field) in [
+        ("description", &mut worker.description),
+        ("systemPrompt", &mut worker.system_prompt),
+        ("model", &mut worker.model),
+    ] {
+        if let Some(text) = text(it, key).map_err(of)? {
+            *field = Some(text);
+        }
+    }
+    for (key, field) in [("agentMode", &mut worker.agent_mode), ("enabled", &mut worker.enabled)] {
+        if let Some(flag) = given(it, key) {
+            *field = flag.as_bool().ok_or_else(|| of(format!("{key} is neither true nor false")))?;
+        }
+    }
+    if let Some(tools) = given(it, "tools") {
+        let tools = serde_json::from_value::<Vec<String>>(tools.clone());
+        worker.tools = Some(tools.map_err(|_| of("tools is no list of names".to_owned()))?);
+    }
+    Ok(worker)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::config::Config;
+
+    fn read(params: &Value) -> Result<Asked, String> {
+        let mut known = Config::default().workers;
+        known.push(WorkerConfig { enabled: false, ..WorkerConfig::of("off", AgentSource::User) });
+        Asked::read(params.to_string().as_bytes(), &known)
+    }
+
+    #[test]
+    fn workers_are_named_or_defined() {
+        let roles = |it: &Asked| it.workers.iter().map(|it| it.role.clone()).collect::<Vec<_>>();
+        let all = read(&json!({"goal": "g", "workers": null})).unwrap();
+        assert_eq!(roles(&all), ["coder", "reviewer", "tester"]);
+        assert_eq!((all.model, all.max_parallel, all.token), (None, None, None));
+        let some = json!({"goal": "g", "model": "m", "maxParallel": 2, "workDoneToken": 7, "workers": [
+            "tester",
+            {"role": "reviewer", "model": "small", "tools": []},
+            {"role": "poet", "description": "d", "systemPrompt": "p", "agentMode": false},
+            {"role": "coder", "enabled": false},
+            {"role": "off"},
+        ]});
+        let some = read(&some).unwrap();
+        assert_eq!(roles(&some), ["tester", "reviewer", "poet", "off"]);
+        let [_, reviewer, poet, _] = &*some.workers else { panic!() };
+        assert_eq!((reviewer.model.as_deref(), reviewer.tools.as_deref()), (Some("small"), Some(&[][..])));
+        assert!(reviewer.system_prompt.is_some(), "what is not said stays");
+        assert_eq!((poet.system_prompt.as_deref(), poet.agent_mode), (Some("p"), false));
+        assert_eq!((some.model.as_deref(), some.max_parallel), (Some("m"), Some(2)));
+        assert_eq!(some.token, Some(RawId::from(7)));
+    }
+
+    #[test]
+    fn what_is_wrong_is_told() {
+        for (params, told) in [
+            (json!([]), "goal is missing: it says what is to be done"),
+            (json!({"goal": 1}), "goal is no text"),
+            (json!({"goal": " "}), "goal is empty"),
+            (json!({"goal": "g", "maxParallel": 0}), "maxParallel is no whole number from 1 on"),
+            (json!({"goal": "g", "model": 1}), "model is no text"),
+            (json!({"goal": "g", "workers": "coder"}), "workers is no list of roles or of {\"role\": …}"),
+            (json!({"goal": "g", "workers": [1]}), "workers is no list of roles or of {\"role\": …}"),
+            (json!({"goal": "g", "workers": []}), "workers has none in it"),
+            (
+                json!({"goal": "g", "workers": ["boss"]}),
+                "there is no worker \"boss\"; there are coder, reviewer, tester, off",
+            ),
+            (json!({"goal": "g", "workers": ["off"]}), "the worker \"off\" is disabled in the configuration"),
+            (
+                json!({"goal": "g", "workers": ["coder", {"role": "coder"}]}),
+                "the worker \"coder\" is there twice",
+            ),
+            (json!({"goal": "g", "workers": [{}]}), "a worker has no role"),
+            (
+                json!({"goal": "g", "workers": [{"role": "a", "Tools": []}]}),
+                "worker \"a\": there is no key \"Tools\"; there are role, description, systemPrompt, model, tools, agentMode, enabled",
+            ),
+            (
+                json!({"goal": "g", "workers": [{"role": "a", "tools": "x"}]}),
+                "worker \"a\": tools is no list of names",
+            ),
+            (
+                json!({"goal": "g", "workers": [{"role": "a", "agentMode": 1}]}),
+                "worker \"a\": agentMode is neither true nor false",
+            ),
+            (json!({"goal": "g", "workers": [{"role": "a", "model": 1}]}), "worker \"a\": model is no text"),
+        ] {
+            assert_eq!(read(&params).unwrap_err(), told, "{params}");
+        }
+        assert!(Asked::read(b"no json", &[]).is_err());
+    }
+}

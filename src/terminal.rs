@@ -1,0 +1,388 @@
+//! `lspool orchestrate`: lspool with a terminal in the place of the editor.
+//!
+//! Owns what is said to lspool for a goal, what its user is shown and asked, and the exit status. It speaks with lspool as
+//! an editor does, over a stream; what an orchestration looks like is [`view`]'s.
+//!
+//! - Nothing that a model says moves the cursor.
+//! - A command of a worker is run only if the user, `--yes` or the configuration allows it.
+
+mod client;
+mod questions;
+mod view;
+mod workers;
+
+use std::{
+    io::{self, Write},
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    sync::mpsc,
+    time::{MissedTickBehavior, interval},
+};
+
+use self::{client::Client, questions::Questions};
+pub use self::{questions::May, view::View, workers::workers};
+use crate::{
+    agents::orchestration::{End, Told},
+    control::{Screen, plain},
+    rpc::{Frame, Kind, text},
+};
+
+/// Exit status if every task is done.
+pub const DONE: u8 = 0;
+/// Exit status if a task has failed or was skipped, or there is no summary.
+pub const FAILED: u8 = 1;
+/// Exit status if nothing was done: what was asked for is wrong, or there is no server, or no plan.
+pub const NOTHING: u8 = 2;
+/// Exit status after Ctrl-C.
+pub const INTERRUPTED: u8 = 130;
+
+/// How often a picture is drawn.
+const EVERY: Duration = Duration::from_millis(100);
+
+/// How long lspool may take to end.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What is to be done.
+#[derive(Clone, Debug)]
+pub struct Task {
+    /// The goal.
+    pub goal: String,
+    /// Parameters of [`workers`], if those of the configuration are not meant.
+    pub workers: Option<Value>,
+    /// The model.
+    pub model: Option<String>,
+    /// Whether the events are printed as they are.
+    pub json: bool,
+    /// What workers may do.
+    pub may: May,
+    /// The workspace.
+    pub folder: PathBuf,
+}
+
+/// Does it: `stream` is lspool, `signals` are those that its user sends, and `quit` sends one on to lspool.
+pub async fn run(
+    task: &Task,
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    mut signals: mpsc::Receiver<i32>,
+    quit: mpsc::Sender<i32>,
+    out: &mut dyn Write,
+    screen: Screen,
+) -> io::Result<u8> {
+    let mut client = Client::new(stream);
+    let initialized = client.ask("initialize", &initialize(&task.folder)).await?;
+    let mut at = Terminal {
+        goal: None,
+        view: View::default(),
+        began: None,
+        questions: Questions::new(task.may),
+        pen: Pen { screen, lines: 0 },
+        json: task.json,
+        is_interrupted: false,
+    };
+    let mut tick = interval(EVERY);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            heard = client.hear() => {
+                let frame = heard?;
+                if frame.kind() == Kind::Response && frame.id().as_ref() == Some(&initialized) {
+                    if let Some(error) = error_of(&frame) {
+                        at.tell(&error, out)?;
+                        return Ok(NOTHING);
+                    }
+                    client.notify("initialized", &json!({})).await?;
+                    at.goal = Some(client.ask("lspool/orchestrate", &goal(task)).await?);
+                    continue;
+                }
+                if let Some(status) = at.on_frame(&mut client, &frame, out).await? {
+                    client.leave(PATIENCE).await;
+                    return Ok(status);
+                }
+            }
+            Some(signal) = signals.recv() => {
+                const CTRL_C: i32 = 2;
+                match &at.goal {
+                    Some(goal) if signal == CTRL_C && !at.is_interrupted => {
+                        at.is_interrupted = true;
+                        client.notify_raw("$/cancelRequest", goal).await?;
+                    }
+                    _ => {
+                        at.pen.finish(out)?;
+                        quit.send(signal).await.ok();
+                        return Ok(u8::try_from(128 + signal).unwrap_or(u8::MAX));
+                    }
+                }
+            }
+            Some(answer) = at.questions.answer() => {
+                if let Some((id, result)) = answer {
+                    client.answer(id, &result).await?;
+                }
+                at.ask(&mut client, out).await?;
+            }
+            _ = tick.tick(), if at.is_live() => at.draw(out)?,
+        }
+    }
+}
+
+/// What its user sees.
+struct Terminal {
+    /// The request of the goal.
+    goal: Option<crate::rpc::RawId>,
+    view: View,
+    began: Option<Instant>,
+    questions: Questions,
+    pen: Pen,
+    json: bool,
+    is_interrupted: bool,
+}
+
+impl Terminal {
+    async fn on_frame<S: AsyncRead + AsyncWrite + Unpin>(
+        &mut self,
+        client: &mut Client<S>,
+        frame: &Frame,
+        out: &mut dyn Write,
+    ) -> io::Result<Option<u8>> {
+        let params = frame.params().unwrap_or(b"{}");
+        match (frame.kind(), frame.method()) {
+            (Kind::Notification, Some("lspool/orchestratorEvent")) => self.on_event(params, out)?,
+            (Kind::Notification, Some("window/showMessage")) => {
+                // Errors and warnings.
+                let is_serious =
+                    crate::rpc::member(params, "type").is_some_and(|it| matches!(&params[it], b"1" | b"2"));
+                if let Some(message) = text(params, &["message"]).filter(|_| is_serious) {
+                    self.tell(&message, out)?;
+                }
+            }
+            (Kind::Request, Some(method)) => {
+                let Some(id) = frame.id() else { return Ok(None) };
+                match questions::at_once(method, params) {
+                    Some(result) => client.answer(id, &result).await?,
+                    None => {
+                        self.questions.add(id, params);
+                        self.ask(client, out).await?;
+                    }
+                }
+            }
+            (Kind::Response, _) if frame.id() == self.goal => return self.on_end(frame, out).map(Some),
+            (Kind::Notification | Kind::Request | Kind::Response, _) => {}
+        }
+        Ok(None)
+    }
+
+    fn on_event(&mut self, params: &[u8], out: &mut dyn Write) -> io::Result<()> {
+        if self.json {
+            out.write_all(params)?;
+            out.write_all(b"\n")?;
+            return out.flush();
+        }
+        let Ok(told) = serde_json::from_slice::<Told>(params) else { return Ok(()) };
+        let began = now().checked_sub(Duration::from_millis(told.at_ms));
+        self.began = self.began.or(began);
+        let had_plan = self.view.has_plan();
+        self.view.apply(&told);
+        if self.pen.screen.size.is_some() {
+            return Ok(());
+        }
+        if !had_plan && self.view.has_plan() {
+            for line in self.view.lines(told.at_ms, self.pen.screen) {
+                writeln!(out, "{line}")?;
+            }
+            writeln!(out)?;
+        }
+        if let Some(line) = self.view.line(&told) {
+            writeln!(out, "{line}")?;
+        }
+        out.flush()
+    }
+
+    /// The request is answered: what is left to be shown, and the exit status.
+    fn on_end(&mut self, answer: &Frame, out: &mut dyn Write) -> io::Result<u8> {
+        if !self.json && self.pen.screen.size.is_some() && self.began.is_some() {
+            let lines = self.view.lines(self.at_ms(), self.pen.screen);
+            self.pen.draw(&lines, usize::MAX, out)?;
+        }
+        self.pen.finish(out)?;
+        let end = self.view.end();
+        if let Some(error) = error_of(answer) {
+            let is_interrupted = self.is_interrupted || end == Some(End::Cancelled);
+            if !is_interrupted {
+                self.tell(&error, out)?;
+            }
+            return Ok(if is_interrupted { INTERRUPTED } else { NOTHING });
+        }
+        let result = answer.result().unwrap_or(b"{}");
+        if let Some(summary) = text(result, &["summary"]).filter(|_| !self.json) {
+            writeln!(out, "\n{}", plain(summary.trim_end()))?;
+            out.flush()?;
+        }
+        let is_done = text(result, &["state"]).as_deref() == Some(End::Done.word());
+        Ok(if is_done { DONE } else { FAILED })
+    }
+
+    /// Puts the next question, if there is one and nobody is asked yet.
+    async fn ask<S: AsyncRead + AsyncWrite + Unpin>(
+        &mut self,
+        client: &mut Client<S>,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        for (id, result, note) in self.questions.decide() {
+            if let Some(note) = note {
+                self.tell(&note, out)?;
+            }
+            client.answer(id, &result).await?;
+        }
+        if let Some(question) = self.questions.next() {
+            self.pen.erase(out)?;
+            let mut err = io::stderr();
+            write!(err, "{question}")?;
+            err.flush()?;
+        }
+        Ok(())
+    }
+
+    fn is_live(&self) -> bool {
+        !self.json && self.pen.screen.size.is_some() && self.began.is_some() && !self.questions.is_asking()
+    }
+
+    fn at_ms(&self) -> u64 {
+        let since = self.began.map_or(Duration::ZERO, |it| now().saturating_duration_since(it));
+        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+    }
+
+    fn draw(&mut self, out: &mut dyn Write) -> io::Result<()> {
+        self.pen.screen = self.pen.screen.again();
+        let lines = self.view.lines(self.at_ms(), self.pen.screen);
+        let rows = self.pen.screen.size.map_or(usize::MAX, |(_, rows)| rows.saturating_sub(1));
+        self.pen.draw(&lines, rows, out)
+    }
+
+    /// Says something that is no part of the picture.
+    fn tell(&mut self, message: &str, out: &mut dyn Write) -> io::Result<()> {
+        self.pen.erase(out)?;
+        writeln!(io::stderr(), "lspool: {}", plain(message))
+    }
+}
+
+/// Draws over what it has drawn.
+struct Pen {
+    screen: Screen,
+    /// How many lines stand above the cursor that may be drawn over.
+    lines: usize,
+}
+
+impl Pen {
+    fn erase(&mut self, out: &mut dyn Write) -> io::Result<()> {
+        if self.lines > 0 {
+            write!(out, "\x1b[{}A\r\x1b[J", std::mem::take(&mut self.lines))?;
+        }
+        out.flush()
+    }
+
+    /// At most so many lines: the last ones, and the first. In one piece, over what is there, so that nothing flickers.
+    fn draw(&mut self, lines: &[String], rows: usize, out: &mut dyn Write) -> io::Result<()> {
+        let mut picture = match std::mem::take(&mut self.lines) {
+            0 => String::new(),
+            lines => format!("\x1b[{lines}A\r"),
+        };
+        let left_out = lines.len().saturating_sub(rows.max(2));
+        for (_, line) in lines.iter().enumerate().filter(|(at, _)| *at == 0 || *at > left_out) {
+            picture += line;
+            picture += "\x1b[K\n";
+            self.lines += 1;
+        }
+        picture += "\x1b[J";
+        out.write_all(picture.as_bytes())?;
+        out.flush()
+    }
+
+    /// What stands there stays.
+    fn finish(&mut self, out: &mut dyn Write) -> io::Result<()> {
+        self.lines = 0;
+        out.flush()
+    }
+}
+
+fn error_of(answer: &Frame) -> Option<String> {
+    let error = answer.error_value()?;
+    Some(text(error, &["message"]).unwrap_or_else(|| "it says nothing of why".to_owned()))
+}
+
+fn initialize(folder: &Path) -> Value {
+    let name = folder.file_name().unwrap_or(folder.as_os_str()).to_string_lossy();
+    let me = json!({"name": "lspool", "version": env!("CARGO_PKG_VERSION")});
+    let uri = uri(folder);
+    json!({
+        "processId": null,
+        "clientInfo": me,
+        "rootUri": uri,
+        "workspaceFolders": [{"uri": uri, "name": name}],
+        "capabilities": {"workspace": {"workspaceFolders": true}},
+        "initializationOptions": {"editorInfo": me, "editorPluginInfo": me},
+    })
+}
+
+fn goal(task: &Task) -> Value {
+    json!({
+        "goal": task.goal,
+        "workers": task.workers,
+        "model": task.model,
+        "needToolCallConfirmation": task.may != May::All,
+    })
+}
+
+/// A path as a `file:` URI.
+fn uri(path: &Path) -> String {
+    use std::{fmt::Write as _, os::unix::ffi::OsStrExt as _};
+    let mut uri = "file://".to_owned();
+    for byte in path.as_os_str().as_bytes() {
+        match byte {
+            b'/' | b'-' | b'.' | b'_' | b'~' => uri.push(char::from(*byte)),
+            it if it.is_ascii_alphanumeric() => uri.push(char::from(*it)),
+            it => write!(uri, "%{it:02X}").unwrap_or_default(),
+        }
+    }
+    uri
+}
+
+fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_as_uris() {
+        assert_eq!(uri(Path::new("/a b/ä%.rs")), "file:///a%20b/%C3%A4%25.rs");
+    }
+
+    #[test]
+    fn what_is_drawn_over_is_erased() {
+        let screen = Screen { size: Some((80, 24)), is_colored: false };
+        let mut pen = Pen { screen, lines: 0 };
+        let mut out = Vec::new();
+        let lines: Vec<String> = (0..5).map(|it| it.to_string()).collect();
+        pen.draw(&lines, 3, &mut out).unwrap();
+        assert_eq!(String::from_utf8_lossy(&out), "0\x1b[K\n3\x1b[K\n4\x1b[K\n\x1b[J");
+        out.clear();
+        pen.draw(&lines[..1], 3, &mut out).unwrap();
+        assert_eq!(String::from_utf8_lossy(&out), "\x1b[3A\r0\x1b[K\n\x1b[J");
+        pen.draw(&lines[..3], 3, &mut out).unwrap();
+        out.clear();
+        pen.erase(&mut out).unwrap();
+        assert_eq!(String::from_utf8_lossy(&out), "\x1b[3A\r\x1b[J");
+        pen.erase(&mut out).unwrap();
+        pen.draw(&lines, 9, &mut out).unwrap();
+        pen.finish(&mut out).unwrap();
+        out.clear();
+        pen.erase(&mut out).unwrap();
+        assert!(out.is_empty());
+    }
+}

@@ -1,0 +1,594 @@
+//! What an orchestration looks like: from its events to lines.
+//!
+//! The plan is a tree: each task stands below the one that it waits for longest, and names the others.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    agents::orchestration::{End, Event, Planned, Told},
+    control::{Screen, Tone, plain, shorten},
+};
+
+/// One picture after the other of somebody at work.
+const AT_WORK: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
+
+/// How wide it is where nobody says so.
+const WIDTH: usize = 100;
+
+/// All that the events have told so far.
+#[derive(Clone, Debug, Default)]
+pub struct View {
+    goal: String,
+    /// What is done beside the tasks.
+    stage: Option<String>,
+    tasks: Vec<Task>,
+    fallback: Option<String>,
+    error: Option<String>,
+    /// How it has ended, and when.
+    end: Option<(End, u64)>,
+}
+
+#[derive(Clone, Debug)]
+struct Task {
+    planned: Planned,
+    worker: Option<String>,
+    tool: Option<String>,
+    state: State,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum State {
+    Waiting,
+    /// Since then.
+    Running(u64),
+    Ended(End, Option<u64>, Option<String>),
+}
+
+impl Task {
+    /// Who does it.
+    fn name(&self) -> &str {
+        self.worker.as_deref().unwrap_or(&self.planned.role)
+    }
+}
+
+impl View {
+    /// Takes in what has happened.
+    pub fn apply(&mut self, told: &Told) {
+        match &told.event {
+            Event::PlanStarted { goal, attempt, .. } => {
+                self.goal.clone_from(goal);
+                let stage = if *attempt == 1 { "planning" } else { "the plan is to be mended" };
+                self.stage = Some(stage.to_owned());
+            }
+            Event::PlanCompleted { tasks, fallback } => {
+                self.stage = None;
+                self.fallback.clone_from(fallback);
+                let task = |it: &Planned| Task {
+                    planned: Planned { role: first_line(&it.role), ..it.clone() },
+                    worker: None,
+                    tool: None,
+                    state: State::Waiting,
+                };
+                self.tasks = tasks.iter().map(task).collect();
+            }
+            Event::TaskAssigned { task, worker, .. } => {
+                if let Some(it) = self.tasks.get_mut(*task) {
+                    (it.worker, it.state) = (Some(first_line(worker)), State::Running(told.at_ms));
+                }
+            }
+            Event::TaskProgress { task, tool, .. } => {
+                if let Some(it) = self.tasks.get_mut(*task) {
+                    it.tool.clone_from(tool);
+                }
+            }
+            Event::TaskCompleted { task, state, reason, duration_ms, .. } => {
+                if let Some(it) = self.tasks.get_mut(*task) {
+                    it.tool = None;
+                    it.state = State::Ended(*state, *duration_ms, reason.clone());
+                }
+                let is_over = self.tasks.iter().all(|it| matches!(it.state, State::Ended(..)));
+                self.stage = is_over.then(|| "summarizing".to_owned());
+            }
+            Event::SummarizeCompleted { .. } => self.stage = None,
+            Event::Error { message } => self.error = Some(message.clone()),
+            Event::Finished { state, .. } => {
+                self.stage = None;
+                self.end = Some((*state, told.at_ms));
+            }
+        }
+    }
+
+    /// How it has ended, if it has.
+    pub fn end(&self) -> Option<End> {
+        self.end.map(|(end, _)| end)
+    }
+
+    /// Whether there is a plan.
+    pub fn has_plan(&self) -> bool {
+        !self.tasks.is_empty()
+    }
+
+    /// How it stands, so many milliseconds after it has begun.
+    pub fn lines(&self, at_ms: u64, screen: Screen) -> Vec<String> {
+        let width = screen.size.map_or(WIDTH, |(columns, _)| columns.saturating_sub(1));
+        let mut lines = vec![screen.paint(&shorten(&first_line(&self.goal), width), Tone::Strong)];
+        if let Some(why) = &self.fallback {
+            let note = format!("There is no plan, so one worker does it all: {}", first_line(why));
+            lines.push(screen.paint(&shorten(&note, width), Tone::Passing));
+        }
+        let rows: Vec<(String, &Task)> = self.tree();
+        let label = |(prefix, it): &(String, &Task)| {
+            format!("{} {}", prefix.clone() + symbol(it, at_ms).0, label(it))
+        };
+        let labels: Vec<String> = rows.iter().map(label).collect();
+        let widest = labels.iter().map(|it| it.chars().count()).max().unwrap_or(0);
+        let left = widest.min(width * 6 / 10).max(10);
+        // With room for the number of a worker, so that nothing moves when one begins.
+        let name = |it: &Task| it.name().chars().count().max(it.planned.role.chars().count() + 2);
+        let names = rows.iter().map(|(_, it)| name(it)).max().unwrap_or(0);
+        for ((prefix, task), label) in rows.iter().zip(labels) {
+            let label = shorten(&label, left);
+            let padding = " ".repeat(left.saturating_sub(label.chars().count()) + 2);
+            let right = shorten(&said(task, at_ms, names), width.saturating_sub(left + 2));
+            let (symbol, tone) = symbol(task, at_ms);
+            let (faint, text) = match &task.state {
+                State::Waiting | State::Ended(End::Skipped | End::Cancelled, ..) => {
+                    (Tone::Faint, Tone::Faint)
+                }
+                State::Ended(End::Failed, ..) => (Tone::Bad, Tone::Plain),
+                State::Running(_) | State::Ended(End::Done, ..) => (Tone::Faint, Tone::Plain),
+            };
+            let at = prefix.len();
+            let (before, after) =
+                (&label[..at.min(label.len())], label.get(at + symbol.len()..).unwrap_or(""));
+            let parts = [(before, Tone::Faint), (symbol, tone), (after, text), (&padding, Tone::Plain)];
+            let parts = parts.into_iter().chain([(right.trim_end(), faint)]).filter(|it| !it.0.is_empty());
+            let line: String = parts.map(|(it, tone)| screen.paint(it, tone)).collect();
+            lines.push(line.trim_end().to_owned());
+        }
+        if let Some(error) = &self.error {
+            lines.push(screen.paint(&shorten(&first_line(error), width), Tone::Bad));
+        }
+        lines.push(self.footer(at_ms, screen));
+        lines
+    }
+
+    fn footer(&self, at_ms: u64, screen: Screen) -> String {
+        let at_ms = self.end.map_or(at_ms, |(_, at)| at);
+        let count = |wanted: fn(&State) -> bool| self.tasks.iter().filter(|it| wanted(&it.state)).count();
+        let counts = [
+            ("running", count(|it| matches!(it, State::Running(_)))),
+            ("waiting", count(|it| matches!(it, State::Waiting))),
+            ("failed", count(|it| matches!(it, State::Ended(End::Failed, ..)))),
+            ("skipped", count(|it| matches!(it, State::Ended(End::Skipped, ..)))),
+            ("cancelled", count(|it| matches!(it, State::Ended(End::Cancelled, ..)))),
+        ];
+        let done = count(|it| matches!(it, State::Ended(End::Done, ..)));
+        let mut parts = Vec::new();
+        let (word, tone) = match (self.end(), &self.stage) {
+            (Some(End::Done), _) => ("done".to_owned(), Tone::Good),
+            (Some(End::Cancelled), _) => ("cancelled".to_owned(), Tone::Passing),
+            (Some(End::Failed | End::Skipped), _) => ("failed".to_owned(), Tone::Bad),
+            (None, Some(stage)) => (format!("{} {stage}", at_work(at_ms)), Tone::Passing),
+            (None, None) => (String::new(), Tone::Plain),
+        };
+        if !word.is_empty() {
+            parts.push(screen.paint(&word, tone));
+        }
+        if !self.tasks.is_empty() {
+            parts.push(format!("{done} of {} done", self.tasks.len()));
+        }
+        parts.extend(counts.iter().filter(|(_, n)| *n > 0).map(|(word, n)| format!("{n} {word}")));
+        parts.push(seconds(at_ms));
+        parts.join(" · ")
+    }
+
+    /// The tasks in the order in which they are shown, each with what stands before it.
+    fn tree(&self) -> Vec<(String, &Task)> {
+        let mut below: BTreeMap<Option<usize>, Vec<usize>> = BTreeMap::new();
+        for at in 0..self.tasks.len() {
+            below.entry(self.above(at)).or_default().push(at);
+        }
+        let mut rows = Vec::new();
+        // What is still to be shown, the next one last.
+        let roots = below.get(&None).into_iter().flatten().rev();
+        let mut stack: Vec<(usize, String, String)> =
+            roots.map(|it| (*it, String::new(), String::new())).collect();
+        while let Some((at, prefix, indent)) = stack.pop() {
+            rows.push((prefix, &self.tasks[at]));
+            let children = below.get(&Some(at)).map_or(&[][..], Vec::as_slice);
+            for (n, child) in children.iter().enumerate().rev() {
+                let is_last = n + 1 == children.len();
+                let branch = if is_last { "└─ " } else { "├─ " };
+                let further = if is_last { "   " } else { "│  " };
+                stack.push((*child, format!("{indent}{branch}"), format!("{indent}{further}")));
+            }
+        }
+        rows
+    }
+
+    /// The task below which one stands: that of those it needs which comes latest.
+    fn above(&self, at: usize) -> Option<usize> {
+        let needs = self.tasks[at].planned.depends_on.iter().copied().filter(|it| *it < self.tasks.len());
+        needs.max_by_key(|it| (self.depth(*it, self.tasks.len()), *it))
+    }
+
+    /// How many tasks the longest chain has that leads to one. `most`: in no plan is it longer.
+    fn depth(&self, at: usize, most: usize) -> usize {
+        let mut depth = 0;
+        let mut level = vec![at];
+        while depth < most {
+            let needs = level.iter().filter_map(|it| self.tasks.get(*it));
+            let mut next: Vec<usize> = needs.flat_map(|it| it.planned.depends_on.iter().copied()).collect();
+            next.sort_unstable();
+            next.dedup();
+            if next.is_empty() {
+                break;
+            }
+            depth += 1;
+            level = next;
+        }
+        depth
+    }
+
+    /// What has happened, as one line, for those who see no picture.
+    pub fn line(&self, told: &Told) -> Option<String> {
+        let at = seconds(told.at_ms);
+        let line = match &told.event {
+            Event::PlanStarted { attempt: 1, .. } => "planning".to_owned(),
+            Event::PlanStarted { problems, .. } => {
+                format!("the plan is to be mended: {}", first_line(&problems.join("; ")))
+            }
+            // It is shown as a whole.
+            Event::PlanCompleted { .. } => return None,
+            Event::TaskAssigned { task, worker, .. } => {
+                format!("task {task}: {} begins: {}", first_line(worker), self.text(*task))
+            }
+            Event::TaskProgress { task, worker, tool: Some(tool), .. } => {
+                format!("task {task}: {} runs {}", first_line(worker), first_line(tool))
+            }
+            Event::TaskProgress { tool: None, .. } | Event::SummarizeCompleted { .. } => return None,
+            Event::TaskCompleted { task, state, reason, duration_ms, .. } => {
+                let took = duration_ms.map(|it| format!(" in {}", seconds(it))).unwrap_or_default();
+                let why = reason.as_deref().map(|it| format!(": {}", first_line(it))).unwrap_or_default();
+                format!("task {task}: {}{took}{why}", state.word())
+            }
+            Event::Error { message } => format!("error: {}", first_line(message)),
+            Event::Finished { .. } => return Some(self.footer(told.at_ms, Screen::default())),
+        };
+        Some(format!("{at:>8}  {line}"))
+    }
+
+    fn text(&self, task: usize) -> String {
+        self.tasks.get(task).map(|it| shorten(&first_line(&it.planned.text), WIDTH)).unwrap_or_default()
+    }
+}
+
+fn label(task: &Task) -> String {
+    let Planned { task: number, text, .. } = &task.planned;
+    format!("{number}  {}", first_line(text))
+}
+
+fn symbol(task: &Task, at_ms: u64) -> (&'static str, Tone) {
+    match task.state {
+        State::Waiting => ("○", Tone::Faint),
+        State::Running(_) => (at_work(at_ms), Tone::Passing),
+        State::Ended(End::Done, ..) => ("✓", Tone::Good),
+        State::Ended(End::Failed, ..) => ("✗", Tone::Bad),
+        State::Ended(End::Skipped | End::Cancelled, ..) => ("–", Tone::Faint),
+    }
+}
+
+fn at_work(at_ms: u64) -> &'static str {
+    let n = usize::try_from(at_ms / 100).unwrap_or_default() % AT_WORK.len();
+    AT_WORK[n]
+}
+
+/// What is said of a task beside its text.
+fn said(task: &Task, at_ms: u64, names: usize) -> String {
+    let (time, more) = match &task.state {
+        State::Waiting => (String::new(), waits(task)),
+        State::Running(since) => {
+            (seconds(at_ms.saturating_sub(*since)), task.tool.as_deref().map(first_line).unwrap_or_default())
+        }
+        State::Ended(End::Cancelled, took, _) => {
+            (took.map(seconds).unwrap_or_default(), "cancelled".to_owned())
+        }
+        State::Ended(_, took, reason) => {
+            (took.map(seconds).unwrap_or_default(), reason.as_deref().map(first_line).unwrap_or_default())
+        }
+    };
+    match time.is_empty() {
+        true => format!("{:names$}  {more}", task.name()),
+        false => format!("{:names$}  {time:>8}  {more}", task.name()),
+    }
+}
+
+/// Where more than one is waited for, the tree shows one of them.
+fn waits(task: &Task) -> String {
+    let needs = &task.planned.depends_on;
+    if needs.len() < 2 {
+        return String::new();
+    }
+    let needs: Vec<String> = needs.iter().map(ToString::to_string).collect();
+    format!("after {}", needs.join(", "))
+}
+
+fn seconds(millis: u64) -> String {
+    match millis / 1000 {
+        0 if millis >= 100 => format!("0.{} s", millis / 100),
+        it if it < 60 => format!("{it} s"),
+        it => format!("{} m {:02} s", it / 60, it % 60),
+    }
+}
+
+fn first_line(text: &str) -> String {
+    plain(text.trim().lines().next().unwrap_or_default()).replace('\t', " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::*;
+
+    fn told(at_ms: u64, event: Event) -> Told {
+        Told { orchestration: "o".to_owned(), at_ms, event }
+    }
+
+    fn planned(task: usize, role: &str, text: &str, needs: &[usize]) -> Planned {
+        let depends_on = needs.iter().copied().collect();
+        Planned { task, role: role.to_owned(), text: text.to_owned(), depends_on }
+    }
+
+    fn assigned(task: usize, worker: &str) -> Event {
+        let role = worker.split('-').next().unwrap_or_default().to_owned();
+        Event::TaskAssigned { task, role, worker: worker.to_owned(), turn: 1 }
+    }
+
+    fn runs(task: usize, worker: &str, tool: Option<&str>) -> Event {
+        let (role, worker) = (String::new(), worker.to_owned());
+        Event::TaskProgress { task, role, worker, tool: tool.map(str::to_owned), duration_ms: 1 }
+    }
+
+    fn completed(task: usize, state: End, reason: Option<&str>, duration_ms: Option<u64>) -> Event {
+        let (role, worker) = (String::new(), None);
+        let reason = reason.map(str::to_owned);
+        Event::TaskCompleted { task, role, worker, state, result: None, reason, duration_ms }
+    }
+
+    /// The events of an orchestration with everything in it.
+    fn story() -> Vec<Told> {
+        let workers = vec!["coder".to_owned(), "reviewer".to_owned(), "tester".to_owned()];
+        let goal = "Add a --json flag to the list command\nand all that.".to_owned();
+        let tasks = vec![
+            planned(0, "coder", "Write the flag, and what it prints", &[]),
+            planned(1, "tester", "Test that what is printed is JSON", &[0]),
+            planned(2, "coder", "Describe the flag in docs/list.md", &[0]),
+            planned(3, "reviewer", "Read all changes", &[1, 2]),
+            planned(4, "coder", "Look for other commands that print lists", &[]),
+            planned(5, "coder", "Add the flag to these", &[4]),
+            planned(6, "tester", "Test these as well", &[5]),
+        ];
+        vec![
+            told(0, Event::PlanStarted { goal, workers, attempt: 1, problems: vec![] }),
+            told(4_200, Event::PlanCompleted { tasks, fallback: None }),
+            told(4_200, assigned(0, "coder-1")),
+            told(4_200, assigned(4, "coder-2")),
+            told(6_000, runs(0, "coder-1", Some("replace_string_in_file"))),
+            told(9_000, runs(0, "coder-1", None)),
+            told(16_700, completed(0, End::Done, None, Some(12_500))),
+            told(16_700, assigned(1, "tester-1")),
+            told(16_700, assigned(2, "coder-1")),
+            told(18_000, completed(4, End::Failed, Some("its model failed: quota\nmore"), Some(13_800))),
+            told(18_000, completed(5, End::Skipped, Some("it needs task 4, which has failed"), None)),
+            told(18_000, completed(6, End::Skipped, Some("it needs task 5, which was skipped"), None)),
+            told(19_000, runs(1, "tester-1", Some("run_in_terminal"))),
+            told(80_000, completed(2, End::Done, None, Some(63_300))),
+            told(90_000, completed(1, End::Done, None, Some(73_300))),
+            told(90_000, assigned(3, "reviewer-1")),
+            told(99_000, completed(3, End::Done, None, Some(9_000))),
+            told(105_000, Event::SummarizeCompleted { summary: "s".to_owned() }),
+            told(
+                105_000,
+                Event::Finished { state: End::Failed, done: 4, failed: 1, skipped: 2, cancelled: 0 },
+            ),
+        ]
+    }
+
+    fn drawn(until: usize, at_ms: u64, screen: Screen) -> String {
+        let mut view = View::default();
+        story()[..until].iter().for_each(|it| view.apply(it));
+        view.lines(at_ms, screen).iter().map(|it| it.clone() + "\n").collect()
+    }
+
+    #[test]
+    fn a_plan_is_a_tree_with_states_and_times_and_tools() {
+        let plain = Screen::default();
+        expect![[r#"
+            Add a --json flag to the list command
+            ⠋ planning · 1 s
+        "#]]
+        .assert_eq(&drawn(1, 1_000, plain));
+        expect![[r#"
+            Add a --json flag to the list command
+            ⠸ 0  Write the flag, and what it prints        coder-1          3 s  replace_string_in_file
+            ├─ ○ 1  Test that what is printed is JSON      tester
+            └─ ○ 2  Describe the flag in docs/list.md      coder
+               └─ ○ 3  Read all changes                    reviewer    after 1, 2
+            ⠸ 4  Look for other commands that print lists  coder-2          3 s
+            └─ ○ 5  Add the flag to these                  coder
+               └─ ○ 6  Test these as well                  tester
+            0 of 7 done · 2 running · 5 waiting · 7 s
+        "#]]
+        .assert_eq(&drawn(5, 7_300, plain));
+        expect![[r#"
+            Add a --json flag to the list command
+            ✓ 0  Write the flag, and what it prints        coder-1         12 s
+            ├─ ⠋ 1  Test that what is printed is JSON      tester-1        13 s  run_in_terminal
+            └─ ⠋ 2  Describe the flag in docs/list.md      coder-1         13 s
+               └─ ○ 3  Read all changes                    reviewer    after 1, 2
+            ✗ 4  Look for other commands that print lists  coder-2         13 s  its model failed: quota
+            └─ – 5  Add the flag to these                  coder       it needs task 4, which has failed
+               └─ – 6  Test these as well                  tester      it needs task 5, which was skipped
+            1 of 7 done · 2 running · 1 waiting · 1 failed · 2 skipped · 30 s
+        "#]]
+        .assert_eq(&drawn(13, 30_000, plain));
+        expect![[r#"
+            Add a --json flag to the list command
+            ✓ 0  Write the flag, and what it prints        coder-1         12 s
+            ├─ ✓ 1  Test that what is printed is JSON      tester-1    1 m 13 s
+            └─ ✓ 2  Describe the flag in docs/list.md      coder-1     1 m 03 s
+               └─ ✓ 3  Read all changes                    reviewer-1       9 s
+            ✗ 4  Look for other commands that print lists  coder-2         13 s  its model failed: quota
+            └─ – 5  Add the flag to these                  coder       it needs task 4, which has failed
+               └─ – 6  Test these as well                  tester      it needs task 5, which was skipped
+            ⠋ summarizing · 4 of 7 done · 1 failed · 2 skipped · 1 m 40 s
+        "#]]
+        .assert_eq(&drawn(17, 100_000, plain));
+        expect![[r#"
+            Add a --json flag to the list command
+            ✓ 0  Write the flag, and what it prints        coder-1         12 s
+            ├─ ✓ 1  Test that what is printed is JSON      tester-1    1 m 13 s
+            └─ ✓ 2  Describe the flag in docs/list.md      coder-1     1 m 03 s
+               └─ ✓ 3  Read all changes                    reviewer-1       9 s
+            ✗ 4  Look for other commands that print lists  coder-2         13 s  its model failed: quota
+            └─ – 5  Add the flag to these                  coder       it needs task 4, which has failed
+               └─ – 6  Test these as well                  tester      it needs task 5, which was skipped
+            failed · 4 of 7 done · 1 failed · 2 skipped · 1 m 45 s
+        "#]]
+        .assert_eq(&drawn(19, 200_000, plain));
+    }
+
+    #[test]
+    fn the_documentation_shows_it() {
+        let text = include_str!("../../docs/orchestration.md");
+        let mut view = View::default();
+        let mut lines = String::new();
+        for it in story() {
+            view.apply(&it);
+            lines.extend(view.line(&it).map(|it| it + "\n"));
+        }
+        let shown = [drawn(13, 30_000, Screen::default()), drawn(19, 200_000, Screen::default()), lines];
+        for it in shown {
+            assert!(text.contains(&format!("```\n{it}```\n")), "docs/orchestration.md does not show\n{it}");
+        }
+    }
+
+    #[test]
+    fn no_model_moves_the_cursor() {
+        let evil = "a\u{1b}[2J\rb\nc";
+        let mut view = View::default();
+        let tasks = vec![planned(0, "coder", evil, &[])];
+        for event in [
+            Event::PlanCompleted { tasks, fallback: Some(evil.to_owned()) },
+            assigned(0, evil),
+            runs(0, evil, Some(evil)),
+            Event::Error { message: evil.to_owned() },
+            completed(0, End::Failed, Some(evil), None),
+        ] {
+            let it = told(1, event);
+            view.apply(&it);
+            let lines = view.lines(1, Screen::default()).into_iter().chain(view.line(&it));
+            for line in lines {
+                assert!(!line.contains(char::is_control), "{line:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_is_wider_than_the_screen() {
+        for columns in [1, 20, 40, 79, 200] {
+            let screen = Screen { size: Some((columns, 24)), is_colored: false };
+            for until in 0..=story().len() {
+                let drawn = drawn(until, 30_000, screen);
+                let (tree, footer) = drawn.trim_end().rsplit_once('\n').unwrap_or_default();
+                let _ = footer;
+                for line in tree.lines() {
+                    assert!(line.chars().count() < columns.max(20), "{columns}: {line}");
+                    assert!(!line.contains('\u{1b}'), "{line}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn colors_change_no_letter() {
+        let colored = Screen { size: Some((80, 24)), is_colored: true };
+        let plain = Screen { is_colored: false, ..colored };
+        for until in 0..=story().len() {
+            let mut bare = String::new();
+            let drawn_so = drawn(until, 30_000, colored);
+            let mut parts = drawn_so.split('\u{1b}');
+            bare.push_str(parts.next().unwrap_or_default());
+            parts.for_each(|it| bare.push_str(it.split_once('m').map_or("", |(_, it)| it)));
+            let trimmed = |it: &str| it.lines().map(|it| it.trim_end().to_owned() + "\n").collect::<String>();
+            assert_eq!(trimmed(&bare), trimmed(&drawn(until, 30_000, plain)));
+        }
+        expect![[r#"
+            ␛[1mAdd a --json flag to the list command␛[0m
+            ␛[32m✓␛[0m 0  Write the flag, and what it prints        ␛[2mcoder-1         12 s␛[0m
+            ␛[2m├─ ␛[0m␛[33m⠋␛[0m 1  Test that what is printed is JSON      ␛[2mtester-1         3 s␛[0m
+            ␛[2m└─ ␛[0m␛[33m⠋␛[0m 2  Describe the flag in docs/list.md      ␛[2mcoder-1          3 s␛[0m
+            ␛[2m   └─ ␛[0m␛[2m○␛[0m␛[2m 3  Read all changes␛[0m                    ␛[2mreviewer    after 1, 2␛[0m
+            ␛[31m✗␛[0m 4  Look for other commands that print lists  ␛[31mcoder-2         13 s  its model…␛[0m
+            ␛[2m└─ ␛[0m␛[2m–␛[0m␛[2m 5  Add the flag to these␛[0m                  ␛[2mcoder       it needs task 4, wh…␛[0m
+            ␛[2m   └─ ␛[0m␛[2m–␛[0m␛[2m 6  Test these as well␛[0m                  ␛[2mtester      it needs task 5, wh…␛[0m
+            1 of 7 done · 2 running · 1 waiting · 1 failed · 2 skipped · 20 s
+        "#]].assert_eq(&drawn(12, 20_000, colored).replace('\u{1b}', "␛"));
+    }
+
+    #[test]
+    fn who_sees_no_picture_reads_lines() {
+        let mut view = View::default();
+        let mut lines = String::new();
+        for it in story() {
+            view.apply(&it);
+            lines.extend(view.line(&it).map(|it| it + "\n"));
+        }
+        expect![[r#"
+                 0 s  planning
+                 4 s  task 0: coder-1 begins: Write the flag, and what it prints
+                 4 s  task 4: coder-2 begins: Look for other commands that print lists
+                 6 s  task 0: coder-1 runs replace_string_in_file
+                16 s  task 0: done in 12 s
+                16 s  task 1: tester-1 begins: Test that what is printed is JSON
+                16 s  task 2: coder-1 begins: Describe the flag in docs/list.md
+                18 s  task 4: failed in 13 s: its model failed: quota
+                18 s  task 5: skipped: it needs task 4, which has failed
+                18 s  task 6: skipped: it needs task 5, which was skipped
+                19 s  task 1: tester-1 runs run_in_terminal
+            1 m 20 s  task 2: done in 1 m 03 s
+            1 m 30 s  task 1: done in 1 m 13 s
+            1 m 30 s  task 3: reviewer-1 begins: Read all changes
+            1 m 39 s  task 3: done in 9 s
+            failed · 4 of 7 done · 1 failed · 2 skipped · 1 m 45 s
+        "#]]
+        .assert_eq(&lines);
+    }
+
+    #[test]
+    fn what_went_wrong_before_there_was_a_plan() {
+        let mut view = View::default();
+        view.apply(&story()[0]);
+        let problems = vec!["there is no task".to_owned()];
+        let again = Event::PlanStarted { goal: "g".to_owned(), workers: vec![], attempt: 2, problems };
+        view.apply(&told(1, again));
+        let tasks = vec![planned(0, "coder", "g", &[])];
+        view.apply(&told(2, Event::PlanCompleted { tasks, fallback: Some("there is no task".to_owned()) }));
+        view.apply(&told(3, Event::Error { message: "there is no summary: it has crashed".to_owned() }));
+        view.apply(&told(
+            4,
+            Event::Finished { state: End::Cancelled, done: 0, failed: 0, skipped: 0, cancelled: 1 },
+        ));
+        let drawn: String = view.lines(9, Screen::default()).iter().map(|it| it.clone() + "\n").collect();
+        expect![[r#"
+            g
+            There is no plan, so one worker does it all: there is no task
+            ○ 0  g      coder
+            there is no summary: it has crashed
+            cancelled · 0 of 1 done · 1 waiting · 0 s
+        "#]]
+        .assert_eq(&drawn);
+    }
+}

@@ -1,0 +1,201 @@
+//! `lspool orchestrate`, with the real Copilot server and lspool's own tools.
+
+use std::{
+    fs,
+    process::{Child, Command, Output, Stdio},
+};
+
+use lspool::agents::orchestration::{End, Event, Told};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+use super::{
+    super::support::{
+        real::{self, Sandbox},
+        stub::{Round, Rule, Script, Stub},
+    },
+    says, script, task,
+};
+
+/// A fresh folder, and whoever works in it.
+struct Fresh {
+    stub: Stub,
+    sandbox: Sandbox,
+}
+
+impl Fresh {
+    fn new(script: Script) -> Fresh {
+        let sandbox = Sandbox::new();
+        let stub = Stub::start(script.workspace(sandbox.workspace().display().to_string()));
+        Fresh { stub, sandbox }
+    }
+
+    fn command(&self, more: &[&str]) -> Command {
+        let mut command = self.sandbox.signed_in_command(env!("CARGO_BIN_EXE_lspool"), &self.stub);
+        command.current_dir(self.sandbox.workspace());
+        command.args(["orchestrate", "[goal] greet the world"]).args(more);
+        command.arg("--").arg(real::copilot()).arg("--stdio");
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    fn run(&self, more: &[&str]) -> Ran {
+        let child = self.command(more).spawn().expect("lspool starts");
+        Ran::of(child)
+    }
+}
+
+/// What a command has said, and how it ended.
+#[derive(Debug)]
+struct Ran {
+    status: Option<i32>,
+    out: String,
+    err: String,
+}
+
+impl Ran {
+    fn of(child: Child) -> Ran {
+        let Output { status, stdout, stderr } = child.wait_with_output().expect("it is ours");
+        let text = |it: &[u8]| String::from_utf8_lossy(it).into_owned();
+        Ran { status: status.code(), out: text(&stdout), err: text(&stderr) }
+    }
+
+    /// The lines without their times.
+    fn lines(&self) -> Vec<String> {
+        let times = |it: &str| {
+            let words: Vec<&str> = it.split(' ').filter(|it| !it.is_empty()).collect();
+            let is_time = |it: &&str| it.chars().all(|it| it.is_ascii_digit() || it == '.');
+            let mut kept = Vec::new();
+            for (at, word) in words.iter().enumerate() {
+                let is_unit = *word == "s" && at > 0 && is_time(&words[at - 1]);
+                if is_unit {
+                    kept.pop();
+                } else {
+                    kept.push(*word);
+                }
+            }
+            kept.join(" ")
+        };
+        self.out.lines().map(times).collect()
+    }
+}
+
+fn shell(command: &str) -> Value {
+    json!({"command": command, "explanation": "to see it", "isBackground": false})
+}
+
+/// A script is written, tried and read.
+fn greeting() -> Script {
+    let plan = json!([
+        task("coder", "[t0] Write greet.sh", &[]),
+        task("tester", "[t1] Run it", &[0]),
+        task("reviewer", "[t2] Read it", &[0]),
+    ]);
+    let file = json!({"filePath": "{ws}/greet.sh", "content": "echo hello, world\n"});
+    let range = json!({"filePath": "{ws}/greet.sh", "startLine": 1, "endLine": 9});
+    script(&plan)
+        .rule(
+            Rule::on("[t0]")
+                .then(Round::text("I write it.\n").call("create_file", file))
+                .then(Round::text("greet.sh is there\n")),
+        )
+        .rule(
+            Rule::on("[t1]")
+                .then(Round::default().call("run_in_terminal", shell("sh greet.sh > said; cat said")))
+                .then(Round::text("It says: {results}\n")),
+        )
+        .rule(
+            Rule::on("[t2]")
+                .then(Round::default().call("read_file", range))
+                .then(Round::text("It reads: {results}\n")),
+        )
+}
+
+#[test]
+fn a_small_job_on_files_real() {
+    let fresh = Fresh::new(greeting());
+    let ran = fresh.run(&["--yes"]);
+    assert_eq!(ran.status, Some(0), "{ran:#?}");
+    let read = |name: &str| fs::read_to_string(fresh.sandbox.workspace().join(name)).unwrap_or_default();
+    assert_eq!(
+        (read("greet.sh"), read("said")),
+        ("echo hello, world\n".to_owned(), "hello, world\n".to_owned())
+    );
+    let lines = ran.lines();
+    let begin = ["planning", "[goal] greet the world", "○ 0 [t0] Write greet.sh coder"];
+    assert_eq!(lines[..3], begin, "{ran:#?}");
+    for line in [
+        "task 0: coder-1 begins: [t0] Write greet.sh",
+        "task 0: coder-1 runs create_file",
+        "task 0: done in",
+        "task 1: tester-1 runs run_in_terminal",
+        "task 1: done in",
+        "task 2: done in",
+        "done · 3 of 3 done ·",
+        "It is done.",
+    ] {
+        assert!(lines.iter().any(|it| it == line), "{line} in {lines:#?}");
+    }
+    assert_eq!(ran.err, "");
+}
+
+#[test]
+fn a_command_that_nobody_allows_is_not_run_real() {
+    let fresh = Fresh::new(greeting());
+    let ran = fresh.run(&[]);
+    assert!(!fresh.sandbox.workspace().join("said").exists(), "{ran:#?}");
+    assert!(ran.err.contains("sh greet.sh > said; cat said"), "{ran:#?}");
+    assert!(ran.err.contains("was not allowed: nobody can be asked here"), "{ran:#?}");
+    // Whoever is refused a tool goes on without it.
+    assert_eq!(ran.status, Some(0), "{ran:#?}");
+}
+
+#[test]
+fn events_for_programs_and_workers_of_a_file_real() {
+    let plan = json!([task("poet", "[t0] Write", &[]), task("poet", "[t1] Again", &[0])]);
+    let script = script(&plan).rule(says("[t0]", "a poem")).rule(Rule::on("[t1]").then(Round::status(500)));
+    let fresh = Fresh::new(script);
+    let file = fresh.sandbox.write("workers.toml", "[worker.poet]\ntools = []\n");
+    let ran = fresh.run(&["--json", "--workers", &file.display().to_string(), "--model", "gpt-4.1"]);
+    // One task has failed.
+    assert_eq!(ran.status, Some(1), "{ran:#?}");
+    let told: Vec<Told> = ran
+        .out
+        .lines()
+        .map(|it| serde_json::from_str(it).unwrap_or_else(|error| panic!("{it}: {error}")))
+        .collect();
+    let Event::PlanStarted { workers, .. } = &told[0].event else { panic!("{told:?}") };
+    assert_eq!(workers, &["poet"]);
+    let Some(Event::Finished { state: End::Failed, done: 1, failed: 1, .. }) =
+        told.last().map(|it| &it.event)
+    else {
+        panic!("{told:?}")
+    };
+    assert!(fresh.stub.turns().iter().all(|it| it.model == "gpt-4.1"));
+}
+
+#[test]
+fn ctrl_c_ends_it_in_order_real() {
+    let plan = json!([task("coder", "[t0]", &[]), task("tester", "[t1]", &[0])]);
+    let fresh = Fresh::new(script(&plan).rule(Rule::on("[t0]").then(Round::text("I begin.\n").hang())));
+    let child = fresh.command(&[]).spawn().expect("lspool starts");
+    fresh.stub.wait_for("the coder", |log| {
+        log.iter().any(|it| it.chat.as_ref().is_some_and(|chat| chat.user.ends_with("[t0]")))
+    });
+    let pid = Pid::from_child(&child);
+    kill_process(pid, Signal::INT).expect("it runs");
+    let ran = Ran::of(child);
+    assert_eq!(ran.status, Some(130), "{ran:#?}");
+    assert!(ran.lines().iter().any(|it| it == "cancelled · 0 of 2 done · 2 cancelled ·"), "{ran:#?}");
+}
+
+#[test]
+fn what_cannot_be_begun_real() {
+    let fresh = Fresh::new(Script::default());
+    let ran = fresh.run(&["--workers", "/nowhere/workers.toml"]);
+    assert_eq!(ran.status, Some(2));
+    assert!(ran.err.contains("cannot read /nowhere/workers.toml"), "{ran:?}");
+    let ran = fresh.run(&["--model", "gpt-nobody"]);
+    assert_eq!(ran.status, Some(2), "{ran:#?}");
+    assert!(ran.err.contains("the model \"gpt-nobody\" is none that the server knows"), "{ran:?}");
+}

@@ -135,7 +135,7 @@ impl World {
         let mode = |is_agent: bool| if is_agent { "Agent" } else { "Ask" };
         match step {
             Step::Create { conversation, set, is_agent } => {
-                self.sets.insert(conversation, set);
+                let before = self.sets.insert(conversation, set);
                 self.ask(
                     "conversation/create",
                     json!({
@@ -144,6 +144,10 @@ impl World {
                         "lspool": {"tools": SETS[usize::from(set)].0},
                     }),
                 );
+                // Refused: what had this id lives on.
+                if let (Some(before), false) = (before, self.open.contains(&self.next)) {
+                    self.sets.insert(conversation, before);
+                }
             }
             Step::Turn { conversation, is_agent } => {
                 let Some(set) = self.sets.get(&conversation) else { return };
@@ -389,7 +393,10 @@ fn pick(len: usize, n: u8) -> Option<usize> {
 proptest! {
     #![proptest_config(ProptestConfig {
         cases: std::env::var("PROPTEST_CASES").ok().and_then(|it| it.parse().ok()).unwrap_or(150),
-        rng_seed: RngSeed::Fixed(1),
+        rng_seed: match std::env::var_os("PROPTEST_CASES") {
+            Some(_) => RngSeed::Random,
+            None => RngSeed::Fixed(1),
+        },
         failure_persistence: None,
         ..ProptestConfig::default()
     })]

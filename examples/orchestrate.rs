@@ -38,7 +38,7 @@ fn main() -> ExitCode {
     let mut out = io::stdout();
     for name in ["count.sh", "test.sh", "README.md"] {
         let text = std::fs::read_to_string(sandbox.workspace().join(name)).unwrap_or_default();
-        let text = text.lines().map(|it| format!("    {it}\n")).collect::<String>();
+        let text = text.lines().fold(String::new(), |all, line| all + "    " + line + "\n");
         writeln!(out, "\n{name}\n{text}").ok();
     }
     u8::try_from(status.code().unwrap_or(1)).map_or(ExitCode::FAILURE, ExitCode::from)

@@ -180,7 +180,7 @@ impl Catalogue {
 
     /// The names of the tools that the client has registered, and of lspool's own.
     pub(crate) fn names(&self) -> impl Iterator<Item = &String> {
-        self.tools.keys().chain(self.own.keys())
+        self.all().map(|(name, _)| name)
     }
 
     /// Whether the editor has switched a tool off.

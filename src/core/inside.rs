@@ -26,7 +26,7 @@ use foldhash::fast::RandomState;
 use serde_json::json;
 use tracing::warn;
 
-pub(super) use self::talk::{Face, News, Talk};
+pub(super) use self::talk::{Face, News, SAID_BEFORE, Talk};
 use self::{door::Said, talk::State};
 use super::{PRIMARY, Proxy};
 use crate::{
@@ -363,7 +363,7 @@ impl Proxy {
             Some(Holder::Orchestration(no, conversation)) => {
                 self.on_orchestration_news(now, (no, conversation), news, out);
             }
-            Some(Holder::Member(desk)) => self.on_member_news(now, desk, news, out),
+            Some(Holder::Member(desk)) => self.on_member_news(desk, news, out),
             None => {}
         }
     }

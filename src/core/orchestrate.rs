@@ -22,7 +22,7 @@ use crate::{
     core::{
         control::answer,
         event::{ClientId, Effects},
-        inside::{DEFAULT_MODEL, Face, Holder, Limits, News, Opening, usual},
+        inside::{DEFAULT_MODEL, Face, Holder, Limits, News, Opening, SAID_BEFORE, usual},
         requests::Owner,
     },
     rpc::{Frame, Patch, RawId, member},
@@ -270,7 +270,9 @@ impl Proxy {
                 self.fail(&run.owner, &failure, out);
             }
             (_, Some(message)) => {
-                let failure = Failure::new(Cause::NoPlan, message.clone());
+                // Without what somebody had said until then: it is not for logs.
+                let why = message.split(SAID_BEFORE).next().unwrap_or_default();
+                let failure = Failure::new(Cause::NoPlan, why);
                 self.fail(&run.owner, &failure, out);
             }
             (_, None) => answer(&run.owner, &json!(outcome), out),

@@ -78,6 +78,9 @@ const TEXTS: &[&str] = &[
 /// Likewise, of all names that end so.
 const TEXT_ENDINGS: &[&str] = &["description", "message", "prompt", "text", "title"];
 
+/// Likewise, of what is said of a goal.
+const OF_GOALS: &[&str] = &["fallback", "goal", "problems", "reason", "result"];
+
 /// Names of values that stay, whatever they look like.
 const KEPT: &[&str] = &[
     "agentpurpose",
@@ -192,7 +195,9 @@ pub(super) fn of_member(outer: Rule, name: &str, place: &Place<'_>) -> Rule {
         Rule::Mask => Rule::Mask,
         Rule::Secret | Rule::Setting => outer,
         Rule::ByName if is_kept_message(place) => Rule::Keep,
-        Rule::ByName if lower == "capabilities" || lower == "lspool" => Rule::Keep,
+        Rule::ByName if lower == "capabilities" => Rule::Keep,
+        // In progress it is what a goal has come to.
+        Rule::ByName if lower == "lspool" && place.method != "$/progress" => Rule::Keep,
         Rule::ByName if is_spoken(&lower, place) => Rule::Keep,
         Rule::ByName if lower == "input" || lower == "arguments" || is_opaque(&lower, place) => Rule::Mask,
         Rule::ByName => Rule::ByName,
@@ -206,6 +211,7 @@ pub(super) fn of_string(rule: Rule, name: &str, text: &str, place: &Place<'_>) -
     }
     let lower = name.to_ascii_lowercase();
     let is_text = TEXTS.contains(&&*lower) || TEXT_ENDINGS.iter().any(|it| lower.ends_with(it));
+    let is_text = is_text || is_of_goal(place) && OF_GOALS.contains(&&*lower);
     if is_text || lower == "name" && place.is_symbol {
         return Rule::Mask;
     }
@@ -227,8 +233,14 @@ fn is_progress(lower: &str, place: &Place<'_>) -> bool {
         && (place.method == "$/progress" || place.method.contains("rogress/"))
 }
 
+/// What is said of a goal that is worked on.
+fn is_of_goal(place: &Place<'_>) -> bool {
+    place.method == "$/progress" || place.method.starts_with("lspool/orchestrat")
+}
+
 fn is_kept_message(place: &Place<'_>) -> bool {
-    let is_listed = KEPT_MESSAGES.contains(&place.method) || place.method.starts_with("lspool/");
+    let is_own = place.method.starts_with("lspool/") && !is_of_goal(place);
+    let is_listed = KEPT_MESSAGES.contains(&place.method) || is_own;
     is_listed || place.method == "initialize" && place.is_answer && place.part == "result"
 }
 
@@ -281,6 +293,14 @@ mod tests {
             ("window/logMessage", "message", "word", Rule::Mask),
             ("window/showMessage", "message", "two words", Rule::Keep),
             ("conversation/registerTools", "description", "two words", Rule::Keep),
+            ("lspool/status", "unknown", "two words", Rule::Keep),
+            ("lspool/orchestrate", "goal", "word", Rule::Mask),
+            ("lspool/orchestrate", "systemPrompt", "word", Rule::Mask),
+            ("lspool/orchestratorEvent", "result", "word", Rule::Mask),
+            ("lspool/orchestratorEvent", "problems", "two words", Rule::Mask),
+            ("lspool/orchestratorEvent", "event", "planStarted", Rule::Keep),
+            ("lspool/orchestratorEvent", "state", "done", Rule::Keep),
+            ("$/progress", "goal", "word", Rule::Mask),
         ] {
             assert_eq!(rule(method, name, text), expected, "{method} {name}");
         }

@@ -72,6 +72,9 @@ pub(in crate::core) struct Face {
     pub(in crate::core) agent: String,
 }
 
+/// Between why a turn has failed, and what was said in it.
+pub(in crate::core) const SAID_BEFORE: &str = ". What it had said before:";
+
 /// What the one who holds a conversation is told of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::core) enum News {
@@ -226,7 +229,7 @@ impl Heard {
     /// The reason, with what it has said last.
     fn with_words(&self, why: String) -> String {
         match self.texts.values().rev().find(|it| !it.is_empty()) {
-            Some(said) => format!("{why}. What it had said before:\n{said}"),
+            Some(said) => format!("{why}{SAID_BEFORE}\n{said}"),
             None => why,
         }
     }

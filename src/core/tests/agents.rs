@@ -1,5 +1,5 @@
-//! Leads, their sub-agents, servers that die and an editor that changes its mind, at random: what the editor hears of
-//! each turn is what it hears of a plain one, and nothing is left in the end.
+//! Leads, their sub-agents, goals that are worked on, servers that die and an editor that changes its mind, at random: what the
+//! editor hears of each turn is what it hears of a plain one, each goal has its events, and nothing is left in the end.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -9,8 +9,23 @@ use std::{
 use proptest::{collection::vec, prelude::*, test_runner::RngSeed};
 use serde_json::{Value, json};
 
-use super::stage::{EDITOR, Stage};
-use crate::core::event::{Event, Exit, Peer, ProcessId};
+use super::{
+    stage::{EDITOR, Stage},
+    taped::Taped,
+};
+use crate::{
+    agents::orchestration::{End, Event as Happened, Told},
+    config::ServerKind,
+    core::{
+        Identity,
+        event::{Event, Exit, Peer, ProcessId},
+    },
+};
+
+/// What a planner says: a diamond, and a task beside it.
+const PLAN: &str = r#"[{"worker_role": "coder", "task": "a"}, {"worker_role": "reviewer", "task": "b", "depends_on": [0]},
+    {"worker_role": "coder", "task": "c", "depends_on": [0]}, {"worker_role": "coder", "task": "d", "depends_on": [1, 2]},
+    {"worker_role": "coder", "task": "e"}]"#;
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -19,6 +34,8 @@ enum Step {
         conversation: u8,
         lead: bool,
     },
+    /// A goal is to be worked on.
+    Orchestrate,
     Cancel(u8),
     Destroy(u8),
     /// A client's tool is answered.
@@ -71,6 +88,10 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+fn goal_step() -> impl Strategy<Value = Step> {
+    prop_oneof![1 => Just(Step::Orchestrate), 15 => step()]
+}
+
 /// A turn that a process was asked.
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is one thing that has happened")]
@@ -81,6 +102,7 @@ struct Turn {
     name: Value,
     token: Value,
     is_lead: bool,
+    is_planner: bool,
     has_begun: bool,
     /// The model is not asked any more.
     has_counted: bool,
@@ -101,6 +123,8 @@ struct Heard {
     answers: u32,
     last_round: u64,
     calls: BTreeMap<String, String>,
+    /// Of a goal.
+    goal: Option<Vec<Told>>,
 }
 
 struct World {
@@ -123,8 +147,12 @@ struct World {
 }
 
 impl World {
-    fn new() -> World {
-        let mut stage = Stage::patient();
+    fn new(texts: bool) -> World {
+        let mut stage = Stage::new(ServerKind::Copilot);
+        // A plan is a text.
+        stage.core = Taped::with_texts(Identity { pid: 77, started: 5 }, texts);
+        stage.server.stall_timeout = Duration::ZERO;
+        stage.initialize();
         stage.config.subagents.max_parallel = 2;
         stage.config.subagents.max_subagents = 6;
         stage.config.subagents.max_followups = 3;
@@ -157,6 +185,7 @@ impl World {
     fn step(&mut self, step: &Step) {
         match step {
             Step::Ask { conversation, lead } => self.ask(*conversation, *lead),
+            Step::Orchestrate => self.orchestrate(),
             Step::Cancel(index) => {
                 let open: Vec<u64> =
                     self.heard.iter().filter(|(_, it)| it.answers == 0).map(|(id, _)| *id).collect();
@@ -236,6 +265,14 @@ impl World {
         }
     }
 
+    fn orchestrate(&mut self) {
+        self.n += 1;
+        let id = self.n;
+        self.heard.insert(id, Heard { goal: Some(Vec::new()), ..Heard::default() });
+        let params = json!({"goal": "it", "workDoneToken": format!("t{id}"), "modelInfo": {"id": "m"}});
+        self.stage.editor(json!({"id": id, "method": "lspool/orchestrate", "params": params}));
+    }
+
     fn answer_tool(&mut self, index: u8) {
         if let Some(id) = Self::pick(&self.asked, index) {
             self.asked.retain(|it| *it != id);
@@ -298,8 +335,8 @@ impl World {
         match act {
             Act::Text => {
                 it.rounds += 1;
-                let round = it.rounds;
-                self.says(at, "report", &World::round(round, "some text", None));
+                let (round, text) = (it.rounds, if it.is_planner { PLAN } else { "some text" });
+                self.says(at, "report", &World::round(round, text, None));
             }
             Act::Delegate(agent) if it.is_lead => self.calls(at, "delegate_task", *agent),
             Act::Delegate(_) | Act::Tool => self.calls(at, "ide_look", 0),
@@ -417,6 +454,8 @@ impl World {
                 // A create may replace a running conversation; a turn never meets another one that is wanted.
                 assert!(running.is_none_or(|it| it.is_cancelled) || is_create, "{running:?} {message}");
                 let own = conversation.as_str().unwrap().to_owned();
+                let said = last.map_or(&params["message"], |it| &it["request"]).as_str().unwrap_or_default();
+                let is_planner = said.contains("You plan how workers") || said.contains("This plan cannot");
                 let is_lead = own.starts_with('c') && process.backend.0 != 0;
                 let token = params["workDoneToken"].clone();
                 self.turns.push(Turn {
@@ -426,6 +465,7 @@ impl World {
                     name: turn,
                     token,
                     is_lead,
+                    is_planner,
                     has_begun: false,
                     has_counted: false,
                     has_ended: false,
@@ -481,10 +521,16 @@ impl World {
             (Some("lspool/agentEvent"), _) => {
                 assert!(params["conversationId"].as_str().unwrap().starts_with('c'), "{message}");
             }
+            (Some("lspool/orchestratorEvent"), _) => self.editor_hears_event(params),
             (Some("$/cancelRequest"), _) => self.asked.retain(|it| *it != params["id"]),
             (Some("conversation/invokeClientTool"), id) => {
-                assert!(params["conversationId"].as_str().unwrap().starts_with('c'), "{message}");
-                assert!(params["turnId"].as_str().unwrap().starts_with('T'), "{message}");
+                let conversation = params["conversationId"].as_str().unwrap();
+                if conversation.starts_with("lspool-orchestration-") {
+                    assert_eq!(params["turnId"], conversation, "{message}");
+                } else {
+                    assert!(conversation.starts_with('c'), "{message}");
+                    assert!(params["turnId"].as_str().unwrap().starts_with('T'), "{message}");
+                }
                 self.asked.push(id.clone());
             }
             (Some(_), Value::Null) => {}
@@ -493,6 +539,9 @@ impl World {
                 let Some(heard) = id.as_u64().and_then(|it| self.heard.get_mut(&it)) else { return };
                 heard.answers += 1;
                 assert_eq!(heard.answers, 1, "a second answer: {message}");
+                if let Some(events) = &heard.goal {
+                    check_events(events, message);
+                }
                 assert!(
                     heard.begins == 0 || heard.ends == 1,
                     "an answer before the end: {message} {heard:?}"
@@ -510,6 +559,9 @@ impl World {
         let id: u64 = token[1..].parse().unwrap();
         let value = &params["value"];
         let heard = self.heard.get_mut(&id).unwrap();
+        if heard.goal.is_some() {
+            return heard.hear_goal(value);
+        }
         assert_eq!(value["conversationId"], heard.conversation, "{params}");
         assert_eq!(value["turnId"], format!("T{id}"), "{params}");
         assert_eq!((heard.answers, heard.ends), (0, 0), "after the end: {params}");
@@ -546,16 +598,26 @@ impl World {
         }
     }
 
+    /// It comes before the progress that tells the same.
+    fn editor_hears_event(&mut self, params: &Value) {
+        let told: Told = serde_json::from_value(params.clone()).unwrap();
+        let n: usize = told.orchestration.rsplit('-').next().unwrap().parse().unwrap();
+        let mut goals = self.heard.values_mut().filter_map(|it| it.goal.as_mut());
+        goals.nth(n - 1).unwrap().push(told);
+    }
+
     /// All come to their end.
     fn settle(&mut self) {
-        for _ in 0..400 {
+        for _ in 0..800 {
             self.look();
             while !self.asked.is_empty() {
                 self.answer_tool(0);
                 self.look();
             }
             if !self.turns.is_empty() {
-                self.model(0, &Act::Answer);
+                // Whoever says nothing is asked again.
+                let act = if self.turns[0].rounds == 0 { Act::Text } else { Act::Answer };
+                self.model(0, &act);
                 continue;
             }
             self.stage.pass(Duration::from_secs(1));
@@ -573,20 +635,72 @@ impl World {
     }
 }
 
-fn runs() -> ProptestConfig {
+impl Heard {
+    fn hear_goal(&mut self, value: &Value) {
+        assert_eq!((self.answers, self.ends), (0, 0), "after the end: {value}");
+        match value["kind"].as_str().unwrap() {
+            "begin" => self.begins += 1,
+            kind => {
+                let last = self.goal.as_ref().and_then(|it| it.last()).unwrap();
+                assert_eq!(value["lspool"], json!(last), "each event is progress");
+                let is_last = matches!(last.event, Happened::Finished { .. });
+                assert_eq!((self.begins, kind == "end"), (1, is_last), "{value}");
+                self.ends += u32::from(kind == "end");
+            }
+        }
+    }
+}
+
+/// A goal is answered when its last event was told, and as that says.
+fn check_events(events: &[Told], answer: &Value) {
+    let is_last = |it: &Told| matches!(it.event, Happened::Finished { .. });
+    let Some(Happened::Finished { state, done, failed, skipped, cancelled }) =
+        events.last().map(|it| &it.event)
+    else {
+        panic!("{answer} comes before the end: {events:?}");
+    };
+    assert_eq!(events.iter().filter(|it| is_last(it)).count(), 1);
+    let (code, result) = (&answer["error"]["code"], &answer["result"]);
+    match state {
+        End::Cancelled => assert_eq!(code, -32800, "{answer}"),
+        _ if code.is_null() => assert_eq!(result["state"], state.word(), "{answer}"),
+        _ => assert_eq!((*state, done + failed), (End::Failed, 0), "{answer}"),
+    }
+    let planned = events.iter().find_map(|it| match &it.event {
+        Happened::PlanCompleted { tasks, .. } => Some(tasks.len()),
+        _ => None,
+    });
+    assert_eq!(done + failed + skipped + cancelled, planned.unwrap_or(0), "{events:?}");
+}
+
+fn runs(cases: u32) -> ProptestConfig {
     let config = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
     match std::env::var_os("PROPTEST_CASES") {
         Some(_) => config,
-        None => ProptestConfig { cases: 150, rng_seed: RngSeed::Fixed(1), ..config },
+        None => ProptestConfig { cases, rng_seed: RngSeed::Fixed(1), ..config },
     }
 }
 
 proptest! {
-    #![proptest_config(runs())]
+    #![proptest_config(runs(150))]
 
     #[test]
     fn whatever_happens_to_leads(steps in vec(step(), 0..80)) {
-        let mut world = World::new();
+        let mut world = World::new(false);
+        for step in &steps {
+            world.step(step);
+        }
+        world.settle();
+    }
+
+}
+
+proptest! {
+    #![proptest_config(runs(60))]
+
+    #[test]
+    fn whatever_happens_to_goals(steps in vec(goal_step(), 0..80)) {
+        let mut world = World::new(true);
         for step in &steps {
             world.step(step);
         }

@@ -328,7 +328,7 @@ impl Team {
     }
 
     /// The same again.
-    pub fn from_stored(text: &[u8]) -> Result<(Team, BTreeMap<String, Value>), String> {
+    pub fn from_stored(name: &str, text: &[u8]) -> Result<(Team, BTreeMap<String, Value>), String> {
         #[derive(Deserialize)]
         struct Version {
             version: u64,
@@ -346,6 +346,11 @@ impl Team {
             ));
         }
         let Stored { team, histories } = serde_json::from_slice(text).map_err(broken)?;
+        let names: BTreeSet<String> = team.members.iter().map(|it| it.name.to_lowercase()).collect();
+        let are_names = team.members.iter().all(|it| is_name(&it.name).is_ok());
+        if team.name != name || names.len() != team.members.len() || !are_names {
+            return Err("what is stored of it is damaged: names do not agree".to_owned());
+        }
         Ok((team, histories))
     }
 }
@@ -527,8 +532,22 @@ mod tests {
         for (stored, why) in
             [("{}", "damaged"), (r#"{"version":9}"#, "format 9"), (r#"{"version":1}"#, "damaged")]
         {
-            let told = Team::from_stored(stored.as_bytes()).unwrap_err();
+            let told = Team::from_stored("t", stored.as_bytes()).unwrap_err();
             assert!(told.contains(why), "{why} in {told}");
+        }
+    }
+
+    #[test]
+    fn what_is_stored_must_agree_with_its_name() {
+        let stored = three().to_stored(&BTreeMap::new()).to_string();
+        assert!(Team::from_stored("t", stored.as_bytes()).is_ok());
+        for (name, stored) in [
+            ("u", stored.clone()),
+            ("t", stored.replace("\"bob\"", "\"Ann\"")),
+            ("t", stored.replace("\"bob\"", "\"../b\"")),
+        ] {
+            let why = Team::from_stored(name, stored.as_bytes()).unwrap_err();
+            assert!(why.contains("names do not agree"), "{why}");
         }
     }
 
@@ -598,7 +617,7 @@ mod tests {
                     }
                     Step::Restore => {
                         let stored = team.to_stored(&BTreeMap::new()).to_string();
-                        let (again, _) = Team::from_stored(stored.as_bytes()).unwrap();
+                        let (again, _) = Team::from_stored("t", stored.as_bytes()).unwrap();
                         prop_assert_eq!(&again, &team);
                         team = again;
                     }

@@ -198,7 +198,7 @@ fn default<T>(key: &Key<T>, fresh: &mut T) -> Option<String> {
 }
 
 /// The word for one of several values.
-fn said<V: PartialEq>(words: &[(&str, V)], value: V) -> Option<String> {
+fn said<V: Copy + PartialEq>(words: &[(&str, V)], value: V) -> Option<String> {
     words.iter().find(|(_, it)| *it == value).map(|(word, _)| format!("{word:?}"))
 }
 

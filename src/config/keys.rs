@@ -4,12 +4,14 @@
 //! workspace file may have it, what it is for. The checks, the documentation and the schema follow the table.
 
 mod agents;
+mod words;
 mod workers;
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 pub(super) use self::{
     agents::{AGENT, SUB_AGENTS},
+    words::*,
     workers::{ORCHESTRATION, WORKER},
 };
 use super::{
@@ -119,44 +121,6 @@ pub(super) enum Type<T: 'static> {
     Tools(Field<T, ToolsConfig>),
     Log(Field<T, LogConfig>),
 }
-
-/// Words for the kinds of servers.
-pub(super) const SERVER_KINDS: [(&str, ServerKind); 2] =
-    [("copilot", ServerKind::Copilot), ("generic", ServerKind::Generic)];
-
-/// Words for what becomes of a turn whose process dies.
-pub(super) const TURN_RECOVERIES: [(&str, TurnRecovery); 2] =
-    [("continue", TurnRecovery::Continue), ("fail", TurnRecovery::Fail)];
-/// Words for the tools with which leads start sub-agents.
-pub(super) const DELEGATIONS: [(&str, Delegation); 2] =
-    [("delegate_task", Delegation::DelegateTask), ("run_in_terminal", Delegation::RunInTerminal)];
-
-/// Words for what keeps a conversation to its tools.
-pub(super) const ISOLATIONS: [(&str, Isolation); 2] =
-    [("process", Isolation::Process), ("mode", Isolation::Mode)];
-
-/// Words for what becomes of a conversation for which there is no room.
-pub(super) const ON_LIMITS: [(&str, OnLimit); 2] = [("mode", OnLimit::Mode), ("error", OnLimit::Error)];
-/// Words for whether lspool's own tools stand in.
-pub(super) const BUILTIN_TOOLS: [(&str, BuiltinTools); 2] =
-    [("off", BuiltinTools::Off), ("fallback", BuiltinTools::Fallback)];
-
-/// Words for what a death means.
-pub(super) const RESTARTS: [(&str, Restart); 3] =
-    [("never", Restart::Never), ("on-failure", Restart::OnFailure), ("always", Restart::Always)];
-
-/// Words for the profiles.
-pub(super) const PROFILES: [(&str, Profile); 3] =
-    [("resilient", Profile::Resilient), ("strict", Profile::Strict), ("best-effort", Profile::BestEffort)];
-
-/// Words for the levels of the log.
-pub(super) const LOG_LEVELS: [(&str, LogLevel); 5] = [
-    ("error", LogLevel::Error),
-    ("warn", LogLevel::Warn),
-    ("info", LogLevel::Info),
-    ("debug", LogLevel::Debug),
-    ("trace", LogLevel::Trace),
-];
 
 pub(super) static ROOT: Section<Config> = Section {
     header: "(top of the file)",

@@ -69,6 +69,17 @@ enum Phase {
     Resting,
 }
 
+/// A call that has set a team to work.
+#[derive(Debug)]
+struct TeamCall {
+    id: String,
+    round: u64,
+    /// As it was last reported.
+    entry: Vec<u8>,
+    /// What the editor was shown last.
+    shown: Vec<u8>,
+}
+
 /// A turn that has started runs.
 #[derive(Debug)]
 struct Lead {
@@ -88,6 +99,8 @@ struct Lead {
     phase: Phase,
     /// The editor wants to be told of its runs in notifications.
     events: bool,
+    /// Its last call of a tool of teams: it counts as running for as long as they are at work.
+    team_call: Option<TeamCall>,
     /// Its runs, by the calls that have started them.
     calls: BTreeMap<String, u32>,
     /// How many of each agent it has started.
@@ -294,6 +307,7 @@ impl Proxy {
             wakes: 0,
             phase: Phase::Asked,
             events: self.conversations.get(id).is_some_and(|it| it.events),
+            team_call: None,
             calls: BTreeMap::new(),
             names: BTreeMap::new(),
         };

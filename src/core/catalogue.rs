@@ -178,9 +178,9 @@ impl Catalogue {
         self.tools.contains_key(name)
     }
 
-    /// The names of the tools that the client has registered.
+    /// The names of the tools that the client has registered, and of lspool's own.
     pub(crate) fn names(&self) -> impl Iterator<Item = &String> {
-        self.tools.keys()
+        self.all().map(|(name, _)| name)
     }
 
     /// Whether the editor has switched a tool off.

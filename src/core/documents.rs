@@ -236,9 +236,12 @@ impl Edited {
         /// What is looked at whole, in bytes.
         const ASCII: usize = 64;
         let Some(start) = self.lines.get(position.line as usize) else { return self.text.len() };
-        let line = &self.text[*start..];
-        let line = &line[..memchr::memchr2(b'\n', b'\r', line.as_bytes()).unwrap_or(line.len())];
         let (mut at, mut left) = (0, position.character as usize);
+        let line = &self.text[*start..];
+        // No unit is longer than 4 bytes, so the line need not be looked at further than that.
+        let reach = line.len().min(left.saturating_mul(4));
+        let end = memchr::memchr2(b'\n', b'\r', &line.as_bytes()[..reach]).unwrap_or(line.len());
+        let line = &line[..end];
         loop {
             let is_ascii = |it: &[u8]| it.is_ascii();
             while left >= ASCII && line.as_bytes().get(at..at + ASCII).is_some_and(is_ascii) {

@@ -363,7 +363,7 @@ impl Proxy {
             Some(Holder::Orchestration(no, conversation)) => {
                 self.on_orchestration_news(now, (no, conversation), news, out);
             }
-            Some(Holder::Member(desk)) => self.on_member_news(now, desk, news, out),
+            Some(Holder::Member(desk)) => self.on_member_news(desk, news, out),
             None => {}
         }
     }

@@ -12,7 +12,7 @@ use std::time::Instant;
 use serde_json::json;
 use tracing::{debug, info};
 
-use super::{PRIMARY, Proxy, tell_editor};
+use super::{PRIMARY, Proxy, ToolSet, tell_editor};
 use crate::{
     agents::TERMINAL,
     config::BuiltinTools,
@@ -41,8 +41,14 @@ impl Proxy {
     /// Tells the primary of lspool's own tools. Other processes are told with the rest of the catalogue.
     pub(super) fn register_own_tools(&mut self, out: &mut Effects) {
         let Some(params) = self.catalogue.own_tools().filter(|_| self.is_copilot()) else { return };
-        let frame = Frame::request(RawId::from(0), "conversation/registerTools", Some(&params));
-        self.send_to_backend(PRIMARY, Owner::Proxy, Purpose::Plain, &frame, out);
+        self.change_primary(ToolChange::Nothing, "conversation/registerTools", &params, out);
+    }
+
+    /// A change of the primary's tools, as if the editor had made it: until it is answered, no other process takes turns.
+    fn change_primary(&mut self, change: ToolChange, method: &str, params: &[u8], out: &mut Effects) {
+        let frame = Frame::request(RawId::from(0), method, Some(params));
+        self.tool_change_undecided(true, out);
+        self.send_to_backend(PRIMARY, Owner::Proxy, Purpose::Tools(change), &frame, out);
     }
 
     /// The configuration says something else than before: running processes follow.
@@ -52,20 +58,16 @@ impl Proxy {
         if !self.session.initialized || !self.is_copilot() {
             return;
         }
-        let ready = self.backends.values().filter(|it| it.spare.is_none() && it.is_ready());
-        let others: Vec<BackendId> = ready.map(|it| it.id).filter(|it| *it != PRIMARY).collect();
         if self.catalogue.own_ids().is_empty() {
-            let gone = ToolChange::Unregister(before);
-            for id in others {
-                let call = self.backend(id).and_then(|it| gone.projected(&it.set));
-                self.project(id, call, out);
-            }
-            if let Some((method, params)) = gone.projected(&super::ToolSet::all()) {
-                let frame = Frame::request(RawId::from(0), method, Some(&params));
-                self.send_to_backend(PRIMARY, Owner::Proxy, Purpose::Plain, &frame, out);
+            let gone = ToolChange::Unregister(before.clone());
+            if let Some((method, params)) = gone.projected(&ToolSet::all()).filter(|_| !before.is_empty()) {
+                self.change_primary(gone, method, &params, out);
             }
             return;
         }
+        let ready =
+            self.backends.values().filter(|it| it.id != PRIMARY && it.spare.is_none() && it.is_ready());
+        let others: Vec<BackendId> = ready.map(|it| it.id).collect();
         self.register_own_tools(out);
         for id in others {
             self.project_all(id, out);

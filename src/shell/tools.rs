@@ -3,7 +3,7 @@
 //! What a call means and what is answered is [`crate::tools`]'s; this touches the files, and runs the commands.
 //!
 //! - **Each call is answered once**, also one that is cancelled or fails.
-//! - Nothing outside the workspace folders is opened ([`workspace`]).
+//! - Nothing outside the workspace folders is opened (`workspace`).
 //! - A command has ended, with all of its process group, when its call is answered.
 
 mod child;

@@ -81,7 +81,9 @@ fn for_ten_sets_the_model_is_told_what_a_process_of_its_own_would_tell_it() {
     let mut told: Vec<BTreeMap<(String, usize), String>> = Vec::new();
     for isolation in ["mode", "process"] {
         let keys = format!("isolation = \"{isolation}\"\nmax_processes = 12");
-        let session = start(&sandbox, &stub, &keys, "", Options::in_workspace(sandbox.workspace()));
+        let copilot_capabilities = json!({"subAgent": true, "manageTodoListTool": true});
+        let options = Options { copilot_capabilities, ..Options::in_workspace(sandbox.workspace()) };
+        let session = start(&sandbox, &stub, &keys, "", options);
         session.register_tools(&TOOLS).expect("the schemas are good");
         let before = stub.log().len();
         for (n, (set, _)) in SETS.iter().enumerate() {
@@ -92,8 +94,24 @@ fn for_ten_sets_the_model_is_told_what_a_process_of_its_own_would_tell_it() {
         }
         let expected = if isolation == "mode" { 1 } else { 1 + SETS.len() };
         assert_eq!(servers(&session), expected);
+        if isolation == "mode" {
+            // Who may run sub-agents is not told of the modes.
+            session.finish(&session.create("with every tool", json!({}))).expect_success();
+            let entry = stub.log().into_iter().rfind(LogEntry::is_turn).expect("a model was asked");
+            let body = String::from_utf8_lossy(&entry.body).into_owned();
+            let names =
+                files(&sandbox).into_iter().filter_map(|it| it.file_stem()?.to_str().map(str::to_owned));
+            for name in names {
+                let name = name.trim_end_matches(".agent");
+                assert!(body.contains("run_subagent") && !body.contains(name), "{name}: {body}");
+            }
+        }
         assert!(session.shutdown().success());
         let log = stub.log().split_off(before);
+        let log: Vec<LogEntry> = log
+            .into_iter()
+            .filter(|it| it.chat.as_ref().is_some_and(|it| it.user.starts_with("[set ")))
+            .collect();
         for entry in log.iter().filter(|it| it.is_turn()) {
             let chat = entry.chat.as_ref().expect("a turn has one");
             let n: usize = chat.user[5..6].parse().expect("it says which set");

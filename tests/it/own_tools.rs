@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::{
-    partitions::{offered, tools},
+    partitions::{offered, servers, tools},
     support::{
         copilot::{Copilot, Options, Outcome},
         processes::Mark,
@@ -162,6 +162,22 @@ fn a_tool_of_the_editor_goes_first_and_each_set_has_only_its_own() {
         assert!(told(&session, &stub, word, more).contains("of the editor"), "{word}");
     }
     assert_eq!(session.tool_calls().len(), 2);
+    assert!(session.shutdown().success());
+}
+
+#[test]
+fn a_chat_mode_has_those_of_its_set() {
+    let sandbox = Sandbox::new();
+    sandbox.write("a.txt", "of the disk\n");
+    let input = json!({"filePath": sandbox.workspace().join("a.txt"), "startLine": 1, "endLine": 1});
+    let stub = Stub::start(Script::default().rule(calls("[read]", "read_file", input)));
+    let session = start(&sandbox, &stub, "isolation = \"mode\"\n");
+    for (word, set) in [("[read] by name", "read_file"), ("[read] in short", "read_*")] {
+        assert!(told(&session, &stub, word, tools(&[set])).contains("of the disk"), "{word}");
+        let turn = stub.turns().pop().expect("there was one");
+        assert_eq!(offered(&turn), ["read_file"].into(), "{word}");
+    }
+    assert_eq!(servers(&session), 1);
     assert!(session.shutdown().success());
 }
 

@@ -18,17 +18,20 @@ use std::{
 use serde_json::{Value, json};
 use tracing::{info, warn};
 
-use super::{Lead, Proxy, answer_of};
+use super::{
+    Lead, Proxy, TeamCall, answer_of,
+    view::{at_rest, report},
+};
 use crate::{
     agents::team::{self, Letter, Team},
     core::{
         event::{Effect, Effects, Peer, ProcessId, StoredTeam, TeamFault},
         history::History,
         inside::{Face, Holder, Limits, News, Opening, usual},
-        recovery::CONTINUE,
+        recovery::{CONTINUE, round_with},
         tell_editor,
     },
-    rpc::{Frame, Patch, RawId, path, text},
+    rpc::{Frame, Patch, RawId, member, path, text},
 };
 
 /// All teams of this workspace.
@@ -92,12 +95,19 @@ pub(super) struct Call {
     conversation: RawId,
     /// The member that calls; else it is a lead.
     desk: Option<u32>,
+    /// It has failed, and it was looked again which teams there are.
+    is_again: bool,
 }
 
 impl Teams {
     /// The teams that a conversation leads.
     fn led_by(&self, conversation: &RawId) -> impl Iterator<Item = (&String, &Live)> {
         self.live.iter().filter(move |(_, it)| it.lead.as_ref() == Some(conversation))
+    }
+
+    /// Whether another lspool has a team.
+    fn has_busy(&self) -> bool {
+        self.faulty.values().any(|it| matches!(it, TeamFault::Busy(_)))
     }
 
     fn of_desk(&mut self, desk: u32) -> Option<(&mut Live, usize)> {
@@ -132,8 +142,12 @@ impl Proxy {
             return;
         }
         self.agents.teams.known = Known::Yes;
+        self.agents.teams.faulty.clear();
         for StoredTeam { name, state } in found {
-            let read = |text: &[u8]| Team::from_stored(text).map_err(TeamFault::Unreadable);
+            if self.agents.teams.live.contains_key(&name) {
+                continue;
+            }
+            let read = |text: &[u8]| Team::from_stored(&name, text).map_err(TeamFault::Unreadable);
             match state.and_then(|it| read(&it)).map(|it| self.revived(&name, it)) {
                 Ok(live) => drop(self.agents.teams.live.insert(name, live)),
                 Err(fault) => {
@@ -189,7 +203,7 @@ impl Proxy {
         out: &mut Effects,
     ) {
         let (wire, frame, conversation) = (wire.clone(), frame.clone(), conversation.clone());
-        let call = Call { process, wire, frame, conversation, desk };
+        let call = Call { process, wire, frame, conversation, desk, is_again: false };
         self.load_teams(out);
         match self.agents.teams.known {
             Known::Yes => self.carry_out_team_call(call, out),
@@ -197,7 +211,7 @@ impl Proxy {
         }
     }
 
-    fn carry_out_team_call(&mut self, call: Call, out: &mut Effects) {
+    fn carry_out_team_call(&mut self, mut call: Call, out: &mut Effects) {
         let params = call.frame.params().unwrap_or(b"{}");
         let name = text(params, &["name"]).unwrap_or_default();
         let input = path(params, &["input"]).map_or(&b"{}"[..], |it| &params[it]);
@@ -210,12 +224,22 @@ impl Proxy {
         };
         let (team, text) = match done {
             Ok(it) => it,
+            // Who had a team may have ended.
+            Err(_) if !call.is_again && self.agents.teams.has_busy() => {
+                call.is_again = true;
+                self.agents.teams.early.push(call);
+                self.agents.teams.known = Known::No;
+                return self.load_teams(out);
+            }
             Err(why) => return self.answer_team_call(&call, "error", &why, out),
         };
         let answer = answer_of(&call.wire, "success", &text);
         // Before it is stored: what it has done and that it was called belong together.
         self.on_tool_answered(&call.conversation, &call.frame, Some(&answer));
         let lead = self.agents.teams.live.get(&team).and_then(|it| it.lead.clone());
+        if call.desk.is_none() && lead.is_some() {
+            self.note_team_call(&call.conversation, call.frame.params().unwrap_or(b"{}"), out);
+        }
         if let Some(no) = lead.and_then(|it| self.lead_of_running(&it)) {
             self.agents.due.insert(no);
         }
@@ -226,6 +250,39 @@ impl Proxy {
             }
             None => out.push(Effect::Send(Peer::Backend(call.process), answer)),
         }
+    }
+
+    /// The call of a lead that its teams are shown under from now on. The one before it is shown as it ended.
+    fn note_team_call(&mut self, conversation: &RawId, params: &[u8], out: &mut Effects) {
+        let Some(no) = self.lead_of_running(conversation) else { return };
+        let id = text(params, &["toolCallId"]).unwrap_or_default();
+        let round = member(params, "roundId").and_then(|it| serde_json::from_slice(&params[it]).ok());
+        let entry = self.entry(conversation, &id, params);
+        let call = TeamCall { id, round: round.unwrap_or(1), shown: entry.clone(), entry };
+        let before = self.agents.leads.get_mut(&no).and_then(|it| it.team_call.replace(call));
+        let before = before.map(|it| (at_rest(&it.entry), it)).filter(|(rest, it)| *rest != it.shown);
+        if let (Some((rest, before)), Some(lead)) = (before, self.agents.leads.get(&no))
+            && let Some(report) = report(lead, &round_with(before.round, &rest))
+        {
+            tell_editor(report, out);
+        }
+    }
+
+    /// What the members of a lead's teams are doing, for people, if any is at work.
+    pub(super) fn teams_at_work(&self, conversation: &RawId) -> Option<String> {
+        let mut all = Vec::new();
+        for (_, live) in self.agents.teams.led_by(conversation) {
+            for at in live.team.at_work() {
+                let (Some(desk), Some(member)) = (live.desks.get(at), live.team.members.get(at)) else {
+                    continue;
+                };
+                all.push(match &desk.tool {
+                    Some(tool) => format!("{} runs {tool}", member.name),
+                    None => format!("{} is at work", member.name),
+                });
+            }
+        }
+        (!all.is_empty()).then(|| all.join(", "))
     }
 
     fn answer_team_call(&mut self, call: &Call, status: &str, text: &str, out: &mut Effects) {
@@ -346,6 +403,9 @@ impl Proxy {
                 out.push(Effect::Send(Peer::Backend(call.process), answer_of(&call.wire, "success", &text)));
             }
             self.agents.closing.extend(live.desks.iter().filter_map(|it| it.talk));
+            if let Some(lead) = live.lead {
+                self.show_teams(&lead, out);
+            }
         }
         out.push(Effect::RemoveTeam { folders: self.folders.clone(), team: name.clone() });
         Ok((name.clone(), format!("team {name} is deleted")))
@@ -516,7 +576,7 @@ impl Proxy {
         self.agents.teams.dirty.insert(name.to_owned());
         match self.seat(no, name, at) {
             Ok(talk) => {
-                self.show_member(now, name, at, "running", out);
+                self.show_member(name, at, "running", out);
                 self.say(now, talk, &words, out);
             }
             Err(why) => {
@@ -569,9 +629,11 @@ impl Proxy {
     }
 
     /// Something has become of the conversation of a member.
-    pub(in crate::core) fn on_member_news(&mut self, now: Instant, desk: u32, news: News, out: &mut Effects) {
+    pub(in crate::core) fn on_member_news(&mut self, desk: u32, news: News, out: &mut Effects) {
         let Some((live, at)) = self.agents.teams.of_desk(desk) else { return };
         let (name, lead) = (live.team.name.clone(), live.lead.clone());
+        let lead = lead.and_then(|it| self.agents.by_conversation.get(&it).copied());
+        self.agents.due.extend(lead);
         match news {
             News::Text(_) => {}
             News::Tool(tool) => {
@@ -579,11 +641,9 @@ impl Proxy {
                     desk.tool = tool;
                 }
                 self.agents.teams.dirty.insert(name.clone());
-                self.show_member(now, &name, at, "running", out);
+                self.show_member(&name, at, "running", out);
             }
             News::Ended(result) => {
-                let lead = lead.and_then(|it| self.agents.by_conversation.get(&it).copied());
-                self.agents.due.extend(lead);
                 if live.team.asked(at).is_none() {
                     return;
                 }
@@ -593,7 +653,7 @@ impl Proxy {
                 }
                 self.agents.teams.dirty.insert(name.clone());
                 let state = if result.is_ok() { "idle" } else { "failed" };
-                self.show_member(now, &name, at, state, out);
+                self.show_member(&name, at, state, out);
             }
         }
     }
@@ -616,7 +676,7 @@ impl Proxy {
                 self.stop_talk(now, *talk, "it was cancelled", out);
             }
             self.agents.teams.dirty.insert(name.clone());
-            self.show_member(now, name, *at, "cancelled", out);
+            self.show_member(name, *at, "cancelled", out);
         }
         !stopped.is_empty()
     }
@@ -636,7 +696,7 @@ impl Proxy {
     }
 
     /// Tells programs that ask what a member is doing.
-    fn show_member(&self, _now: Instant, name: &str, at: usize, state: &str, out: &mut Effects) {
+    fn show_member(&self, name: &str, at: usize, state: &str, out: &mut Effects) {
         let Some(live) = self.agents.teams.live.get(name) else { return };
         let lead = live.lead.as_ref().and_then(|it| self.agents.leads.get(&self.agents.lead_of(it)?));
         let (Some(lead), Some(desk), Some(member)) =

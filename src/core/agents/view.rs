@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+use serde_json::json;
+
 use super::{Lead, Proxy};
 use crate::{
     core::{event::Effects, recovery::round_with, tell_editor},
@@ -37,7 +39,8 @@ impl Proxy {
     /// A report of a lead, with the calls that have started runs as those are doing.
     fn with_runs(&mut self, now: Instant, lead: u32, params: &[u8]) -> Option<Vec<u8>> {
         let rounds = path(params, &["value", "editAgentRounds"])?;
-        let lead = self.agents.leads.get(&lead)?;
+        let doing = self.agents.leads.get(&lead).and_then(|it| self.teams_at_work(&it.conversation));
+        let lead = self.agents.leads.get_mut(&lead)?;
         let mut shown = params.to_vec();
         for round in elements(&params[rounds.clone()]).collect::<Vec<_>>().into_iter().rev() {
             let start = rounds.start + round.start;
@@ -45,14 +48,42 @@ impl Proxy {
             let Some(calls) = member(round, "toolCalls") else { continue };
             for call in elements(&round[calls.clone()]).collect::<Vec<_>>().into_iter().rev() {
                 let at = start + calls.start + call.start..start + calls.start + call.end;
-                let run = text(&params[at.clone()], &["id"]).and_then(|it| lead.calls.get(&it));
-                if let Some(run) = run.and_then(|it| self.agents.runs.get_mut(it)) {
+                let Some(id) = text(&params[at.clone()], &["id"]) else { continue };
+                if let Some(run) = lead.calls.get(&id).and_then(|it| self.agents.runs.get_mut(it)) {
                     run.entry = params[at.clone()].to_vec();
                     shown.splice(at, run.shown(now));
+                } else if let Some(call) = lead.team_call.as_mut().filter(|it| it.id == id) {
+                    // Made here.
+                    if params[at.clone()] == *call.shown {
+                        continue;
+                    }
+                    call.entry = params[at.clone()].to_vec();
+                    call.shown = call.entry.clone();
+                    if let Some(doing) = &doing {
+                        call.shown = at_work(&call.entry, doing);
+                        shown.splice(at, call.shown.clone());
+                    }
                 }
             }
         }
         (shown != params).then_some(shown)
+    }
+
+    /// Shows what the teams of a lead are doing, if that is news.
+    pub(super) fn show_teams(&mut self, conversation: &RawId, out: &mut Effects) {
+        let doing = self.teams_at_work(conversation);
+        let lead = self.agents.lead_of(conversation).and_then(|it| self.agents.leads.get_mut(&it));
+        let Some((lead, mut call)) = lead.and_then(|it| it.team_call.take().map(|call| (it, call))) else {
+            return;
+        };
+        let shown = doing.map_or_else(|| at_rest(&call.entry), |it| at_work(&call.entry, &it));
+        if shown != call.shown
+            && let Some(report) = report(lead, &round_with(call.round, &shown))
+        {
+            tell_editor(report, out);
+        }
+        call.shown = shown;
+        lead.team_call = Some(call);
     }
 
     /// Whether a turn was cancelled that is to be told results. The server may have come to its end before it heard of that.
@@ -79,8 +110,24 @@ impl Proxy {
     }
 }
 
+/// A call that has set a team to work, as it is shown while that is at work.
+fn at_work(entry: &[u8], doing: &str) -> Vec<u8> {
+    let doing = json!(doing).to_string();
+    let mut call = Patch::of(entry);
+    call.remove("result").remove("error");
+    call.set("progressMessage", doing.as_bytes()).set("status", b"\"running\"").finish()
+}
+
+/// The same when nobody is at work any more: as it was reported, unless that has not come.
+pub(super) fn at_rest(entry: &[u8]) -> Vec<u8> {
+    match text(entry, &["status"]).as_deref() {
+        Some("running") => Patch::of(entry).set("status", b"\"completed\"").finish(),
+        Some(_) | None => entry.to_vec(),
+    }
+}
+
 /// A report of a lead's turn, if it has a token. The turn itself may be over already.
-fn report(lead: &Lead, round: &[u8]) -> Option<Frame> {
+pub(super) fn report(lead: &Lead, round: &[u8]) -> Option<Frame> {
     let value = Patch::of(br#"{"kind":"report"}"#)
         .set("editAgentRounds", &[b"[", round, b"]"].concat())
         .set("turnId", lead.turn.as_bytes())

@@ -55,6 +55,8 @@ impl Proxy {
         let is_open = |it: &&u32| self.agents.runs.get(it).is_some_and(|it| !it.has_ended());
         let open: Vec<u32> = lead.runs.iter().filter(is_open).copied().collect();
         if lead.phase == Phase::Resting && open.is_empty() && !self.are_teams_at_work(lead) {
+            let conversation = lead.conversation.clone();
+            self.show_teams(&conversation, out);
             self.feed(now, no, out);
             return true;
         }
@@ -72,6 +74,9 @@ impl Proxy {
                 it.is_shown = true;
                 self.show(now, run, out);
             }
+        }
+        if let Some(conversation) = self.agents.leads.get(&no).map(|it| it.conversation.clone()) {
+            self.show_teams(&conversation, out);
         }
         has_woken || !waiting.is_empty()
     }
@@ -140,6 +145,7 @@ impl Proxy {
             return false;
         };
         let has_stopped = self.stop_members(now, &conversation, out);
+        self.show_teams(&conversation, out);
         let Some(lead) = self.agents.leads.get(&no) else { return false };
         let is_open = |it: &&u32| self.agents.runs.get(it).is_some_and(|it| !it.has_ended());
         let open: Vec<u32> = lead.runs.iter().filter(is_open).copied().collect();

@@ -207,12 +207,16 @@ impl Proxy {
             entering.iter().filter(|(_, it)| **it == Entry::Mode(id)).map(|(sent, _)| *sent).collect();
         entering.retain(|sent, _| !all.contains(sent));
         let is_open = backend.is_open(undecided);
-        for sent in all {
-            let Some(frame) = self.requests.get(sent).map(|it| it.frame.clone()) else { continue };
-            match self.backends.get_mut(&process.backend) {
-                Some(backend) if !is_open => backend.gate().push_front(frame),
-                Some(_) | None => self.hand_over(process, sent, frame, out),
+        let mut frames: Vec<(SentId, Frame)> =
+            all.into_iter().filter_map(|it| Some((it, self.requests.get(it)?.frame.clone()))).collect();
+        if !is_open {
+            // They wait where they had waited before.
+            if let Some(backend) = self.backends.get_mut(&process.backend) {
+                frames.drain(..).rev().for_each(|(_, frame)| backend.gate().push_front(frame));
             }
+        }
+        for (sent, frame) in frames {
+            self.hand_over(process, sent, frame, out);
         }
     }
 

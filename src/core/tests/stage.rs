@@ -194,7 +194,7 @@ impl Stage {
                 Effect::RemoveTranscripts(process) => self.transcripts.retain(|it| it.0 != process),
                 Effect::RemoveTranscript { .. } => {}
                 Effect::LoadTeams { .. } => {
-                    let teams = std::mem::take(&mut self.teams);
+                    let teams = self.teams.clone();
                     self.event(Event::TeamsLoaded(teams));
                 }
                 Effect::WriteTeam { team, content, .. } => {
@@ -203,7 +203,10 @@ impl Stage {
                         self.event(Event::TeamWritten { team, written: Ok(()) });
                     }
                 }
-                Effect::RemoveTeam { team, .. } => drop(self.stored.remove(&team)),
+                Effect::RemoveTeam { team, .. } => {
+                    self.teams.retain(|it| it.name != team);
+                    self.stored.remove(&team);
+                }
                 Effect::KeepMode(mode) => {
                     let is_new = !self.modes.iter().any(|it| it.name == mode.name && it.tools == mode.tools);
                     self.modes.push(mode.clone());

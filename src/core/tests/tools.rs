@@ -1,5 +1,8 @@
 //! lspool's own tools: who carries out a call, and who must have allowed it.
 
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::{collection::vec, prelude::*};
 use serde_json::{Value, json};
 
 use super::stage::{EDITOR, Stage, name, process};
@@ -16,10 +19,19 @@ fn stage() -> Stage {
     it
 }
 
+/// The same, initialized, and the primary has taken the tools.
+fn started(mut it: Stage) -> Stage {
+    it.editor(json!({"id": 0, "method": "initialize", "params": {"capabilities": {}}}));
+    it.open(PRIMARY);
+    it.editor(json!({"method": "initialized", "params": {}}));
+    it.start(PRIMARY, &[]);
+    it.take(EDITOR);
+    it
+}
+
 /// A session with tools of lspool's own, and a conversation in the primary whose turn has begun.
 fn begun() -> Stage {
-    let mut it = stage();
-    it.initialize();
+    let mut it = started(stage());
     it.create(1, &json!({"conversationId": "c"}));
     begin(&mut it, PRIMARY);
     it
@@ -164,8 +176,7 @@ fn a_partition_has_those_of_its_set_and_no_others() {
         (json!([]), &[]),
         (json!(["apply_patch"]), &["create_file", "insert_edit_into_file", "replace_string_in_file"]),
     ] {
-        let mut it = stage();
-        it.initialize();
+        let mut it = started(stage());
         it.create(1, &json!({"conversationId": "c", "lspool": {"tools": tools}}));
         let told = it.start(process(1, 1), &[]);
         assert_eq!(registered(&told), expected);
@@ -294,8 +305,7 @@ fn a_call_outlives_its_process_and_its_result_counts() {
 
 #[test]
 fn a_process_that_comes_after_another_has_them_too() {
-    let mut it = stage();
-    it.initialize();
+    let mut it = started(stage());
     it.exited(PRIMARY, Exit::Signal(9));
     let told = it.start(process(0, 2), &[]);
     assert_eq!(registered(&told), ALL);
@@ -305,7 +315,7 @@ fn a_process_that_comes_after_another_has_them_too() {
 fn a_lead_may_delegate_through_the_terminal_of_lspool() {
     let mut it = stage();
     it.server.delegation = Delegation::RunInTerminal;
-    it.initialize();
+    let mut it = started(it);
     it.create(1, &json!({"conversationId": "c", "lspool": {"lead": true}}));
     let told = it.start(process(1, 1), &[]);
     let last = told.iter().rfind(|it| it["method"] == "conversation/registerTools").unwrap();
@@ -329,4 +339,157 @@ fn the_configuration_brings_and_takes_them() {
     assert_eq!(registered(&it.take(Peer::Backend(PRIMARY))), ALL);
     it.server(PRIMARY, call(8, "read_file", &json!({"filePath": "a"})));
     assert_eq!(asked(&mut it).len(), 1);
+}
+
+/// One thing that happens; numbers are taken modulo what there is.
+#[derive(Clone, Debug)]
+enum Step {
+    /// The server calls a tool, or asks whether a command may be run: one of a few.
+    Asks {
+        is_question: bool,
+        command: u8,
+    },
+    ToolAnswers(u8),
+    EditorAnswers(u8, u8),
+    Cancels,
+    Dies,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        4 => (any::<bool>(), 0..4_u8).prop_map(|(is_question, command)| Step::Asks { is_question, command }),
+        4 => any::<u8>().prop_map(Step::ToolAnswers),
+        4 => (any::<u8>(), any::<u8>()).prop_map(|(at, how)| Step::EditorAnswers(at, how)),
+        1 => Just(Step::Cancels),
+        1 => Just(Step::Dies),
+    ];
+    vec(step, 1..40)
+}
+
+/// What is asked, and whom, in a run.
+struct Run {
+    it: Stage,
+    next: u32,
+    /// Unanswered questions of the server, each with its command.
+    owed: BTreeMap<u32, String>,
+    /// Calls that lspool's own tools are at work on.
+    at_work: Vec<(Value, bool)>,
+    /// Questions that the editor has on its screen.
+    shown: Vec<Value>,
+    /// Commands that somebody has allowed.
+    allowed: BTreeSet<String>,
+    is_dead: bool,
+}
+
+/// Of the list in the configuration: a command that needs no question.
+const LISTED: &str = "c0";
+
+impl Run {
+    fn look(&mut self) {
+        for (call, scope) in std::mem::take(&mut self.it.tools) {
+            let command = call["params"]["input"]["command"].as_str().unwrap_or_default().to_owned();
+            assert!(
+                !scope.is_confirmed || self.allowed.contains(&command),
+                "{command} was allowed by nobody"
+            );
+            self.at_work.push((call, scope.is_confirmed));
+        }
+        for id in std::mem::take(&mut self.it.unwanted) {
+            // It is answered all the same, later.
+            assert!(self.at_work.iter().any(|(call, _)| call["id"] == id), "nobody is at work on {id}");
+        }
+        for told in self.it.take(EDITOR) {
+            match told["method"].as_str() {
+                Some("conversation/invokeClientToolConfirmation") => self.shown.push(told),
+                Some("$/cancelRequest") => {
+                    let before = self.shown.len();
+                    self.shown.retain(|it| it["id"] != told["params"]["id"]);
+                    assert!(self.shown.len() < before, "there is no such question: {told}");
+                }
+                Some("conversation/invokeClientTool") => panic!("the editor has no tools: {told}"),
+                _ => {}
+            }
+        }
+        for told in self.it.take(Peer::Backend(PRIMARY)).iter().filter(|it| it["method"].is_null()) {
+            let id = told["id"].as_u64().and_then(|it| u32::try_from(it).ok()).unwrap();
+            assert!(self.owed.remove(&id).is_some(), "a second answer: {told}");
+        }
+    }
+
+    fn take(&mut self, step: &Step) {
+        match step {
+            Step::Asks { .. } | Step::Cancels if self.is_dead => {}
+            Step::Asks { is_question, command } => {
+                self.next += 1;
+                let command = format!("c{command}");
+                let method = if *is_question { "invokeClientToolConfirmation" } else { "invokeClientTool" };
+                let mut asked = question(method, self.next, "run_in_terminal", &json!({"command": command}));
+                asked["params"]["toolCallId"] = json!(command);
+                self.owed.insert(self.next, command);
+                self.it.server(PRIMARY, asked);
+            }
+            Step::ToolAnswers(_) if self.at_work.is_empty() => {}
+            Step::ToolAnswers(at) => {
+                let (call, is_confirmed) = self.at_work.remove(usize::from(*at) % self.at_work.len());
+                let is_listed = call["params"]["input"]["command"] == LISTED;
+                let answer = match call["method"].as_str() {
+                    Some("conversation/invokeClientTool") if is_confirmed || is_listed => done("ran"),
+                    Some("conversation/invokeClientTool") => verdict("ask"),
+                    _ if is_listed => {
+                        self.allowed.insert(LISTED.to_owned());
+                        verdict("accept")
+                    }
+                    _ => verdict("ask"),
+                };
+                self.it.ran(&call["id"], &answer);
+            }
+            Step::EditorAnswers(..) if self.shown.is_empty() => {}
+            Step::EditorAnswers(at, how) => {
+                let asked = self.shown.remove(usize::from(*at) % self.shown.len());
+                let mut answer = match how % 3 {
+                    0 => json!({"result": verdict("accept")}),
+                    1 => json!({"result": verdict("dismiss")}),
+                    _ => json!({"error": {"code": -32601, "message": "there is no such method"}}),
+                };
+                if how % 3 == 0 {
+                    self.allowed.insert(asked["params"]["input"]["command"].as_str().unwrap().to_owned());
+                }
+                answer["id"] = asked["id"].clone();
+                self.it.editor(answer);
+            }
+            Step::Cancels => self.it.editor(json!({"method": "$/cancelRequest", "params": {"id": 1}})),
+            Step::Dies if self.is_dead => {}
+            Step::Dies => {
+                self.is_dead = true;
+                self.owed.clear();
+                self.it.exited(PRIMARY, Exit::Signal(9));
+            }
+        }
+        self.look();
+    }
+}
+
+proptest! {
+    /// Whatever is asked, answered, cancelled or lost in whatever order: each question of the server has one answer, and no
+    /// command is run that nobody has allowed.
+    #[test]
+    fn each_call_is_answered_once_and_nothing_runs_unallowed(steps in steps()) {
+        let mut run = Run {
+            it: begun(),
+            next: 100,
+            owed: BTreeMap::new(),
+            at_work: Vec::new(),
+            shown: Vec::new(),
+            allowed: BTreeSet::new(),
+            is_dead: false,
+        };
+        for step in &steps {
+            run.take(step);
+        }
+        while !run.at_work.is_empty() || !run.shown.is_empty() {
+            run.take(&Step::ToolAnswers(0));
+            run.take(&Step::EditorAnswers(0, 1));
+        }
+        prop_assert!(run.owed.is_empty(), "unanswered: {:?}", run.owed);
+    }
 }

@@ -197,6 +197,15 @@ fn no_link_leads_outside_and_those_within_are_followed() {
     assert_eq!(it.text("dir/made"), "y");
 }
 
+/// Ends the other thread, also if the test fails.
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, std::sync::atomic::Ordering::Relaxed);
+    }
+}
+
 #[test]
 fn a_folder_that_becomes_a_link_while_it_is_used_leads_nowhere() {
     let it = Ground::new();
@@ -213,6 +222,7 @@ fn a_folder_that_becomes_a_link_while_it_is_used_leads_nowhere() {
                 rustix::fs::renameat_with(rustix::fs::CWD, &dir, rustix::fs::CWD, &link, swap).unwrap();
             }
         });
+        let _stop = Stop(&done);
         for n in 0..500 {
             for told in [it.read("dir/secret"), it.grep("tell", false, None), it.find("**/secret")] {
                 let told = told.unwrap_or_default();
@@ -221,7 +231,6 @@ fn a_folder_that_becomes_a_link_while_it_is_used_leads_nowhere() {
             it.create("dir/new/x", "x").ok();
             it.rewrite("dir/secret", &format!("in {n}\n")).ok();
         }
-        done.store(true, std::sync::atomic::Ordering::Relaxed);
     });
     assert_eq!(tree(&it.outside("")), before);
 }
@@ -489,7 +498,8 @@ proptest! {
         match told {
             Ok(text) => {
                 prop_assert!(text.ends_with("in\n"));
-                prop_assert!(real.is_some_and(|it| it.starts_with(&inside)));
+                // `file/.` is the file here, and nothing for the system.
+                prop_assert!(real.is_none_or(|it| it.starts_with(&inside)));
             }
             Err(why) => prop_assert!(!why.contains("do not tell")),
         }

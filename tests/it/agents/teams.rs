@@ -103,7 +103,9 @@ fn three_write_to_each_other_real() {
         let turn = session.create("[lead] go", lead);
         wait_for_cy(&stub);
         if kills {
-            servers(&session).iter().for_each(|it| it.kill(Signal::KILL));
+            for it in servers(&session) {
+                it.kill(Signal::KILL);
+            }
         }
         stub.open("cy");
         let outcome = session.finish(&turn);

@@ -1,0 +1,44 @@
+//! The words that a key may have, and what they stand for.
+
+use crate::config::{
+    BuiltinTools, Delegation, Isolation, LogLevel, OnLimit, Profile, Restart, ServerKind, TurnRecovery,
+};
+
+/// Words for the kinds of servers.
+pub(in crate::config) const SERVER_KINDS: [(&str, ServerKind); 2] =
+    [("copilot", ServerKind::Copilot), ("generic", ServerKind::Generic)];
+
+/// Words for what becomes of a turn whose process dies.
+pub(in crate::config) const TURN_RECOVERIES: [(&str, TurnRecovery); 2] =
+    [("continue", TurnRecovery::Continue), ("fail", TurnRecovery::Fail)];
+/// Words for the tools with which leads start sub-agents.
+pub(in crate::config) const DELEGATIONS: [(&str, Delegation); 2] =
+    [("delegate_task", Delegation::DelegateTask), ("run_in_terminal", Delegation::RunInTerminal)];
+
+/// Words for what keeps a conversation to its tools.
+pub(in crate::config) const ISOLATIONS: [(&str, Isolation); 2] =
+    [("process", Isolation::Process), ("mode", Isolation::Mode)];
+
+/// Words for what becomes of a conversation for which there is no room.
+pub(in crate::config) const ON_LIMITS: [(&str, OnLimit); 2] =
+    [("mode", OnLimit::Mode), ("error", OnLimit::Error)];
+/// Words for whether lspool's own tools stand in.
+pub(in crate::config) const BUILTIN_TOOLS: [(&str, BuiltinTools); 2] =
+    [("off", BuiltinTools::Off), ("fallback", BuiltinTools::Fallback)];
+
+/// Words for what a death means.
+pub(in crate::config) const RESTARTS: [(&str, Restart); 3] =
+    [("never", Restart::Never), ("on-failure", Restart::OnFailure), ("always", Restart::Always)];
+
+/// Words for the profiles.
+pub(in crate::config) const PROFILES: [(&str, Profile); 3] =
+    [("resilient", Profile::Resilient), ("strict", Profile::Strict), ("best-effort", Profile::BestEffort)];
+
+/// Words for the levels of the log.
+pub(in crate::config) const LOG_LEVELS: [(&str, LogLevel); 5] = [
+    ("error", LogLevel::Error),
+    ("warn", LogLevel::Warn),
+    ("info", LogLevel::Info),
+    ("debug", LogLevel::Debug),
+    ("trace", LogLevel::Trace),
+];

@@ -517,8 +517,9 @@ impl Proxy {
     ) {
         let (Some(wire), Some(backend)) = (frame.id(), self.backends.get(&process.backend)) else { return };
         let conversation = field(frame, "conversationId");
-        let cancelled =
-            conversation.as_ref().is_some_and(|it| self.is_cancelled(it) || self.is_of_none_inside(it));
+        let is_unwanted =
+            |it: &RawId| backend.restores.is_stray(it) || self.is_cancelled(it) || self.is_of_none_inside(it);
+        let cancelled = conversation.as_ref().is_some_and(is_unwanted);
         if cancelled {
             return out.push(Effect::Send(Peer::Backend(process), Self::cancelled_call(wire, confirmation)));
         }
@@ -590,6 +591,10 @@ impl Proxy {
         };
         let modes = self.requests.iter().filter_map(|(_, it)| runs(it));
         sets.extend(modes.filter_map(|it| self.modes.set(it).cloned()));
+        // Which tools it had is not known any more.
+        if sets.len() == 1 && id.is_some_and(|it| self.modes.is_buried(it)) {
+            sets.push(ToolSet::none());
+        }
         sets
     }
 

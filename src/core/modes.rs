@@ -13,6 +13,7 @@
 //! ```text
 //! Unproven ─kept→ (registered, asked for) ─named as it is to be→ Proven ─anything changes→ Unproven
 //!     └──────────────────────┴── else → Broken ─the server, or what it is told, changes→ Unproven
+//! any ─a turn in it has called what it should not have→ Barred ─another process→ Unproven
 //! ```
 
 mod entry;
@@ -114,6 +115,25 @@ enum State {
     Unproven,
     Proven(ProcessId),
     Broken(String),
+    /// It has been shown to hold, and has not: nothing that this process says of it counts.
+    Barred(String),
+}
+
+impl Mode {
+    /// What was found out of it needs not be so any more.
+    fn doubt(&mut self) {
+        if !matches!(self.state, State::Barred(_)) {
+            self.state = State::Unproven;
+        }
+    }
+
+    /// Why it cannot be used, if that is known.
+    fn why_not(&self) -> Option<&String> {
+        match &self.state {
+            State::Broken(why) | State::Barred(why) => Some(why),
+            State::Unproven | State::Proven(_) => None,
+        }
+    }
 }
 
 /// All of them, and what is known of the primary that they depend on.
@@ -166,9 +186,12 @@ impl Modes {
 
     /// Nothing that was shown to hold needs to hold any more.
     fn doubt(&mut self) {
-        for mode in self.all.values_mut() {
-            mode.state = State::Unproven;
-        }
+        self.all.values_mut().for_each(Mode::doubt);
+    }
+
+    /// A process of the primary begins: what was found out with another one does not count.
+    pub(crate) fn begin(&mut self) {
+        self.all.values_mut().for_each(|it| it.state = State::Unproven);
     }
 
     /// Why conversations with this set are not served by a mode, if that was wanted.
@@ -275,10 +298,7 @@ impl Proxy {
         }
         let key = Key { set: set.clone(), of };
         if let Some((id, mode)) = self.modes.all.iter().find(|(_, it)| it.key == key) {
-            return match &mode.state {
-                State::Broken(why) => Err(why.clone()),
-                State::Unproven | State::Proven(_) => Ok(*id),
-            };
+            return mode.why_not().map_or(Ok(*id), |why| Err(why.clone()));
         }
         if self.modes.all.len() >= MOST {
             return Err(format!("there are {MOST} modes already"));

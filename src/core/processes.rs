@@ -25,6 +25,9 @@ const COPILOT_NAME: &[u8] = br#""GitHub Copilot Language Server""#;
 
 impl Proxy {
     pub(super) fn spawn(&mut self, id: BackendId, now: Instant, out: &mut Effects) {
+        if id == PRIMARY {
+            self.modes.begin();
+        }
         if let Some(spare) = self.spare_for(id) {
             return self.adopt_spare(id, spare, now, out);
         }

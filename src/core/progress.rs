@@ -169,6 +169,12 @@ impl Tokens {
         Some(self.open.remove(at).end(why))
     }
 
+    /// What has begun of a conversation goes on in another backend, which ends it.
+    pub(crate) fn moved(&mut self, conversation: &RawId, old: BackendId, new: BackendId) {
+        let of = |it: &&mut Open| it.backend == old && it.conversation.as_ref() == Some(conversation);
+        self.open.iter_mut().filter(of).for_each(|it| it.backend = new);
+    }
+
     /// Whether both directions of a changed name agree, and no token belongs to a process that is gone, unless the
     /// next one goes on with its conversation.
     pub(crate) fn check(

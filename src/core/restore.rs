@@ -70,6 +70,11 @@ impl Restores {
         let writing = self.under_way.values().filter(|it| it.step == Step::Writing).map(|it| it.sent);
         writing.chain(self.entering.keys().copied())
     }
+
+    /// Whether nobody asked for a conversation of this id, or nobody wants it any more.
+    pub(crate) fn is_stray(&self, id: &RawId) -> bool {
+        self.strays.contains(id)
+    }
 }
 
 impl Proxy {
@@ -156,11 +161,8 @@ impl Proxy {
         };
         restore.step = Step::Asked;
         let sent = restore.sent;
-        let entry = self.requests.get(sent).map(|it| &it.purpose);
-        let is_held = match entry {
-            Some(Purpose::Turn { entry: Entry::Mode(mode), .. }) => !self.modes.is_proven(*mode, process),
-            Some(_) | None => false,
-        };
+        let is_held = self.requests.get(sent).is_some_and(|it| self.lacks_proof(&it.purpose, process));
+        let Some(backend) = self.backends.get_mut(&process.backend) else { return };
         if is_held || !backend.is_open(self.catalogue.undecided > 0) {
             // Its tools are about to change. What is written now is written again then.
             backend.restores.under_way.remove(&id);
@@ -275,12 +277,25 @@ impl Proxy {
         let stray = Patch::of(b"{}").set("conversationId", stray.as_bytes()).finish();
         self.ask_backend(process.backend, Purpose::Plain, "conversation/destroy", &stray, out);
         let Some(Pending { owner, purpose, frame, .. }) = self.requests.take(sent) else { return };
-        let (again, _) = self.requests.sent(To::Process(process), owner, purpose, &frame);
+        let is_held = self.lacks_proof(&purpose, process);
+        let to = if is_held { To::Gate(process.backend) } else { To::Process(process) };
+        let (again, turn) = self.requests.sent(to, owner, purpose, &frame);
         if let Some(conversation) = self.conversations.get_mut(meant) {
             conversation.active = Some(again);
+            if is_held {
+                conversation.known_by = None;
+            }
         }
-        self.ask_restored(process, again, meant, History::plain_turns, out);
+        match is_held {
+            true => self.release(process.backend, turn, out),
+            false => self.ask_restored(process, again, meant, History::plain_turns, out),
+        }
         self.stop_transcripts(process, out);
+    }
+
+    /// Whether a turn is to be in a mode that has to be looked at before.
+    fn lacks_proof(&self, purpose: &Purpose, process: ProcessId) -> bool {
+        matches!(purpose, Purpose::Turn { entry: Entry::Mode(mode), .. } if !self.modes.is_proven(*mode, process))
     }
 
     /// What a process goes on to say of a conversation is not wanted any more.
@@ -293,7 +308,7 @@ impl Proxy {
 
     /// A conversation of this name is wanted again.
     fn heed(&mut self, process: ProcessId, id: &RawId) {
-        if self.backend(process.backend).is_some_and(|it| it.restores.strays.contains(id))
+        if self.backend(process.backend).is_some_and(|it| it.restores.is_stray(id))
             && let Some(backend) = self.backends.get_mut(&process.backend)
         {
             backend.restores.strays.remove(id);
@@ -310,7 +325,7 @@ impl Proxy {
         let Some(backend) = self.backend(backend).filter(|it| !it.restores.strays.is_empty()) else {
             return false;
         };
-        said.conversation().is_some_and(|it| backend.restores.strays.contains(&it))
+        said.conversation().is_some_and(|it| backend.restores.is_stray(&it))
     }
 
     /// A turn is not wanted any more that was to be asked when its file is written.

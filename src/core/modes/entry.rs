@@ -6,12 +6,13 @@ use std::{borrow::Cow, path::Path};
 use serde_json::{Value, json};
 use tracing::{debug, info, warn};
 
-use super::{Cause, Entry, Failure, ModeId, Proxy, Registering, State};
+use super::{Cause, Entry, Failure, Mode, ModeId, Proxy, Registering, State};
 use crate::{
     core::{
         PRIMARY,
         event::{Effect, Effects, KeepMode, KeptMode, ProcessId},
         requests::{Purpose, SentId},
+        tell_editor,
     },
     rpc::{Frame, Patch, RawId, elements, member, text},
 };
@@ -50,8 +51,7 @@ impl Proxy {
     /// Asks the shell to see to the file of a mode, as soon as it is known what is to be in it.
     fn keep_mode(&mut self, id: ModeId, out: &mut Effects) {
         let Some(mode) = self.modes.get(id) else { return };
-        if let State::Broken(why) = &mode.state {
-            let why = why.clone();
+        if let Some(why) = mode.why_not().cloned() {
             return self.break_mode(id, why);
         }
         let set = mode.key.set.clone();
@@ -101,7 +101,7 @@ impl Proxy {
         };
         let uri = uri_of(&file);
         if is_new || uri != mode.uri || title != mode.title || tools != mode.written {
-            mode.state = State::Unproven;
+            mode.doubt();
         }
         (mode.title, mode.written) = (title, tools);
         self.modes.folder = uri.rfind('/').map(|at| uri[..=at].to_owned());
@@ -184,6 +184,9 @@ impl Proxy {
                 let Some(mode) = self.modes.get(id).filter(|it| it.asked == number && it.is_kept) else {
                     return;
                 };
+                if let Some(why) = mode.why_not().cloned() {
+                    return self.break_mode(id, why);
+                }
                 match result.map_or(Err("it does not list its modes".to_owned()), |it| mode.is_listed(it)) {
                     Ok(()) => {
                         debug!(mode = mode.name, "the server knows the mode");
@@ -224,7 +227,7 @@ impl Proxy {
     pub(super) fn break_mode(&mut self, id: ModeId, why: String) {
         let Some(mode) = self.modes.all.get_mut(&id) else { return };
         let why_now = State::Broken(why);
-        if mode.state != why_now {
+        if mode.state != why_now && !matches!(mode.state, State::Barred(_)) {
             warn!(set = %mode.key.set, state = ?why_now, "a chat mode cannot be used");
             mode.state = why_now;
         }
@@ -232,6 +235,14 @@ impl Proxy {
         let all = entering.filter(|(_, it)| **it == Entry::Mode(id)).map(|(sent, _)| *sent);
         let all: Vec<SentId> = all.collect();
         self.modes.leaving.extend(all);
+    }
+
+    /// A mode has not held: as long as this process lives it is not used again, whatever is said of it.
+    pub(super) fn bar_mode(&mut self, id: ModeId, why: String) {
+        self.break_mode(id, why.clone());
+        if let Some(mode) = self.modes.all.get_mut(&id) {
+            mode.state = State::Barred(why);
+        }
     }
 
     fn break_all(&mut self, why: &str) {
@@ -251,7 +262,7 @@ impl Proxy {
             let Some(mode) = self.modes.get(id) else { continue };
             let differs = mode.asked > 0 && self.tools_in(&mode.key.set) != mode.tools;
             if let Some(mode) = self.modes.all.get_mut(&id).filter(|_| differs) {
-                mode.state = State::Unproven;
+                mode.doubt();
             }
             if differs || self.is_entered(id) {
                 self.keep_mode(id, out);
@@ -285,14 +296,17 @@ impl Proxy {
             let failure = does_not_exist(id);
             return self.fail_request(&pending.owner, &pending.purpose, &failure, out);
         };
-        if let Some(State::Broken(why)) = of_mode.map(|it| &it.state) {
-            let why = why.clone();
+        if let Some(why) = of_mode.and_then(Mode::why_not).cloned() {
             self.note_reason(&set, why);
         }
         let backend = match self.partition(&set, now, out) {
             Ok(backend) => backend,
             Err(failure) => {
                 self.requests.take(sent);
+                let error = json!({"message": failure.message}).to_string();
+                if let Some(end) = self.tokens.ended(PRIMARY, id, Some(("error", error))) {
+                    tell_editor(Frame::notification("$/progress", Some(&end)), out);
+                }
                 self.fail_request(&pending.owner, &pending.purpose, &failure, out);
                 return self.on_turn_failed(id, sent, *create, out);
             }
@@ -301,6 +315,7 @@ impl Proxy {
         let mut all = vec![sent];
         self.leave_behind(id, backend, out);
         self.conversations.move_to(id, backend);
+        self.tokens.moved(id, PRIMARY, backend);
         if let Some(conversation) = self.conversations.get_mut(id) {
             conversation.mode = None;
             all.extend(conversation.waiting.iter().filter_map(|it| it.id()?.as_u64()));
@@ -349,7 +364,7 @@ impl Proxy {
     }
 }
 
-impl super::Mode {
+impl Mode {
     /// Whether the server lists exactly this mode with exactly these tools; else why not.
     fn is_listed(&self, modes: &[u8]) -> Result<(), String> {
         let all = elements(modes).map(|range| &modes[range]);

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::json;
 use tracing::{error, info};
 
-use super::{Proxy, State, ToolSet};
+use super::{Entry, Mode, Proxy, ToolSet};
 use crate::{
     config::Isolation,
     core::{
@@ -18,7 +18,7 @@ use crate::{
         control::{answer, show},
         event::{BackendId, Effect, Effects, Peer, ProcessId},
         processes::cancellation,
-        requests::Owner,
+        requests::{Owner, Purpose},
         said::{Report, Round},
     },
     rpc::{RawId, text},
@@ -87,7 +87,7 @@ impl Proxy {
         let meant: Vec<RawId> = self
             .conversations
             .iter()
-            .filter(|(_, it)| !it.set.is_all() && it.parent.is_none())
+            .filter(|(id, it)| !it.set.is_all() && it.parent.is_none() && self.inside.of(id).is_none())
             .filter(|(id, it)| is_meant(id, &it.set, it.backend))
             .map(|(id, _)| id.clone())
             .collect();
@@ -100,11 +100,7 @@ impl Proxy {
                 let Some(conversation) = self.conversations.get(id) else { continue };
                 let (set, create) = (conversation.set.clone(), conversation.history.create.clone());
                 // Another chance for one that could not be used.
-                self.modes
-                    .all
-                    .values_mut()
-                    .filter(|it| it.key.set == set)
-                    .for_each(|it| it.state = State::Unproven);
+                self.modes.all.values_mut().filter(|it| it.key.set == set).for_each(Mode::doubt);
                 if let Err(why) = self.mode_for(&set, &create) {
                     let message = format!("conversation {id} cannot be served by a chat mode: {why}");
                     return self.fail(owner, &Failure::new(Cause::Unavailable, message), out);
@@ -133,7 +129,12 @@ impl Proxy {
         out: &mut Effects,
     ) {
         let Some(conversation) = self.conversations.get(id) else { return };
-        let (set, mode, active) = (conversation.set.clone(), conversation.mode, conversation.active);
+        let (set, active) = (conversation.set.clone(), conversation.active);
+        // Its conversation may be in another one by now, with the turns that wait.
+        let mode = match active.and_then(|it| self.requests.get(it)).map(|it| &it.purpose) {
+            Some(Purpose::Turn { entry: Entry::Mode(mode), .. }) => Some(*mode),
+            Some(_) | None => conversation.mode,
+        };
         let is_outside = |call: &&[u8]| {
             let name = text(call, &["name"]).unwrap_or_default();
             let of_mcp = text(call, &["toolType"]).as_deref() == Some("mcp");
@@ -147,7 +148,7 @@ impl Proxy {
         let tool = text(call, &["name"]).unwrap_or_default();
         error!(conversation = %id, tool, %set, "a turn in a chat mode has called a tool outside its set");
         if let Some(mode) = mode {
-            self.break_mode(mode, format!("a turn in it has called {tool}"));
+            self.bar_mode(mode, format!("a turn in it has called {tool}"));
         }
         if let Some(backend) = self.backends.get_mut(&process.backend) {
             backend.refused += 1;

@@ -290,6 +290,17 @@ fn a_lead_starts_three_and_then_two_and_answers_in_one_turn() {
 }
 
 #[test]
+fn a_move_is_of_conversations_that_its_asker_can_know() {
+    let mut it = Lead::new();
+    it.delegates(1, "x", "bash");
+    it.opened(process(2, 1)).pop().expect("its sub-agent works");
+    it.it.take(EDITOR);
+    it.it.editor(json!({"id": 90, "method": "lspool/move", "params": {"to": "process"}}));
+    let moved = it.it.take(EDITOR).pop().unwrap();
+    assert_eq!(moved["result"]["conversations"], json!(["c"]));
+}
+
+#[test]
 fn what_a_sub_agent_asks_the_editor_is_asked_for_the_lead() {
     let mut it = Lead::on(Stage::patient(), &json!({"events": true}));
     it.delegates(1, "x", "bash");

@@ -1,5 +1,6 @@
 //! Conversations that a chat mode keeps to their tools.
 
+mod closed;
 mod model;
 
 use serde_json::{Value, json};

@@ -10,6 +10,7 @@
 mod aliases;
 mod delegation;
 mod file;
+mod inert;
 mod listing;
 pub mod orchestration;
 mod registry;

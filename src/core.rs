@@ -246,7 +246,9 @@ impl Proxy {
                 self.on_transcript(process, &conversation, folder, out);
             }
             Event::TeamsLoaded(found) => self.on_teams_loaded(found, out),
-            Event::TeamWritten { team, written } => self.on_team_written(&team, &written, out),
+            Event::TeamWritten { number, team, written } => {
+                self.on_team_written(number, &team, &written, out);
+            }
             Event::ModeKept { number, kept } => self.on_mode_kept(number, kept, out),
             Event::ToolRan(answer) => self.on_tool_ran(now, &answer, out),
             Event::Measured(measured) => self.on_measured(now, *measured, out),

@@ -90,6 +90,7 @@ impl Proxy {
             out.push(Effect::Send(Peer::Backend(process), answer));
             self.withdraw(sent, to, out);
         }
+        self.settle_team_calls(process, &family, out);
     }
 
     /// The answer to a tool call or confirmation of a cancelled turn.

@@ -358,6 +358,8 @@ pub enum Event {
     TeamsLoaded(Vec<StoredTeam>),
     /// What came of an [`Effect::WriteTeam`].
     TeamWritten {
+        /// The number of that effect.
+        number: u64,
         /// Which.
         team: String,
         /// Whether it is stored.
@@ -436,6 +438,8 @@ pub enum Effect {
     },
     /// Store the state of a team, whole or not at all; answered by [`Event::TeamWritten`].
     WriteTeam {
+        /// No other one has it.
+        number: u64,
         /// The folders of its workspace.
         folders: Vec<PathBuf>,
         /// A plain file name.

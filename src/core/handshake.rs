@@ -261,6 +261,8 @@ impl Proxy {
         if matches!(self.phase, Phase::Waiting | Phase::ShutDown) {
             return self.exit(0, out);
         }
+        // It answers no question of theirs any more, and does not wait for minutes.
+        self.cancel_orchestrations(now, out);
         let until = now + self.grace(DRAIN_GRACE);
         self.draining = Some(Draining { until, owed: self.n_owed_to_editor() });
     }

@@ -328,6 +328,10 @@ impl Proxy {
         if (self.inside.is_unused() && self.agents.is_idle()) || self.phase.is_exiting() {
             return false;
         }
+        if !out[*seen..].iter().any(door::may_concern_one_inside) {
+            *seen = out.len();
+            return false;
+        }
         let said = self.take_said(now, *seen, out);
         // To look at some of them may have ended a run, and that is news to its conversation.
         let is_left = out[*seen..].iter().any(door::is_for_one_inside);
@@ -447,6 +451,11 @@ impl Proxy {
             self.keep_history(no, history);
         }
         self.destroy_inside(&id, out);
+        // What its server says of it from now on is of a conversation that is no more.
+        self.inside.by_conversation.remove(&id);
+        if let Some(talk) = self.inside.talks.get_mut(&no) {
+            talk.conversation = RawId::null();
+        }
         // An answer that comes all the same finds nothing.
         if let Some(sent) = self.requests.of_client(client, &asked) {
             self.requests.take(sent);

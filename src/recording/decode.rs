@@ -81,7 +81,7 @@ pub fn input(line: &Line<'_>) -> Result<Input, String> {
         }
         Kind::TeamWritten => {
             let it: format::TeamWritten = data(line)?;
-            Event::TeamWritten { team: it.team, written: it.written }
+            Event::TeamWritten { number: it.number, team: it.team, written: it.written }
         }
         Kind::ModeKept => {
             let format::ModeKept { number, kept } = data(line)?;

@@ -157,9 +157,9 @@ impl Encoder {
                 let data = json(&format::TeamsLoaded { teams: all.iter().map(state).collect() });
                 line(Kind::TeamsLoaded).data(&data).finish()
             }
-            Event::TeamWritten { team, written } => {
-                let (team, written) = (team.clone(), written.clone());
-                let data = self.own(&format::TeamWritten { team, written });
+            Event::TeamWritten { number, team, written } => {
+                let (number, team, written) = (*number, team.clone(), written.clone());
+                let data = self.own(&format::TeamWritten { number, team, written });
                 line(Kind::TeamWritten).data(&data).finish()
             }
             Event::ModeKept { number, kept } => {
@@ -244,10 +244,10 @@ impl Encoder {
                 let data = self.own(&format::Prepare { folders: folders.clone() });
                 line(Kind::LoadTeams).data(&data).finish()
             }
-            Effect::WriteTeam { folders, team, content, is_new } => {
+            Effect::WriteTeam { number, folders, team, content, is_new } => {
                 let content = self.redactor.transcript(&String::from_utf8_lossy(content));
-                let (folders, team) = (folders.clone(), team.clone());
-                let data = json(&format::WriteTeam { folders, team, content, is_new: *is_new });
+                let (number, folders, team) = (*number, folders.clone(), team.clone());
+                let data = json(&format::WriteTeam { number, folders, team, content, is_new: *is_new });
                 line(Kind::WriteTeam).data(&data).finish()
             }
             Effect::RemoveTeam { folders, team } => {

@@ -361,6 +361,8 @@ pub struct TeamsLoaded {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TeamWritten {
+    /// The number of the effect.
+    pub number: u64,
     /// Which.
     pub team: String,
     /// `{"Ok": null}`, or `{"Err": why it is not}`.
@@ -476,6 +478,8 @@ pub struct WriteTranscript {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WriteTeam {
+    /// No other one has it.
+    pub number: u64,
     /// The folders of its workspace.
     pub folders: Vec<PathBuf>,
     /// Which.

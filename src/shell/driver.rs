@@ -465,11 +465,11 @@ impl<C: Core, W: World> Driver<C, W> {
             Effect::RemoveTranscript { kept, conversation } => {
                 self.files.after(move || private::remove(&kept.join(conversation)));
             }
-            Effect::LoadTeams { folders } => self.teams.load(&self.files, &self.events, &folders),
-            Effect::WriteTeam { folders, team, content, is_new } => {
-                self.teams.write(&self.files, &self.events, &folders, team, (content, is_new));
+            Effect::LoadTeams { folders } => self.teams.load(&self.events, &folders),
+            Effect::WriteTeam { number, folders, team, content, is_new } => {
+                self.teams.write(&self.events, &folders, (number, team), (content, is_new));
             }
-            Effect::RemoveTeam { folders, team } => self.teams.remove(&self.files, &folders, team),
+            Effect::RemoveTeam { folders, team } => self.teams.remove(&folders, team),
             Effect::KeepMode(mode) => self.keep_mode(mode),
             Effect::RunTool { call, scope } => {
                 self.tools.run(&call, *scope, &mut self.world, &self.events);

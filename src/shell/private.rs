@@ -45,7 +45,7 @@ pub(super) fn of_process(root: &Path, process: ProcessId) -> PathBuf {
 pub(super) type Working<T> = JoinHandle<Result<T, JoinError>>;
 
 /// What is done with the files, one after the other.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(super) struct Files {
     turn: Rc<Mutex<()>>,
 }

@@ -38,18 +38,20 @@ pub(super) struct Store {
     /// The folder of the user's state.
     state: Option<PathBuf>,
     teams: Arc<Mutex<Teams>>,
+    /// Of their own: a large team keeps no transcript waiting, nor the file of a mode.
+    files: Files,
 }
 
 impl Store {
     /// Nothing is stored yet.
     pub(super) fn new(state: Option<PathBuf>) -> Store {
-        Store { state, teams: Arc::default() }
+        Store { state, teams: Arc::default(), files: Files::default() }
     }
 
     /// Answers [`Effect::LoadTeams`](crate::core::event::Effect::LoadTeams).
-    pub(super) fn load(&self, files: &Files, events: &Events, folders: &[PathBuf]) {
+    pub(super) fn load(&self, events: &Events, folders: &[PathBuf]) {
         let (place, teams) = (place(self.state.as_deref(), folders), Arc::clone(&self.teams));
-        let loading = files.after(move || match (place, teams.lock()) {
+        let loading = self.files.after(move || match (place, teams.lock()) {
             (Ok(place), Ok(mut teams)) => teams.load(&place),
             (Err(_), _) | (_, Err(_)) => Vec::new(),
         });
@@ -63,16 +65,15 @@ impl Store {
     /// Answers [`Effect::WriteTeam`](crate::core::event::Effect::WriteTeam): its content, and whether it is new.
     pub(super) fn write(
         &self,
-        files: &Files,
         events: &Events,
         folders: &[PathBuf],
-        team: String,
+        (number, team): (u64, String),
         (content, is_new): (Bytes, bool),
     ) {
         let (place, teams) = (place(self.state.as_deref(), folders), Arc::clone(&self.teams));
         let internal = |error: String| TeamFault::Failed(format!("internal error: {error}"));
         let name = team.clone();
-        let writing = files.after(move || {
+        let writing = self.files.after(move || {
             let mut teams = teams.lock().map_err(|error| internal(error.to_string()))?;
             teams.write(&place?, &name, &content, is_new)
         });
@@ -82,14 +83,14 @@ impl Store {
                 Ok(written) => written,
                 Err(error) => Err(internal(error.to_string())),
             };
-            events.tell(Event::TeamWritten { team, written });
+            events.tell(Event::TeamWritten { number, team, written });
         });
     }
 
     /// Carries out [`Effect::RemoveTeam`](crate::core::event::Effect::RemoveTeam).
-    pub(super) fn remove(&self, files: &Files, folders: &[PathBuf], team: String) {
+    pub(super) fn remove(&self, folders: &[PathBuf], team: String) {
         let (place, teams) = (place(self.state.as_deref(), folders), Arc::clone(&self.teams));
-        files.after(move || {
+        self.files.after(move || {
             if let (Ok(place), Ok(mut teams)) = (place, teams.lock()) {
                 teams.remove(&place, &team);
             }

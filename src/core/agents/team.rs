@@ -9,14 +9,15 @@
 //! **What is stored is one state of the whole team**: messages, marks and what each has said, so that what a member has
 //! written and its call that has written it are there both or neither. A call is answered when what it has done is stored.
 
+mod stored;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
-    path::PathBuf,
     time::Instant,
 };
 
-use serde_json::{Value, json};
-use tracing::{info, warn};
+use serde_json::{json, value::RawValue};
+use tracing::info;
 
 use super::{
     Lead, Proxy, TeamCall, answer_of,
@@ -25,7 +26,7 @@ use super::{
 use crate::{
     agents::team::{self, Letter, Team},
     core::{
-        event::{Effect, Effects, Peer, ProcessId, StoredTeam, TeamFault},
+        event::{Effect, Effects, Peer, ProcessId, TeamFault},
         history::History,
         inside::{Face, Holder, Limits, News, Opening, usual},
         recovery::{CONTINUE, round_with},
@@ -44,6 +45,8 @@ pub(super) struct Teams {
     /// Whose conversation a member's is.
     desks: BTreeMap<u32, (String, usize)>,
     last: u32,
+    /// The number of the last state that was to be stored.
+    last_stored: u64,
     /// Calls that came before it was known which teams there are.
     early: Vec<Call>,
     /// Teams of which something is to be stored.
@@ -68,7 +71,8 @@ struct Live {
     desks: Vec<Desk>,
     /// It has never been stored.
     is_new: bool,
-    is_being_stored: bool,
+    /// The number of the state that is being stored.
+    storing: Option<u64>,
     /// Answers to calls whose doing is stored with the next state, and with the one that is being stored.
     to_answer: Vec<(Call, String)>,
     answering: Vec<(Call, String)>,
@@ -84,6 +88,8 @@ struct Desk {
     /// It was at work when the lspool before this one ended.
     is_interrupted: bool,
     tool: Option<String>,
+    /// What is stored of what was said, unless that has changed.
+    stored: Option<Box<RawValue>>,
 }
 
 /// A call of one of the tools.
@@ -117,6 +123,13 @@ impl Teams {
 }
 
 impl Live {
+    /// Something was said to a member, or by it.
+    fn has_spoken(&mut self, at: usize) {
+        if let Some(desk) = self.desks.get_mut(at) {
+            desk.stored = None;
+        }
+    }
+
     fn at_work(&self) -> usize {
         self.team.at_work().filter(|at| self.desks.get(*at).is_some_and(|it| !it.is_interrupted)).count()
     }
@@ -128,57 +141,19 @@ impl Live {
 }
 
 impl Proxy {
-    /// A lead may need its teams.
-    pub(in crate::core) fn load_teams(&mut self, out: &mut Effects) {
-        if self.agents.teams.known == Known::No {
-            self.agents.teams.known = Known::Asked;
-            out.push(Effect::LoadTeams { folders: self.folders.clone() });
-        }
-    }
-
-    /// What the shell has found.
-    pub(in crate::core) fn on_teams_loaded(&mut self, found: Vec<StoredTeam>, out: &mut Effects) {
-        if self.agents.teams.known == Known::Yes {
-            return;
-        }
-        self.agents.teams.known = Known::Yes;
-        self.agents.teams.faulty.clear();
-        for StoredTeam { name, state } in found {
-            if self.agents.teams.live.contains_key(&name) {
-                continue;
-            }
-            let read = |text: &[u8]| Team::from_stored(&name, text).map_err(TeamFault::Unreadable);
-            match state.and_then(|it| read(&it)).map(|it| self.revived(&name, it)) {
-                Ok(live) => drop(self.agents.teams.live.insert(name, live)),
-                Err(fault) => {
-                    warn!(team = name, %fault, "a team cannot be had");
-                    self.agents.teams.faulty.insert(name, fault);
-                }
-            }
-        }
-        for call in std::mem::take(&mut self.agents.teams.early) {
-            self.carry_out_team_call(call, out);
-        }
-    }
-
-    fn revived(&mut self, name: &str, (team, histories): (Team, BTreeMap<String, Value>)) -> Live {
-        info!(team = name, members = team.members.len(), "a team is there again");
-        let asked: BTreeSet<usize> = team.at_work().collect();
-        let mut live = self.seated(name, team);
-        for (at, desk) in live.desks.iter_mut().enumerate() {
-            let member = live.team.members.get(at).and_then(|it| histories.get(&it.name));
-            desk.history = member.and_then(History::from_stored);
-            desk.is_interrupted = asked.contains(&at);
-        }
-        Live { is_new: false, ..live }
-    }
-
     fn seated(&mut self, name: &str, team: Team) -> Live {
         let teams = &mut self.agents.teams;
         let desk = |at: usize| {
             teams.last += 1;
             teams.desks.insert(teams.last, (name.to_owned(), at));
-            Desk { no: teams.last, talk: None, history: None, is_interrupted: false, tool: None }
+            Desk {
+                no: teams.last,
+                talk: None,
+                history: None,
+                is_interrupted: false,
+                tool: None,
+                stored: None,
+            }
         };
         let desks = (0..team.members.len()).map(desk).collect();
         Live {
@@ -186,7 +161,7 @@ impl Proxy {
             lead: None,
             desks,
             is_new: true,
-            is_being_stored: false,
+            storing: None,
             to_answer: Vec::new(),
             answering: Vec::new(),
         }
@@ -372,6 +347,7 @@ impl Proxy {
         let letter = Letter::read(input)?;
         let (live, at) = self.agents.teams.of_desk(desk).ok_or("there is no such team any more")?;
         live.team.send(Some(at), &letter.to, &letter)?;
+        live.has_spoken(at);
         Ok((live.team.name.clone(), format!("sent to {}", letter.to)))
     }
 
@@ -409,71 +385,6 @@ impl Proxy {
         }
         out.push(Effect::RemoveTeam { folders: self.folders.clone(), team: name.clone() });
         Ok((name.clone(), format!("team {name} is deleted")))
-    }
-
-    /// Stores what has changed. Whether anything had.
-    pub(super) fn store_teams(&mut self, out: &mut Effects) -> bool {
-        let mut has_acted = false;
-        for name in std::mem::take(&mut self.agents.teams.dirty) {
-            let Some(live) = self.agents.teams.live.get(&name) else { continue };
-            if live.is_being_stored {
-                self.agents.teams.dirty.insert(name);
-                continue;
-            }
-            let histories = live.desks.iter().zip(&live.team.members);
-            let histories =
-                histories.filter_map(|(desk, member)| Some((member.name.clone(), self.stored(desk)?)));
-            let content = live.team.to_stored(&histories.collect()).to_string();
-            let Some(live) = self.agents.teams.live.get_mut(&name) else { continue };
-            live.is_being_stored = true;
-            live.answering = std::mem::take(&mut live.to_answer);
-            let folders: Vec<PathBuf> = self.folders.clone();
-            out.push(Effect::WriteTeam { folders, team: name, content: content.into(), is_new: live.is_new });
-            has_acted = true;
-        }
-        has_acted
-    }
-
-    fn stored(&self, desk: &Desk) -> Option<Value> {
-        let said = desk.talk.and_then(|it| self.said_in(it));
-        let (history, is_running) = said.or_else(|| desk.history.as_ref().map(|it| (&it.0, it.1)))?;
-        Some(history.to_stored(is_running))
-    }
-
-    /// A state of a team is stored, or could not be.
-    pub(in crate::core) fn on_team_written(
-        &mut self,
-        name: &str,
-        written: &Result<(), TeamFault>,
-        out: &mut Effects,
-    ) {
-        let Some(live) = self.agents.teams.live.get_mut(name).filter(|it| it.is_being_stored) else { return };
-        live.is_being_stored = false;
-        let answering = std::mem::take(&mut live.answering);
-        let is_lost = live.is_new && written.is_err();
-        live.is_new &= written.is_err();
-        if let Err(fault) = written {
-            warn!(team = name, %fault, "a team cannot be stored");
-        }
-        if is_lost && let Some(live) = self.agents.teams.live.remove(name) {
-            self.agents.teams.dirty.remove(name);
-            self.agents.teams.desks.retain(|_, (of, _)| of != name);
-            self.agents.closing.extend(live.desks.iter().filter_map(|it| it.talk));
-        }
-        for (call, text) in answering {
-            let (status, text) = match written {
-                Ok(()) => ("success", text),
-                Err(fault) if is_lost => ("error", format!("team {name} cannot be made: {fault}")),
-                Err(fault) => ("success", format!("{text}, but not stored: {fault}")),
-            };
-            match is_lost {
-                true => self.answer_team_call(&call, status, &text, out),
-                false if self.is_current(call.process) => {
-                    out.push(Effect::Send(Peer::Backend(call.process), answer_of(&call.wire, status, &text)));
-                }
-                false => {}
-            }
-        }
     }
 
     /// Whether the turn of a lead is to last, or to be told something, because of its teams.
@@ -573,6 +484,7 @@ impl Proxy {
             false => live.team.wake(at),
         };
         let Some(words) = words else { return };
+        desk.stored = None;
         self.agents.teams.dirty.insert(name.to_owned());
         match self.seat(no, name, at) {
             Ok(talk) => {
@@ -583,6 +495,9 @@ impl Proxy {
                 if let Some(live) = self.agents.teams.live.get_mut(name) {
                     live.team.ended(at, &Err(why));
                 }
+                self.show_member(name, at, "failed", out);
+                // Nobody else tells its lead.
+                self.agents.due.insert(no);
             }
         }
     }
@@ -637,10 +552,13 @@ impl Proxy {
         match news {
             News::Text(_) => {}
             News::Tool(tool) => {
-                if let Some(desk) = live.desks.get_mut(at) {
-                    desk.tool = tool;
+                let desk = live.desks.get_mut(at);
+                let before = desk.and_then(|it| std::mem::replace(&mut it.tool, tool));
+                // Of a call that runs nothing is stored.
+                if before.is_some() {
+                    live.has_spoken(at);
+                    self.agents.teams.dirty.insert(name.clone());
                 }
-                self.agents.teams.dirty.insert(name.clone());
                 self.show_member(&name, at, "running", out);
             }
             News::Ended(result) => {
@@ -648,6 +566,7 @@ impl Proxy {
                     return;
                 }
                 live.team.ended(at, &result);
+                live.has_spoken(at);
                 if let Some(desk) = live.desks.get_mut(at) {
                     desk.tool = None;
                 }
@@ -666,7 +585,8 @@ impl Proxy {
                 continue;
             }
             for at in live.team.at_work().collect::<Vec<_>>() {
-                let Some(desk) = live.desks.get(at).filter(|it| !it.is_interrupted) else { continue };
+                let Some(desk) = live.desks.get_mut(at).filter(|it| !it.is_interrupted) else { continue };
+                desk.stored = None;
                 live.team.stopped(at);
                 stopped.push((name.clone(), at, desk.talk));
             }
@@ -736,7 +656,7 @@ impl Proxy {
             if let Some(at) = unknown {
                 return Err(format!("member {at} of team {name} is at work, and has no conversation"));
             }
-            if !live.is_being_stored && !live.answering.is_empty() {
+            if live.storing.is_none() && !live.answering.is_empty() {
                 return Err(format!("calls wait for team {name} to be stored, which it is not"));
             }
         }

@@ -13,10 +13,12 @@ use crate::{
 impl Proxy {
     /// Passes progress on to the editor. Calls of a lead that have started sub-agents are shown as those are doing.
     pub(in crate::core) fn show_lead(&mut self, now: Instant, frame: Frame, out: &mut Effects) {
+        if self.agents.leads.is_empty() {
+            return tell_editor(frame, out);
+        }
         let params = frame.params().unwrap_or(b"{}");
-        let conversation = path(params, &["value", "conversationId"])
-            .filter(|_| !self.agents.leads.is_empty())
-            .and_then(|it| RawId::from_raw(&params[it]));
+        let conversation =
+            path(params, &["value", "conversationId"]).and_then(|it| RawId::from_raw(&params[it]));
         let Some(no) = conversation.and_then(|it| self.agents.lead_of(&it)) else {
             return tell_editor(frame, out);
         };

@@ -28,6 +28,22 @@ pub(super) fn is_for_one_inside(effect: &Effect) -> bool {
     matches!(effect, Effect::Send(Peer::Client(client), _) if client.is_inside())
 }
 
+/// How methods begin that may be about a conversation.
+const OF_CONVERSATIONS: [&str; 3] = ["conversation/", "copilot/", "$/copilot/"];
+
+/// Whether an effect may be meant for one inside, or be about its conversation. Most are neither.
+pub(super) fn may_concern_one_inside(effect: &Effect) -> bool {
+    let is_of_one = |method: &str| method == "$/progress" || is_of_conversations(method);
+    match effect {
+        Effect::Send(EDITOR, frame) => frame.method().is_some_and(is_of_one),
+        other => is_for_one_inside(other),
+    }
+}
+
+fn is_of_conversations(method: &str) -> bool {
+    OF_CONVERSATIONS.iter().any(|it| method.starts_with(it))
+}
+
 impl Proxy {
     /// Takes what is meant for those inside out of the effects from a place on, and makes of what their processes say to
     /// the editor what it can understand.
@@ -66,8 +82,10 @@ impl Proxy {
             }
             return;
         }
-        let is_of_one = ["conversation/", "copilot/", "$/copilot/"].iter().any(|it| method.starts_with(it));
-        let conversation = member(params, "conversationId").filter(|_| is_of_one);
+        if !is_of_conversations(method) {
+            return tell_editor(frame, out);
+        }
+        let conversation = member(params, "conversationId");
         let top = conversation.and_then(|it| RawId::from_raw(&params[it]));
         let top = top.map(|it| self.conversations.top(&it)).filter(|it| is_own(it.as_bytes()));
         let talk = top.as_ref().and_then(|it| self.inside.talks.get(&self.inside.of(it)?));

@@ -297,6 +297,17 @@ fn an_editor_that_closes_its_stream_is_still_told_what_it_has_asked_lspool() {
 }
 
 #[test]
+fn an_orchestration_ends_with_the_stream_of_the_editor() {
+    let mut it = Stage::patient();
+    let params = json!({"goal": "it", "modelInfo": {"id": "m"}});
+    it.editor(json!({"id": 5, "method": "lspool/orchestrate", "params": params}));
+    it.take(EDITOR);
+    it.event(Event::Closed { peer: EDITOR, error: None });
+    let answer = it.take(EDITOR).into_iter().find(|it| it["id"] == 5).expect("it is answered");
+    assert_eq!(answer["error"]["code"], -32800);
+}
+
+#[test]
 fn a_process_that_was_stopped_is_not_heard_again_because_another_one_is_wanted() {
     let mut it = Stage::new(ServerKind::Generic);
     it.initialize();

@@ -36,6 +36,8 @@ pub(super) struct Stage {
     pub(super) transcripts: Vec<(ProcessId, String, String)>,
     /// Files of modes that were asked for.
     pub(super) modes: Vec<KeepMode>,
+    /// The numbers of the teams that were to be stored.
+    pub(super) writes: Vec<u64>,
     /// The test itself says what became of them.
     pub(super) holds_modes: bool,
     /// Calls of lspool's own tools, and what they may do.
@@ -90,6 +92,7 @@ impl Stage {
             terminated: Vec::new(),
             transcripts: Vec::new(),
             modes: Vec::new(),
+            writes: Vec::new(),
             holds_modes: false,
             tools: Vec::new(),
             unwanted: Vec::new(),
@@ -197,10 +200,11 @@ impl Stage {
                     let teams = self.teams.clone();
                     self.event(Event::TeamsLoaded(teams));
                 }
-                Effect::WriteTeam { team, content, .. } => {
+                Effect::WriteTeam { number, team, content, .. } => {
                     self.stored.insert(team.clone(), content);
+                    self.writes.push(number);
                     if !self.holds_teams {
-                        self.event(Event::TeamWritten { team, written: Ok(()) });
+                        self.event(Event::TeamWritten { number, team, written: Ok(()) });
                     }
                 }
                 Effect::RemoveTeam { team, .. } => {

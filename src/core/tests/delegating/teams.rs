@@ -307,7 +307,17 @@ fn what_is_wrong_with_a_team_is_told() {
     let fault = |name: &str, fault: TeamFault| StoredTeam { name: name.to_owned(), state: Err(fault) };
     let state =
         |name: &str, text: &'static str| StoredTeam { name: name.to_owned(), state: Ok(Bytes::from(text)) };
+    let mut old = lead(Vec::new());
+    old.told("create_team", &two());
+    let ann = old.opened(process(2, 1)).pop().unwrap();
+    old.begins(&ann);
+    old.member_ends(&ann, "done");
+    let text = String::from_utf8(old.it.stored["t"].to_vec()).unwrap();
+    let mut damaged: Value = serde_json::from_str(&text.replace("\"t\"", "\"d\"")).unwrap();
+    assert!(damaged["histories"]["ann"]["turns"].take().is_array());
+    let damaged = StoredTeam { name: "d".to_owned(), state: Ok(damaged.to_string().into()) };
     let mut it = lead(vec![
+        damaged,
         fault("t", TeamFault::Busy("process 7".to_owned())),
         state("u", "{\"version\":2}"),
         state("v", "{\"ver"),
@@ -325,6 +335,9 @@ fn what_is_wrong_with_a_team_is_told() {
             .starts_with("team v cannot be had: what is stored of it is damaged: ")
     );
     assert_eq!(it.told("delete_team", &json!({"name": "v"})), "team v is deleted");
+    let told = it.told("send_message", &letter("d/ann", "x"));
+    assert!(told.ends_with("damaged: what ann has said cannot be read"), "{told}");
+    assert_eq!(it.told("delete_team", &json!({"name": "d"})), "team d is deleted");
     assert_eq!(it.told("delete_team", &json!({"name": "w"})), "there is no team \"w\"");
     // The one who had it has ended meanwhile.
     it.it.teams.retain(|it| it.name != "t");
@@ -338,7 +351,7 @@ fn what_is_wrong_with_a_team_is_told() {
     it.it.server(LEAD, json!({"id": it.calls, "method": "conversation/invokeClientTool", "params": params}));
     assert!(it.it.take(Peer::Backend(LEAD)).is_empty(), "not before it is stored");
     let written = Err(TeamFault::Failed("the disk is full".to_owned()));
-    it.it.event(Event::TeamWritten { team: "x".to_owned(), written });
+    stored(&mut it, 0, "x", written);
     let answer = it.it.take(Peer::Backend(LEAD)).pop().unwrap()["result"][0].clone();
     assert_eq!(answer["content"][0]["value"], "team x cannot be made: the disk is full");
     it.it.holds_teams = false;
@@ -377,4 +390,141 @@ fn a_team_calls_its_members_no_more_than_may_be() {
     it.says("begin", &json!({}));
     it.ends();
     assert_eq!(it.called(&bob).1, "<message from=\"ann\">\nping\n</message>");
+}
+
+#[test]
+fn a_lead_goes_on_when_the_agent_of_a_member_is_gone() {
+    let mut it = lead(Vec::new());
+    it.told("create_team", &two());
+    let ann = it.opened(process(2, 1)).pop().unwrap();
+    let bob = it.opened(process(3, 1)).pop().unwrap();
+    it.begins(&ann);
+    it.begins(&bob);
+    // It dies here, and both agents are gone when it comes back.
+    let mut again = stage(it.stored());
+    again.config.subagents.max_parallel = 1;
+    again.config.agents.retain(|name, _| !matches!(&**name, "explore" | "bash"));
+    again.editor(json!({"id": 90, "method": "lspool/reload"}));
+    again.take(EDITOR);
+    let mut it = Lead::on(again, &json!({"events": true}));
+    it.told("send_message", &letter("bob", "more"));
+    it.ends();
+    it.heard();
+    let message = it.goes_on()["params"]["message"].as_str().unwrap().to_owned();
+    for agent in ["explore", "bash"] {
+        assert!(message.contains(&format!("there is no agent {agent} any more")), "{message}");
+    }
+}
+
+/// The call of a tool of teams that is not answered before something is stored; gives its id.
+fn waits(it: &mut Lead, by: Option<&Run>, input: &Value, tool: &str) -> u64 {
+    it.calls += 1;
+    let (process, conversation, turn) = by.map_or((LEAD, "c", "T"), |it| (it.process, it.id(), "U"));
+    let params = json!({
+        "name": tool, "input": input, "conversationId": conversation, "turnId": turn, "roundId": 1, "toolCallId": "w",
+    });
+    it.it.server(
+        process,
+        json!({"id": it.calls, "method": "conversation/invokeClientTool", "params": params}),
+    );
+    it.calls
+}
+
+/// What came of a state of a team that was to be stored. `back`: how many there have been since.
+fn stored(it: &mut Lead, back: usize, team: &str, written: Result<(), TeamFault>) {
+    let number = it.it.writes[it.it.writes.len() - 1 - back];
+    it.it.event(Event::TeamWritten { number, team: team.to_owned(), written });
+}
+
+/// How calls were answered.
+fn answered(it: &mut Lead, process: ProcessId) -> Vec<(Value, Value)> {
+    let told = it.it.take(Peer::Backend(process));
+    let answers = told.into_iter().filter(|it| it["method"].is_null());
+    answers.map(|it| (it["id"].clone(), it["result"][0]["status"].clone())).collect()
+}
+
+#[test]
+fn each_call_is_answered_when_its_team_cannot_be_stored() {
+    let mut it = lead(Vec::new());
+    it.it.holds_teams = true;
+    let first = waits(&mut it, None, &two(), "create_team");
+    let second = waits(&mut it, None, &letter("bob", "more"), "send_message");
+    let ann = it.opened(process(2, 1)).pop().unwrap();
+    let third = waits(&mut it, Some(&ann), &letter("bob", "hello"), "send_message");
+    assert!(answered(&mut it, LEAD).is_empty() && answered(&mut it, ann.process).is_empty());
+    let written = Err(TeamFault::Failed("the disk is full".to_owned()));
+    stored(&mut it, 0, "t", written);
+    assert_eq!(answered(&mut it, LEAD), [(json!(first), json!("error")), (json!(second), json!("error"))]);
+    assert_eq!(answered(&mut it, ann.process), [(json!(third), json!("error"))]);
+}
+
+#[test]
+fn a_cancelled_call_does_not_wait_for_its_team_to_be_stored() {
+    let mut it = lead(Vec::new());
+    it.it.holds_teams = true;
+    let first = waits(&mut it, None, &two(), "create_team");
+    let second = waits(&mut it, None, &letter("bob", "more"), "send_message");
+    it.it.editor(json!({"method": "$/cancelRequest", "params": {"id": 1}}));
+    let cancelled = json!("cancelled");
+    assert_eq!(answered(&mut it, LEAD), [(json!(first), cancelled.clone()), (json!(second), cancelled)]);
+    stored(&mut it, 0, "t", Ok(()));
+    assert!(answered(&mut it, LEAD).is_empty(), "once");
+}
+
+#[test]
+fn the_tools_of_a_member_that_was_given_up_reach_nobody() {
+    let mut it = lead(Vec::new());
+    it.told("create_team", &two());
+    let ann = it.opened(process(2, 1)).pop().unwrap();
+    it.begins(&ann);
+    it.ends();
+    it.it.editor(json!({"method": "$/cancelRequest", "params": {"id": 1}}));
+    it.it.pass(Duration::from_secs(2));
+    it.heard();
+    it.it.take(Peer::Backend(ann.process));
+    let call = waits(&mut it, Some(&ann), &json!({"filePath": "/a"}), "read_file");
+    assert_eq!(it.heard(), Vec::<String>::new());
+    assert_eq!(answered(&mut it, ann.process), [(json!(call), json!("cancelled"))]);
+}
+
+#[test]
+fn what_came_of_a_deleted_team_is_not_taken_for_its_namesakes() {
+    let mut it = lead(Vec::new());
+    it.it.holds_teams = true;
+    waits(&mut it, None, &two(), "create_team");
+    waits(&mut it, None, &json!({"name": "t"}), "delete_team");
+    answered(&mut it, LEAD);
+    let again = waits(&mut it, None, &two(), "create_team");
+    stored(&mut it, 1, "t", Err(TeamFault::Failed("the disk is full".to_owned())));
+    assert!(answered(&mut it, LEAD).is_empty(), "it is not stored yet");
+    stored(&mut it, 0, "t", Ok(()));
+    assert_eq!(answered(&mut it, LEAD), [(json!(again), json!("success"))]);
+}
+
+#[test]
+fn what_a_member_has_said_is_stored_when_a_call_of_its_has_ended() {
+    let mut it = lead(Vec::new());
+    it.told("create_team", &two());
+    let ann = it.opened(process(2, 1)).pop().unwrap();
+    it.begins(&ann);
+    let said = |it: &mut Lead, status: &str| {
+        let mut call =
+            json!({"id": "k", "name": "read_file", "toolType": "client", "status": status, "input": {}});
+        if status == "completed" {
+            call["result"] = json!([{"type": "text", "value": "its lines"}]);
+        }
+        it.run_says(
+            &ann,
+            "report",
+            &json!({"editAgentRounds": [{"roundId": 1, "reply": "", "toolCalls": [call]}]}),
+        );
+        it.it.writes.len()
+    };
+    let before = it.it.writes.len();
+    assert_eq!(said(&mut it, "running"), before, "there is nothing to keep");
+    assert_eq!(said(&mut it, "completed"), before + 1);
+    let has_lines = |it: &Lead| String::from_utf8_lossy(&it.it.stored["t"]).matches("its lines").count();
+    assert_eq!(has_lines(&it), 1);
+    it.told("send_message", &letter("bob", "more"));
+    assert_eq!((it.it.writes.len(), has_lines(&it)), (before + 2, 1), "it is kept when others are stored");
 }

@@ -29,7 +29,7 @@ pub use self::{questions::May, view::View, workers::workers};
 use crate::{
     agents::orchestration::{End, Told},
     control::{Screen, plain},
-    rpc::{Frame, Kind, text},
+    rpc::{Frame, Kind, RawId, text},
 };
 
 /// Exit status if every task is done.
@@ -132,7 +132,7 @@ pub async fn run(
 /// What its user sees.
 struct Terminal {
     /// The request of the goal.
-    goal: Option<crate::rpc::RawId>,
+    goal: Option<RawId>,
     view: View,
     began: Option<Instant>,
     questions: Questions,
@@ -157,6 +157,19 @@ impl Terminal {
                     crate::rpc::member(params, "type").is_some_and(|it| matches!(&params[it], b"1" | b"2"));
                 if let Some(message) = text(params, &["message"]).filter(|_| is_serious) {
                     self.tell(&message, out)?;
+                }
+            }
+            (Kind::Notification, Some("$/cancelRequest")) => {
+                let Some(id) = crate::rpc::member(params, "id").and_then(|it| RawId::from_raw(&params[it]))
+                else {
+                    return Ok(None);
+                };
+                if let Some(was_asked) = self.questions.withdraw(&id) {
+                    client.answer(id, &questions::refused()).await?;
+                    if was_asked {
+                        writeln!(io::stderr(), "\nlspool: no answer is needed any more")?;
+                        self.ask(client, out).await?;
+                    }
                 }
             }
             (Kind::Request, Some(method)) => {
@@ -237,7 +250,7 @@ impl Terminal {
             }
             client.answer(id, &result).await?;
         }
-        if let Some(question) = self.questions.next() {
+        if let Some(question) = self.questions.next(self.pen.screen.again()) {
             self.pen.erase(out)?;
             let mut err = io::stderr();
             write!(err, "{question}")?;

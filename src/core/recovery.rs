@@ -84,6 +84,11 @@ impl Flight {
         &self.confirmed
     }
 
+    /// A call that was confirmed is made.
+    pub(crate) fn forget_confirmed(&mut self, is_made: impl Fn(&Frame) -> bool) {
+        self.confirmed.retain(|(asked, _)| !is_made(asked));
+    }
+
     /// Requests to the editor that the turn has kept from a process that is gone.
     fn kept(&self) -> impl Iterator<Item = SentId> {
         self.waits_for.iter().copied().chain(self.dialogues.iter().filter_map(late::Dialogue::open))

@@ -93,6 +93,9 @@ impl Proxy {
             return sent;
         }
         let is_confirmed = self.is_allowed(&purpose, frame);
+        if let Purpose::ToolCall { conversation: Some(id), confirmation: false } = &purpose {
+            self.spend_confirmation(&id.clone(), frame);
+        }
         let (sent, frame) = self.requests.sent(To::Tools, owner, purpose, frame);
         self.run_tool(frame, is_confirmed, out);
         sent
@@ -107,13 +110,17 @@ impl Proxy {
     /// Whether the user has allowed exactly this call.
     fn is_allowed(&self, purpose: &Purpose, call: &Frame) -> bool {
         let Purpose::ToolCall { conversation: Some(id), .. } = purpose else { return false };
-        let key = |it: &Frame| {
-            let params = it.params()?;
-            Some((text(params, &["toolCallId"])?, text(params, &["input", "command"])?))
-        };
-        let called = key(call);
         let given = self.conversations.get(id).map_or(&[][..], |it| it.flight.confirmed());
-        called.is_some() && given.iter().any(|(asked, answer)| key(asked) == called && accepts(Some(answer)))
+        given.iter().any(|(asked, answer)| is_about(asked, call) && accepts(Some(answer)))
+    }
+
+    /// What was allowed is one call: neither another one, nor the same once more after the death of its process.
+    fn spend_confirmation(&mut self, id: &RawId, call: &Frame) {
+        for id in [id.clone(), self.conversations.top(id)] {
+            if let Some(conversation) = self.conversations.get_mut(&id) {
+                conversation.flight.forget_confirmed(|asked| is_about(asked, call));
+            }
+        }
     }
 
     /// lspool's own tools have answered.
@@ -178,6 +185,16 @@ impl Proxy {
             tell_editor(cancellation(question), out);
         }
     }
+}
+
+/// Whether a confirmation is about this call of a command.
+fn is_about(asked: &Frame, call: &Frame) -> bool {
+    let key = |it: &Frame| {
+        let params = it.params()?;
+        Some((text(params, &["toolCallId"])?, text(params, &["input", "command"])?))
+    };
+    let called = key(call);
+    called.is_some() && key(asked) == called
 }
 
 /// What an answer to a confirmation says.

@@ -44,6 +44,11 @@ pub trait World {
     /// Starts a process.
     fn spawn(&mut self, launch: &Launch) -> Result<Spawned, SpawnFailure>;
 
+    /// The same for one of [`Self::own_program`] that makes a session of its own, and so leaves the terminal.
+    fn spawn_apart(&mut self, launch: &Launch) -> Result<Spawned, SpawnFailure> {
+        self.spawn(launch)
+    }
+
     /// A folder that only this user can enter, and that is gone when lspool is. The same one each time.
     fn private_folder(&mut self) -> Result<PathBuf, String>;
 

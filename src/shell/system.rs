@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid};
 use tokio::{
     process::Command,
     signal::unix::{SignalKind, signal},
@@ -54,25 +54,8 @@ impl System {
         System { control: Some(place), ..self }
     }
 
-    fn start_guard_soon(&self) {
-        if self.guard.borrow().is_running() {
-            return;
-        }
-        let guard = self.guard.clone();
-        spawn_local(async move {
-            sleep(GUARD_DELAY).await;
-            guard.borrow_mut().start();
-            // Without it, nobody would end the servers if lspool were killed next.
-            let Ok(mut deaths) = signal(SignalKind::child()) else { return };
-            while deaths.recv().await.is_some() {
-                guard.borrow_mut().revive();
-            }
-        });
-    }
-}
-
-impl World for System {
-    fn spawn(&mut self, launch: &Launch) -> Result<Spawned, SpawnFailure> {
+    /// `leads`: it is made the leader of its group. Who is to lead a session must not be one before.
+    fn start(&mut self, launch: &Launch, leads: bool) -> Result<Spawned, SpawnFailure> {
         let mut command = Command::new(&launch.program);
         command
             .args(&launch.args)
@@ -81,8 +64,10 @@ impl World for System {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            .process_group(0)
             .kill_on_drop(false);
+        if leads {
+            command.process_group(0);
+        }
         if let Some(cwd) = &launch.cwd {
             command.current_dir(cwd);
         }
@@ -103,6 +88,32 @@ impl World for System {
             stdout: Box::new(stdout),
             stderr: Box::new(stderr),
         })
+    }
+
+    fn start_guard_soon(&self) {
+        if self.guard.borrow().is_running() {
+            return;
+        }
+        let guard = self.guard.clone();
+        spawn_local(async move {
+            sleep(GUARD_DELAY).await;
+            guard.borrow_mut().start();
+            // Without it, nobody would end the servers if lspool were killed next.
+            let Ok(mut deaths) = signal(SignalKind::child()) else { return };
+            while deaths.recv().await.is_some() {
+                guard.borrow_mut().revive();
+            }
+        });
+    }
+}
+
+impl World for System {
+    fn spawn(&mut self, launch: &Launch) -> Result<Spawned, SpawnFailure> {
+        self.start(launch, true)
+    }
+
+    fn spawn_apart(&mut self, launch: &Launch) -> Result<Spawned, SpawnFailure> {
+        self.start(launch, false)
     }
 
     fn own_program(&self) -> Option<PathBuf> {
@@ -218,8 +229,10 @@ impl Child for Own {
             Request::Terminate => Signal::TERM,
             Request::Kill => Signal::KILL,
         };
-        // It fails if all are gone, which is what was wanted.
-        kill_process_group(self.pid, signal).ok();
+        // It fails if all are gone, which is what was wanted; or if the process has not come to make its group.
+        if kill_process_group(self.pid, signal) == Err(rustix::io::Errno::SRCH) {
+            kill_process(self.pid, signal).ok();
+        }
     }
 
     fn reap(&mut self) -> Waiting<'_, Exit> {

@@ -12,6 +12,7 @@ mod files;
 mod search;
 #[cfg(test)]
 mod tests;
+mod walk;
 mod workspace;
 
 use std::{
@@ -31,10 +32,12 @@ use tokio::{
 };
 
 pub use self::child::{SUBCOMMAND, serve};
-use self::{search::Until, workspace::Workspace};
+use self::{
+    search::Until,
+    workspace::{Known, Workspace},
+};
 use super::{inbox::Events, process::World};
 use crate::{
-    config::ToolsConfig,
     core::event::{Event, Scope},
     rpc::{Frame, RawId, path, text},
     tools::{Call, Outcome, Tool, accepted, is_allowed},
@@ -47,6 +50,7 @@ const SLACK: Duration = Duration::from_secs(5);
 #[derive(Debug, Default)]
 pub(super) struct Tools {
     running: BTreeMap<RawId, Running>,
+    known: Arc<Known>,
     /// It was told that commands cannot be confined.
     is_told: bool,
 }
@@ -88,9 +92,9 @@ impl Tools {
                 Err(why) => return events.tell(ran(id, &Outcome::Failed(why))),
             },
             call => {
-                let (id, stopped) = (id.clone(), stopped.clone());
+                let (id, stopped, known) = (id.clone(), stopped.clone(), self.known.clone());
                 spawn_local(async move {
-                    events.tell(ran(id, &off_thread(call, scope, stopped, is_cancelled).await));
+                    events.tell(ran(id, &off_thread(call, scope, known, stopped, is_cancelled).await));
                 })
             }
         };
@@ -123,7 +127,7 @@ impl Tools {
         scope: &Scope,
         world: &mut impl World,
     ) -> Result<super::process::Spawned, String> {
-        let workspace = Workspace::open(&scope.folders)?;
+        let workspace = Workspace::open(&scope.folders, &self.known)?;
         let folders: Vec<_> = workspace.folders().map(ToOwned::to_owned).collect();
         let program = world.own_program().ok_or("commands cannot be run here")?;
         if scope.limits.confine && !self.is_told && !child::can_confine() {
@@ -131,7 +135,7 @@ impl Tools {
             tracing::warn!("commands can write anywhere: this system has no Landlock");
         }
         let launch = command::launch(program, command, &folders, &scope.limits);
-        world.spawn(&launch).map_err(|it| it.message)
+        world.spawn_apart(&launch).map_err(|it| it.message)
     }
 }
 
@@ -177,30 +181,37 @@ fn verdict(id: RawId, is_allowed: bool) -> Event {
 async fn off_thread(
     call: Call,
     scope: Scope,
+    known: Arc<Known>,
     stopped: Arc<AtomicBool>,
     mut cancelled: watch::Receiver<bool>,
 ) -> Outcome {
     let (changes_nothing, limit) = (call.changes_nothing(), scope.limits.time_limit + SLACK);
-    let working = spawn_blocking(move || carry_out(&call, &scope, &stopped));
+    let stop = stopped.clone();
+    let working = spawn_blocking(move || carry_out(&call, &scope, &stopped, &known));
     tokio::select! {
         done = working => done.unwrap_or_else(|error| Outcome::Failed(error.to_string())),
         _ = cancelled.wait_for(|it| *it), if changes_nothing => Outcome::Cancelled,
-        () = sleep(limit) => Outcome::Failed(format!("it took more than {} s", limit.as_secs())),
+        () = sleep(limit) => {
+            // What is answered as failed is not done later.
+            stop.store(true, Ordering::Relaxed);
+            Outcome::Failed(format!("it took more than {} s", limit.as_secs()))
+        }
     }
 }
 
 /// Carries out a call that waits for nothing but the disk.
-fn carry_out(call: &Call, scope: &Scope, stopped: &AtomicBool) -> Outcome {
+fn carry_out(call: &Call, scope: &Scope, stopped: &AtomicBool, known: &Known) -> Outcome {
     // What a library does with a file that nobody has thought of shall not cost more than this call.
-    let done = catch_unwind(AssertUnwindSafe(|| on_disk(call, &scope.limits, scope, stopped)));
+    let done = catch_unwind(AssertUnwindSafe(|| on_disk(call, scope, stopped, known)));
     match done {
         Ok(done) => done.into(),
         Err(_) => Outcome::Failed("the tool has failed: this is a fault of lspool".to_owned()),
     }
 }
 
-fn on_disk(call: &Call, limits: &ToolsConfig, scope: &Scope, stopped: &AtomicBool) -> Result<String, String> {
-    let workspace = Workspace::open(&scope.folders)?;
+fn on_disk(call: &Call, scope: &Scope, stopped: &AtomicBool, known: &Known) -> Result<String, String> {
+    let limits = &scope.limits;
+    let workspace = Workspace::open(&scope.folders, known)?;
     let until = Until::new(stopped, limits);
     match call {
         Call::ReadFile { path, lines } => files::read(&workspace, path, *lines, limits),
@@ -210,8 +221,10 @@ fn on_disk(call: &Call, limits: &ToolsConfig, scope: &Scope, stopped: &AtomicBoo
             search::by_content(&workspace, (pattern, *is_regex), include.as_deref(), limits, &until)
         }
         Call::CreateFile { path, text } => files::create(&workspace, path, text, limits),
-        Call::ReplaceString { path, old, new } => files::replace(&workspace, path, (old, new), limits),
-        Call::InsertEdit { path, text } => files::rewrite(&workspace, path, text, limits),
+        Call::ReplaceString { path, old, new } => {
+            files::replace(&workspace, path, (old, new), limits, &until)
+        }
+        Call::InsertEdit { path, text } => files::rewrite(&workspace, path, text, limits, &until),
         Call::Terminal { .. } => Err("a command is run in another way".to_owned()),
     }
 }

@@ -1,18 +1,22 @@
 //! What lspool asks its editor, where that is a terminal: may a worker do this?
 //!
 //! One question is put after the other. Nothing else is asked of a person.
+//!
+//! - **What is answered is what was shown**: a line that was typed before the question answers none.
+//! - All of a command is shown, and nothing in it can look like something that lspool says: each row is set in.
 
 use std::{
     collections::VecDeque,
     fmt::Write as _,
-    io::{self, BufRead as _},
+    io::{self, BufRead as _, IsTerminal as _},
 };
 
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use crate::{
-    control::plain,
+    agents::TERMINAL,
+    control::{Screen, plain},
     rpc::{RawId, member, text},
 };
 
@@ -36,7 +40,7 @@ pub(super) struct Questions {
     may: May,
     waiting: VecDeque<Question>,
     /// One was put.
-    asked: Option<RawId>,
+    asked: Option<Question>,
     /// Lines that are typed, once somebody reads them.
     lines: Option<mpsc::UnboundedReceiver<String>>,
 }
@@ -44,7 +48,12 @@ pub(super) struct Questions {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Question {
     id: RawId,
-    text: String,
+    /// Who wants it.
+    title: String,
+    /// What.
+    what: String,
+    /// The last answer to it was none.
+    is_unclear: bool,
 }
 
 /// The answer to what is no question to a person.
@@ -72,7 +81,7 @@ impl Questions {
 
     /// A confirmation is asked for.
     pub(super) fn add(&mut self, id: RawId, params: &[u8]) {
-        self.waiting.push_back(Question { id, text: question(params) });
+        self.waiting.push_back(question(id, params));
     }
 
     /// Whether somebody thinks about one.
@@ -91,20 +100,45 @@ impl Questions {
             }
         };
         let waiting = std::mem::take(&mut self.waiting).into_iter();
-        waiting.map(|it| (it.id, result.clone(), note.map(|note| format!("{}\n{note}", it.text)))).collect()
+        waiting
+            .map(|it| {
+                let note = note.map(|note| format!("{}\n{note}", it.text(NARROW)));
+                (it.id, result.clone(), note)
+            })
+            .collect()
     }
 
     /// The next one, to be put to the user, unless there is one already.
-    pub(super) fn next(&mut self) -> Option<String> {
+    pub(super) fn next(&mut self, screen: Screen) -> Option<String> {
         if self.asked.is_some() || self.may != May::Ask {
             return None;
         }
         let it = self.waiting.pop_front()?;
-        self.asked = Some(it.id);
-        if self.lines.is_none() {
-            self.lines = Some(read_lines());
+        let lines = self.lines.get_or_insert_with(read_lines);
+        // Whoever typed that did not know of this question.
+        while lines.try_recv().is_ok() {}
+        if io::stdin().is_terminal() {
+            rustix::termios::tcflush(io::stdin(), rustix::termios::QueueSelector::IFlush).ok();
         }
-        Some(format!("{}\nAllow it? [y]es, [n]o, [a]ll from now on: ", it.text))
+        let (columns, rows) = screen.size.unwrap_or((NARROW, usize::MAX));
+        let mut shown = it.text(columns);
+        let n_lines = shown.lines().count();
+        if n_lines + 3 > rows {
+            write!(shown, "\n[{n_lines} lines: scroll up to read them all]").unwrap_or_default();
+        }
+        let note = if it.is_unclear { "Please say y, n or a.\n" } else { "" };
+        self.asked = Some(it);
+        Some(format!("{shown}\n{note}Allow it? [y]es, [n]o, [a]ll from now on: "))
+    }
+
+    /// Nobody wants an answer any more. Whether the user was thinking about it, or `None` if there is no such question.
+    pub(super) fn withdraw(&mut self, id: &RawId) -> Option<bool> {
+        if self.asked.as_ref().is_some_and(|it| it.id == *id) {
+            self.asked = None;
+            return Some(true);
+        }
+        let at = self.waiting.iter().position(|it| it.id == *id)?;
+        self.waiting.remove(at).map(|_| false)
     }
 
     /// What the user has said. `Some(None)`: nothing that could be understood, so it is asked again.
@@ -118,7 +152,7 @@ impl Questions {
     }
 
     fn understand(&mut self, line: &str) -> Option<Answer> {
-        let id = self.asked.take()?;
+        let asked = self.asked.take()?;
         let result = match line.trim().to_lowercase().as_str() {
             "y" | "yes" => accepted(),
             "a" | "all" => {
@@ -127,12 +161,11 @@ impl Questions {
             }
             "n" | "no" => refused(),
             _ => {
-                let text = "Please say y, n or a.".to_owned();
-                self.waiting.push_front(Question { id, text });
+                self.waiting.push_front(Question { is_unclear: true, ..asked });
                 return None;
             }
         };
-        Some((id, result))
+        Some((asked.id, result))
     }
 }
 
@@ -140,25 +173,71 @@ fn accepted() -> Value {
     json!([{"result": "accept"}, null])
 }
 
-fn refused() -> Value {
+pub(super) fn refused() -> Value {
     json!([{"result": "dismiss"}, null])
 }
 
+/// The columns of a screen of which nothing is known.
+const NARROW: usize = 80;
+
+/// Before each row of what is asked about.
+const INDENT: &str = "  ";
+
+impl Question {
+    /// Who wants to do what, in rows of so many columns.
+    fn text(&self, columns: usize) -> String {
+        let mut text = rows(&self.title, columns, INDENT).join("\n").trim_start().to_owned();
+        for row in rows(&self.what, columns, INDENT) {
+            text.push('\n');
+            text.push_str(&row);
+        }
+        text
+    }
+}
+
+/// A text in rows, none of which a terminal breaks.
+fn rows(text: &str, columns: usize, indent: &str) -> Vec<String> {
+    // Some letters take two columns, and a tab up to eight.
+    let width = |it: char| match it {
+        '\t' => 8,
+        it if it.is_ascii() => 1,
+        _ => 2,
+    };
+    let most = columns.saturating_sub(indent.len()).max(16);
+    let mut all = Vec::new();
+    for line in text.lines() {
+        let (mut row, mut taken) = (indent.to_owned(), 0);
+        for it in line.chars() {
+            if taken + width(it) > most {
+                all.push(std::mem::replace(&mut row, indent.to_owned()));
+                taken = 0;
+            }
+            row.push(it);
+            taken += width(it);
+        }
+        all.push(row);
+    }
+    all
+}
+
 /// Who wants to do what.
-fn question(params: &[u8]) -> String {
-    let get = |path: &[&str]| text(params, path).map(|it| plain(&it)).filter(|it| !it.trim().is_empty());
+fn question(id: RawId, params: &[u8]) -> Question {
+    // A space that is none for a shell shall not look like one.
+    let seen = |it: &str| {
+        plain(it).replace(|c: char| c.is_whitespace() && !matches!(c, ' ' | '\t' | '\n'), "\u{fffd}")
+    };
+    let get = |path: &[&str]| text(params, path).map(|it| seen(&it)).filter(|it| !it.trim().is_empty());
     let name = get(&["name"]).unwrap_or_else(|| "a tool".to_owned());
     // It names the worker.
-    let mut question = get(&["title"]).unwrap_or_else(|| format!("A worker wants to use {name}"));
-    let command = get(&["input", "command"]);
-    let what = command.or_else(|| {
-        let input = member(params, "input").map(|it| String::from_utf8_lossy(&params[it]).into_owned());
-        get(&["message"]).or_else(|| input.map(|it| plain(&it)))
+    let title = get(&["title"]).unwrap_or_else(|| format!("A worker wants to use {name}"));
+    // Of another tool it is no command, whatever it is called.
+    let is_command = name.strip_prefix("copilot.").unwrap_or(&name) == TERMINAL;
+    let what = get(&["input", "command"]).filter(|_| is_command).unwrap_or_else(|| {
+        let input = member(params, "input").map(|it| seen(&String::from_utf8_lossy(&params[it])));
+        let parts: Vec<String> = get(&["message"]).into_iter().chain(input).collect();
+        parts.join("\n")
     });
-    for line in what.unwrap_or_default().lines() {
-        write!(question, "\n  {line}").unwrap_or_default();
-    }
-    question
+    Question { id, title, what, is_unclear: false }
 }
 
 /// Read by a thread: a read of a terminal cannot be called off, and ends with the process.
@@ -178,6 +257,8 @@ fn read_lines() -> mpsc::UnboundedReceiver<String> {
 mod tests {
     use super::*;
 
+    const SCREEN: Screen = Screen { size: Some((80, 24)), is_colored: false };
+
     fn asked(may: May) -> Questions {
         let mut it = Questions::new(may);
         for id in 1..4_u64 {
@@ -192,19 +273,73 @@ mod tests {
         let mut it = asked(May::Ask);
         it.lines = Some(mpsc::unbounded_channel().1);
         assert!(it.decide().is_empty());
-        let question = it.next().unwrap();
+        let question = it.next(SCREEN).unwrap();
         assert_eq!(
             question,
             "coder-1: Run it?\n  make\u{fffd}[2J\n  test\nAllow it? [y]es, [n]o, [a]ll from now on: "
         );
-        assert_eq!(it.next(), None);
+        assert_eq!(it.next(SCREEN), None);
         assert_eq!(it.understand("what?"), None);
-        assert!(it.next().unwrap().starts_with("Please say"));
+        let again = it.next(SCREEN).unwrap();
+        assert!(again.contains("\n  test\nPlease say y, n or a.\nAllow it?"), "it is shown again: {again}");
         assert_eq!(it.understand(" No\n"), Some((RawId::from(1), refused())));
-        assert!(!it.is_asking() && it.next().is_some());
+        assert!(!it.is_asking() && it.next(SCREEN).is_some());
         assert_eq!(it.understand("a"), Some((RawId::from(2), accepted())));
-        assert_eq!(it.next(), None);
+        assert_eq!(it.next(SCREEN), None);
         assert_eq!(it.decide(), [(RawId::from(3), accepted(), None)]);
+    }
+
+    #[test]
+    fn a_line_typed_before_a_question_answers_none() {
+        let mut it = asked(May::Ask);
+        let (sender, lines) = mpsc::unbounded_channel();
+        it.lines = Some(lines);
+        sender.send("a".to_owned()).unwrap();
+        assert!(it.next(SCREEN).is_some());
+        assert!(it.lines.as_mut().unwrap().try_recv().is_err());
+    }
+
+    #[test]
+    fn a_question_that_is_withdrawn_is_none() {
+        let mut it = asked(May::Ask);
+        it.lines = Some(mpsc::unbounded_channel().1);
+        it.next(SCREEN).unwrap();
+        assert_eq!(it.withdraw(&RawId::from(2)), Some(false));
+        assert_eq!(it.withdraw(&RawId::from(1)), Some(true));
+        assert_eq!(it.withdraw(&RawId::from(1)), None);
+        assert_eq!(it.understand("a"), None);
+        assert_eq!(it.may, May::Ask, "it was said to nothing");
+        it.next(SCREEN).unwrap();
+        assert_eq!(it.understand("n"), Some((RawId::from(3), refused())));
+    }
+
+    /// What is shown of a call, on a screen of 20 columns.
+    fn shown(params: &Value) -> String {
+        question(RawId::from(1), params.to_string().as_bytes()).text(20)
+    }
+
+    #[test]
+    fn all_of_a_command_is_seen_and_nothing_else() {
+        let of = |command: &str| {
+            shown(&json!({"name": "copilot.run_in_terminal", "title": "t", "input": {"command": command}}))
+        };
+        assert_eq!(of("a\u{202e}b\u{200b}c\u{a0}d\u{2028}e"), "t\n  a\u{fffd}b\u{fffd}c\u{fffd}d\u{fffd}e");
+        let padded = of(&format!("{}Allow it?", " ".repeat(90)));
+        assert!(padded.lines().skip(1).all(|it| it.starts_with("  ") && it.len() <= 20), "{padded}");
+        assert_eq!(of(&"ä".repeat(20)).lines().count(), 4, "a row has room for nine");
+
+        let mut it = Questions::new(May::Ask);
+        it.lines = Some(mpsc::unbounded_channel().1);
+        let long = json!({"name": "run_in_terminal", "input": {"command": "x\n".repeat(200)}});
+        it.add(RawId::from(1), long.to_string().as_bytes());
+        assert!(it.next(SCREEN).unwrap().contains("\n[201 lines: scroll up to read them all]\nAllow it?"));
+    }
+
+    #[test]
+    fn an_argument_of_another_tool_is_no_command() {
+        let shown =
+            shown(&json!({"name": "mcp", "title": "t", "message": "m", "input": {"command": "ls", "x": 1}}));
+        assert_eq!(shown, "t\n  m\n  {\"command\":\"ls\",\"x\n  \":1}");
     }
 
     #[test]

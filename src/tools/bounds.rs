@@ -56,15 +56,42 @@ impl Kept {
         let (first, second) = self.tail.as_slices();
         let kept = (self.head.len() + self.tail.len()) as u64;
         if kept == self.total {
-            return String::from_utf8_lossy(&[&self.head, first, second].concat()).into_owned();
+            let bytes = [&self.head, first, second].concat();
+            let text = String::from_utf8_lossy(&bytes);
+            // A byte that is no text is three in it.
+            if text.len() <= self.most_head + self.most_tail {
+                return text.into_owned();
+            }
         }
         let tail = [first, second].concat();
         // A character that was cut in two says nothing.
         let start = tail.iter().take(3).take_while(|it| **it & 0xc0 == 0x80).count();
-        let whole = String::from_utf8_lossy(&self.head);
-        let (head, tail) = (whole.trim_end_matches('\u{fffd}'), String::from_utf8_lossy(&tail[start..]));
-        format!("{head}\n[… {} bytes left out …]\n{tail}", self.total - kept)
+        let tail = &tail[start..];
+        let (head, n_head) = beginning(&self.head, self.most_head);
+        let text = String::from_utf8_lossy(tail);
+        let from = text.ceil_char_boundary(text.len().saturating_sub(self.most_tail));
+        let (_, n_more) = beginning(tail, from);
+        let n_left_out = self.total - kept + (self.head.len() - n_head + n_more) as u64;
+        format!("{}\n[… {n_left_out} bytes left out …]\n{}", head.trim_end_matches('\u{fffd}'), &text[from..])
     }
+}
+
+/// Bytes as a text of so many bytes at most, and how many they are.
+fn beginning(bytes: &[u8], most: usize) -> (String, usize) {
+    let (mut text, mut n) = (String::new(), 0);
+    for chunk in bytes.utf8_chunks() {
+        let valid = chunk.valid();
+        let end = valid.floor_char_boundary(most - text.len());
+        text.push_str(&valid[..end]);
+        n += end;
+        let has_room = end == valid.len() && text.len() + char::REPLACEMENT_CHARACTER.len_utf8() <= most;
+        if chunk.invalid().is_empty() || !has_room {
+            return (text, n);
+        }
+        text.push(char::REPLACEMENT_CHARACTER);
+        n += chunk.invalid().len();
+    }
+    (text, n)
 }
 
 #[cfg(test)]
@@ -88,6 +115,13 @@ mod tests {
         assert_eq!(it.text(), "01\n[… 8 bytes left out …]\nabcdef");
     }
 
+    #[test]
+    fn what_is_no_text_does_not_become_more_than_may_be() {
+        let mut it = Kept::new(8);
+        it.push(b"\xff\xff\xff\xff\xff\xff\xff\xff");
+        assert_eq!(it.text(), "\n[… 6 bytes left out …]\n\u{fffd}\u{fffd}");
+    }
+
     proptest! {
         /// However it comes, the same is kept, and never more than may be.
         #[test]
@@ -104,9 +138,10 @@ mod tests {
             prop_assert_eq!(one.text(), other.text());
             prop_assert_eq!(one.total(), all.len() as u64);
             prop_assert!(one.head.len() + one.tail.len() <= most);
-            if all.len() <= most {
+            prop_assert!(one.text().len() <= most + "\n[… 999 bytes left out …]\n".len());
+            if String::from_utf8_lossy(&all).len() <= most {
                 prop_assert_eq!(one.text(), String::from_utf8_lossy(&all));
-            } else {
+            } else if all.len() > most {
                 let tail: Vec<u8> = one.tail.iter().copied().collect();
                 prop_assert!(all.starts_with(&one.head) && all.ends_with(&tail));
             }

@@ -14,16 +14,18 @@ pub fn replaced(text: &str, old: &str, new: &str) -> Result<String, String> {
     if old == new {
         return Err("oldString and newString are the same".to_owned());
     }
+    let find = |from: usize| {
+        let at = memchr::memmem::find(text.as_bytes().get(from..)?, old.as_bytes())?;
+        Some(from + at)
+    };
     // They may overlap.
-    let starts: Vec<usize> =
-        text.char_indices().map(|(at, _)| at).filter(|at| text[*at..].starts_with(&old)).collect();
-    match starts[..] {
-        [] => Err("oldString is not in the file: it must be exactly as there, white space included. Read the file again"
+    let first = find(0);
+    match (first, first.and_then(|at| find(at + 1))) {
+        (None, _) => Err("oldString is not in the file: it must be exactly as there, white space included. Read the file again"
             .to_owned()),
-        [at] => Ok([&text[..at], &new, &text[at + old.len()..]].concat()),
-        [..] => {
-            let n = starts.len();
-            Err(format!("oldString is in the file {n} times: give more of the lines around the one that is meant"))
+        (Some(at), None) => Ok([&text[..at], &new, &text[at + old.len()..]].concat()),
+        (Some(_), Some(_)) => {
+            Err("oldString is in the file more than once: give more of the lines around the one that is meant".to_owned())
         }
     }
 }
@@ -63,8 +65,8 @@ mod tests {
         assert_eq!(replaced("a b c", " b", "").as_deref(), Ok("a c"));
         for (text, old, new, why) in [
             ("a b c", "d", "x", "not in the file"),
-            ("a b a", "a", "x", "2 times"),
-            ("aaa", "aa", "x", "2 times"),
+            ("a b a", "a", "x", "more than once"),
+            ("aaa", "aa", "x", "more than once"),
             ("a", "a", "a", "the same"),
             ("", "a", "b", "not in the file"),
         ] {

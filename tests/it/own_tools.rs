@@ -272,7 +272,7 @@ fn what_takes_too_long_or_says_too_much_is_held_to_its_limits() {
     let script = Script::default()
         .rule(run("[long]", &format!("echo begun; {SLEEPERS}")))
         .rule(run("[loud]", "echo first; yes | head -c 3000000; echo last; exit 3"))
-        .rule(run("[input]", "cat; echo end; env"));
+        .rule(run("[input]", "cat; echo end; echo $$ $(cut -d' ' -f5,6 /proc/$$/stat); env"));
     let stub = Stub::start(script);
     let session = start(&sandbox, &stub, "[tools]\ntime_limit = \"5s\"\n");
     let long = told(&session, &stub, "[long]", json!({}));
@@ -283,6 +283,11 @@ fn what_takes_too_long_or_says_too_much_is_held_to_its_limits() {
     assert!(loud.len() < 66_000 && loud.contains("bytes left out"), "{}", loud.len());
     let input = told(&session, &stub, "[input]", json!({}));
     assert!(input.starts_with("end\n") && input.contains("HOME="), "{input}");
+    let ids: Vec<&str> = input.lines().nth(1).unwrap_or_default().split(' ').collect();
+    assert!(
+        ids.len() == 3 && ids.iter().all(|it| *it == ids[0]),
+        "it leads its group and its session: {input}"
+    );
     assert!(!input.contains("gho_environment") && !input.contains("TOKEN"), "{input}");
     assert!(session.shutdown().success());
 }

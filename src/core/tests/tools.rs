@@ -1,6 +1,6 @@
 //! lspool's own tools: who carries out a call, and who must have allowed it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use proptest::{collection::vec, prelude::*};
 use serde_json::{Value, json};
@@ -213,6 +213,11 @@ fn a_command_is_run_if_the_editor_allows_it_and_no_other_one() {
     assert!(matches!(asked(&mut it)[..], [(_, false)]));
     it.server(PRIMARY, call(9, "run_in_terminal", &json!({"command": "ls"})));
     assert!(matches!(asked(&mut it)[..], [(_, true)]));
+    // What was allowed is one call.
+    it.server(PRIMARY, call(10, "run_in_terminal", &json!({"command": "ls"})));
+    assert!(matches!(asked(&mut it)[..], [(_, false)]));
+    it.exited(PRIMARY, Exit::Signal(9));
+    assert!(it.tools.is_empty(), "it is not run once more for the next process");
 }
 
 #[test]
@@ -376,8 +381,8 @@ struct Run {
     at_work: Vec<(Value, bool)>,
     /// Questions that the editor has on its screen.
     shown: Vec<Value>,
-    /// Commands that somebody has allowed.
-    allowed: BTreeSet<String>,
+    /// Commands that somebody has allowed, each as often as that was, and that have not been run since.
+    allowed: Vec<String>,
     is_dead: bool,
 }
 
@@ -388,10 +393,13 @@ impl Run {
     fn look(&mut self) {
         for (call, scope) in std::mem::take(&mut self.it.tools) {
             let command = call["params"]["input"]["command"].as_str().unwrap_or_default().to_owned();
-            assert!(
-                !scope.is_confirmed || self.allowed.contains(&command),
-                "{command} was allowed by nobody"
-            );
+            if scope.is_confirmed {
+                let at = self.allowed.iter().position(|it| *it == command);
+                let at = at.unwrap_or_else(|| panic!("{command} was allowed by nobody"));
+                if call["method"] == "conversation/invokeClientTool" {
+                    self.allowed.remove(at);
+                }
+            }
             self.at_work.push((call, scope.is_confirmed));
         }
         for id in std::mem::take(&mut self.it.unwanted) {
@@ -436,7 +444,7 @@ impl Run {
                     Some("conversation/invokeClientTool") if is_confirmed || is_listed => done("ran"),
                     Some("conversation/invokeClientTool") => verdict("ask"),
                     _ if is_listed => {
-                        self.allowed.insert(LISTED.to_owned());
+                        self.allowed.push(LISTED.to_owned());
                         verdict("accept")
                     }
                     _ => verdict("ask"),
@@ -452,7 +460,7 @@ impl Run {
                     _ => json!({"error": {"code": -32601, "message": "there is no such method"}}),
                 };
                 if how % 3 == 0 {
-                    self.allowed.insert(asked["params"]["input"]["command"].as_str().unwrap().to_owned());
+                    self.allowed.push(asked["params"]["input"]["command"].as_str().unwrap().to_owned());
                 }
                 answer["id"] = asked["id"].clone();
                 self.it.editor(answer);
@@ -480,7 +488,7 @@ proptest! {
             owed: BTreeMap::new(),
             at_work: Vec::new(),
             shown: Vec::new(),
-            allowed: BTreeSet::new(),
+            allowed: Vec::new(),
             is_dead: false,
         };
         for step in &steps {

@@ -32,11 +32,19 @@ const QUIET: [(&str, &str); 6] = [
     ("DEBIAN_FRONTEND", "noninteractive"),
 ];
 
+/// Where others listen who would do for a command what it may not do itself.
+const WAYS_OUT: [&str; 5] =
+    ["TMUX", "NVIM", "NVIM_LISTEN_ADDRESS", "DBUS_SESSION_BUS_ADDRESS", "VSCODE_IPC_HOOK_CLI"];
+
 /// Becomes the command.
 pub fn serve(words: impl Iterator<Item = OsString>) -> ExitCode {
     // One stream, so that the order of what is written is kept.
     if let Err(error) = rustix::stdio::dup2_stderr(rustix::stdio::stdout()) {
         return cannot(&error.to_string());
+    }
+    // In a session without a terminal it can neither type into lspool's, nor draw on it, nor take it.
+    if let Err(error) = rustix::process::setsid() {
+        return cannot(&format!("it cannot leave the terminal: {error}"));
     }
     let (mut writable, mut command) = (Vec::new(), Vec::new());
     let mut words = words.into_iter();
@@ -59,7 +67,7 @@ pub fn serve(words: impl Iterator<Item = OsString>) -> ExitCode {
     let mut command = Command::new(program);
     command.args(args).envs(QUIET);
     for (name, value) in std::env::vars_os() {
-        if is_secret(&name, &value) {
+        if is_secret(&name, &value) || WAYS_OUT.iter().any(|it| name == *it) {
             command.env_remove(name);
         }
     }
@@ -86,7 +94,8 @@ pub(super) fn can_confine() -> bool {
     ruleset.handle_access(AccessFs::from_all(ABI::V1)).and_then(Ruleset::create).is_ok()
 }
 
-/// From now on this process, and what it becomes and starts, writes only below these folders, and signals nobody else.
+/// From now on this process, and what it becomes and starts, writes only below these folders, signals nobody else, and
+/// speaks with nobody else by an abstract socket.
 #[cfg(target_os = "linux")]
 fn confine(writable: &[PathBuf]) -> Result<(), String> {
     use landlock::{
@@ -97,13 +106,14 @@ fn confine(writable: &[PathBuf]) -> Result<(), String> {
     let abi = ABI::V6;
     let told = |error: landlock::RulesetError| error.to_string();
     let ruleset = Ruleset::default().handle_access(AccessFs::from_all(abi)).map_err(told)?;
-    let ruleset = ruleset.scope(Scope::Signal).map_err(told)?.create().map_err(told)?;
+    let ruleset =
+        ruleset.scope(Scope::Signal | Scope::AbstractUnixSocket).map_err(told)?.create().map_err(told)?;
     let ruleset = ruleset.add_rules(path_beneath_rules(["/"], AccessFs::from_read(abi))).map_err(told)?;
     let mut ruleset =
         ruleset.add_rules(path_beneath_rules(writable, AccessFs::from_all(abi))).map_err(told)?;
     for device in DEVICES.iter().map(Path::new).filter(|it| it.exists()) {
         let Ok(file) = PathFd::new(device) else { continue };
-        let access = AccessFs::WriteFile | AccessFs::ReadFile | AccessFs::IoctlDev;
+        let access = AccessFs::WriteFile | AccessFs::ReadFile;
         ruleset = ruleset.add_rule(PathBeneath::new(file, access)).map_err(told)?;
     }
     ruleset.restrict_self().map(drop).map_err(told)
@@ -111,7 +121,7 @@ fn confine(writable: &[PathBuf]) -> Result<(), String> {
 
 /// Files outside that everybody may write to, and nothing comes of it.
 #[cfg(target_os = "linux")]
-const DEVICES: [&str; 4] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/tty"];
+const DEVICES: [&str; 3] = ["/dev/null", "/dev/zero", "/dev/full"];
 
 #[cfg(not(target_os = "linux"))]
 pub(super) fn can_confine() -> bool {

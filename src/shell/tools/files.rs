@@ -21,7 +21,10 @@ use rustix::{
     io::Errno,
 };
 
-use super::workspace::{Missing, Place, Workspace};
+use super::{
+    search::Until,
+    workspace::{Missing, Place, Workspace},
+};
 use crate::{
     config::ToolsConfig,
     tools::{Lines, cut, replaced, rewritten},
@@ -193,9 +196,10 @@ pub(super) fn replace(
     path: &str,
     (old, new): (&str, &str),
     limits: &ToolsConfig,
+    until: &Until<'_>,
 ) -> Result<String, String> {
     let place = workspace.find(path, Missing::Refuse)?;
-    edit(&place, limits, |text| replaced(text, old, new))
+    edit(&place, limits, until, |text| replaced(text, old, new))
 }
 
 /// A file that is not there is made: so a server renames one that it has edited.
@@ -204,6 +208,7 @@ pub(super) fn rewrite(
     path: &str,
     text: &str,
     limits: &ToolsConfig,
+    until: &Until<'_>,
 ) -> Result<String, String> {
     is_small(text, limits)?;
     let place = workspace.find(path, Missing::Make)?;
@@ -213,7 +218,7 @@ pub(super) fn rewrite(
             create_at(&place, &rewritten("", text)?)?;
             Ok(format!("{} is made.", place.path.display()))
         }
-        Ok(_) | Err(_) => edit(&place, limits, |before| rewritten(before, text)),
+        Ok(_) | Err(_) => edit(&place, limits, until, |before| rewritten(before, text)),
     }
 }
 
@@ -223,12 +228,14 @@ static EDITS: Mutex<()> = Mutex::new(());
 fn edit(
     place: &Place,
     limits: &ToolsConfig,
+    until: &Until<'_>,
     change: impl FnOnce(&str) -> Result<String, String>,
 ) -> Result<String, String> {
     let name = place.to_write()?;
     let shown = place.path.display();
     // Of two edits of lspool's the second one sees the first. A lock that is poisoned guards nothing that could be broken.
     let _turn = EDITS.lock().unwrap_or_else(PoisonError::into_inner);
+    until.check()?;
     let (bytes, stat) = content(place, limits)?;
     let before = String::from_utf8(bytes)
         .map_err(|_| format!("{shown} is no UTF-8: it cannot be edited without harm to the rest of it"))?;
@@ -248,6 +255,7 @@ fn edit(
     if !statat(place.folder(), name, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|now| is_same(&now)) {
         return Err(format!("{shown} was changed by somebody else meanwhile: read it again"));
     }
+    until.check()?;
     draft.put_in_place(name)?;
     Ok(format!("{shown} is edited."))
 }

@@ -1,10 +1,11 @@
 //! Files by their names, and lines by what they hold.
 //!
-//! Which files there are is `ignore`'s to say, by their paths. **What is found is opened, or named, only if it is reached from
+//! Which files there are is [`Walk`]'s to say, by their paths. **What is found is opened, or named, only if it is reached from
 //! the workspace folder without any link**: a folder may have become one meanwhile.
 
 use std::{
     fs::File,
+    io::{self, Read},
     path::Path,
     sync::atomic::{AtomicBool, Ordering},
     time::{Duration, Instant},
@@ -15,10 +16,10 @@ use globset::{GlobBuilder, GlobMatcher};
 use grep_matcher::LineTerminator;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, sinks::Lossy};
-use ignore::{DirEntry, WalkBuilder};
 
 use super::{
     files::{plain, shown_path},
+    walk::Walk,
     workspace::Workspace,
 };
 use crate::config::ToolsConfig;
@@ -29,7 +30,7 @@ const MOST_OF_LINE: usize = 300;
 /// How large a regular expression may become.
 const MOST_OF_REGEX: usize = 4 << 20;
 
-/// When a search is to stop before its end.
+/// When a call is to stop before its end.
 pub(super) struct Until<'a> {
     pub(super) stopped: &'a AtomicBool,
     deadline: Instant,
@@ -42,14 +43,12 @@ impl<'a> Until<'a> {
         Until { stopped, deadline: Instant::now() + limit, limit }
     }
 
-    fn check(&self) -> Result<(), String> {
+    pub(super) fn check(&self) -> Result<(), String> {
         if self.stopped.load(Ordering::Relaxed) {
             return Err("cancelled".to_owned());
         }
         match Instant::now() >= self.deadline {
-            true => {
-                Err(format!("the search was ended: it may take {} s. Search for less", self.limit.as_secs()))
-            }
+            true => Err(format!("it was ended: it may take {} s", self.limit.as_secs())),
             false => Ok(()),
         }
     }
@@ -63,7 +62,7 @@ impl Pattern {
         let pattern = pattern.trim();
         let below = pattern.strip_prefix("./").unwrap_or_else(|| workspace.below(pattern));
         let glob = if below.contains('/') { below.to_owned() } else { format!("**/{below}") };
-        let glob = GlobBuilder::new(&glob).literal_separator(true).build();
+        let glob = GlobBuilder::new(&glob).literal_separator(true).case_insensitive(true).build();
         let glob = glob.map_err(|error| format!("{pattern:?} is no pattern: {}", error.kind()))?;
         Ok(Pattern(glob.compile_matcher()))
     }
@@ -71,23 +70,6 @@ impl Pattern {
     fn holds(&self, root: &Path, path: &Path) -> bool {
         path.strip_prefix(root).is_ok_and(|it| self.0.is_match(it))
     }
-}
-
-/// All plain files of a folder but those that are ignored, in the order of their names.
-fn files(root: &Path) -> impl Iterator<Item = DirEntry> {
-    WalkBuilder::new(root)
-        .hidden(false)
-        .require_git(false)
-        .follow_links(false)
-        .filter_entry(|it| it.file_name() != ".git")
-        .sort_by_file_name(Ord::cmp)
-        .build()
-        // What may not be read is not there.
-        .filter_map(Result::ok)
-}
-
-fn is_file(entry: &DirEntry) -> bool {
-    entry.file_type().is_some_and(|it| it.is_file())
 }
 
 pub(super) fn by_name(
@@ -101,12 +83,12 @@ pub(super) fn by_name(
     let mut names = String::new();
     let mut n = 0;
     for root in workspace.folders() {
-        for entry in files(root) {
+        for path in Walk::new(workspace, root, until) {
             until.check()?;
-            if !is_file(&entry) || !wanted.holds(root, entry.path()) {
+            if !wanted.holds(root, &path) {
                 continue;
             }
-            let Some(place) = workspace.found(entry.path()) else { continue };
+            let Some(place) = workspace.found(&path) else { continue };
             let name = shown_path(&place.path);
             if n == most || names.len() + name.len() >= limits.max_output {
                 return Ok(format!("{names}[… there are more: use a narrower pattern]"));
@@ -116,6 +98,7 @@ pub(super) fn by_name(
             n += 1;
         }
     }
+    until.check()?;
     match n {
         0 => Ok(format!("No file matches {pattern}.")),
         _ => Ok(names),
@@ -150,24 +133,25 @@ pub(super) fn by_content(
     let mut found = Found { text: String::new(), most: limits.max_output, is_full: false };
     let mut n_large = 0;
     for root in workspace.folders() {
-        for entry in files(root) {
+        for path in Walk::new(workspace, root, until) {
             until.check()?;
-            if !is_file(&entry) || include.as_ref().is_some_and(|it| !it.holds(root, entry.path())) {
+            if include.as_ref().is_some_and(|it| !it.holds(root, &path)) {
                 continue;
             }
-            let Some(place) = workspace.found(entry.path()) else { continue };
+            let Some(place) = workspace.found(&path) else { continue };
             let Ok((file, stat)) = place.open_file() else { continue };
             if u64::try_from(stat.st_size).unwrap_or(u64::MAX) > limits.max_file as u64 {
                 n_large += 1;
                 continue;
             }
             let name = shown_path(&place.path);
-            found.look(&mut searcher, &matcher, &File::from(file), &name);
+            found.look(&mut searcher, &matcher, Watched { file: File::from(file), until }, &name);
             if found.is_full {
                 return Ok(found.text + "[… there are more: search for less]");
             }
         }
     }
+    until.check()?;
     let large = match n_large {
         0 => String::new(),
         n => format!("[{n} files are larger than {} bytes and were left out]\n", limits.max_file),
@@ -175,6 +159,19 @@ pub(super) fn by_content(
     match found.text.is_empty() {
         true => Ok(format!("Nothing matches.\n{large}")),
         false => Ok(found.text + &large),
+    }
+}
+
+/// A file that ends when the search does: one file may take long.
+pub(super) struct Watched<'a> {
+    pub(super) file: File,
+    pub(super) until: &'a Until<'a>,
+}
+
+impl Read for Watched<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.until.check().map_err(io::Error::other)?;
+        self.file.read(buffer)
     }
 }
 
@@ -186,7 +183,8 @@ struct Found {
 }
 
 impl Found {
-    fn look(&mut self, searcher: &mut Searcher, matcher: &RegexMatcher, file: &File, name: &str) {
+    fn look(&mut self, searcher: &mut Searcher, matcher: &RegexMatcher, file: Watched<'_>, name: &str) {
+        let until = file.until;
         let sink = Lossy(|number, line| {
             let line = line.trim_end_matches(['\r', '\n']);
             let end = line.floor_char_boundary(MOST_OF_LINE);
@@ -196,10 +194,10 @@ impl Found {
             if !self.is_full {
                 self.text.push_str(&line);
             }
-            Ok(!self.is_full)
+            Ok(!self.is_full && until.check().is_ok())
         });
         // A line that is too long to be looked at, or a file that cannot be read: there are others.
-        if let Err(error) = searcher.search_file(matcher, file, sink) {
+        if let Err(error) = searcher.search_reader(matcher, file, sink) {
             tracing::debug!(name, %error, "cannot be searched");
         }
     }

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use super::{
     files, on_disk,
     search::Until,
-    workspace::{Missing, Workspace},
+    workspace::{Known, Missing, Workspace},
 };
 use crate::{
     config::ToolsConfig,
@@ -26,6 +26,7 @@ use crate::{
 struct Ground {
     root: TempDir,
     limits: ToolsConfig,
+    known: Known,
 }
 
 impl Ground {
@@ -34,7 +35,7 @@ impl Ground {
         fs::create_dir(root.path().join("ws")).unwrap();
         fs::create_dir(root.path().join("out")).unwrap();
         fs::write(root.path().join("out/secret"), "do not tell\n").unwrap();
-        Ground { root, limits: ToolsConfig::default() }
+        Ground { root, limits: ToolsConfig::default(), known: Known::default() }
     }
 
     fn at(&self, path: &str) -> PathBuf {
@@ -57,7 +58,7 @@ impl Ground {
     fn call(&self, call: &Call) -> Result<String, String> {
         let folders = vec![self.root.path().join("ws")];
         let scope = Scope { folders, limits: self.limits.clone(), is_confirmed: false };
-        on_disk(call, &self.limits, &scope, &AtomicBool::new(false))
+        on_disk(call, &scope, &AtomicBool::new(false), &self.known)
     }
 
     fn read(&self, path: &str) -> Result<String, String> {
@@ -430,7 +431,7 @@ fn lines_are_found_by_what_they_hold() {
 fn a_search_ends_when_it_is_told_or_takes_too_long() {
     let it = Ground::new();
     it.write("a", "x\n");
-    let workspace = Workspace::open(&[it.at("")]).unwrap();
+    let workspace = Workspace::open(&[it.at("")], &it.known).unwrap();
     let stopped = AtomicBool::new(true);
     let told = super::search::by_name(&workspace, "*", 1, &it.limits, &Until::new(&stopped, &it.limits));
     assert_eq!(told, Err("cancelled".to_owned()));
@@ -442,6 +443,79 @@ fn a_search_ends_when_it_is_told_or_takes_too_long() {
 }
 
 #[test]
+fn a_search_ends_within_a_file() {
+    let it = Ground::new();
+    it.write("a", "x\n".repeat(1 << 20));
+    let file = fs::File::open(it.at("a")).unwrap();
+    let stopped = AtomicBool::new(false);
+    let until = Until::new(&stopped, &it.limits);
+    let mut watched = super::search::Watched { file, until: &until };
+    let mut buffer = [0; 8];
+    assert_eq!(std::io::Read::read(&mut watched, &mut buffer).unwrap(), 8);
+    stopped.store(true, std::sync::atomic::Ordering::Relaxed);
+    std::io::Read::read(&mut watched, &mut buffer).unwrap_err();
+}
+
+#[test]
+fn an_edit_that_nobody_wants_any_more_is_not_made() {
+    let it = Ground::new();
+    it.write("a", "x\n");
+    let workspace = Workspace::open(&[it.at("")], &it.known).unwrap();
+    let edit = |is_stopped| {
+        let stopped = AtomicBool::new(is_stopped);
+        files::rewrite(&workspace, "a", "y\n", &it.limits, &Until::new(&stopped, &it.limits))
+    };
+    edit(true).unwrap_err();
+    assert_eq!(it.text("a"), "x\n");
+    edit(false).unwrap();
+    assert_eq!(it.text("a"), "y\n");
+}
+
+#[test]
+fn lists_of_what_is_ignored_are_files_of_the_workspace() {
+    let it = Ground::new();
+    for folder in ["pipe", "zero", "out", "list", "list/sub", "repo"] {
+        it.write(&format!("{folder}/needle"), "");
+        it.write(&format!("{folder}/other"), "");
+    }
+    let pipe = it.at("pipe/.ignore");
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    symlink("/dev/zero", it.at("zero/.ignore")).unwrap();
+    fs::write(it.outside("list"), "needle\n").unwrap();
+    symlink(it.outside("list"), it.at("out/.gitignore")).unwrap();
+    fs::write(it.root.path().join(".gitignore"), "needle\n").unwrap();
+    it.write("list/.gitignore", "needle\n!/needle\n");
+    it.write("list/.ignore", "sub/other\n");
+    it.write("repo/.git/info/exclude", "needle\n");
+    it.write(".gitignore", "/repo/other\n");
+    let root = format!("{}/", it.root.path().join("ws").display());
+    let found = |pattern: &str| it.find(pattern).unwrap().replace(&root, "");
+    assert_eq!(found("needle"), "list/needle\nout/needle\npipe/needle\nzero/needle\n");
+    assert_eq!(
+        found("OTHER"),
+        "list/other\nout/other\npipe/other\nrepo/other\nzero/other\n",
+        "not of the repository"
+    );
+}
+
+#[test]
+fn a_workspace_folder_that_is_replaced_is_none() {
+    let it = Ground::new();
+    it.write("a", "in\n");
+    it.read("a").unwrap();
+    fs::rename(it.at(""), it.root.path().join("moved")).unwrap();
+    symlink(it.outside(""), it.at("").as_os_str().to_str().unwrap().trim_end_matches('/')).unwrap();
+    assert!(it.read("secret").unwrap_err().contains("another folder than before"));
+    fs::remove_file(it.root.path().join("ws")).unwrap();
+    fs::create_dir(it.at("")).unwrap();
+    it.write("a", "x\n");
+    assert!(it.read("a").unwrap_err().contains("another folder than before"));
+    fs::remove_dir_all(it.at("")).unwrap();
+    fs::rename(it.root.path().join("moved"), it.at("")).unwrap();
+    assert!(it.read("a").unwrap().ends_with("in\n"));
+}
+
+#[test]
 fn several_folders_are_one_workspace() {
     let it = Ground::new();
     let other = TempDir::new().unwrap();
@@ -450,14 +524,16 @@ fn several_folders_are_one_workspace() {
     // From one to the other, and to a folder that has gone.
     symlink(other.path().join("b"), it.at("link")).unwrap();
     let folders = [it.at("."), other.path().to_owned(), "/no/such/folder".into()];
-    let workspace = Workspace::open(&folders).unwrap();
+    let workspace = Workspace::open(&folders, &it.known).unwrap();
     let read = |path: &str| files::read(&workspace, path, Lines { first: 1, last: 9 }, &it.limits);
     assert!(read("a").unwrap().ends_with("a\n"));
     assert!(read(other.path().join("b").to_str().unwrap()).unwrap().ends_with("b\n"));
     assert!(read("link").unwrap().ends_with("b\n"));
     assert!(read("b").unwrap_err().contains("no such file"), "a relative path is from the first one");
     assert!(read("/no/such/folder/x").unwrap_err().contains("outside"));
-    assert!(Workspace::open(&["/no/such/folder".into()]).unwrap_err().contains("no workspace folder"));
+    assert!(
+        Workspace::open(&["/no/such/folder".into()], &it.known).unwrap_err().contains("no workspace folder")
+    );
 }
 
 #[test]
@@ -466,7 +542,7 @@ fn a_workspace_that_is_reached_by_a_link_is_known_by_both_names() {
     it.write("a", "a\n");
     let link = it.root.path().join("link");
     symlink(it.at(""), &link).unwrap();
-    let workspace = Workspace::open(std::slice::from_ref(&link)).unwrap();
+    let workspace = Workspace::open(std::slice::from_ref(&link), &it.known).unwrap();
     for path in [link.join("a"), it.at("a").canonicalize().unwrap()] {
         let place = workspace.find(path.to_str().unwrap(), Missing::Refuse).unwrap();
         assert_eq!(place.path, link.join("a"), "it is called as the editor calls it");

@@ -6,11 +6,12 @@
 //! at first and used later.
 
 use std::{
-    collections::VecDeque,
+    collections::{BTreeMap, VecDeque},
     ffi::{OsStr, OsString},
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     os::unix::ffi::OsStrExt,
     path::{Component, Path, PathBuf},
+    sync::{Mutex, PoisonError},
 };
 
 use rustix::{
@@ -31,6 +32,38 @@ const FOLDER: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::C
 
 /// What keeps the history of a repository, and commands that it runs: nothing for tools that write files.
 const HISTORY: &[u8] = b".git";
+
+/// Which folders were meant when they were used first. A command may put a link in the place of one, and the link would
+/// be the workspace then.
+#[derive(Debug, Default)]
+pub(super) struct Known(Mutex<BTreeMap<PathBuf, Identity>>);
+
+/// A path without links, device and inode.
+type Identity = (PathBuf, u64, u64);
+
+impl Known {
+    /// Opens a folder, if it is still the one that it was. `None`: it is not there.
+    fn open(&self, path: &Path) -> Option<Result<Root, String>> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let real = match known.get(path) {
+            Some((real, ..)) => real.clone(),
+            None => path.canonicalize().ok()?,
+        };
+        let changed =
+            || Some(Err(format!("{} is another folder than before: start lspool anew", path.display())));
+        let folder = match openat(CWD, &real, FOLDER, Mode::empty()) {
+            Ok(folder) => folder,
+            Err(Errno::LOOP | Errno::NOTDIR) => return changed(),
+            Err(_) => return None,
+        };
+        let stat = fstat(&folder).ok()?;
+        let now = (real.clone(), stat.st_dev, stat.st_ino);
+        if *known.entry(path.to_owned()).or_insert_with(|| now.clone()) != now {
+            return changed();
+        }
+        Some(Ok(Root { folder, path: path.to_owned(), real }))
+    }
+}
 
 /// The workspace folders.
 #[derive(Debug)]
@@ -77,13 +110,8 @@ enum Links {
 
 impl Workspace {
     /// Opens the folders. One that is not there is left out.
-    pub(super) fn open(folders: &[PathBuf]) -> Result<Workspace, String> {
-        let open = |path: &PathBuf| {
-            let real = path.canonicalize().ok()?;
-            let folder = openat(CWD, &real, FOLDER, Mode::empty()).ok()?;
-            Some(Root { folder, path: path.clone(), real })
-        };
-        let roots: Vec<Root> = folders.iter().filter_map(open).collect();
+    pub(super) fn open(folders: &[PathBuf], known: &Known) -> Result<Workspace, String> {
+        let roots: Vec<Root> = folders.iter().filter_map(|it| known.open(it)).collect::<Result<_, _>>()?;
         match roots.is_empty() {
             true => Err("there is no workspace folder, so there are no files for this tool".to_owned()),
             false => Ok(Workspace { roots }),

@@ -1,0 +1,164 @@
+//! The files of a workspace folder that are not ignored, in the order of their names.
+//!
+//! Folders are listed, and the lists of what is ignored are read, as every other file is: through [`Workspace`]. So neither a
+//! link nor a pipe nor an endless file of such a name is followed, waited for or read, and no list outside the workspace is
+//! looked at but the user's own of git.
+
+use std::{
+    ffi::{OsStr, OsString},
+    fs::File,
+    io::Read as _,
+    os::unix::ffi::OsStrExt as _,
+    path::{Path, PathBuf},
+    rc::Rc,
+};
+
+use ignore::{
+    Match,
+    gitignore::{Gitignore, GitignoreBuilder},
+};
+use rustix::fs::{AtFlags, Dir, FileType, statat};
+
+use super::{search::Until, workspace::Workspace};
+
+/// How long a list may be. What is longer is obeyed in no line of it.
+const MOST_OF_LIST: u64 = 256 << 10;
+
+/// All plain files below a workspace folder.
+pub(super) struct Walk<'a> {
+    workspace: &'a Workspace,
+    until: &'a Until<'a>,
+    /// The next ones at the end.
+    todo: Vec<Found>,
+}
+
+struct Found {
+    path: PathBuf,
+    is_folder: bool,
+    rules: Rc<Rules>,
+}
+
+/// What is ignored: the lists of a folder, and those of the folders that it is in.
+struct Rules {
+    /// Of git, the weakest first.
+    git: Vec<Gitignore>,
+    others: Option<Gitignore>,
+    above: Option<Rc<Rules>>,
+    /// Git's lists end at the folder of their repository.
+    is_repository: bool,
+}
+
+impl<'a> Walk<'a> {
+    pub(super) fn new(workspace: &'a Workspace, root: &Path, until: &'a Until<'a>) -> Walk<'a> {
+        let (of_user, _) = GitignoreBuilder::new(root).build_global();
+        let rules = Rc::new(Rules { git: vec![of_user], others: None, above: None, is_repository: false });
+        Walk { workspace, until, todo: vec![Found { path: root.to_owned(), is_folder: true, rules }] }
+    }
+
+    /// Puts what is in a folder on the list. What may not be read is not there.
+    fn list(&mut self, path: &Path, above: Rc<Rules>) {
+        let Some(folder) = self.workspace.found(path).and_then(|it| it.open_folder().ok()) else { return };
+        let Ok(dir) = Dir::read_from(&folder) else { return };
+        let mut names: Vec<(OsString, FileType)> = Vec::new();
+        for entry in dir {
+            if self.until.check().is_err() {
+                return;
+            }
+            let Ok(entry) = entry else { break };
+            let name = OsStr::from_bytes(entry.file_name().to_bytes());
+            let kind = match entry.file_type() {
+                // Some file systems do not say.
+                FileType::Unknown => statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW)
+                    .map_or(FileType::Unknown, |it| FileType::from_raw_mode(it.st_mode)),
+                kind => kind,
+            };
+            if name != "." && name != ".." {
+                names.push((name.to_owned(), kind));
+            }
+        }
+        names.sort_unstable_by(|one, other| one.0.cmp(&other.0));
+        let rules = self.rules(path, &names, above);
+        for (name, kind) in names.into_iter().rev() {
+            let is_folder = match kind {
+                FileType::Directory => true,
+                FileType::RegularFile => false,
+                _ => continue,
+            };
+            let path = path.join(&name);
+            if name != ".git" && !rules.ignores(&path, is_folder) {
+                self.todo.push(Found { path, is_folder, rules: rules.clone() });
+            }
+        }
+    }
+
+    fn rules(&self, path: &Path, names: &[(OsString, FileType)], above: Rc<Rules>) -> Rc<Rules> {
+        let has = |name: &str| names.binary_search_by(|it| it.0.as_os_str().cmp(OsStr::new(name))).is_ok();
+        let read = |name: &str| self.rules_of(path, &path.join(name));
+        let is_repository = has(".git");
+        let exclude = is_repository.then(|| read(".git/info/exclude")).flatten();
+        let git =
+            exclude.into_iter().chain(has(".gitignore").then(|| read(".gitignore")).flatten()).collect();
+        let others = has(".ignore").then(|| read(".ignore")).flatten();
+        let rules = Rules { git, others, above: Some(above.clone()), is_repository };
+        match rules.git.is_empty() && rules.others.is_none() && !is_repository {
+            true => above,
+            false => Rc::new(rules),
+        }
+    }
+
+    fn rules_of(&self, folder: &Path, list: &Path) -> Option<Gitignore> {
+        let (file, stat) = self.workspace.found(list)?.open_file().ok()?;
+        if u64::try_from(stat.st_size).ok()? > MOST_OF_LIST {
+            tracing::debug!(list = %list.display(), "too long");
+            return None;
+        }
+        let mut bytes = Vec::new();
+        File::from(file).take(MOST_OF_LIST).read_to_end(&mut bytes).ok()?;
+        let mut builder = GitignoreBuilder::new(folder);
+        for line in String::from_utf8_lossy(&bytes).trim_start_matches('\u{feff}').lines() {
+            // A line that is no pattern means nothing.
+            builder.add_line(None, line).ok();
+        }
+        builder.build().ok()
+    }
+}
+
+impl Iterator for Walk<'_> {
+    type Item = PathBuf;
+
+    fn next(&mut self) -> Option<PathBuf> {
+        while let Some(Found { path, is_folder, rules }) = self.todo.pop() {
+            if !is_folder {
+                return Some(path);
+            }
+            if self.until.check().is_err() {
+                return None;
+            }
+            self.list(&path, rules);
+        }
+        None
+    }
+}
+
+impl Rules {
+    /// The innermost list that says something of it decides; one of `.ignore` goes before those of git.
+    fn ignores(&self, path: &Path, is_folder: bool) -> bool {
+        let chain = || std::iter::successors(Some(self), |it| it.above.as_deref());
+        let others = chain().filter_map(|it| it.others.as_ref());
+        let mut is_outside = false;
+        let git = chain().filter(move |it| {
+            // The user's own list holds in each repository.
+            let counts = !is_outside || it.above.is_none();
+            is_outside |= it.is_repository;
+            counts
+        });
+        let git = git.flat_map(|it| it.git.iter().rev());
+        let said = others.chain(git).map(|it| it.matched(path, is_folder));
+        let said = said.map(|it| match it {
+            Match::None => None,
+            Match::Ignore(_) => Some(true),
+            Match::Whitelist(_) => Some(false),
+        });
+        said.flatten().next().unwrap_or(false)
+    }
+}

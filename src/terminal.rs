@@ -1,7 +1,7 @@
 //! `lspool orchestrate`: lspool with a terminal in the place of the editor.
 //!
 //! Owns what is said to lspool for a goal, what its user is shown and asked, and the exit status. It speaks with lspool as
-//! an editor does, over a stream; what an orchestration looks like is [`view`]'s.
+//! an editor does, over a stream; what an orchestration looks like is `view`'s.
 //!
 //! - Nothing that a model says moves the cursor.
 //! - A command of a worker is run only if the user, `--yes` or the configuration allows it.
@@ -52,7 +52,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub struct Task {
     /// The goal.
     pub goal: String,
-    /// Parameters of [`workers`], if those of the configuration are not meant.
+    /// Parameters of [`workers()`], if those of the configuration are not meant.
     pub workers: Option<Value>,
     /// The model.
     pub model: Option<String>,

@@ -42,7 +42,7 @@ impl Proxy {
                     let told = self.without_modes(&pending, frame);
                     told.as_ref().unwrap_or(frame).with_id(wire.clone())
                 }
-                Purpose::Initialize => Self::with_commands(frame).with_id(wire.clone()),
+                Purpose::Initialize => self.with_commands(frame).with_id(wire.clone()),
                 _ => frame.with_id(wire.clone()),
             };
             out.push(Effect::Send(Peer::Client(*client), answer));

@@ -20,9 +20,12 @@ use crate::{
     rpc::{Frame, Kind, Patch, RawId, elements, member, path, text},
 };
 
+/// The one that is there with a Copilot server alone.
+const ORCHESTRATE: (&str, &str) = ("lspool.orchestrate", "lspool/orchestrate");
+
 /// Commands that the editor can run, and the requests that they stand for.
 const COMMANDS: [(&str, &str); 4] = [
-    ("lspool.orchestrate", "lspool/orchestrate"),
+    ORCHESTRATE,
     ("lspool.reload", "lspool/reload"),
     ("lspool.restart", "lspool/restart"),
     ("lspool.status", "lspool/status"),
@@ -164,7 +167,7 @@ impl Proxy {
             Some(params) if params.starts_with(b"{") => params.to_vec(),
             // `lspool.restart NAME` as people would type it.
             Some(name) => {
-                let key = if *method == "lspool/orchestrate" { "goal" } else { "name" };
+                let key = if *method == ORCHESTRATE.1 { "goal" } else { "name" };
                 Patch::of(b"{}").set(key, name).finish()
             }
             None => b"{}".to_vec(),
@@ -178,11 +181,12 @@ impl Proxy {
 
     /// The answer to `initialize` with lspool's own commands: some editors run only what is offered there, also among
     /// those that do not say that they run commands.
-    pub(super) fn with_commands(answer: &Frame) -> Frame {
+    pub(super) fn with_commands(&self, answer: &Frame) -> Frame {
         let Some(result) = answer.result() else { return answer.clone() };
         let keys = ["capabilities", "executeCommandProvider", "commands"];
         let known = path(result, &keys).map_or(&b"[]"[..], |range| &result[range]);
-        let own: Vec<String> = COMMANDS.iter().map(|(name, _)| json!(name).to_string()).collect();
+        let offered = COMMANDS.iter().filter(|it| self.is_copilot() || **it != ORCHESTRATE);
+        let own: Vec<String> = offered.map(|(name, _)| json!(name).to_string()).collect();
         let theirs = elements(known).map(|range| String::from_utf8_lossy(&known[range]).into_owned());
         let all = theirs.chain(own).collect::<Vec<_>>().join(",");
         answer.with_result(&Patch::of(result).set_path(&keys, format!("[{all}]").as_bytes()).finish())

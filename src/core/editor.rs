@@ -238,7 +238,7 @@ impl Proxy {
             // The editor goes on without the server; a message tells its user.
             (Owner::Client(client, id), Purpose::Initialize) if !required => {
                 let answer = Frame::response(id.clone(), br#"{"capabilities":{}}"#);
-                out.push(Effect::Send(Peer::Client(*client), Self::with_commands(&answer)));
+                out.push(Effect::Send(Peer::Client(*client), self.with_commands(&answer)));
             }
             _ => self.fail(owner, failure, out),
         }

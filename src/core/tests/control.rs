@@ -221,15 +221,19 @@ fn an_editor_that_asks_for_it_is_told_and_its_server_is_not() {
 
 #[test]
 fn lspools_commands_are_offered_beside_those_of_the_server() {
-    let mut it = Stage::new(ServerKind::Generic);
-    it.editor(json!({"id": 0, "method": "initialize", "params": {"capabilities": {}}}));
-    let asked = it.take(Peer::Backend(process(0, 1)));
-    let result = json!({"capabilities": {"executeCommandProvider": {"commands": ["a"], "x": 1}}});
-    it.server(process(0, 1), json!({"id": asked[0]["id"], "result": result}));
-    assert_eq!(
-        it.take(EDITOR)[0]["result"]["capabilities"]["executeCommandProvider"],
-        json!({"commands": ["a", "lspool.orchestrate", "lspool.reload", "lspool.restart", "lspool.status"], "x": 1})
-    );
+    let own = ["lspool.orchestrate", "lspool.reload", "lspool.restart", "lspool.status"];
+    for (kind, own) in [(ServerKind::Copilot, &own[..]), (ServerKind::Generic, &own[1..])] {
+        let mut it = Stage::new(kind);
+        it.editor(json!({"id": 0, "method": "initialize", "params": {"capabilities": {}}}));
+        let asked = it.take(Peer::Backend(process(0, 1)));
+        let result = json!({"capabilities": {"executeCommandProvider": {"commands": ["a"], "x": 1}}});
+        it.server(process(0, 1), json!({"id": asked[0]["id"], "result": result}));
+        let all = [&["a"], own].concat();
+        assert_eq!(
+            it.take(EDITOR)[0]["result"]["capabilities"]["executeCommandProvider"],
+            json!({"commands": all, "x": 1})
+        );
+    }
 }
 
 #[test]

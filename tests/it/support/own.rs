@@ -17,5 +17,7 @@ pub fn without_commands(answer: &str) -> String {
 
 /// Any text without lspool's own commands.
 pub fn stripped(text: &str) -> String {
+    // With a Copilot server there is one more.
+    let text = text.replace(r#""lspool.orchestrate","#, "");
     text.replace(&format!(",{COMMANDS}"), "").replace(COMMANDS, "")
 }

@@ -407,6 +407,29 @@ fn another_isolation_moves_conversations_and_leaves_what_runs() {
 }
 
 #[test]
+fn a_conversation_moves_when_somebody_says_so() {
+    let sandbox = Sandbox::new();
+    let stub = Stub::start(Script::default());
+    let session =
+        start(&sandbox, &stub, "isolation = \"process\"", "", Options::in_workspace(sandbox.workspace()));
+    session.register_tools(&["fetch_ticket", "run_in_terminal"]).expect("the schemas are good");
+    create(&session, "one", "[custom] first", &["fetch_ticket"]);
+    let isolated = || session.ok("lspool/status", json!({}))["sets"].take();
+    for (said, to) in [(2, "mode"), (3, "process"), (4, "mode")] {
+        let moved = session.ok("lspool/move", json!({"name": "one", "to": to}));
+        assert_eq!(moved, json!({"conversations": ["one"], "isolation": to}));
+        session.finish(&session.turn(&json!("one"), "more", json!({}))).expect_success();
+        assert_eq!(last_offered(&stub), ["fetch_ticket"]);
+        let last = stub.turns().pop().expect("a model was asked");
+        assert_eq!(last.history.iter().filter(|it| matches!(it, Said::User(_))).count(), said);
+        let sets = isolated();
+        let it = |it: &Value| it["toolset"] == json!(["fetch_ticket"]) && it["isolation"] == to;
+        assert!(sets.as_array().is_some_and(|all| all.iter().any(it)), "{sets}");
+    }
+    assert!(session.shutdown().success());
+}
+
+#[test]
 fn mcp_tools_are_in_a_mode_by_server_and_name() {
     let sandbox = Sandbox::new();
     let stub = Stub::start(Script::default());

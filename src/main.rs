@@ -92,12 +92,7 @@ fn serve(cli: &Cli, server: CliServer) -> anyhow::Result<ExitCode> {
     }
     let search = Arc::new(search);
     let identity = identity();
-    let world = world(&identity);
-    let world = world.with_control(Place {
-        folders: sockets::folders(&search.env),
-        pid: identity.pid,
-        started: identity.started,
-    });
+    let world = open_world(&identity, &search.env);
     let core = Proxy::new(identity);
     let code = match search.recorder(cli, identity) {
         Some(recorder) => drive(Recorded::new(core, recorder), world, search.clone()),
@@ -152,11 +147,7 @@ fn orchestrate(cli: &Cli, task: cli::Orchestrate) -> anyhow::Result<ExitCode> {
     };
     let task = terminal::Task { goal, workers, model, json, may, folder: search.env.cwd.clone() };
     let identity = identity();
-    let world = world(&identity).with_control(Place {
-        folders: sockets::folders(&search.env),
-        pid: identity.pid,
-        started: identity.started,
-    });
+    let world = open_world(&identity, &search.env);
     let core = Proxy::new(identity);
     let search = Arc::new(search);
     match search.recorder(cli, identity) {
@@ -427,6 +418,15 @@ fn identity() -> Identity {
 fn world(identity: &Identity) -> System {
     let program = std::env::current_exe().unwrap_or_else(|_| "/proc/self/exe".into());
     System::new(Guard::new(program, Mark::new(identity.pid, identity.started)))
+}
+
+/// The same, and others may speak with it.
+fn open_world(identity: &Identity, env: &Env) -> System {
+    world(identity).with_control(Place {
+        folders: sockets::folders(env),
+        pid: identity.pid,
+        started: identity.started,
+    })
 }
 
 fn runtime() -> anyhow::Result<LocalRuntime> {

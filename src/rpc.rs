@@ -16,4 +16,4 @@ pub use frame::{ErrorCode, Frame, Kind, RawId};
 pub use patch::Patch;
 pub(crate) use scan::Cursor;
 pub use scan::{Envelope, Malformed, decode, elements, member, members, path, scan, text, values};
-pub use uri::file_path;
+pub use uri::{file_path, file_uri};

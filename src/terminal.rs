@@ -29,7 +29,7 @@ pub use self::{questions::May, view::View, workers::workers};
 use crate::{
     agents::orchestration::{End, Told},
     control::{Screen, plain},
-    rpc::{Frame, Kind, RawId, text},
+    rpc::{Frame, Kind, RawId, file_uri, text},
 };
 
 /// Exit status if every task is done.
@@ -329,7 +329,7 @@ fn error_of(answer: &Frame) -> Option<String> {
 fn initialize(folder: &Path) -> Value {
     let name = folder.file_name().unwrap_or(folder.as_os_str()).to_string_lossy();
     let me = json!({"name": "lspool", "version": env!("CARGO_PKG_VERSION")});
-    let uri = uri(folder);
+    let uri = file_uri(folder);
     json!({
         "processId": null,
         "clientInfo": me,
@@ -349,20 +349,6 @@ fn goal(task: &Task) -> Value {
     })
 }
 
-/// A path as a `file:` URI.
-fn uri(path: &Path) -> String {
-    use std::{fmt::Write as _, os::unix::ffi::OsStrExt as _};
-    let mut uri = "file://".to_owned();
-    for byte in path.as_os_str().as_bytes() {
-        match byte {
-            b'/' | b'-' | b'.' | b'_' | b'~' => uri.push(char::from(*byte)),
-            it if it.is_ascii_alphanumeric() => uri.push(char::from(*it)),
-            it => write!(uri, "%{it:02X}").unwrap_or_default(),
-        }
-    }
-    uri
-}
-
 fn now() -> Instant {
     tokio::time::Instant::now().into_std()
 }
@@ -370,11 +356,6 @@ fn now() -> Instant {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn paths_as_uris() {
-        assert_eq!(uri(Path::new("/a b/ä%.rs")), "file:///a%20b/%C3%A4%25.rs");
-    }
 
     #[test]
     fn what_is_drawn_over_is_erased() {

@@ -19,6 +19,11 @@ pub use self::{
 };
 use serde_json::{Value, json};
 
+/// The name of a tool without what a server puts before those of its own.
+pub fn bare(name: &str) -> &str {
+    name.strip_prefix("copilot.").unwrap_or(name)
+}
+
 /// One of lspool's own tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Tool {

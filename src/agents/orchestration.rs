@@ -229,11 +229,6 @@ impl Orchestration {
         &self.id
     }
 
-    /// What is to be done.
-    pub fn goal(&self) -> &str {
-        &self.order.goal
-    }
-
     /// Whom one speaks with in a conversation, and what it is called: `planner`, `coder-1`, `summarizer`.
     pub fn who(&self, conversation: usize) -> Option<(Who<'_>, &str)> {
         let it = self.conversations.get(conversation)?;

@@ -204,11 +204,7 @@ impl Team {
             let model = model.filter(|it| !matches!(&**it, "" | "inherit"));
             let inbox = Inbox::default();
             team.members.push(Member { name, agent_type, model, inbox, asked: None, has_written: false });
-            let at = team.members.len() - 1;
-            team.last += 1;
-            let message =
-                Message { number: team.last, from: LEAD.to_owned(), text: initial_prompt, summary: None };
-            team.members[at].inbox.messages.push(message);
+            team.put(Some(team.members.len() - 1), LEAD.to_owned(), initial_prompt, None);
         }
         Ok(team)
     }

@@ -316,10 +316,7 @@ impl<'a> Reader<'a> {
         for (name, line, table) in self.named(AGENT.header, at, value) {
             let mut agent = (AGENT.fresh)();
             self.section(&AGENT, &join(at.key, &name), table, line, &mut agent);
-            agent.source = match &self.author {
-                Author::User => AgentSource::User,
-                Author::Workspace(file) => AgentSource::Workspace(file.clone()),
-            };
+            agent.source = self.source();
             match Config::place(field, &name, &agent.source) {
                 Place::Free => drop(field.insert(name, agent)),
                 Place::Over(other) => {
@@ -343,6 +340,14 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Whose it is, what this file defines.
+    fn source(&self) -> AgentSource {
+        match &self.author {
+            Author::User => AgentSource::User,
+            Author::Workspace(file) => AgentSource::Workspace(file.clone()),
+        }
+    }
+
     fn workers(&mut self, at: &At<'_>, value: &Spanned<DeValue<'_>>, field: &mut Vec<WorkerConfig>) {
         let mut found = self.named(WORKER.header, at, value);
         // In the order of the file: it is the first who is given what no plan can be made for.
@@ -362,13 +367,7 @@ impl<'a> Reader<'a> {
                     let (file, by) = (self.file.to_owned(), field[known].source.clone());
                     self.shadowed.push(Shadowed { file, line, kind: ShadowedKind::Worker, name: role, by });
                 }
-                (None, author) => {
-                    let source = match author {
-                        Author::User => AgentSource::User,
-                        Author::Workspace(file) => AgentSource::Workspace(file.clone()),
-                    };
-                    field.push(WorkerConfig { role, source, ..worker });
-                }
+                (None, _) => field.push(WorkerConfig { role, source: self.source(), ..worker }),
             }
         }
     }

@@ -42,6 +42,7 @@ use crate::{
         toolset::Own,
     },
     rpc::{Frame, Patch, RawId, member, path, text},
+    tools::bare,
 };
 
 /// All leads whose turn has started runs, and the runs.
@@ -219,10 +220,7 @@ impl Proxy {
     fn command_of(&self, process: ProcessId, name: &str, params: &[u8]) -> Option<Command> {
         let server = self.server.as_ref().filter(|it| it.settings.delegation == Delegation::RunInTerminal)?;
         let is_leads = self.backend(process.backend).is_some_and(|it| it.set.is_lead());
-        if !is_leads
-            || name.strip_prefix("copilot.").unwrap_or(name) != TERMINAL
-            || server.config.agents.is_empty()
-        {
+        if !is_leads || bare(name) != TERMINAL || server.config.agents.is_empty() {
             return None;
         }
         agents::command(&text(params, &["input", "command"])?)

@@ -22,6 +22,7 @@ use crate::{
         said::{Said, Words},
     },
     rpc::{Frame, Patch, RawId, elements, member, text},
+    tools::bare,
 };
 
 /// What the server asks the client for when the model has called one of its own edit tools.
@@ -475,16 +476,16 @@ impl Proxy {
         said: &Said<'_>,
         out: &mut Effects,
     ) {
-        let mut has_called = false;
+        let mut is_in_mode = false;
         if let Some(conversation) = self.conversations.get_mut(id) {
             let restricted = !conversation.set.is_all();
             let may_call = conversation.history.turn(turn).is_none_or(|it| it.report(&said.report));
             if restricted && may_call {
                 conversation.note_calls(&said.report);
-                has_called = conversation.mode.is_some();
+                is_in_mode = conversation.mode.is_some();
             }
         }
-        if has_called {
+        if is_in_mode {
             self.look_at_calls(process, id, &said.report, out);
         }
         if said.is_counted {
@@ -678,7 +679,7 @@ fn without_lspool(frame: &Frame) -> Frame {
 /// progress of the turn has said.
 fn judge(set: &ToolSet, params: &[u8], called: Option<&str>) -> Result<(), String> {
     let asked = text(params, &["name"]).unwrap_or_default();
-    let asked = asked.strip_prefix("copilot.").unwrap_or(&asked);
+    let asked = bare(&asked);
     let name = called.filter(|it| is_edit_tool(it) && CARRIERS.contains(&asked)).unwrap_or(asked);
     if set.contains(name) { Ok(()) } else { Err(name.to_owned()) }
 }

@@ -51,7 +51,7 @@ const OWN: &str = "lspool-inside-";
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Of a request of the editor's, and of the create before it, what each conversation has as well that works for it.
-const INHERITED: [&str; 6] = [
+pub(super) const INHERITED: [&str; 6] = [
     "source",
     "capabilities",
     "userLanguage",
@@ -172,7 +172,6 @@ impl Proxy {
     pub(super) fn say(&mut self, now: Instant, no: u32, words: &str, out: &mut Effects) {
         let config = self.server.as_ref().map(|it| it.config.clone());
         let Some(talk) = self.inside.talks.get_mut(&no).filter(|it| it.state == State::Idle) else { return };
-        talk.since = Some(now);
         talk.is_asked_again = false;
         talk.heard = talk::Heard::default();
         let due = talk.limits.time.map(|it| now + it);

@@ -15,14 +15,14 @@ use serde_json::{Value, json};
 use tracing::info;
 
 use self::asked::Asked;
-use super::{Cause, EDITOR, Failure, Proxy, tell_editor};
+use super::{Cause, Failure, Proxy, tell_editor};
 use crate::{
     agents::orchestration::{Do, End, Event, Heard, Orchestration, Order, Told, Who},
     config::{AgentConfig, AgentSource, OrchestrationConfig},
     core::{
         control::answer,
         event::{ClientId, Effects},
-        inside::{DEFAULT_MODEL, Face, Holder, Limits, News, Opening, SAID_BEFORE, usual},
+        inside::{DEFAULT_MODEL, Face, Holder, INHERITED, Limits, News, Opening, SAID_BEFORE, usual},
         requests::Owner,
     },
     rpc::{Frame, Patch, RawId, member},
@@ -118,8 +118,7 @@ impl Proxy {
         if let Some(folders) = member(&self.session.initialize, "workspaceFolders") {
             usual.set("workspaceFolders", &self.session.initialize[folders]);
         }
-        let kept = ["source", "capabilities", "userLanguage", "workspaceFolder", "workspaceFolders"];
-        for key in kept.iter().chain(&["needToolCallConfirmation", "modelInfo"]) {
+        for key in INHERITED.iter().chain(&["modelInfo"]) {
             if let Some(value) = member(params, key) {
                 usual.set(key, &params[value]);
             }
@@ -302,7 +301,7 @@ impl Proxy {
 fn report(token: &RawId, value: &Value, out: &mut Effects) {
     let value = value.to_string();
     let params = Patch::of(b"{}").set("value", value.as_bytes()).set("token", token.as_bytes()).finish();
-    out.push(super::Effect::Send(EDITOR, Frame::notification("$/progress", Some(&params))));
+    tell_editor(Frame::notification("$/progress", Some(&params)), out);
 }
 
 /// What a goal is called where there is little room.

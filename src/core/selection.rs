@@ -32,7 +32,7 @@ impl Proxy {
         let agent = match &wanted {
             Some(Wanted::Tools(tools)) => {
                 let set = ToolSet::new(Some(tools), &[]);
-                let wish = Wish { agent: None, isolation, moves: false };
+                let wish = Wish { isolation, ..Wish::default() };
                 return Ok(Choice { set: set.with_lead(lead.unwrap_or(false)), events, wish });
             }
             Some(Wanted::Agent(agent)) => Some(agent),
@@ -40,9 +40,9 @@ impl Proxy {
         };
         let Some(agent) = agent else {
             let set = ToolSet::all().with_lead(lead.unwrap_or(false));
-            return Ok(Choice { set, events, wish: Wish { agent: None, isolation, moves: false } });
+            return Ok(Choice { set, events, wish: Wish { isolation, ..Wish::default() } });
         };
-        let wish = Wish { agent: Some(agent.clone()), isolation, moves: false };
+        let wish = Wish { agent: Some(agent.clone()), isolation, ..Wish::default() };
         let Some(agent) = config.agents.get(agent) else {
             let agents = known_agents(config);
             return Err(format!("lspool: there is no agent {agent:?}; there are {agents}"));

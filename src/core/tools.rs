@@ -22,8 +22,8 @@ use crate::{
         processes::cancellation,
         requests::{Owner, Pending, Purpose, SentId, To},
     },
-    rpc::{Frame, Patch, RawId, elements, member, path, text},
-    tools::{ASK, Tool},
+    rpc::{Frame, Patch, RawId, elements, member, text},
+    tools::{ASK, Tool, bare},
 };
 
 const CONFIRMATION: &str = "conversation/invokeClientToolConfirmation";
@@ -83,7 +83,7 @@ impl Proxy {
         out: &mut Effects,
     ) -> SentId {
         let name = text(frame.params().unwrap_or(b"{}"), &["name"]).unwrap_or_default();
-        let name = name.strip_prefix("copilot.").unwrap_or(&name);
+        let name = bare(&name);
         // Any other question of a server is none that a list could answer.
         let is_for_list =
             matches!(purpose, Purpose::ToolCall { confirmation: false, .. }) || name == TERMINAL;
@@ -210,13 +210,10 @@ fn accepts(answer: Option<&Frame>) -> bool {
 /// A question whether a call may be carried out, as the server asks it.
 fn question(call: &[u8]) -> Vec<u8> {
     let mut asked = Patch::of(b"{}");
-    for key in ["toolCallId", "roundId", "turnId", "conversationId"] {
+    for key in ["toolCallId", "roundId", "turnId", "conversationId", "input"] {
         if let Some(range) = member(call, key) {
             asked.set(key, &call[range]);
         }
-    }
-    if let Some(range) = path(call, &["input"]) {
-        asked.set("input", &call[range]);
     }
     let command = text(call, &["input", "command"]).unwrap_or_default();
     let quoted = |it: &str| json!(it).to_string().into_bytes();

@@ -1,6 +1,6 @@
 //! Files as they are named in messages.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The path of a `file:` URI.
 pub fn file_path(uri: &str) -> Option<PathBuf> {
@@ -30,4 +30,30 @@ pub fn file_path(uri: &str) -> Option<PathBuf> {
     // `/C:/x` on Windows.
     let drive = path.as_bytes().get(2) == Some(&b':') && cfg!(windows);
     Some(PathBuf::from(if drive { &path[1..] } else { &path }))
+}
+
+/// A path as a `file:` URI.
+pub fn file_uri(path: &Path) -> String {
+    use std::{fmt::Write as _, os::unix::ffi::OsStrExt as _};
+    let mut uri = "file://".to_owned();
+    for byte in path.as_os_str().as_bytes() {
+        match byte {
+            b'/' | b'-' | b'.' | b'_' | b'~' => uri.push(char::from(*byte)),
+            byte if byte.is_ascii_alphanumeric() => uri.push(char::from(*byte)),
+            byte => write!(uri, "%{byte:02X}").unwrap_or_default(),
+        }
+    }
+    uri
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_as_a_uri_and_back() {
+        let path = Path::new("/a b/ä%.rs");
+        assert_eq!(file_uri(path), "file:///a%20b/%C3%A4%25.rs");
+        assert_eq!(file_path(&file_uri(path)).as_deref(), Some(path));
+    }
 }

@@ -3,10 +3,10 @@
 use std::{
     fs,
     io::{self, Write as _},
-    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
     path::Path,
 };
 
+use super::private;
 use crate::{
     core::event::{KeepMode, KeptMode},
     mode_file::{self, ModeFile},
@@ -43,10 +43,10 @@ fn narrowed(of: &Path, tools: &[String]) -> Result<ModeFile, String> {
 }
 
 fn write(folder: &Path, file: &Path, text: &[u8]) -> io::Result<()> {
-    fs::DirBuilder::new().mode(0o700).recursive(true).create(folder)?;
+    private::make(folder)?;
     // Under a name that no server takes for a mode.
     let half = file.with_extension("half");
-    let mut out = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&half)?;
+    let mut out = private::anew(&half)?;
     out.write_all(text)?;
     fs::rename(half, file)
 }

@@ -66,10 +66,10 @@ impl Files {
 /// told the model follows.
 pub(super) fn write(folder: &Path, conversation: &str, content: &Bytes, keeps: bool) -> io::Result<()> {
     let folder = folder.join(conversation);
-    fs::DirBuilder::new().mode(0o700).recursive(true).create(&folder)?;
+    make(&folder)?;
     let (file, half) = (folder.join(FILE), folder.join("half"));
     let earlier = if keeps { partitions(&folder)? } else { Vec::new() };
-    let mut out = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&half)?;
+    let mut out = anew(&half)?;
     out.write_all(content)?;
     for line in rendered(&earlier) {
         out.write_all(&line)?;
@@ -77,6 +77,16 @@ pub(super) fn write(folder: &Path, conversation: &str, content: &Bytes, keeps: b
     }
     fs::rename(half, &file)?;
     earlier.iter().filter(|it| **it != file).try_for_each(fs::remove_file)
+}
+
+/// Makes a folder that nobody else can enter, and those that it is in. It may be there.
+pub(super) fn make(folder: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().mode(0o700).recursive(true).create(folder)
+}
+
+/// Opens a file that only this user can read, to write it anew.
+pub(super) fn anew(file: &Path) -> io::Result<fs::File> {
+    fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(file)
 }
 
 const FILE: &str = "partition-1.jsonl";

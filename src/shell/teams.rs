@@ -5,10 +5,9 @@
 
 use std::{
     collections::BTreeMap,
-    fmt::Write as _,
     fs,
     io::{self, Read as _, Write as _},
-    os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _},
+    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
     sync::{Arc, Mutex},
 };
@@ -17,7 +16,10 @@ use bytes::Bytes;
 use rustix::fs::{FlockOperation, flock};
 use tokio::task::spawn_local;
 
-use super::{inbox::Events, private::Files};
+use super::{
+    inbox::Events,
+    private::{self, Files},
+};
 use crate::{
     agents::team::is_name,
     core::event::{Event, StoredTeam, TeamFault},
@@ -113,9 +115,7 @@ fn place(state: Option<&Path>, folders: &[PathBuf]) -> Result<PathBuf, TeamFault
     let plain = |it: char| if it.is_ascii_alphanumeric() || matches!(it, '-' | '_') { it } else { '_' };
     let name: String =
         first.file_name().unwrap_or_default().to_string_lossy().chars().map(plain).take(40).collect();
-    let mut folder = name;
-    write!(folder, "-{number:016x}").ok();
-    Ok(root.join(folder))
+    Ok(root.join(format!("{name}-{number:016x}")))
 }
 
 fn failed(error: &io::Error) -> TeamFault {
@@ -136,16 +136,12 @@ impl Teams {
 
     fn take(&mut self, folder: &Path, name: &str) -> Result<Bytes, TeamFault> {
         self.lock(folder, name)?;
-        let mut content = Vec::new();
-        let read = fs::File::open(file(folder, name)).and_then(|mut it| it.read_to_end(&mut content));
-        read.map_err(|error| failed(&error))?;
-        Ok(content.into())
+        fs::read(file(folder, name)).map(Bytes::from).map_err(|error| failed(&error))
     }
 
     /// Stores a team, whole or not at all.
     fn write(&mut self, folder: &Path, name: &str, content: &[u8], is_new: bool) -> Result<(), TeamFault> {
-        let create = fs::DirBuilder::new().mode(0o700).recursive(true).create(folder);
-        create.map_err(|error| failed(&error))?;
+        private::make(folder).map_err(|error| failed(&error))?;
         self.lock(folder, name)?;
         let file = file(folder, name);
         if is_new && file.exists() {
@@ -153,8 +149,7 @@ impl Teams {
         }
         let half = folder.join(format!(".{name}.half"));
         let written = || {
-            let mut out =
-                fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&half)?;
+            let mut out = private::anew(&half)?;
             out.write_all(content)?;
             out.sync_all()?;
             fs::rename(&half, &file)?;

@@ -40,7 +40,7 @@ use super::{inbox::Events, process::World};
 use crate::{
     core::event::{Event, Scope},
     rpc::{Frame, RawId, path, text},
-    tools::{Call, Outcome, Tool, accepted, is_allowed},
+    tools::{Call, Outcome, Tool, accepted, bare, is_allowed},
 };
 
 /// A search ends by itself when it has had its time; this much later it is not waited for.
@@ -157,7 +157,7 @@ impl Asked {
     fn read(frame: &Frame) -> Result<Asked, String> {
         let params = frame.params().unwrap_or(b"{}");
         let name = text(params, &["name"]).unwrap_or_default();
-        let tool = Tool::named(name.strip_prefix("copilot.").unwrap_or(&name));
+        let tool = Tool::named(bare(&name));
         let tool = tool.ok_or_else(|| format!("there is no tool {name:?}"))?;
         let input = path(params, &["input"]).map_or(&b"{}"[..], |it| &params[it]);
         match frame.method() {

@@ -18,6 +18,7 @@ use crate::{
     agents::TERMINAL,
     control::{Screen, plain},
     rpc::{RawId, member, text},
+    tools::bare,
 };
 
 /// What workers may do that has to be confirmed.
@@ -231,7 +232,7 @@ fn question(id: RawId, params: &[u8]) -> Question {
     // It names the worker.
     let title = get(&["title"]).unwrap_or_else(|| format!("A worker wants to use {name}"));
     // Of another tool it is no command, whatever it is called.
-    let is_command = name.strip_prefix("copilot.").unwrap_or(&name) == TERMINAL;
+    let is_command = bare(&name) == TERMINAL;
     let what = get(&["input", "command"]).filter(|_| is_command).unwrap_or_else(|| {
         let input = member(params, "input").map(|it| seen(&String::from_utf8_lossy(&params[it])));
         let parts: Vec<String> = get(&["message"]).into_iter().chain(input).collect();

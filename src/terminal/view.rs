@@ -497,13 +497,12 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_wider_than_the_screen() {
+    fn no_line_of_the_tree_is_wider_than_the_screen() {
         for columns in [1, 20, 40, 79, 200] {
             let screen = Screen { size: Some((columns, 24)), is_colored: false };
             for until in 0..=story().len() {
                 let drawn = drawn(until, 30_000, screen);
-                let (tree, footer) = drawn.trim_end().rsplit_once('\n').unwrap_or_default();
-                let _ = footer;
+                let (tree, _) = drawn.trim_end().rsplit_once('\n').unwrap_or_default();
                 for line in tree.lines() {
                     assert!(line.chars().count() < columns.max(20), "{columns}: {line}");
                     assert!(!line.contains('\u{1b}'), "{line}");

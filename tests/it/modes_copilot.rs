@@ -214,7 +214,7 @@ fn whatever_becomes_of_a_mode_there_are_never_more_tools() {
         (
             "unregistered",
             |_, session| {
-                session.call("customAgent/unregisterExtensionAgents", json!({"extensionId": "lspool"})).ok();
+                session.ok("customAgent/unregisterExtensionAgents", json!({"extensionId": "lspool"}));
             },
             true,
         ),

@@ -364,7 +364,7 @@ impl Proxy {
         if let Some(fault @ TeamFault::Busy(_)) = self.agents.teams.faulty.get(&name) {
             return Err(format!("team {name} cannot be deleted: {fault}"));
         }
-        let live = self.agents.teams.live.remove(&name);
+        let live = self.forget_team(&name);
         if live.is_none() && self.agents.teams.faulty.remove(&name).is_none() {
             return Err(match self.agents.teams.live.keys().map(String::as_str).collect::<Vec<_>>()[..] {
                 [] => format!("there is no team {name:?}"),
@@ -372,13 +372,10 @@ impl Proxy {
             });
         }
         info!(team = name, "a team is deleted");
-        self.agents.teams.dirty.remove(&name);
-        self.agents.teams.desks.retain(|_, (of, _)| *of != name);
         if let Some(live) = live {
             for (call, text) in live.to_answer.into_iter().chain(live.answering) {
                 out.push(Effect::Send(Peer::Backend(call.process), answer_of(&call.wire, "success", &text)));
             }
-            self.agents.closing.extend(live.desks.iter().filter_map(|it| it.talk));
             if let Some(lead) = live.lead {
                 self.show_teams(&lead, out);
             }
@@ -389,12 +386,18 @@ impl Proxy {
 
     /// Whether the turn of a lead is to last, or to be told something, because of its teams.
     pub(super) fn has_teams_to_wait_for(&self, lead: &Lead) -> bool {
-        let limits = self.limits();
-        let may_be_told = lead.follow_ups < limits.max_followups;
-        let may_wake = may_be_told && lead.wakes < limits.max_subagents;
-        self.agents.teams.led_by(&lead.conversation).any(|(_, it)| {
-            it.at_work() > 0 || (may_wake && it.is_called()) || (may_be_told && it.team.has_news())
-        })
+        let may_be_told = lead.follow_ups < self.limits().max_followups;
+        let has_news = || self.agents.teams.led_by(&lead.conversation).any(|(_, it)| it.team.has_news());
+        self.are_teams_at_work(lead) || (may_be_told && has_news())
+    }
+
+    /// A team is no more, nor are the conversations of its members.
+    fn forget_team(&mut self, name: &str) -> Option<Live> {
+        let live = self.agents.teams.live.remove(name)?;
+        self.agents.teams.dirty.remove(name);
+        self.agents.teams.desks.retain(|_, (of, _)| of != name);
+        self.agents.closing.extend(live.desks.iter().filter_map(|it| it.talk));
+        Some(live)
     }
 
     /// Whether members of a lead's teams are at work, or are to be.

@@ -41,9 +41,10 @@ impl Proxy {
     /// A report of a lead, with the calls that have started runs as those are doing.
     fn with_runs(&mut self, now: Instant, lead: u32, params: &[u8]) -> Option<Vec<u8>> {
         let rounds = path(params, &["value", "editAgentRounds"])?;
-        let doing = self.agents.leads.get(&lead).and_then(|it| self.teams_at_work(&it.conversation));
+        let doing = self.agents.leads.get(&lead).filter(|it| it.team_call.is_some());
+        let doing = doing.and_then(|it| self.teams_at_work(&it.conversation));
         let lead = self.agents.leads.get_mut(&lead)?;
-        let mut shown = params.to_vec();
+        let mut shown: Option<Vec<u8>> = None;
         for round in elements(&params[rounds.clone()]).collect::<Vec<_>>().into_iter().rev() {
             let start = rounds.start + round.start;
             let round = &params[start..rounds.start + round.end];
@@ -53,7 +54,7 @@ impl Proxy {
                 let Some(id) = text(&params[at.clone()], &["id"]) else { continue };
                 if let Some(run) = lead.calls.get(&id).and_then(|it| self.agents.runs.get_mut(it)) {
                     run.entry = params[at.clone()].to_vec();
-                    shown.splice(at, run.shown(now));
+                    shown.get_or_insert_with(|| params.to_vec()).splice(at, run.shown(now));
                 } else if let Some(call) = lead.team_call.as_mut().filter(|it| it.id == id) {
                     // Made here.
                     if params[at.clone()] == *call.shown {
@@ -63,12 +64,12 @@ impl Proxy {
                     call.shown = call.entry.clone();
                     if let Some(doing) = &doing {
                         call.shown = at_work(&call.entry, doing);
-                        shown.splice(at, call.shown.clone());
+                        shown.get_or_insert_with(|| params.to_vec()).splice(at, call.shown.clone());
                     }
                 }
             }
         }
-        (shown != params).then_some(shown)
+        shown.filter(|it| it != params)
     }
 
     /// Shows what the teams of a lead are doing, if that is news.

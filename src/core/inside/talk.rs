@@ -39,8 +39,6 @@ pub(in crate::core) struct Talk {
     pub(super) state: State,
     /// Why its turn is to end.
     pub(super) stop: Option<String>,
-    /// When its turn was asked.
-    pub(super) since: Option<Instant>,
     /// When something is to be done about its turn if that has not ended.
     pub(super) due: Option<Instant>,
     /// The number of its last request.
@@ -114,7 +112,6 @@ impl Talk {
             usual,
             state: State::Idle,
             stop: None,
-            since: None,
             due: None,
             asked: 0,
             heard: Heard::default(),

@@ -1,7 +1,7 @@
 //! The way of a turn into its mode: the file is looked at, the server is asked what it makes of it, and only then the
 //! turn goes on. Where that fails it goes to a process.
 
-use std::{borrow::Cow, path::Path};
+use std::borrow::Cow;
 
 use serde_json::{Value, json};
 use tracing::{debug, info, warn};
@@ -14,7 +14,7 @@ use crate::{
         requests::{Purpose, SentId},
         tell_editor,
     },
-    rpc::{Frame, Patch, RawId, elements, member, text},
+    rpc::{Frame, Patch, RawId, elements, file_path, file_uri, member, text},
 };
 
 /// Who registers the modes.
@@ -61,10 +61,10 @@ impl Proxy {
         if self.lacks_list(&set) {
             return self.ask_for_list(out);
         }
-        if self.may_run_sub_agents(&set) {
+        let tools = self.tools_in(&set);
+        if self.can_run_sub_agents(&set, &tools) {
             return self.break_mode(id, format!("{} is in its set", super::SUB_AGENT));
         }
-        let tools = self.tools_in(&set);
         let number = self.modes.numbers + 1;
         let Some(mode) = self.modes.all.get_mut(&id) else { return };
         let is_asked = mode.asked > 0 && !mode.is_kept;
@@ -74,7 +74,7 @@ impl Proxy {
         self.modes.numbers = number;
         (mode.asked, mode.is_kept) = (number, false);
         mode.tools.clone_from(&tools);
-        let of = mode.key.of.as_deref().and_then(crate::rpc::file_path);
+        let of = mode.key.of.as_deref().and_then(file_path);
         out.push(Effect::KeepMode(KeepMode { number, name: mode.name.clone(), tools, of }));
     }
 
@@ -99,7 +99,7 @@ impl Proxy {
             Ok(kept) => kept,
             Err(why) => return self.break_mode(id, why),
         };
-        let uri = uri_of(&file);
+        let uri = file_uri(&file);
         if is_new || uri != mode.uri || title != mode.title || tools != mode.written {
             mode.doubt();
         }
@@ -406,18 +406,4 @@ pub(in crate::core) fn does_not_exist(id: &RawId) -> Failure {
 fn custom_tools(mode: &[u8]) -> Option<Vec<String>> {
     let tools: Vec<Value> = serde_json::from_slice(&mode[member(mode, "customTools")?]).ok()?;
     Some(tools.into_iter().map(|it| it.as_str().unwrap_or_default().to_owned()).collect())
-}
-
-/// A path as the URI of a file.
-fn uri_of(path: &Path) -> String {
-    use std::{fmt::Write as _, os::unix::ffi::OsStrExt as _};
-    let mut uri = "file://".to_owned();
-    for byte in path.as_os_str().as_bytes() {
-        match byte {
-            b'/' | b'-' | b'.' | b'_' | b'~' => uri.push(char::from(*byte)),
-            byte if byte.is_ascii_alphanumeric() => uri.push(char::from(*byte)),
-            byte => write!(uri, "%{byte:02X}").unwrap_or_default(),
-        }
-    }
-    uri
 }

@@ -129,7 +129,7 @@ impl Proxy {
         out: &mut Effects,
     ) {
         let Some(conversation) = self.conversations.get(id) else { return };
-        let (set, active) = (conversation.set.clone(), conversation.active);
+        let (set, active) = (&conversation.set, conversation.active);
         // Its conversation may be in another one by now, with the turns that wait.
         let mode = match active.and_then(|it| self.requests.get(it)).map(|it| &it.purpose) {
             Some(Purpose::Turn { entry: Entry::Mode(mode), .. }) => Some(*mode),
@@ -145,7 +145,7 @@ impl Proxy {
             !is_in
         };
         let Some(call) = report.rounds().flat_map(Round::calls).find(is_outside) else { return };
-        let tool = text(call, &["name"]).unwrap_or_default();
+        let (tool, set) = (text(call, &["name"]).unwrap_or_default(), set.clone());
         error!(conversation = %id, tool, %set, "a turn in a chat mode has called a tool outside its set");
         if let Some(mode) = mode {
             self.bar_mode(mode, format!("a turn in it has called {tool}"));

@@ -53,8 +53,12 @@ impl Proxy {
 
     /// Whether a set has the tool that runs sub-agents of the server's own, or will have it when the server brings it.
     pub(super) fn may_run_sub_agents(&self, set: &ToolSet) -> bool {
-        Kit::of(set, &self.session.initialize).contains(SUB_AGENT)
-            || self.tools_in(set).iter().any(|it| it == SUB_AGENT)
+        self.can_run_sub_agents(set, &self.tools_in(set))
+    }
+
+    /// The same, of a set with these tools.
+    pub(super) fn can_run_sub_agents(&self, set: &ToolSet, tools: &[String]) -> bool {
+        Kit::of(set, &self.session.initialize).contains(SUB_AGENT) || tools.iter().any(|it| it == SUB_AGENT)
     }
 
     /// An MCP server that a set has use for, and whose tools are not known yet.

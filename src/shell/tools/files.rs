@@ -128,15 +128,19 @@ pub(super) fn list(workspace: &Workspace, path: &str, limits: &ToolsConfig) -> R
     Ok(cut(text, limits.max_output, more))
 }
 
+/// What an entry of a folder is. Some file systems do not say.
+pub(super) fn kind_of(folder: &OwnedFd, name: &OsStr, said: FileType) -> FileType {
+    match said {
+        FileType::Unknown => statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)
+            .map_or(FileType::Unknown, |it| FileType::from_raw_mode(it.st_mode)),
+        said => said,
+    }
+}
+
 /// An entry of a folder, as a model reads it.
 fn shown(folder: &OwnedFd, name: &[u8], kind: FileType) -> String {
     let os = os(name);
-    let kind = match kind {
-        // Some file systems do not say.
-        FileType::Unknown => statat(folder, os, AtFlags::SYMLINK_NOFOLLOW)
-            .map_or(FileType::Unknown, |it| FileType::from_raw_mode(it.st_mode)),
-        kind => kind,
-    };
+    let kind = kind_of(folder, os, kind);
     let name = plain(&String::from_utf8_lossy(name));
     match kind {
         FileType::Directory => format!("{name}/"),

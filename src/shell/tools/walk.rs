@@ -17,9 +17,9 @@ use ignore::{
     Match,
     gitignore::{Gitignore, GitignoreBuilder},
 };
-use rustix::fs::{AtFlags, Dir, FileType, statat};
+use rustix::fs::{Dir, FileType};
 
-use super::{search::Until, workspace::Workspace};
+use super::{files::kind_of, search::Until, workspace::Workspace};
 
 /// How long a list may be. What is longer is obeyed in no line of it.
 const MOST_OF_LIST: u64 = 256 << 10;
@@ -66,12 +66,7 @@ impl<'a> Walk<'a> {
             }
             let Ok(entry) = entry else { break };
             let name = OsStr::from_bytes(entry.file_name().to_bytes());
-            let kind = match entry.file_type() {
-                // Some file systems do not say.
-                FileType::Unknown => statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW)
-                    .map_or(FileType::Unknown, |it| FileType::from_raw_mode(it.st_mode)),
-                kind => kind,
-            };
+            let kind = kind_of(&folder, name, entry.file_type());
             if name != "." && name != ".." {
                 names.push((name.to_owned(), kind));
             }

@@ -131,10 +131,7 @@ impl Proxy {
         if let Err(fault) = written {
             warn!(team = name, %fault, "a team cannot be stored");
         }
-        if is_lost && let Some(live) = self.agents.teams.live.remove(name) {
-            self.agents.teams.dirty.remove(name);
-            self.agents.teams.desks.retain(|_, (of, _)| of != name);
-            self.agents.closing.extend(live.desks.iter().filter_map(|it| it.talk));
+        if is_lost && let Some(live) = self.forget_team(name) {
             answering.extend(live.to_answer);
             self.agents.due.extend(live.lead.and_then(|it| self.agents.lead_of(&it)));
         }

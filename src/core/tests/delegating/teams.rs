@@ -104,6 +104,25 @@ impl Lead {
     }
 }
 
+/// The team of ann and bob, who have begun.
+fn two_at_work() -> (Lead, Run, Run) {
+    let mut it = lead(Vec::new());
+    it.told("create_team", &two());
+    let ann = it.opened(process(2, 1)).pop().unwrap();
+    let bob = it.opened(process(3, 1)).pop().unwrap();
+    it.begins(&ann);
+    it.begins(&bob);
+    (it, ann, bob)
+}
+
+/// The lead is asked further, and has begun.
+fn next_turn(it: &mut Lead) {
+    let turn = json!({"conversationId": "c", "turnId": "T", "workDoneToken": "t1", "message": "more"});
+    it.it.editor(json!({"id": 1, "method": "conversation/turn", "params": turn}));
+    it.goes_on();
+    it.says("begin", &json!({}));
+}
+
 #[test]
 fn a_team_works_while_its_lead_waits() {
     let mut it = lead(Vec::new());
@@ -147,10 +166,7 @@ fn a_team_works_while_its_lead_waits() {
     it.ends();
     assert_eq!(it.heard(), ["1 Fine.", "end", r#"answer 1 "T""#], "all is read");
     // The team stays, and is called in the next turn.
-    let turn = json!({"conversationId": "c", "turnId": "T", "workDoneToken": "t1", "message": "more"});
-    it.it.editor(json!({"id": 1, "method": "conversation/turn", "params": turn}));
-    it.goes_on();
-    it.says("begin", &json!({}));
+    next_turn(&mut it);
     assert_eq!(it.told("send_message", &letter("t/ann", "again")), "sent to t/ann");
     let (ann, asked) = it.called(&ann);
     assert_eq!(asked, "<message from=\"lead\">\nagain\n</message>");
@@ -173,12 +189,7 @@ fn a_team_works_while_its_lead_waits() {
 
 #[test]
 fn a_team_is_cancelled_with_the_turn_of_its_lead_and_keeps_what_it_has() {
-    let mut it = lead(Vec::new());
-    it.told("create_team", &two());
-    let ann = it.opened(process(2, 1)).pop().unwrap();
-    let bob = it.opened(process(3, 1)).pop().unwrap();
-    it.begins(&ann);
-    it.begins(&bob);
+    let (mut it, ann, bob) = two_at_work();
     it.member_ends(&bob, "bob is done");
     it.ends();
     it.heard();
@@ -192,10 +203,7 @@ fn a_team_is_cancelled_with_the_turn_of_its_lead_and_keeps_what_it_has() {
     it.it.server(ann.process, json!({"id": ann.asked, "result": {}}));
     assert_eq!(it.heard(), Vec::<String>::new());
     // What bob has written comes in the next turn.
-    let turn = json!({"conversationId": "c", "turnId": "T", "workDoneToken": "t1", "message": "more"});
-    it.it.editor(json!({"id": 1, "method": "conversation/turn", "params": turn}));
-    it.goes_on();
-    it.says("begin", &json!({}));
+    next_turn(&mut it);
     it.ends();
     assert!(it.goes_on()["params"]["message"].as_str().unwrap().contains("bob is done"));
 }
@@ -210,10 +218,7 @@ fn a_member_that_was_cancelled_is_called_when_it_has_come_to_its_end() {
     it.it.editor(json!({"method": "$/cancelRequest", "params": {"id": 1}}));
     it.heard();
     it.it.take(Peer::Backend(ann.process));
-    let turn = json!({"conversationId": "c", "turnId": "T", "workDoneToken": "t1", "message": "more"});
-    it.it.editor(json!({"id": 1, "method": "conversation/turn", "params": turn}));
-    it.goes_on();
-    it.says("begin", &json!({}));
+    next_turn(&mut it);
     it.told("send_message", &letter("ann", "again"));
     it.ends();
     assert!(it.it.take(Peer::Backend(ann.process)).is_empty());
@@ -239,12 +244,7 @@ fn restored(it: &mut Lead, process: ProcessId) -> (Run, String) {
 
 #[test]
 fn a_team_comes_back_with_what_it_has_said_and_nothing_is_read_twice() {
-    let mut it = lead(Vec::new());
-    it.told("create_team", &two());
-    let ann = it.opened(process(2, 1)).pop().unwrap();
-    let bob = it.opened(process(3, 1)).pop().unwrap();
-    it.begins(&ann);
-    it.begins(&bob);
+    let (mut it, ann, bob) = two_at_work();
     it.member_ends(&bob, "bob is done");
     assert_eq!(it.writes(&ann, "bob", "look here"), "sent to bob");
     // It dies here: ann has written, and goes on; bob was asked, and has not begun.
@@ -281,12 +281,7 @@ fn a_team_comes_back_with_what_it_has_said_and_nothing_is_read_twice() {
 
 #[test]
 fn the_process_of_a_member_dies() {
-    let mut it = lead(Vec::new());
-    it.told("create_team", &two());
-    let ann = it.opened(process(2, 1)).pop().unwrap();
-    let bob = it.opened(process(3, 1)).pop().unwrap();
-    it.begins(&ann);
-    it.begins(&bob);
+    let (mut it, ann, bob) = two_at_work();
     it.member_ends(&bob, "");
     it.writes(&ann, "lead", "half");
     it.ends();
@@ -384,22 +379,14 @@ fn a_team_calls_its_members_no_more_than_may_be() {
     it.ends();
     assert_eq!(it.heard(), ["end", r#"answer 1 "T""#]);
     // It is called in the next turn.
-    let turn = json!({"conversationId": "c", "turnId": "T", "workDoneToken": "t1", "message": "more"});
-    it.it.editor(json!({"id": 1, "method": "conversation/turn", "params": turn}));
-    it.goes_on();
-    it.says("begin", &json!({}));
+    next_turn(&mut it);
     it.ends();
     assert_eq!(it.called(&bob).1, "<message from=\"ann\">\nping\n</message>");
 }
 
 #[test]
 fn a_lead_goes_on_when_the_agent_of_a_member_is_gone() {
-    let mut it = lead(Vec::new());
-    it.told("create_team", &two());
-    let ann = it.opened(process(2, 1)).pop().unwrap();
-    let bob = it.opened(process(3, 1)).pop().unwrap();
-    it.begins(&ann);
-    it.begins(&bob);
+    let (it, ..) = two_at_work();
     // It dies here, and the agent of bob is gone when it comes back.
     let mut again = stage(it.stored());
     again.config.subagents.max_parallel = 1;

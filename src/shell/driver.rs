@@ -472,7 +472,7 @@ impl<C: Core, W: World> Driver<C, W> {
             Effect::RemoveTeam { folders, team } => self.teams.remove(&folders, team),
             Effect::KeepMode(mode) => self.keep_mode(mode),
             Effect::RunTool { call, scope } => {
-                self.tools.run(&call, *scope, &mut self.world, &self.events);
+                self.tools.run(&call, *scope, &self.world, &self.events);
             }
             Effect::CancelTool(id) => self.tools.cancel(&id),
             Effect::Measure(processes) => self.measure(processes),

@@ -49,6 +49,13 @@ pub(super) fn launch(program: PathBuf, command: &str, folders: &[PathBuf], limit
             }
         }
     }
+    // Gone to by the process itself: a folder that does not answer shall hold up nobody else.
+    let (told, cwd) = match folders.first().map(|it| (it, it.to_str())) {
+        Some((_, Some(folder))) => (Some(["--in".to_owned(), folder.to_owned()]), None),
+        Some((folder, None)) => (None, Some(folder.clone())),
+        None => (None, None),
+    };
+    args.extend(told.into_iter().flatten());
     args.push("--".to_owned());
     let bash = ["/bin/bash", "/usr/bin/bash"].into_iter().find(|it| Path::new(it).exists());
     match bash {
@@ -61,7 +68,7 @@ pub(super) fn launch(program: PathBuf, command: &str, folders: &[PathBuf], limit
         args,
         // A script that a shell would read first.
         env: ["BASH_ENV", "ENV"].map(|it| (it.to_owned(), String::new())).into(),
-        cwd: folders.first().cloned(),
+        cwd,
         max_message: 0,
         write_stall: Duration::MAX,
     }

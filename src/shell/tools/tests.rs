@@ -22,6 +22,8 @@ use crate::{
     tools::{Call, Lines, words},
 };
 
+mod hanging;
+
 /// A workspace folder beside a folder that is none of its business.
 struct Ground {
     root: TempDir,
@@ -57,8 +59,8 @@ impl Ground {
 
     fn call(&self, call: &Call) -> Result<String, String> {
         let folders = vec![self.root.path().join("ws")];
-        let scope = Scope { folders, limits: self.limits.clone(), is_confirmed: false };
-        on_disk(call, &scope, &AtomicBool::new(false), &self.known)
+        let workspace = Workspace::open(&folders, &self.known)?;
+        on_disk(call, &workspace, &self.limits, &Until::new(&AtomicBool::new(false), &self.limits))
     }
 
     fn read(&self, path: &str) -> Result<String, String> {

@@ -13,7 +13,9 @@ use std::{
     time::Duration,
 };
 
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid};
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, test_kill_process, waitid,
+};
 use tokio::{
     process::Command,
     signal::unix::{SignalKind, signal},
@@ -204,6 +206,11 @@ fn failure(launch: &Launch, error: &io::Error) -> SpawnFailure {
         _ => format!("cannot start {program}: {error}"),
     };
     SpawnFailure { permanent, message }
+}
+
+/// Whether there is such a process. One of somebody else may not be signalled, but it is there.
+pub(super) fn exists(pid: Pid) -> bool {
+    !matches!(test_kill_process(pid), Err(rustix::io::Errno::SRCH))
 }
 
 /// A process that we started and nobody else reaps.

@@ -41,7 +41,6 @@ use super::{
     watch::Watch,
 };
 use crate::{
-    config::{ServerConfig, ServerKind},
     core::{
         Proxy,
         event::{
@@ -331,7 +330,7 @@ impl<C: Core, W: World> Driver<C, W> {
             }
             Event::Prepared(Ok(prepared)) => {
                 self.name = prepared.name.as_str().into();
-                prepared.transcripts = self.transcripts(&prepared.server);
+                self.offer_transcripts(prepared);
             }
             _ => {}
         }
@@ -614,16 +613,15 @@ impl<C: Core, W: World> Driver<C, W> {
         });
     }
 
-    /// Where servers keep what they tell the model, if they shall.
-    fn transcripts(&mut self, server: &ServerConfig) -> Option<PathBuf> {
-        if !server.exact_restore || server.kind != Some(ServerKind::Copilot) {
-            return None;
+    /// Where servers keep what they tell the model, if they shall. Whether this one can is for the core to say.
+    fn offer_transcripts(&mut self, prepared: &mut Prepared) {
+        if !prepared.server.exact_restore {
+            return;
         }
-        let folder = self.world.private_folder();
-        folder
-            .map(|it| it.join("kept"))
-            .inspect_err(|error| tracing::warn!(error, "exact_restore is off"))
-            .ok()
+        match self.world.private_folder() {
+            Ok(folder) => prepared.transcripts = Some(folder.join("kept")),
+            Err(error) => prepared.warnings.push(format!("exact_restore is off: {error}")),
+        }
     }
 
     fn watch_editor(&self, pid: u32) {

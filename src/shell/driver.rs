@@ -68,6 +68,10 @@ pub trait Core {
     fn handle_timeout(&mut self, now: Instant, out: &mut Effects);
     /// When to call [`Core::handle_timeout`], and why.
     fn poll_timeout(&self) -> Option<(Instant, &'static str)>;
+    /// Whether there is such a backend: whether anybody may ask for what its processes have written.
+    fn knows(&self, _backend: BackendId) -> bool {
+        true
+    }
     /// What the backend is that an effect is about, for those who read a recording.
     fn about(&self, _effect: &Effect) -> Option<About> {
         None
@@ -85,6 +89,10 @@ impl Core for Proxy {
 
     fn poll_timeout(&self) -> Option<(Instant, &'static str)> {
         Proxy::poll_timeout(self)
+    }
+
+    fn knows(&self, backend: BackendId) -> bool {
+        Proxy::knows(self, backend)
     }
 
     fn about(&self, effect: &Effect) -> Option<About> {
@@ -133,7 +141,7 @@ pub struct Driver<C, W> {
     events: Events,
     incoming: Inbox,
     from_clients: Inbox,
-    /// What each backend has written to stderr.
+    /// What each backend has written to stderr, as long as the core knows it.
     logs: BTreeMap<BackendId, Log>,
     /// Begins with the first preparation.
     watch: Option<Watch>,
@@ -340,7 +348,17 @@ impl<C: Core, W: World> Driver<C, W> {
         };
         // Without its contents: a configuration may hold secrets.
         tracing::trace!(event = kind(&event));
+        let is_end = matches!(event, Event::Exited { .. });
         self.step(kind(&event), |core, now, out| core.handle(now, event, out));
+        if is_end {
+            self.forget_logs();
+        }
+    }
+
+    /// Numbers of backends are not used again: of one that is forgotten nobody can ask anything.
+    fn forget_logs(&mut self) {
+        let is_alive = |id| self.processes.keys().any(|it| it.backend == id);
+        self.logs.retain(|id, _| self.core.knows(*id) || is_alive(*id));
     }
 
     /// The event, with the name that the core has given to a process that was adopted.
@@ -650,6 +668,8 @@ impl<C: Core, W: World> Driver<C, W> {
                 return;
             }
         };
+        // Some are forgotten when nothing of theirs ends.
+        self.forget_logs();
         let pid = spawned.child.pid();
         tracing::info!(server = %self.name, ?id, pid, program = %launch.program.display(), "started");
         let around = Surroundings {

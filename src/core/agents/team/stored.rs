@@ -125,6 +125,7 @@ impl Proxy {
         let mut answering = std::mem::take(&mut live.answering);
         let is_lost = live.is_new && written.is_err();
         live.is_new &= written.is_err();
+        live.is_unsaved = written.is_err();
         if let Err(fault) = written {
             warn!(team = name, %fault, "a team cannot be stored");
         }

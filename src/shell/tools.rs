@@ -16,6 +16,7 @@ mod walk;
 mod workspace;
 
 use std::{
+    cell::Cell,
     collections::BTreeMap,
     fmt,
     panic::{AssertUnwindSafe, catch_unwind},
@@ -53,21 +54,22 @@ use crate::{
 /// A search ends by itself when it has had its time; this much later it is not waited for.
 const SLACK: Duration = Duration::from_secs(5);
 
+/// Told with the first command where `confine` can do nothing.
+const UNCONFINED: &str = "commands can write anywhere: this system has no Landlock";
+
 /// Opens workspace folders. It may have to wait for a disk.
 type Opener = Arc<dyn Fn(&[PathBuf]) -> Result<Workspace, String> + Send + Sync>;
 
 /// The calls that are carried out.
 pub(super) struct Tools {
     running: BTreeMap<RawId, Running>,
-    open: Opener,
-    /// It was told that commands cannot be confined.
-    is_told: Arc<AtomicBool>,
+    means: Rc<Means>,
 }
 
 impl Default for Tools {
     fn default() -> Tools {
         let known = Known::default();
-        Tools::opening(Arc::new(move |folders| Workspace::open(folders, &known)))
+        Tools::with(Arc::new(move |folders| Workspace::open(folders, &known)), child::can_confine)
     }
 }
 
@@ -85,8 +87,9 @@ struct Running {
 }
 
 impl Tools {
-    fn opening(open: Opener) -> Tools {
-        Tools { running: BTreeMap::new(), open, is_told: Arc::default() }
+    fn with(open: Opener, can_confine: fn() -> bool) -> Tools {
+        let means = Means { open, can_confine, is_told: Cell::default() };
+        Tools { running: BTreeMap::new(), means: Rc::new(means) }
     }
 
     /// Begins a call; answered by [`Event::ToolRan`]. Waits for nothing.
@@ -105,17 +108,17 @@ impl Tools {
             Asked::Run(call) => call,
         };
         let (stopped, (cancelled, is_cancelled)) = (Arc::new(AtomicBool::new(false)), watch::channel(false));
-        let (answered, events, open) = (id.clone(), events.clone(), self.open.clone());
+        let (answered, events) = (id.clone(), events.clone());
         let task = match asked {
             Call::Terminal { command } => {
-                let (commands, is_told) = (world.commands(), self.is_told.clone());
+                let (means, commands) = (self.means.clone(), world.commands());
                 spawn_local(async move {
-                    let outcome = in_terminal(command, scope, open, commands, is_told, is_cancelled).await;
+                    let outcome = in_terminal(command, scope, means, commands, is_cancelled).await;
                     events.tell(ran(answered, &outcome));
                 })
             }
             call => {
-                let stopped = stopped.clone();
+                let (open, stopped) = (self.means.open.clone(), stopped.clone());
                 spawn_local(async move {
                     let outcome = off_thread(call, scope, open, stopped, is_cancelled).await;
                     events.tell(ran(answered, &outcome));
@@ -184,25 +187,33 @@ fn verdict(id: RawId, is_allowed: bool) -> Event {
     Event::ToolRan(Frame::response(id, accepted(is_allowed).to_string().as_bytes()))
 }
 
+/// What calls need beside what is asked.
+struct Means {
+    open: Opener,
+    /// Whether this system can keep a command from writing anywhere.
+    can_confine: fn() -> bool,
+    /// It was told that it cannot.
+    is_told: Cell<bool>,
+}
+
 /// Starts a command, and sees it to its end.
 async fn in_terminal(
     command: String,
     scope: Scope,
-    open: Opener,
+    means: Rc<Means>,
     commands: Option<Rc<dyn Commands>>,
-    is_told: Arc<AtomicBool>,
     mut cancelled: watch::Receiver<bool>,
 ) -> Outcome {
     let Some(commands) = commands else { return Outcome::Failed("commands cannot be run here".to_owned()) };
     let (program, limits) = (commands.program(), scope.limits.clone());
+    let (open, can_confine) = (means.open.clone(), means.can_confine);
     // Folders are opened, and programs looked for: none of that on this thread.
     let preparing = spawn_blocking(move || {
         let workspace = open(&scope.folders)?;
         let folders: Vec<_> = workspace.folders().map(ToOwned::to_owned).collect();
-        if scope.limits.confine && !child::can_confine() && !is_told.swap(true, Ordering::Relaxed) {
-            tracing::warn!("commands can write anywhere: this system has no Landlock");
-        }
-        Ok::<Launch, String>(command::launch(program, &command, &folders, &scope.limits))
+        let is_confined = scope.limits.confine && can_confine();
+        let launch = command::launch(program, &command, &folders, &scope.limits, is_confined);
+        Ok::<(Launch, bool), String>((launch, is_confined))
     });
     let limit = limits.time_limit + SLACK;
     let prepared = tokio::select! {
@@ -211,11 +222,21 @@ async fn in_terminal(
         prepared = preparing => prepared.unwrap_or_else(|error| Err(error.to_string())),
         () = sleep(limit) => Err(took(limit)),
     };
-    let started = prepared.and_then(|launch| commands.start(&launch).map_err(|it| it.message));
-    match started {
-        Ok(spawned) => command::run(spawned, &limits, cancelled).await,
-        Err(why) => Outcome::Failed(why),
+    let start = |(launch, is_confined)| match commands.start(&launch) {
+        Ok(spawned) => Ok((spawned, is_confined)),
+        Err(failure) => Err(failure.message),
+    };
+    let (spawned, is_confined) = match prepared.and_then(start) {
+        Ok(started) => started,
+        Err(why) => return Outcome::Failed(why),
+    };
+    let is_news = limits.confine && !is_confined && !means.is_told.replace(true);
+    let outcome = command::run(spawned, &limits, cancelled).await;
+    if !is_news {
+        return outcome;
     }
+    tracing::warn!("{UNCONFINED}");
+    outcome.noting(UNCONFINED)
 }
 
 fn took(limit: Duration) -> String {
@@ -271,7 +292,7 @@ fn on_disk(
         Call::GrepSearch { pattern, is_regex, include } => {
             search::by_content(workspace, (pattern, *is_regex), include.as_deref(), limits, until)
         }
-        Call::CreateFile { path, text } => files::create(workspace, path, text, limits),
+        Call::CreateFile { path, text } => files::create(workspace, path, text, limits, until),
         Call::ReplaceString { path, old, new } => files::replace(workspace, path, (old, new), limits, until),
         Call::InsertEdit { path, text } => files::rewrite(workspace, path, text, limits, until),
         Call::Terminal { .. } => Err("a command is run in another way".to_owned()),

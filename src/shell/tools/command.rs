@@ -13,7 +13,7 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-use super::child::{self, can_confine};
+use super::child;
 use crate::{
     config::ToolsConfig,
     core::event::{Exit, Launch},
@@ -34,9 +34,15 @@ const DRAIN: Duration = Duration::from_millis(250);
 const RUNAWAY: u64 = 256 << 20;
 
 /// How a command is started in a folder, by `program`, which is lspool itself.
-pub(super) fn launch(program: PathBuf, command: &str, folders: &[PathBuf], limits: &ToolsConfig) -> Launch {
+pub(super) fn launch(
+    program: PathBuf,
+    command: &str,
+    folders: &[PathBuf],
+    limits: &ToolsConfig,
+    is_confined: bool,
+) -> Launch {
     let mut args = vec![child::SUBCOMMAND.to_owned()];
-    if limits.confine && can_confine() {
+    if is_confined {
         for folder in folders
             .iter()
             .cloned()

@@ -459,6 +459,25 @@ fn a_search_ends_within_a_file() {
 }
 
 #[test]
+fn a_file_that_nobody_wants_any_more_is_not_made() {
+    let it = Ground::new();
+    let workspace = Workspace::open(&[it.at("")], &it.known).unwrap();
+    let create = |is_stopped, limits: &ToolsConfig| {
+        let stopped = AtomicBool::new(is_stopped);
+        let until = Until::new(&stopped, limits);
+        let made = files::create(&workspace, "new/a", "x\n", limits, &until);
+        assert_eq!(files::rewrite(&workspace, "new/b", "x\n", limits, &until).is_ok(), made.is_ok());
+        made
+    };
+    create(true, &it.limits).unwrap_err();
+    let late = create(false, &ToolsConfig { time_limit: Duration::ZERO, ..it.limits.clone() });
+    assert!(late.unwrap_err().contains("may take 0 s"));
+    assert!(!it.at("new").exists(), "nor a folder for it");
+    create(false, &it.limits).unwrap();
+    assert_eq!(it.text("new/a"), "x\n");
+}
+
+#[test]
 fn an_edit_that_nobody_wants_any_more_is_not_made() {
     let it = Ground::new();
     it.write("a", "x\n");

@@ -1,4 +1,4 @@
-//! A disk that does not answer holds up nobody who does not need it.
+//! A disk that does not answer holds up nobody who does not need it; what is said of commands as they start.
 
 use std::{
     cell::Cell,
@@ -12,18 +12,37 @@ use tokio::{runtime::LocalOptions, time::timeout};
 
 use super::*;
 use crate::{
-    core::event::{Event, Launch, SpawnFailure},
+    core::event::{Event, Exit, Launch, SpawnFailure},
     rpc::{Frame, RawId},
     shell::{
         inbox::inbox,
-        process::{Commands, Spawned, Waiting, World},
+        process::{Child, Commands, Request, Spawned, Waiting, World},
         tools::Tools,
     },
 };
 
-/// Counts the commands that are started.
+/// Counts the commands that are started. They end at once.
 #[derive(Clone, Default)]
 struct Counting(Rc<Cell<u32>>);
+
+/// A command that has ended.
+struct Ended;
+
+impl Child for Ended {
+    fn pid(&self) -> u32 {
+        1
+    }
+
+    fn dead(&self) -> Waiting<'_, ()> {
+        Box::pin(async {})
+    }
+
+    fn signal(&self, _request: Request) {}
+
+    fn reap(&mut self) -> Waiting<'_, Exit> {
+        Box::pin(async { Exit::Code(0) })
+    }
+}
 
 impl Commands for Counting {
     fn program(&self) -> PathBuf {
@@ -32,7 +51,12 @@ impl Commands for Counting {
 
     fn start(&self, _launch: &Launch) -> Result<Spawned, SpawnFailure> {
         self.0.update(|it| it + 1);
-        Err(SpawnFailure { permanent: true, message: "none here".to_owned() })
+        Ok(Spawned {
+            child: Box::new(Ended),
+            stdin: Box::new(tokio::io::sink()),
+            stdout: Box::new(tokio::io::empty()),
+            stderr: Box::new(tokio::io::empty()),
+        })
     }
 }
 
@@ -64,13 +88,14 @@ fn a_folder_that_does_not_answer_holds_up_nobody() {
     let (release, released) = mpsc::channel::<()>();
     let (entered, entries) = mpsc::channel();
     let (own, released) = (thread::current().id(), Mutex::new(released));
-    let mut tools = Tools::opening(Arc::new(move |_| {
+    let open = Arc::new(move |_: &[PathBuf]| {
         assert_ne!(thread::current().id(), own, "this thread forwards messages");
         entered.send(()).unwrap();
         // The lock is that of this test alone: each goes on when all may.
         released.lock().unwrap().recv().ok();
         Err("it answers late".to_owned())
-    }));
+    });
+    let mut tools = Tools::with(open, || true);
     let scope = || Scope { folders: vec![], limits: ToolsConfig::default(), is_confirmed: true };
     let world = Counting::default();
     let runtime =
@@ -132,4 +157,34 @@ fn a_command_that_is_cancelled_before_its_start_is_not_started() {
         }
     });
     assert_eq!(world.0.get(), 1);
+}
+
+#[test]
+fn it_is_told_once_that_commands_are_not_confined() {
+    let folder = TempDir::new().unwrap();
+    let world = Counting::default();
+    let said = |can_confine: fn() -> bool, confine: bool| {
+        let known = Known::default();
+        let open = Arc::new(move |folders: &[PathBuf]| Workspace::open(folders, &known));
+        let mut tools = Tools::with(open, can_confine);
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
+        runtime.unwrap().block_on(async {
+            let (events, mut inbox) = inbox(0);
+            let mut said = Vec::new();
+            for id in [1, 2] {
+                let limits = ToolsConfig { confine, ..ToolsConfig::default() };
+                let scope = Scope { folders: vec![folder.path().to_owned()], limits, is_confirmed: true };
+                tools.run(&call(id, "run_in_terminal", &json!({"command": "true"})), scope, &world, &events);
+                let Ok(Event::ToolRan(answer)) = timeout(Duration::from_mins(1), inbox.next()).await else {
+                    panic!("nothing is answered");
+                };
+                said.push(String::from_utf8_lossy(answer.result().unwrap()).contains("no Landlock"));
+            }
+            said
+        })
+    };
+    assert_eq!(said(|| false, true), [true, false]);
+    assert_eq!(said(|| true, true), [false, false]);
+    assert_eq!(said(|| false, false), [false, false]);
 }

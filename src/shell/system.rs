@@ -4,7 +4,7 @@
 //! Must be used from one thread that lives as long as lspool.
 
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     io,
     os::unix::process::ExitStatusExt as _,
     path::{Path, PathBuf},
@@ -47,7 +47,7 @@ pub struct System {
 impl System {
     /// Nothing is started yet.
     pub fn new(guard: Guard) -> System {
-        let starter = Starter { guard: Rc::new(RefCell::new(guard)) };
+        let starter = Starter { guard: Rc::new(RefCell::new(guard)), is_kept: Rc::default() };
         System { starter, private: None, control: None, socket: Rc::default() }
     }
 
@@ -66,6 +66,8 @@ impl System {
 #[derive(Clone, Debug)]
 struct Starter {
     guard: Rc<RefCell<Guard>>,
+    /// A task sees to it that there is a guard.
+    is_kept: Rc<Cell<bool>>,
 }
 
 impl Starter {
@@ -109,10 +111,13 @@ impl Starter {
         if self.guard.borrow().is_running() {
             return;
         }
-        let guard = self.guard.clone();
+        let (guard, is_kept) = (self.guard.clone(), self.is_kept.replace(true));
         spawn_local(async move {
             sleep(GUARD_DELAY).await;
             guard.borrow_mut().start();
+            if is_kept {
+                return;
+            }
             // Without it, nobody would end the servers if lspool were killed next.
             let Ok(mut deaths) = signal(SignalKind::child()) else { return };
             while deaths.recv().await.is_some() {

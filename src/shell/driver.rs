@@ -760,7 +760,8 @@ async fn read_editor(mut input: Input, max_len: usize, events: Events, brake: Br
         End::Broken(error) => Some(error),
     };
     if let Some(error) = &error {
-        eprintln!("lspool: what the editor sends cannot be read: {error}");
+        // Nobody may read it any more.
+        writeln!(io::stderr(), "lspool: what the editor sends cannot be read: {error}").ok();
     }
     events.tell(Event::Closed { peer: EDITOR, error });
 }

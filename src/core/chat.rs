@@ -517,14 +517,15 @@ impl Proxy {
         out: &mut Effects,
     ) {
         let (Some(wire), Some(backend)) = (frame.id(), self.backends.get(&process.backend)) else { return };
-        let conversation = field(frame, "conversationId");
-        let is_unwanted =
-            |it: &RawId| backend.restores.is_stray(it) || self.is_cancelled(it) || self.is_of_none_inside(it);
-        let cancelled = conversation.as_ref().is_some_and(is_unwanted);
-        if cancelled {
+        let (conversation, turn) = (field(frame, "conversationId"), field(frame, "turnId"));
+        let is_unwanted = |it: &RawId| {
+            backend.restores.is_stray(it)
+                || self.is_cancelled(self.turn_of_call(process, it, turn.clone()))
+                || self.is_of_none_inside(it)
+        };
+        if conversation.as_ref().is_some_and(is_unwanted) {
             return out.push(Effect::Send(Peer::Backend(process), Self::cancelled_call(wire, confirmation)));
         }
-        let turn = field(frame, "turnId");
         let part = conversation.as_ref().and_then(|it| self.part(it, turn.as_ref()?));
         let renumbered = part.map(|it| it.asked(frame));
         let frame = renumbered.as_ref().unwrap_or(frame);
@@ -599,15 +600,32 @@ impl Proxy {
         sets
     }
 
-    fn is_cancelled(&self, id: &RawId) -> bool {
-        let mut next = self.conversations.get(id);
-        while let Some(it) = next {
-            if it.cancelled {
-                return true;
-            }
-            next = it.parent.as_ref().and_then(|parent| self.conversations.get(parent));
+    /// Whether a turn was cancelled: tools are not called for it any more.
+    pub(super) fn is_cancelled(&self, turn: Option<SentId>) -> bool {
+        turn.and_then(|it| self.requests.get(it)).is_some_and(|it| it.marks.cancelled)
+    }
+
+    /// The turn in which a process has called a tool: that which runs in the conversation, or one whose conversation was
+    /// destroyed or replaced since. Such a turn runs on.
+    pub(super) fn turn_of_call(&self, process: ProcessId, id: &RawId, turn: Option<RawId>) -> Option<SentId> {
+        let (mut id, mut turn) = (id, turn);
+        while let Some(sub_agent) = self.conversations.get(id)
+            && let Some(parent) = &sub_agent.parent
+        {
+            (id, turn) = (parent, sub_agent.caller.clone());
         }
-        false
+        let conversation = self.conversations.get(id);
+        let active = conversation.and_then(|it| it.active);
+        if turn.is_none() || conversation.is_some_and(|it| it.flight.turn == turn) {
+            return active;
+        }
+        let is_it = |it: &Pending| match &it.purpose {
+            Purpose::Turn { conversation, .. } => {
+                it.to == To::Process(process) && conversation == id && turn_of(&it.frame) == turn
+            }
+            _ => false,
+        };
+        self.requests.iter().find(|(_, it)| is_it(it)).map(|(sent, _)| sent).or(active)
     }
 
     pub(super) fn refuse(

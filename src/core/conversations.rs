@@ -46,8 +46,6 @@ pub(crate) struct Conversation {
     pub(crate) flight: Flight,
     /// Turns that wait for it.
     pub(crate) waiting: VecDeque<Frame>,
-    /// The running turn was cancelled: tools are not called for it any more.
-    pub(crate) cancelled: bool,
     /// The editor wants to be told what its sub-agents do.
     pub(crate) events: bool,
     pub(crate) watch: Watch,
@@ -121,7 +119,6 @@ impl Conversations {
             active: None,
             flight: Flight::default(),
             waiting: VecDeque::new(),
-            cancelled: false,
             events: false,
             watch: Watch::Nobody,
             counted: true,
@@ -153,6 +150,11 @@ impl Conversations {
     /// All that are bound.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&RawId, &Conversation)> {
         self.bound.iter()
+    }
+
+    /// What is known elsewhere of a conversation may have changed.
+    pub(crate) fn touch(&mut self, id: &RawId) {
+        self.get_mut(id);
     }
 
     pub(crate) fn get_mut(&mut self, id: &RawId) -> Option<&mut Conversation> {
@@ -220,7 +222,6 @@ impl Conversations {
             waited.extend(it.waiting.drain(..));
             it.active = None;
             it.flight = Flight::default();
-            it.cancelled = false;
             // It counts again with its next turn.
             if std::mem::take(&mut it.counted) {
                 served.remove(backend);
@@ -292,7 +293,6 @@ impl Conversations {
     /// Lets the next turn go; gives it if one waited.
     pub(crate) fn advance(&mut self, id: &RawId) -> Option<(BackendId, Frame)> {
         let conversation = self.get_mut(id)?;
-        conversation.cancelled = false;
         conversation.called.clear();
         conversation.flight = Flight::default();
         let next = conversation.waiting.pop_front();

@@ -161,7 +161,7 @@ impl Proxy {
             info!(conversation = %id, "the turn was over when its process died");
             return self.finish_turn(sent, id, None, out);
         }
-        if conversation.cancelled {
+        if self.is_cancelled(Some(sent)) {
             return if has_begun { self.cancel_turn(sent, id, out) } else { None };
         }
         if !restarts || (has_begun && self.turn_recovery() == TurnRecovery::Fail) {
@@ -446,10 +446,9 @@ impl Proxy {
 
     /// Nobody hears any more of a turn that a process continues.
     fn end_continued(&mut self, sent: SentId, id: &RawId, out: &mut Effects) {
-        let Some(pending) = self.requests.get(sent).cloned() else { return };
-        let To::Process(process) = pending.to else { return };
+        let Some(To::Process(process)) = self.requests.get(sent).map(|it| it.to) else { return };
         out.push(Effect::Send(Peer::Backend(process), cancellation(sent)));
-        self.settle_tool_calls(&pending, process, out);
+        self.note_cancelled(sent, process, out);
         self.ignore_restored(process, id, out);
         let next = self.finish_turn(sent, id, Some(cancelled_by_user()), out);
         // It is asked when the conversation is gone: what the process says of the old turn until then goes nowhere.

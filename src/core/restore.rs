@@ -276,19 +276,24 @@ impl Proxy {
         out.push(Effect::Send(Peer::Backend(process), cancellation(sent)));
         let stray = Patch::of(b"{}").set("conversationId", stray.as_bytes()).finish();
         self.ask_backend(process.backend, Purpose::Plain, "conversation/destroy", &stray, out);
-        let Some(Pending { owner, purpose, frame, .. }) = self.requests.take(sent) else { return };
+        let Some(Pending { owner, purpose, frame, marks, .. }) = self.requests.take(sent) else { return };
         let is_held = self.lacks_proof(&purpose, process);
-        let to = if is_held { To::Gate(process.backend) } else { To::Process(process) };
+        let to = match is_held || marks.cancelled {
+            true => To::Gate(process.backend),
+            false => To::Process(process),
+        };
         let (again, turn) = self.requests.sent(to, owner, purpose, &frame);
+        self.requests.mark(again, |it| *it = marks);
         if let Some(conversation) = self.conversations.get_mut(meant) {
             conversation.active = Some(again);
-            if is_held {
+            if is_held || marks.cancelled {
                 conversation.known_by = None;
             }
         }
-        match is_held {
-            true => self.release(process.backend, turn, out),
-            false => self.ask_restored(process, again, meant, History::plain_turns, out),
+        match (marks.cancelled, is_held) {
+            (true, _) => self.cancel(again, None, out),
+            (false, true) => self.release(process.backend, turn, out),
+            (false, false) => self.ask_restored(process, again, meant, History::plain_turns, out),
         }
         self.stop_transcripts(process, out);
     }
@@ -400,6 +405,7 @@ impl Proxy {
         let Purpose::Turn { conversation: id, create: false, .. } = &pending.purpose else { return false };
         let said = answer.error_value().map(String::from_utf8_lossy);
         let forgotten = said.is_some_and(|it| it.contains(UNKNOWN))
+            && !pending.marks.cancelled
             && pending.frame.method() == Some("conversation/turn");
         let Some(conversation) = self
             .conversations

@@ -82,11 +82,11 @@ impl Proxy {
             self.adopt_teams(id);
         }
         let Some(no) = self.agents.lead_of(id) else { return Some(pending) };
-        let Some(conversation) = self.conversations.get(id).filter(|_| is_running) else {
+        if !is_running {
             return Some(pending);
-        };
-        let (id, is_cancelled) = (id.clone(), conversation.cancelled);
-        if let Some(result) = answer.result().filter(|_| self.is_followed_up(&id)) {
+        }
+        let (id, is_cancelled) = (id.clone(), pending.marks.cancelled);
+        if let Some(result) = answer.result().filter(|_| !is_cancelled && self.is_followed_up(&id)) {
             self.conversations.learn_answer(result);
             if let To::Process(process) = pending.to {
                 self.clear_transcripts(process, out);
@@ -200,7 +200,7 @@ impl Proxy {
     /// Whether there is something that the turn of a lead is to wait for, or to be told.
     fn lacks_results(&self, lead: &Lead, conversation: &Conversation) -> bool {
         let lacks_any = lead.fed < lead.runs.len() || self.has_teams_to_wait_for(lead);
-        lacks_any && !conversation.cancelled && is_turn_of(lead, conversation)
+        lacks_any && !self.is_cancelled(conversation.active) && is_turn_of(lead, conversation)
     }
 }
 

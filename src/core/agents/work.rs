@@ -46,7 +46,7 @@ impl Proxy {
             self.end_lead(now, no, true, out);
             return true;
         };
-        if conversation.cancelled {
+        if self.is_cancelled(conversation.active) {
             return self.end_runs(now, no, out);
         }
         if self.phase.is_shut_down() {

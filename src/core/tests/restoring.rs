@@ -135,6 +135,24 @@ fn a_conversation_that_came_back_empty_is_asked_again_with_its_text() {
 }
 
 #[test]
+fn a_cancelled_turn_whose_conversation_came_back_empty_is_not_asked_again() {
+    let mut it = crashed();
+    let next = ask(&mut it);
+    written(&mut it, next);
+    it.take(Peer::Backend(next));
+    it.editor(json!({"method": "$/cancelRequest", "params": {"id": 2}}));
+    assert!(it.take(EDITOR).is_empty(), "the server answers");
+    it.server(next, progress("t2", &json!({"kind": "begin", "conversationId": "stray", "turnId": "T2"})));
+    assert!(!it.told(next).contains(&"conversation/create".to_owned()));
+    assert_eq!(it.take(EDITOR)[0]["error"]["code"], -32800);
+    // The process knows nothing of it: the next turn is restored.
+    let params = json!({"conversationId": "c", "workDoneToken": "t3", "message": "again"});
+    it.editor(json!({"id": 3, "method": "conversation/turn", "params": params}));
+    written(&mut it, next);
+    assert_eq!(it.told(next), ["workspace/didChangeConfiguration", "conversation/create"]);
+}
+
+#[test]
 fn a_turn_whose_conversation_is_destroyed_while_it_is_restored_is_not_asked_twice() {
     let mut it = crashed();
     let next = ask(&mut it);

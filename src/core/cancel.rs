@@ -141,11 +141,18 @@ impl Proxy {
         self.cancel(sent, None, out);
     }
 
-    /// `$/cancelRequest` of a server, for a request that the editor knows under another id.
+    /// `$/cancelRequest` of a server, for a request that the editor knows under another id, or one of lspool's own tools.
     pub(super) fn on_backend_cancel(&mut self, process: ProcessId, frame: &Frame, out: &mut Effects) {
-        let Some(sent) = field(frame, "id").and_then(|it| self.requests.of_process(process, &it)) else {
+        let Some(wire) = field(frame, "id") else { return };
+        let Some(sent) = self.requests.of_process(process, &wire) else { return };
+        if self.requests.get(sent).is_some_and(|it| it.to == To::Tools) {
+            self.withdraw(sent, To::Tools, out);
+            // It was not at work yet: the user was asked whether it may be.
+            if self.requests.get(sent).is_none() {
+                out.push(Effect::Send(Peer::Backend(process), Self::cancelled_call(wire, false)));
+            }
             return;
-        };
+        }
         let params = frame.params().unwrap_or(b"{}");
         let params = Patch::of(params).set("id", RawId::from(sent).as_bytes()).finish();
         tell_editor(frame.with_params(&params), out);

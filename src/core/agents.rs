@@ -114,6 +114,11 @@ impl Agents {
         self.leads.is_empty()
     }
 
+    /// Whether there is nothing to tend, as for nearly every message.
+    fn is_at_rest(&self) -> bool {
+        self.is_idle() && self.closing.is_empty() && self.teams.dirty.is_empty()
+    }
+
     /// The turn of a conversation that has started runs, and goes on.
     fn lead_of(&self, conversation: &RawId) -> Option<u32> {
         self.by_conversation.get(conversation).copied()

@@ -283,6 +283,9 @@ impl Proxy {
     /// An editor that has closed its stream is left once it is owed nothing and the servers have said what they had
     /// to say. As long as answers come, the rest is waited for.
     pub(super) fn drain(&mut self, now: Instant, out: &mut Effects) {
+        if self.draining.is_none() {
+            return;
+        }
         let owed = self.n_owed_to_editor();
         let Some(draining) = &mut self.draining else { return };
         if owed < draining.owed {

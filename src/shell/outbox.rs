@@ -428,20 +428,25 @@ impl Queue {
         }
         self.waiting += len;
         self.frames.push_back(Some(Queued { frame, len, report }));
-        if self.behind_the_head() > self.limits.hard_cap {
+        if self.is_far_too_much() {
             self.give_up();
             return Pushed::Stalled;
         }
         Pushed::Taken
     }
 
-    fn behind_the_head(&self) -> usize {
+    fn is_far_too_much(&self) -> bool {
         let kept = self.frames.len().saturating_sub(1) * size_of::<Option<Queued>>();
+        let all = self.waiting + kept;
+        all > self.limits.hard_cap && all - self.head() > self.limits.hard_cap
+    }
+
+    /// Size of what is to be written next, which may be as large as it likes.
+    fn head(&self) -> usize {
         if self.taken > 0 {
-            return self.waiting + kept;
+            return 0;
         }
-        let head = self.frames.iter().flatten().next().map_or(0, |queued| queued.len);
-        self.waiting - head + kept
+        self.frames.iter().flatten().next().map_or(0, |queued| queued.len)
     }
 
     fn drop_covered(&mut self, number: u64, says: Says) {

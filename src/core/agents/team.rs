@@ -50,7 +50,7 @@ pub(super) struct Teams {
     /// Calls that came before it was known which teams there are.
     early: Vec<Call>,
     /// Teams of which something is to be stored.
-    dirty: BTreeSet<String>,
+    pub(super) dirty: BTreeSet<String>,
 }
 
 /// Whether it is known which teams there are.

@@ -16,16 +16,13 @@ use crate::{
 impl Proxy {
     /// Does what is next for the leads to which something has happened. Whether that was anything.
     pub(in crate::core) fn tend_leads(&mut self, now: Instant, out: &mut Effects) -> bool {
-        if self.phase.is_exiting() {
+        if self.phase.is_exiting() || self.agents.is_at_rest() {
             return false;
         }
         let closing = std::mem::take(&mut self.agents.closing);
         let mut has_acted = !closing.is_empty();
         for talk in closing {
             self.close_talk(now, talk, out);
-        }
-        if self.agents.leads.is_empty() {
-            return self.store_teams(out) || has_acted;
         }
         let touched = self.conversations.take_touched();
         let touched = touched.iter().filter_map(|it| self.agents.lead_of(it));

@@ -11,7 +11,7 @@ use crate::rpc::{Cursor, decimal};
 pub(super) type Place = Option<(Position, Position)>;
 
 /// Counted from 0.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Position {
     pub(super) line: u32,
     pub(super) character: u32,

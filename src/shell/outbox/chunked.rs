@@ -9,52 +9,50 @@ const CHUNK: usize = 256;
 /// Elements in order.
 #[derive(Debug)]
 pub(super) struct Chunked<T> {
-    /// Never without one. All are full but the first, of which is taken, and the last, which is added to; none is empty but an only one.
-    chunks: VecDeque<VecDeque<T>>,
-    len: usize,
+    /// Of which elements are taken.
+    first: VecDeque<T>,
+    /// All of them full.
+    between: VecDeque<VecDeque<T>>,
+    /// To which elements are added.
+    last: VecDeque<T>,
 }
 
 impl<T> Chunked<T> {
     pub(super) fn new() -> Chunked<T> {
-        Chunked { chunks: VecDeque::from([VecDeque::new()]), len: 0 }
+        Chunked { first: VecDeque::new(), between: VecDeque::new(), last: VecDeque::new() }
     }
 
     pub(super) fn len(&self) -> usize {
-        self.len
+        self.first.len() + self.between.len() * CHUNK + self.last.len()
     }
 
     pub(super) fn push_back(&mut self, it: T) {
-        match self.chunks.back_mut().filter(|last| last.len() < CHUNK) {
-            Some(last) => last.push_back(it),
-            None => {
-                let mut last = VecDeque::with_capacity(CHUNK);
-                last.push_back(it);
-                self.chunks.push_back(last);
-            }
+        if self.last.len() == CHUNK {
+            self.between.push_back(std::mem::replace(&mut self.last, VecDeque::with_capacity(CHUNK)));
         }
-        self.len += 1;
+        self.last.push_back(it);
     }
 
     pub(super) fn pop_front(&mut self) -> Option<T> {
-        let first = self.chunks.front_mut()?;
-        let it = first.pop_front()?;
-        if first.is_empty() && self.chunks.len() > 1 {
-            self.chunks.pop_front();
+        if self.first.is_empty() {
+            match self.between.pop_front() {
+                Some(next) => self.first = next,
+                None => std::mem::swap(&mut self.first, &mut self.last),
+            }
         }
-        self.len -= 1;
-        Some(it)
+        self.first.pop_front()
     }
 
     pub(super) fn get_mut(&mut self, index: usize) -> Option<&mut T> {
-        let first = self.chunks.front().map_or(0, VecDeque::len);
-        match index.checked_sub(first) {
-            None => self.chunks.front_mut()?.get_mut(index),
-            Some(behind) => self.chunks.get_mut(1 + behind / CHUNK)?.get_mut(behind % CHUNK),
+        let Some(behind) = index.checked_sub(self.first.len()) else { return self.first.get_mut(index) };
+        match behind.checked_sub(self.between.len() * CHUNK) {
+            Some(index) => self.last.get_mut(index),
+            None => self.between.get_mut(behind / CHUNK)?.get_mut(behind % CHUNK),
         }
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
-        self.chunks.iter().flatten()
+        self.first.iter().chain(self.between.iter().flatten()).chain(&self.last)
     }
 }
 
@@ -82,8 +80,9 @@ mod tests {
                 for index in 0..=plain.len() {
                     prop_assert_eq!(chunked.get_mut(index), plain.get_mut(index));
                 }
-                prop_assert!(chunked.chunks.iter().all(|it| it.capacity() <= 2 * CHUNK));
-                prop_assert!(chunked.chunks.len() <= 2 + plain.len() / CHUNK);
+                let chunks = || chunked.between.iter().chain([&chunked.first, &chunked.last]);
+                prop_assert!(chunks().all(|it| it.capacity() <= 2 * CHUNK));
+                prop_assert!(chunked.between.len() <= plain.len() / CHUNK);
             }
         }
     }

@@ -31,7 +31,7 @@ impl Proxy {
         let Some((sent, pending)) = found else {
             return debug!(?frame, "dropped: an answer that nobody waits for");
         };
-        if self.ask_as_text(process, &pending, frame, out) {
+        if self.ask_as_text(process, sent, &pending, frame, out) {
             return;
         }
         let Some(pending) = self.rest_for_results(now, sent, pending, frame, out) else { return };

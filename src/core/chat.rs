@@ -90,8 +90,8 @@ impl Proxy {
         let purpose = Purpose::Turn { conversation: id.clone(), token, create: true, entry: place.entry() };
         let Some((sent, frame)) = self.accept(backend, owner, purpose, &frame, out) else { return };
         info!(conversation = %id, partition = %set, by_mode = place.mode.is_some(), "bound");
-        self.drop_entering(&id, out);
         self.end_kept(&id, out);
+        self.drop_unsent(&id, out);
         let replaced = self.conversations.bind(id.clone(), backend, set, None);
         if let Some(conversation) = self.conversations.get_mut(&id) {
             conversation.active = Some(sent);
@@ -331,8 +331,8 @@ impl Proxy {
         let found = id.as_ref().filter(|_| text.is_some()).and_then(|it| self.conversations.get(it));
         let backend = found.map(|it| it.backend);
         if let (Some(_), Some(id)) = (backend, &id) {
-            self.drop_entering(id, out);
             self.end_kept(id, out);
+            self.drop_unsent(id, out);
         }
         self.send_to_backend(self.served(backend.unwrap_or(PRIMARY)), owner, Purpose::Plain, frame, out);
         match (backend, &id) {

@@ -20,7 +20,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use tracing::{info, warn};
 
-use super::Proxy;
+use super::{Cause, Failure, Proxy};
 use crate::{
     core::{
         event::{BackendId, Effect, Effects, Peer, ProcessId},
@@ -278,22 +278,22 @@ impl Proxy {
         self.ask_backend(process.backend, Purpose::Plain, "conversation/destroy", &stray, out);
         let Some(Pending { owner, purpose, frame, marks, .. }) = self.requests.take(sent) else { return };
         let is_held = self.lacks_proof(&purpose, process);
-        let to = match is_held || marks.cancelled {
-            true => To::Gate(process.backend),
-            false => To::Process(process),
+        let conversation = self.conversations.get_mut(meant).filter(|it| it.active == Some(sent));
+        let is_wanted = conversation.is_some() && !marks.cancelled;
+        let to = match is_wanted && !is_held {
+            true => To::Process(process),
+            false => To::Gate(process.backend),
         };
         let (again, turn) = self.requests.sent(to, owner, purpose, &frame);
         self.requests.mark(again, |it| *it = marks);
-        if let Some(conversation) = self.conversations.get_mut(meant) {
+        if let Some(conversation) = conversation {
             conversation.active = Some(again);
-            if is_held || marks.cancelled {
-                conversation.known_by = None;
-            }
+            conversation.known_by = None;
         }
-        match (marks.cancelled, is_held) {
-            (true, _) => self.cancel(again, None, out),
-            (false, true) => self.release(process.backend, turn, out),
-            (false, false) => self.ask_restored(process, again, meant, History::plain_turns, out),
+        match (is_wanted, is_held) {
+            (false, _) => self.cancel(again, None, out),
+            (true, true) => self.release(process.backend, turn, out),
+            (true, false) => self.ask_restored(process, again, meant, History::plain_turns, out),
         }
         self.stop_transcripts(process, out);
     }
@@ -343,6 +343,22 @@ impl Proxy {
         if let Some(backend) = self.backends.get_mut(&backend) {
             backend.restores.entering.remove(&sent);
         }
+    }
+
+    /// A conversation is destroyed, or replaced, before its turn has been sent on: it never is.
+    pub(super) fn drop_unsent(&mut self, id: &RawId, out: &mut Effects) {
+        let Some(conversation) = self.conversations.get(id) else { return };
+        let Some((backend, sent)) = conversation.active.map(|it| (conversation.backend, it)) else { return };
+        let Some(restores) = self.backend(backend).map(|it| &it.restores) else { return };
+        if !restores.to_come().any(|it| it == sent) {
+            return;
+        }
+        self.forget_restore(backend, id, sent);
+        let Some(pending) = self.requests.take(sent) else { return };
+        let failure = Failure::new(Cause::Cancelled, "destroyed before it was sent on");
+        self.fail(&pending.owner, &failure, out);
+        let is_create = matches!(pending.purpose, Purpose::Turn { create: true, .. });
+        self.on_turn_failed(id, sent, is_create, out);
     }
 
     /// A create that was to restore this conversation has begun, or has come to nothing.
@@ -398,6 +414,7 @@ impl Proxy {
     pub(super) fn ask_as_text(
         &mut self,
         process: ProcessId,
+        asked: SentId,
         pending: &Pending,
         answer: &Frame,
         out: &mut Effects,
@@ -407,11 +424,9 @@ impl Proxy {
         let forgotten = said.is_some_and(|it| it.contains(UNKNOWN))
             && !pending.marks.cancelled
             && pending.frame.method() == Some("conversation/turn");
-        let Some(conversation) = self
-            .conversations
-            .get_mut(id)
-            .filter(|it| forgotten && it.history.has_begun() && !it.flight.restored)
-        else {
+        let Some(conversation) = self.conversations.get_mut(id).filter(|it| {
+            forgotten && it.active == Some(asked) && it.history.has_begun() && !it.flight.restored
+        }) else {
             return false;
         };
         conversation.known_by = None;

@@ -348,20 +348,6 @@ impl Proxy {
             self.ask_backend(process.backend, Purpose::Plain, "conversation/destroy", &params, out);
         }
     }
-
-    /// A conversation is destroyed, or replaced, before its turn has been sent on: it never is.
-    pub(in crate::core) fn drop_entering(&mut self, id: &RawId, out: &mut Effects) {
-        let Some(sent) = self.conversations.get(id).and_then(|it| it.active) else { return };
-        let Some(primary) = self.backends.get_mut(&PRIMARY) else { return };
-        if primary.restores.entering.remove(&sent).is_none() {
-            return;
-        }
-        let Some(pending) = self.requests.take(sent) else { return };
-        let failure = Failure::new(Cause::Cancelled, "destroyed before it was sent on");
-        self.fail(&pending.owner, &failure, out);
-        let is_create = matches!(pending.purpose, Purpose::Turn { create: true, .. });
-        self.on_turn_failed(id, sent, is_create, out);
-    }
 }
 
 impl Mode {

@@ -93,7 +93,7 @@ impl Proxy {
             out.push(Effect::Send(Peer::Backend(process), answer));
             self.withdraw(sent, to, out);
         }
-        if self.conversations.get(&id).is_some_and(|it| it.active == Some(sent)) {
+        if self.conversations.get(&id).is_some_and(|it| it.runs(sent)) {
             self.conversations.touch(&id);
             self.settle_team_calls(process, &family, out);
         }

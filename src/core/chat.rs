@@ -94,7 +94,7 @@ impl Proxy {
         self.drop_unsent(&id, out);
         let replaced = self.conversations.bind(id.clone(), backend, set, None);
         if let Some(conversation) = self.conversations.get_mut(&id) {
-            conversation.active = Some(sent);
+            conversation.ask(sent);
             conversation.events = events;
             (conversation.mode, conversation.wish) = (place.mode, wish);
             conversation.history = History::new(frame.params().unwrap_or(b"{}"));
@@ -197,11 +197,11 @@ impl Proxy {
         }
         let Some(conversation) = self.conversations.get_mut(&id) else { return };
         conversation.mode = place.mode;
-        if conversation.active.is_some() {
+        if conversation.active().is_some() {
             return conversation.waiting.push_back(frame);
         }
         conversation.wish.moves = false;
-        conversation.active = Some(sent);
+        conversation.ask(sent);
         self.release(backend, frame, out);
     }
 
@@ -217,15 +217,15 @@ impl Proxy {
             return Ok((Place { backend: PRIMARY, mode: None }, Entry::Process));
         };
         let (set, mode) = (conversation.set.clone(), conversation.mode);
-        if conversation.active.is_some() && mode.is_some() {
+        if conversation.active().is_some() && mode.is_some() {
             // It stays where it is until the turn that runs is over.
             let place = Place { backend: conversation.backend, mode };
             let entry = self.mode_for(&set, request).map_or(Entry::Leaves, Entry::Mode);
             return Ok((place, entry));
         }
-        let is_known = conversation.known_by.is_some_and(|it| self.is_current(it));
+        let is_known = conversation.known_by().is_some_and(|it| self.is_current(it));
         let isolation = match mode {
-            _ if conversation.active.is_some() => Isolation::Process,
+            _ if conversation.active().is_some() => Isolation::Process,
             _ if conversation.wish.moves => self.wish(&conversation.wish),
             Some(_) => Isolation::Mode,
             None if is_known => Isolation::Process,
@@ -290,7 +290,7 @@ impl Proxy {
 
     /// Lets the next turn of the conversation go.
     pub(super) fn end_turn(&mut self, id: &RawId, sent: SentId, out: &mut Effects) {
-        if self.conversations.get(id).is_none_or(|it| it.active != Some(sent)) {
+        if self.conversations.get(id).is_none_or(|it| !it.runs(sent)) {
             return;
         }
         self.withdraw_kept(id, out);
@@ -317,7 +317,7 @@ impl Proxy {
     /// none keeps its partition busy.
     pub(super) fn on_turn_failed(&mut self, id: &RawId, sent: SentId, create: bool, out: &mut Effects) {
         match self.conversations.get(id) {
-            Some(it) if create && it.active == Some(sent) && it.flight.turn.is_none() => {
+            Some(it) if create && it.runs(sent) && it.flight.turn.is_none() => {
                 self.unbind(id, out);
             }
             Some(_) | None => self.end_turn(id, sent, out),
@@ -451,7 +451,7 @@ impl Proxy {
     /// A turn begins: its question is part of the history. Whether the editor has not heard of it before.
     fn on_question(&mut self, id: &RawId, turn: &RawId, token: Option<&RawId>) -> bool {
         let Some(conversation) = self.conversations.get_mut(id) else { return true };
-        let Some(asked) = conversation.active.and_then(|it| self.requests.get(it)) else { return true };
+        let Some(asked) = conversation.active().and_then(|it| self.requests.get(it)) else { return true };
         if !matches!(&asked.purpose, Purpose::Turn { token: of, .. } if of.as_ref() == token) {
             return true;
         }
@@ -563,7 +563,7 @@ impl Proxy {
             Some(Purpose::Turn { token, .. }) => token.is_none(),
             _ => false,
         };
-        if !self.conversations.get(id).and_then(|it| it.active).is_some_and(silent) {
+        if !self.conversations.get(id).and_then(|it| it.active()).is_some_and(silent) {
             return;
         }
         self.on_question(id, turn, None);
@@ -615,7 +615,7 @@ impl Proxy {
             (id, turn) = (parent, sub_agent.caller.clone());
         }
         let conversation = self.conversations.get(id);
-        let active = conversation.and_then(|it| it.active);
+        let active = conversation.and_then(|it| it.active());
         if turn.is_none() || conversation.is_some_and(|it| it.flight.turn == turn) {
             return active;
         }

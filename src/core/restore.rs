@@ -102,13 +102,13 @@ impl Proxy {
                 told = self.in_mode(*entry, &told);
                 if let Some(conversation) = self.conversations.get_mut(&id) {
                     // Turns of a conversation that another create has replaced are for the server to judge.
-                    let is_its_turn = conversation.active == Some(sent);
+                    let is_its_turn = conversation.runs(sent);
                     let tells = !create || conversation.flight.continues;
-                    if tells && is_its_turn && conversation.known_by != Some(process) {
+                    if tells && is_its_turn && conversation.known_by() != Some(process) {
                         return self.restore_conversation(process, sent, &id, out);
                     }
                     if is_its_turn {
-                        conversation.known_by = Some(process);
+                        conversation.told_to(process);
                         self.heed(process, &id);
                     }
                 }
@@ -229,7 +229,7 @@ impl Proxy {
         });
         patch.set("turns", &[b"[".as_slice(), &turns.join(b",".as_slice()), b"]"].concat());
         let frame = Frame::request(RawId::from(sent), "conversation/create", Some(&patch.finish()));
-        conversation.known_by = Some(process);
+        conversation.told_to(process);
         conversation.flight.restored = true;
         let frame = self.in_mode(entry, &frame);
         out.push(Effect::Send(Peer::Backend(process), frame));
@@ -278,7 +278,7 @@ impl Proxy {
         self.ask_backend(process.backend, Purpose::Plain, "conversation/destroy", &stray, out);
         let Some(Pending { owner, purpose, frame, marks, .. }) = self.requests.take(sent) else { return };
         let is_held = self.lacks_proof(&purpose, process);
-        let conversation = self.conversations.get_mut(meant).filter(|it| it.active == Some(sent));
+        let conversation = self.conversations.get_mut(meant).filter(|it| it.runs(sent));
         let is_wanted = conversation.is_some() && !marks.cancelled;
         let to = match is_wanted && !is_held {
             true => To::Process(process),
@@ -287,8 +287,8 @@ impl Proxy {
         let (again, turn) = self.requests.sent(to, owner, purpose, &frame);
         self.requests.mark(again, |it| *it = marks);
         if let Some(conversation) = conversation {
-            conversation.active = Some(again);
-            conversation.known_by = None;
+            conversation.ask_again(sent, again);
+            conversation.forgotten();
         }
         match (is_wanted, is_held) {
             (false, _) => self.cancel(again, None, out),
@@ -348,7 +348,9 @@ impl Proxy {
     /// A conversation is destroyed, or replaced, before its turn has been sent on: it never is.
     pub(super) fn drop_unsent(&mut self, id: &RawId, out: &mut Effects) {
         let Some(conversation) = self.conversations.get(id) else { return };
-        let Some((backend, sent)) = conversation.active.map(|it| (conversation.backend, it)) else { return };
+        let Some((backend, sent)) = conversation.active().map(|it| (conversation.backend, it)) else {
+            return;
+        };
         let Some(restores) = self.backend(backend).map(|it| &it.restores) else { return };
         if !restores.to_come().any(|it| it == sent) {
             return;
@@ -424,15 +426,17 @@ impl Proxy {
         let forgotten = said.is_some_and(|it| it.contains(UNKNOWN))
             && !pending.marks.cancelled
             && pending.frame.method() == Some("conversation/turn");
-        let Some(conversation) = self.conversations.get_mut(id).filter(|it| {
-            forgotten && it.active == Some(asked) && it.history.has_begun() && !it.flight.restored
-        }) else {
+        let Some(conversation) = self
+            .conversations
+            .get_mut(id)
+            .filter(|it| forgotten && it.runs(asked) && it.history.has_begun() && !it.flight.restored)
+        else {
             return false;
         };
-        conversation.known_by = None;
+        conversation.forgotten();
         let (owner, purpose) = (pending.owner.clone(), pending.purpose.clone());
         let (sent, turn) = self.requests.sent(To::Gate(process.backend), owner, purpose, &pending.frame);
-        conversation.active = Some(sent);
+        conversation.ask_again(asked, sent);
         self.release(process.backend, turn, out);
         true
     }

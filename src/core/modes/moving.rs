@@ -129,7 +129,7 @@ impl Proxy {
         out: &mut Effects,
     ) {
         let Some(conversation) = self.conversations.get(id) else { return };
-        let (set, active) = (&conversation.set, conversation.active);
+        let (set, active) = (&conversation.set, conversation.active());
         // Its conversation may be in another one by now, with the turns that wait.
         let mode = match active.and_then(|it| self.requests.get(it)).map(|it| &it.purpose) {
             Some(Purpose::Turn { entry: Entry::Mode(mode), .. }) => Some(*mode),

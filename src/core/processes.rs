@@ -373,7 +373,7 @@ impl Proxy {
         let is_to_come = |active: Option<SentId>| {
             active.and_then(|it| requests.get(it)).is_some_and(|it| it.to == To::Gate(id))
         };
-        let waited = self.conversations.lose(id, |it| restarts && is_to_come(it.active));
+        let waited = self.conversations.lose(id, |it| restarts && is_to_come(it.active()));
         waited.iter().filter_map(|it| it.id()?.as_u64()).collect()
     }
 

@@ -545,7 +545,7 @@ impl Proxy {
         });
         let conversation = self.conversations.get(&lead.conversation);
         let asked =
-            conversation.and_then(|it| self.requests.get(it.active?)).and_then(|it| it.frame.params());
+            conversation.and_then(|it| self.requests.get(it.active()?)).and_then(|it| it.frame.params());
         let create = conversation.map_or(&b"{}"[..], |it| &it.history.create);
         let usual = usual("Agent", create, asked.unwrap_or(b"{}"));
         let limits = Limits { time, rounds: agent.max_turns, needs_words: false };

@@ -308,3 +308,20 @@ fn a_partition_that_crashes_again_and_again_is_not_brought_back_by_the_next_crea
     }
     assert_eq!(starts, 6, "the first, and five within three minutes");
 }
+
+#[test]
+fn a_partition_that_died_long_ago_is_forgotten() {
+    let mut it = Stage::copilot();
+    let use_and_crash = |it: &mut Stage, n: u32, tool: &str| {
+        it.create(n, &json!({"conversationId": format!("c{n}"), "lspool": {"tools": [tool]}}));
+        let process = *it.spawned.last().unwrap();
+        let told = it.start(process, &[]);
+        it.server(process, json!({"id": told.last().unwrap()["id"], "error": {"code": 1, "message": "no"}}));
+        it.exited(process, Exit::Signal(9));
+        it.core.backends.keys().map(|it| it.0).collect::<Vec<_>>()
+    };
+    assert_eq!(use_and_crash(&mut it, 1, "a"), [0, 1]);
+    assert_eq!(use_and_crash(&mut it, 2, "b"), [0, 1, 2]);
+    it.pass(seconds(181));
+    assert_eq!(use_and_crash(&mut it, 3, "c"), [0, 3]);
+}

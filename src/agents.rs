@@ -38,13 +38,18 @@ pub const TERMINAL: &str = "run_in_terminal";
 /// The tools with which agents start and steer others. No sub-agent has them: there is no recursion.
 pub const ORCHESTRATION: [&str; 4] = [DELEGATE, team::CREATE, team::SEND, team::DELETE];
 
+/// A list of tools, for people. None: there is no list, so these are all.
+fn allowed(tools: Option<&[String]>) -> String {
+    match tools {
+        None => "all".to_owned(),
+        Some([]) => "none".to_owned(),
+        Some(names) => names.join(", "),
+    }
+}
+
 /// The tools of an agent, for people.
 pub fn tools(agent: &AgentConfig) -> String {
-    let allowed = match &agent.tools {
-        None => "all".to_owned(),
-        Some(names) if names.is_empty() => "none".to_owned(),
-        Some(names) => names.join(", "),
-    };
+    let allowed = allowed(agent.tools.as_deref());
     match &*agent.disallowed_tools {
         [] => allowed,
         denied => format!("{allowed}, without {}", denied.join(", ")),

@@ -5,6 +5,7 @@
 
 mod changes;
 mod edited;
+mod notebooks;
 
 use std::collections::BTreeMap;
 
@@ -14,6 +15,7 @@ use tracing::warn;
 use self::{
     changes::{Changes, DidChange},
     edited::Edited,
+    notebooks::Notebook,
 };
 use crate::rpc::{Patch, path, text};
 
@@ -60,7 +62,7 @@ struct Document {
 pub(crate) struct Documents {
     encoding: Encoding,
     texts: BTreeMap<String, Document>,
-    notebooks: BTreeMap<String, Vec<(&'static str, Bytes)>>,
+    notebooks: BTreeMap<String, Notebook>,
     /// What one message says, while it is read.
     said: Changes,
 }
@@ -105,13 +107,14 @@ impl Documents {
 
     pub(crate) fn notebook_opened(&mut self, params: &Bytes) {
         if let Some(uri) = uri(params, "notebookDocument") {
-            self.notebooks.insert(uri, vec![("notebookDocument/didOpen", params.clone())]);
+            self.notebooks.insert(uri, Notebook::opened(params));
         }
     }
 
     pub(crate) fn notebook_changed(&mut self, params: &Bytes) {
-        if let Some(log) = uri(params, "notebookDocument").and_then(|uri| self.notebooks.get_mut(&uri)) {
-            log.push(("notebookDocument/didChange", params.clone()));
+        let uri = uri(params, "notebookDocument");
+        if let Some(notebook) = uri.and_then(|uri| self.notebooks.get_mut(&uri)) {
+            notebook.changed(params, self.encoding);
         }
     }
 
@@ -128,9 +131,9 @@ impl Documents {
             document.fold(encoding);
             ("textDocument/didOpen", document.params())
         });
-        let mut out: Vec<_> = texts.collect();
-        out.extend(self.notebooks.values().flatten().cloned());
-        out
+        let notebooks =
+            self.notebooks.values_mut().map(|it| ("notebookDocument/didOpen", it.params(encoding)));
+        texts.chain(notebooks).collect()
     }
 }
 

@@ -112,6 +112,7 @@ impl Proxy {
             self.agents.runs.remove(&run);
         }
         self.agents.by_conversation.remove(&lead.conversation);
+        self.store_again(&lead.conversation);
         if let Some(conversation) = self.conversations.get_mut(&lead.conversation) {
             conversation.watch = Watch::Nobody;
         }

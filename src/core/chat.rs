@@ -193,7 +193,7 @@ impl Proxy {
         let before = self.conversations.get(&id).map(|it| it.backend);
         self.conversations.move_to(&id, backend);
         if let Some(before) = before.filter(|it| *it != backend) {
-            self.forget(before);
+            self.forget(before, now);
         }
         let Some(conversation) = self.conversations.get_mut(&id) else { return };
         conversation.mode = place.mode;
@@ -356,7 +356,7 @@ impl Proxy {
     ) -> Option<Cow<'a, [u8]>> {
         let unchanged = Cow::Borrowed(params);
         let is_own = said.token.is_some_and(inside::is_own);
-        if self.is_stray(process.backend, said)
+        if self.is_stray(process, said)
             || (is_own && said.token().is_none_or(|it| self.inside.of(&it).is_none()))
         {
             return None;
@@ -399,10 +399,11 @@ impl Proxy {
     /// A few more words of an answer, as a report of the usual shape has them. Noted, if the editor gets the report as it
     /// is. This is done for each of them.
     pub(super) fn note_told(&mut self, process: ProcessId, words: &Words<'_>) -> bool {
-        if self.tokens.are_renamed() || self.has_strays(process.backend) {
+        let Words { conversation, turn, round, reply } = words;
+        let is_stray = |it: &Backend| it.restores.is_stray(conversation);
+        if self.tokens.are_renamed() || self.backend(process.backend).is_some_and(is_stray) {
             return false;
         }
-        let Words { conversation, turn, round, reply } = words;
         let Some(conversation) = self.conversations.get_mut(conversation) else {
             return !inside::is_own(conversation.as_bytes());
         };

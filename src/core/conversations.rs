@@ -53,8 +53,6 @@ pub(crate) struct Conversation {
     pub(crate) parent: Option<RawId>,
     /// The turn that called the sub-agent.
     pub(crate) caller: Option<RawId>,
-    /// Those of the sub-agents that it called.
-    children: Vec<RawId>,
     /// The tools that the model called in the running turn, by call id. Kept for restricted partitions only.
     pub(crate) called: BTreeMap<String, String>,
 }
@@ -141,6 +139,8 @@ pub(crate) struct Conversations {
     /// By hash, for there may be a thousand. In an order that does not depend on it, for what is done for each is told in
     /// that order.
     bound: IndexMap<RawId, Conversation, RandomState>,
+    /// Those of sub-agents, by the conversation that called them.
+    sub_agents: HashMap<RawId, Vec<RawId>, RandomState>,
     /// By backend: those that count.
     served: Tally,
     /// What turns were answered, by model: apart from its ids, an answer says only what the model is.
@@ -160,10 +160,10 @@ impl Conversations {
         set: ToolSet,
         parent: Option<RawId>,
     ) -> Option<Conversation> {
-        if let Some(caller) = parent.as_ref().and_then(|it| self.bound.get_mut(it)) {
-            caller.children.push(id.clone());
-        }
         let replaced = self.take(&id);
+        if let Some(parent) = &parent {
+            self.sub_agents.entry(parent.clone()).or_default().push(id.clone());
+        }
         let fresh = Conversation {
             backend,
             set,
@@ -179,7 +179,6 @@ impl Conversations {
             counted: true,
             parent,
             caller: None,
-            children: replaced.as_ref().map_or_else(Vec::new, |it| it.children.clone()),
             called: BTreeMap::new(),
         };
         self.served.add(backend);
@@ -194,6 +193,14 @@ impl Conversations {
         }
         if gone.counted {
             self.served.remove(gone.backend);
+        }
+        if let Some(parent) = &gone.parent
+            && let Some(of_parent) = self.sub_agents.get_mut(parent)
+        {
+            of_parent.retain(|it| it != id);
+            if of_parent.is_empty() {
+                self.sub_agents.remove(parent);
+            }
         }
         Some(gone)
     }
@@ -283,6 +290,10 @@ impl Conversations {
             }
             it.parent.is_none() && it.history.has_begun()
         });
+        self.sub_agents.retain(|_, all| {
+            all.retain(|it| self.bound.contains_key(it));
+            !all.is_empty()
+        });
         waited
     }
 
@@ -322,11 +333,22 @@ impl Conversations {
     /// Whether the count is right, and each sub-agent is found by its caller.
     pub(crate) fn check(&self) -> Result<(), String> {
         self.served.check(self.bound.values().filter(|it| it.counted).map(|it| it.backend))?;
-        let lost = self.bound.iter().find(|(id, it)| {
-            let caller = it.parent.as_ref().and_then(|parent| self.bound.get(parent));
-            caller.is_some_and(|caller| !caller.children.contains(id))
-        });
-        lost.map_or(Ok(()), |(id, _)| Err(format!("sub-agent {id} is not known to its caller")))
+        let mut known: BTreeMap<&RawId, Vec<&RawId>> = BTreeMap::new();
+        for (id, parent) in self.bound.iter().filter_map(|(id, it)| Some((id, it.parent.as_ref()?))) {
+            known.entry(parent).or_default().push(id);
+        }
+        for (parent, all) in &self.sub_agents {
+            let (mut all, mut known) =
+                (all.iter().collect::<Vec<_>>(), known.remove(parent).unwrap_or_default());
+            (all.sort(), known.sort());
+            if all != known {
+                return Err(format!("{parent} has called {known:?}, noted are {all:?}"));
+            }
+        }
+        match known.first_key_value() {
+            Some((parent, lost)) => Err(format!("{parent} has called {lost:?}, and nobody knows")),
+            None => Ok(()),
+        }
     }
 
     /// Takes a waiting turn out.
@@ -345,8 +367,9 @@ impl Conversations {
         top.clone()
     }
 
-    /// Lets the next turn go; gives it if one waited.
+    /// Lets the next turn go; gives it if one waited. What sub-agents have done was told in the one before.
     pub(crate) fn advance(&mut self, id: &RawId) -> Option<(BackendId, Frame)> {
+        self.forget_sub_agents(id);
         let conversation = self.get_mut(id)?;
         let next = conversation.advance();
         Some((conversation.backend, next?))
@@ -357,11 +380,8 @@ impl Conversations {
         let mut family = vec![id.clone()];
         let mut next = 0;
         while let Some(caller) = family.get(next) {
-            let children = self.bound.get(caller).map_or(&[][..], |it| &it.children);
-            // An id may have been given to another conversation since.
-            let own = |it: &&RawId| self.bound.get(*it).is_some_and(|it| it.parent.as_ref() == Some(caller));
-            let own: Vec<RawId> = children.iter().filter(own).cloned().collect();
-            family.extend(own);
+            let own = self.sub_agents.get(caller).map_or(&[][..], |it| it);
+            family.extend_from_slice(own);
             next += 1;
         }
         family

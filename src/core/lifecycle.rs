@@ -154,9 +154,9 @@ impl Lifecycle {
         self.has_been_ready
     }
 
-    /// Whether deaths are remembered.
-    pub(crate) fn has_died(&self) -> bool {
-        !self.budget.deaths.is_empty()
+    /// Whether it has died so lately that it must not be forgotten.
+    pub(crate) fn has_died(&self, now: Instant, window: Duration) -> bool {
+        self.budget.deaths.back().is_some_and(|at| now.duration_since(*at) <= window)
     }
 
     fn enter(&mut self, now: Instant, state: State) {

@@ -38,14 +38,15 @@ use crate::{
     config::{Isolation, OnLimit},
     core::{
         event::{BackendId, Effects, ProcessId},
-        requests::SentId,
+        requests::{Pending, Purpose, SentId},
         toolset::Own,
     },
     fnv::fnv1a,
     rpc::{Frame, Patch, RawId, members, text},
 };
 
-/// How many modes there may be: each is a file that the server reads for each turn.
+/// How many modes there may be: each is a file that the server reads for each turn. One more takes the file of the mode
+/// that nobody has used for the longest time.
 const MOST: usize = 256;
 
 /// How many ids of conversations are remembered that the primary may know and lspool does not any more. A server keeps
@@ -109,6 +110,8 @@ struct Mode {
     /// The tools in the file.
     written: Vec<String>,
     state: State,
+    /// When it was last wanted, in the order of [`Modes::wishes`].
+    wanted: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -142,6 +145,8 @@ impl Mode {
 pub(crate) struct Modes {
     all: BTreeMap<ModeId, Mode>,
     last: u32,
+    /// How often one was wanted.
+    wishes: u64,
     /// Of what the shell is asked.
     numbers: u64,
     /// The names of what the primary offers, as it last said.
@@ -157,7 +162,8 @@ pub(crate) struct Modes {
     leaving: Vec<SentId>,
     /// Conversations that the primary may know, and that lspool does not know any more.
     former: VecDeque<RawId>,
-    /// Why conversations with these sets were not served by a mode, when that was wanted.
+    /// Why conversations with these sets were not served by a mode, when that was wanted. Of sets that are no more in use, no
+    /// more than [`MOST`].
     reasons: BTreeMap<ToolSet, String>,
 }
 
@@ -258,6 +264,10 @@ impl Proxy {
 
     fn note_reason(&mut self, set: &ToolSet, why: String) {
         info!(%set, why, "a process, not a chat mode");
+        if self.modes.reasons.len() >= MOST && !self.modes.reasons.contains_key(set) {
+            let in_use: BTreeSet<&ToolSet> = self.conversations.iter().map(|(_, it)| &it.set).collect();
+            self.modes.reasons.retain(|set, _| in_use.contains(set));
+        }
         self.modes.reasons.insert(set.clone(), why);
     }
 
@@ -298,22 +308,50 @@ impl Proxy {
             return Err("the process that would serve it does not run".to_owned());
         }
         let key = Key { set: set.clone(), of };
-        if let Some((id, mode)) = self.modes.all.iter().find(|(_, it)| it.key == key) {
+        self.modes.wishes += 1;
+        let wanted = self.modes.wishes;
+        if let Some((id, mode)) = self.modes.all.iter_mut().find(|(_, it)| it.key == key) {
+            mode.wanted = wanted;
             return mode.why_not().map_or(Ok(*id), |why| Err(why.clone()));
         }
-        if self.modes.all.len() >= MOST {
-            return Err(format!("there are {MOST} modes already"));
-        }
-        Ok(self.add_mode(key))
+        let name = match self.modes.all.len() < MOST {
+            true => self.new_name(&key),
+            false => self.drop_mode().ok_or_else(|| format!("{MOST} modes are in use"))?,
+        };
+        Ok(self.add_mode(key, name, wanted))
     }
 
-    fn add_mode(&mut self, key: Key) -> ModeId {
-        self.modes.last += 1;
-        let id = ModeId(self.modes.last);
+    /// The mode that nobody has wanted for the longest time is no more; gives the name of its file, which the server knows.
+    /// It is another mode from then on, and proven as one whose tools have changed.
+    fn drop_mode(&mut self) -> Option<String> {
+        let of_turn = |it: &Pending| match it.purpose {
+            Purpose::Turn { entry: Entry::Mode(mode), .. } => Some(mode),
+            _ => None,
+        };
+        let of_turns = self.requests.iter().filter_map(|(_, it)| of_turn(it));
+        let in_use: BTreeSet<ModeId> =
+            self.conversations.iter().filter_map(|(_, it)| it.mode).chain(of_turns).collect();
+        let is_written = |it: &Mode| it.asked == 0 || it.is_kept;
+        let can_go = |(id, it): &(&ModeId, &Mode)| {
+            !in_use.contains(id) && is_written(it) && !matches!(it.state, State::Barred(_))
+        };
+        let (id, _) = self.modes.all.iter().filter(can_go).min_by_key(|(_, it)| it.wanted)?;
+        let id = *id;
+        let gone = self.modes.all.remove(&id)?;
+        debug!(set = %gone.key.set, name = gone.name, "a chat mode that nobody uses makes room");
+        Some(gone.name)
+    }
+
+    fn new_name(&self, key: &Key) -> String {
         let taken = |name: &String| self.modes.all.values().any(|it| it.name == *name);
         let text = format!("{}\n{}", key.set, key.of.as_deref().unwrap_or_default());
         let mut names = (0_u64..).map(|n| format!("{:016x}", fnv1a(text.as_bytes()).wrapping_add(n)));
-        let name = names.find(|it| !taken(it)).unwrap_or_default();
+        names.find(|it| !taken(it)).unwrap_or_default()
+    }
+
+    fn add_mode(&mut self, key: Key, name: String, wanted: u64) -> ModeId {
+        self.modes.last += 1;
+        let id = ModeId(self.modes.last);
         debug!(set = %key.set, name, "a chat mode for a tool set");
         let mode = Mode {
             key,
@@ -325,6 +363,7 @@ impl Proxy {
             title: String::new(),
             written: Vec::new(),
             state: State::Unproven,
+            wanted,
         };
         self.modes.all.insert(id, mode);
         id

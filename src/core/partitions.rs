@@ -31,6 +31,10 @@ impl Proxy {
         if self.spare_with(set).is_none() {
             self.make_room(now, out)?;
         }
+        if known.is_none() {
+            // Nothing happens to one whose deaths are long ago.
+            self.backends.keys().copied().collect::<Vec<_>>().into_iter().for_each(|it| self.forget(it, now));
+        }
         let id = known.unwrap_or_else(|| {
             debug!(%set, "a partition for a new tool set");
             self.last_backend += 1;
@@ -94,7 +98,7 @@ impl Proxy {
         let failure = Failure { partition: Some(backend.name.clone()), ..no_room(server) };
         backend.life.stop(now);
         self.let_go(id, &failure, out);
-        self.forget(id);
+        self.forget(id, now);
     }
 
     /// What is rather ended than anything else: a spare, or the partition that has been idle for the longest time.
@@ -161,7 +165,7 @@ impl Proxy {
         changed.extend(owing);
         for id in changed {
             self.note_use(id, now);
-            self.forget(id);
+            self.forget(id, now);
         }
         self.shrink(now, out);
     }
@@ -177,13 +181,15 @@ impl Proxy {
         }
     }
 
-    /// A partition without a process and without conversations is no more.
-    pub(super) fn forget(&mut self, id: BackendId) {
+    /// A partition without a process and without conversations is no more, unless it has died of late: what is left of
+    /// its restarts is not had anew by asking for it once more.
+    pub(super) fn forget(&mut self, id: BackendId, now: Instant) {
+        let Some(window) = self.server.as_ref().map(|it| it.settings.policy.restart_window) else { return };
         let is_bare = |it: &Backend| {
             it.id != PRIMARY
                 && it.life.state() == State::Stopped
                 && !it.life.is_alive()
-                && !it.life.has_died()
+                && !it.life.has_died(now, window)
         };
         let bound = |id| self.conversations.iter().any(|(_, it)| it.backend == id);
         if self.backend(id).is_some_and(is_bare) && !bound(id) {

@@ -303,7 +303,7 @@ impl Proxy {
         if let Some(why) = failed {
             self.tell_failed(id, &why, out);
         }
-        self.forget(id);
+        self.forget(id, now);
         self.start_waiting(now, out);
         self.on_shutdown_progress(out);
     }
@@ -404,7 +404,7 @@ impl Proxy {
         let failure = Failure { partition: Some(name), ..Failure::new(Cause::NotStarted, message) };
         self.let_go(id, &failure, out);
         self.end_gently(process, ready, todo, out);
-        self.forget(id);
+        self.forget(id, now);
         self.start_waiting(now, out);
     }
 

@@ -388,7 +388,6 @@ impl Proxy {
             out.push(Effect::Send(Peer::Client(*client), Frame::response(wire.clone(), &answer)));
         }
         self.withdraw_kept(id, out);
-        self.conversations.forget_sub_agents(id);
         self.conversations.advance(id).map(|(_, next)| next)
     }
 

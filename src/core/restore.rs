@@ -71,6 +71,12 @@ impl Restores {
         writing.chain(self.entering.keys().copied())
     }
 
+    /// How many conversations nobody hears of.
+    #[cfg(test)]
+    pub(crate) fn n_strays(&self) -> usize {
+        self.strays.len()
+    }
+
     /// Whether nobody asked for a conversation of this id, or nobody wants it any more.
     pub(crate) fn is_stray(&self, id: &RawId) -> bool {
         self.strays.contains(id)
@@ -320,17 +326,17 @@ impl Proxy {
         }
     }
 
-    /// Whether [`Proxy::is_stray`] may hold of this backend.
-    pub(super) fn has_strays(&self, backend: BackendId) -> bool {
-        self.backend(backend).is_some_and(|it| !it.restores.strays.is_empty())
-    }
-
     /// Whether progress belongs to a conversation that nobody asked for.
-    pub(super) fn is_stray(&self, backend: BackendId, said: &Said<'_>) -> bool {
-        let Some(backend) = self.backend(backend).filter(|it| !it.restores.strays.is_empty()) else {
+    pub(super) fn is_stray(&mut self, process: ProcessId, said: &Said<'_>) -> bool {
+        let Some(backend) = self.backend(process.backend).filter(|it| !it.restores.strays.is_empty()) else {
             return false;
         };
-        said.conversation().is_some_and(|it| backend.restores.is_stray(&it))
+        let Some(id) = said.conversation().filter(|it| backend.restores.is_stray(it)) else { return false };
+        // Nothing follows the end of its turn.
+        if said.kind == Some(b"\"end\"") {
+            self.heed(process, &id);
+        }
+        true
     }
 
     /// A turn is not wanted any more that was to be asked when its file is written.

@@ -32,7 +32,7 @@ pub(crate) enum Keep {
     Nothing,
     /// The latest parameters of this method.
     Latest,
-    /// Every call, in order; a repeated one counts as its last occurrence.
+    /// Every call, in order, but for what later ones undo or say again; a repeated one counts as its last occurrence.
     All,
     Configuration,
     Folders,

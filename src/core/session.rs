@@ -2,6 +2,8 @@
 //!
 //! It holds no conversations and no tools; those have tables of their own.
 
+mod calls;
+
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
@@ -10,6 +12,7 @@ use std::{
 use bytes::Bytes;
 use serde_json::json;
 
+use self::calls::Calls;
 use crate::{
     core::{
         documents::{Documents, uri},
@@ -42,7 +45,7 @@ pub(crate) struct Session {
     /// Workspace folders since `initialize`, by uri: added (with the folder) or removed.
     folders: BTreeMap<String, (bool, Bytes)>,
     latest: BTreeMap<String, Kept>,
-    all: Vec<Kept>,
+    calls: Calls,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -82,8 +85,7 @@ impl Session {
             }
             Keep::All => {
                 if let Some(kept) = kept(frame, params) {
-                    self.all.retain(|it| *it != kept);
-                    self.all.push(kept);
+                    self.calls.push(kept);
                 }
             }
             Keep::Configuration => self.configure(&params),
@@ -169,7 +171,7 @@ impl Session {
         }
         out.extend(self.documents.restored().iter().map(|(method, params)| notify(method, params)));
         out.extend(later.into_iter().map(kept));
-        out.extend(self.all.iter().map(kept));
+        out.extend(self.calls.iter().map(kept));
         out
     }
 

@@ -106,3 +106,20 @@ fn sub_agents_are_cancelled_with_the_turn_that_called_them() {
     assert_eq!(settled(&mut it), [10]);
     assert!(call(&mut it, 21, "new", &json!("of new")).is_some());
 }
+
+#[test]
+fn the_conversations_of_sub_agents_end_with_the_turn() {
+    let mut it = Stage::copilot();
+    for (id, tool) in [(1, "x"), (2, "y")] {
+        it.create(id, &json!({"conversationId": "c"}));
+        let create = it.take(Peer::Backend(PRIMARY)).pop().unwrap();
+        let turn = &create["params"]["turns"][0]["turnId"];
+        begin(&mut it, &format!("t{id}"), turn);
+        let child = json!({"kind": "begin", "conversationId": tool, "turnId": "u", "parentTurnId": turn});
+        let params = json!({"token": format!("t{id}"), "value": child});
+        it.server(PRIMARY, json!({"method": "$/progress", "params": params}));
+        assert_eq!(it.core.conversations.iter().count(), 2);
+        it.server(PRIMARY, json!({"id": create["id"], "result": {"conversationId": "c", "turnId": turn}}));
+        assert_eq!(it.core.conversations.iter().count(), 1);
+    }
+}

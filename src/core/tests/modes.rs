@@ -8,7 +8,10 @@ use serde_json::{Value, json};
 use super::stage::{EDITOR, Stage, kept, name, process, uri};
 use crate::{
     config::{Isolation, OnLimit, ServerKind},
-    core::event::{Event, Exit, KeptMode, Peer, ProcessId},
+    core::{
+        event::{Event, Exit, KeptMode, Peer, ProcessId},
+        toolset::ToolSet,
+    },
 };
 
 const PRIMARY: ProcessId = process(0, 1);
@@ -426,6 +429,59 @@ fn a_conversation_that_is_destroyed_before_it_was_sent_is_never_sent() {
     let mode = it.modes.last().unwrap().clone();
     it.event(kept(&mode, false));
     assert!(serve(&mut it, PRIMARY).is_empty());
+}
+
+#[test]
+fn a_mode_that_nobody_uses_makes_room_for_another_set() {
+    let mut it = stage();
+    let mut names: Vec<String> = Vec::new();
+    let mut serve_one = |it: &mut Stage, id: u32| {
+        let (conversation, tool) = (format!("c{id}"), format!("t{id}"));
+        create(it, id, &conversation, &[&tool]);
+        let told = serve(it, PRIMARY);
+        assert_eq!(methods(&told), ["conversation/create"], "{id}: in a mode");
+        let mode = it.modes.last().unwrap().clone();
+        assert_eq!((&told[0]["params"]["customChatModeId"], &mode.tools), (&json!(uri(&mode)), &vec![tool]));
+        answer(it, PRIMARY, &told[0]);
+        names.push(mode.name);
+    };
+    for id in 1..=256 {
+        serve_one(&mut it, id);
+        // The first conversation stays.
+        if id > 1 {
+            let params = json!({"conversationId": format!("c{id}")});
+            it.editor(json!({"id": 1000 + id, "method": "conversation/destroy", "params": params}));
+            serve(&mut it, PRIMARY);
+        }
+    }
+    serve_one(&mut it, 257);
+    assert_eq!(names[256], names[1]);
+    // So does a turn that runs on although its conversation is no more.
+    create(&mut it, 3, "d", &["t3"]);
+    serve(&mut it, PRIMARY);
+    it.editor(json!({"id": 4, "method": "conversation/destroy", "params": {"conversationId": "d"}}));
+    serve(&mut it, PRIMARY);
+    let mut more = Vec::new();
+    for id in 258..=260 {
+        create(&mut it, id, &format!("c{id}"), &[&format!("t{id}")]);
+        serve(&mut it, PRIMARY);
+        more.push(it.modes.last().unwrap().name.clone());
+    }
+    assert_eq!(more, names[3..=5], "neither that of t1 nor that of t3");
+}
+
+#[test]
+fn why_sets_have_no_mode_is_remembered_of_so_many() {
+    let mut it = stage();
+    for id in 1..=300_u32 {
+        let mut more = tools(&[&format!("t{id}")]);
+        more["chatMode"] = json!("Ask");
+        it.create(id, &more);
+    }
+    let reason = |id: u32| it.core.modes.reason(&ToolSet::new(Some(&[format!("t{id}")]), &[])).is_some();
+    assert!(reason(300) && reason(1), "which has a conversation");
+    let n = (1..=300).filter(|id| reason(*id)).count();
+    assert!(n < 300, "{n}");
 }
 
 #[test]

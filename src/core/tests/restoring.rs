@@ -135,6 +135,19 @@ fn a_conversation_that_came_back_empty_is_asked_again_with_its_text() {
 }
 
 #[test]
+fn a_stray_conversation_is_forgotten_with_its_end() {
+    let mut it = crashed();
+    let next = ask(&mut it);
+    written(&mut it, next);
+    it.server(next, progress("t2", &json!({"kind": "begin", "conversationId": "stray", "turnId": "T2"})));
+    let n_strays = |it: &Stage| it.core.backends[&next.backend].restores.n_strays();
+    assert_eq!(n_strays(&it), 1);
+    it.server(next, progress("t2", &json!({"kind": "end", "conversationId": "stray", "turnId": "T2"})));
+    assert!(it.take(EDITOR).is_empty());
+    assert_eq!(n_strays(&it), 0);
+}
+
+#[test]
 fn a_cancelled_turn_whose_conversation_came_back_empty_is_not_asked_again() {
     let mut it = crashed();
     let next = ask(&mut it);

@@ -310,6 +310,23 @@ fn a_partition_that_crashes_again_and_again_is_not_brought_back_by_the_next_crea
 }
 
 #[test]
+fn a_partition_that_died_long_ago_is_forgotten() {
+    let mut it = Stage::copilot();
+    let use_and_crash = |it: &mut Stage, n: u32, tool: &str| {
+        it.create(n, &json!({"conversationId": format!("c{n}"), "lspool": {"tools": [tool]}}));
+        let process = *it.spawned.last().unwrap();
+        let told = it.start(process, &[]);
+        it.server(process, json!({"id": told.last().unwrap()["id"], "error": {"code": 1, "message": "no"}}));
+        it.exited(process, Exit::Signal(9));
+        it.core.backends.keys().map(|it| it.0).collect::<Vec<_>>()
+    };
+    assert_eq!(use_and_crash(&mut it, 1, "a"), [0, 1]);
+    assert_eq!(use_and_crash(&mut it, 2, "b"), [0, 1, 2]);
+    it.pass(seconds(181));
+    assert_eq!(use_and_crash(&mut it, 3, "c"), [0, 3]);
+}
+
+#[test]
 fn what_a_server_says_went_wrong_is_told_without_its_secrets() {
     let said = "connect ECONNREFUSED http://user:s3cr3t@proxy:3128";
     let error = json!({"code": -32603, "message": said});

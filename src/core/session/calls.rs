@@ -1,0 +1,193 @@
+//! Calls that every later process is to be told of, in order: what later ones undo, or say again, is left out.
+//!
+//! Only what can be read of a call undoes another one. What cannot be read is kept, and told again.
+
+use std::collections::BTreeSet;
+
+use crate::rpc::{elements, member, members, text};
+
+use super::Kept;
+
+/// What undoes what.
+const UNDOES: [(&str, &str); 2] = [
+    ("context/unregisterProviders", "context/registerProviders"),
+    ("customAgent/unregisterExtensionAgents", "customAgent/registerExtensionAgents"),
+];
+
+/// Each of these says how the things are that it names, whatever was said of them before.
+const SAYS: [&str; 2] = ["copilot/workspace/didChangeTrust", "mcp/updateToolsStatus"];
+
+/// The calls.
+#[derive(Debug, Default)]
+pub(super) struct Calls(Vec<Kept>);
+
+impl Calls {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Kept> {
+        self.0.iter()
+    }
+
+    /// A repeated call counts as its last occurrence.
+    pub(super) fn push(&mut self, call: Kept) {
+        let named = named(&call);
+        if SAYS.contains(&&*call.method) {
+            let is_said_again = |it: &Kept| {
+                it.method == call.method
+                    && rest(it) == rest(&call)
+                    && is_within(self::named(it), named.as_ref())
+            };
+            self.0.retain(|it| !is_said_again(it));
+        }
+        let undone = UNDOES.iter().find(|(it, _)| *it == call.method).map(|(_, undone)| *undone);
+        if let Some(undone) = undone
+            && self.undo(undone, &call.method, named.as_ref())
+        {
+            return;
+        }
+        self.0.retain(|it| *it != call);
+        self.0.push(call);
+    }
+
+    /// Takes away the calls of one method whose things are all undone by another. Whether nothing is left to be undone.
+    fn undo(&mut self, undone: &str, by: &str, named: Option<&BTreeSet<String>>) -> bool {
+        let Some(named) = named else { return false };
+        let mut left = named.clone();
+        let mut is_older = false;
+        self.0.retain(|it| {
+            let of = self::named(it).filter(|_| it.method == undone || it.method == by);
+            let Some(of) = of.filter(|it| it.is_subset(named)) else { return true };
+            // One that was undone before it was done is the server's own.
+            is_older |= it.method == by;
+            left.retain(|it| !of.contains(it));
+            false
+        });
+        let remains =
+            |it: &Kept| it.method == undone && self::named(it).is_none_or(|it| !it.is_disjoint(named));
+        left.is_empty() && !is_older && !self.0.iter().any(remains)
+    }
+}
+
+fn is_within(one: Option<BTreeSet<String>>, other: Option<&BTreeSet<String>>) -> bool {
+    one.zip(other).is_some_and(|(one, other)| one.is_subset(other))
+}
+
+/// The things that a call is about. `None`: it is not as it is to be.
+fn named(call: &Kept) -> Option<BTreeSet<String>> {
+    let params = &call.params;
+    let each = |key: &str| {
+        let list = &params[member(params, key)?];
+        list.starts_with(b"[").then(|| elements(list).map(|it| &list[it]))
+    };
+    match &*call.method {
+        "context/registerProviders" | "context/unregisterProviders" => {
+            each("providers")?.map(|it| text(it, &["id"])).collect()
+        }
+        "customAgent/registerExtensionAgents" | "customAgent/unregisterExtensionAgents" => {
+            Some([text(params, &["extensionId"])?].into())
+        }
+        "copilot/workspace/didChangeTrust" => each("items")?.map(|it| text(it, &["folderUri"])).collect(),
+        "mcp/updateToolsStatus" => {
+            let mut all = BTreeSet::new();
+            for server in each("servers")? {
+                let name = text(server, &["name"])?;
+                let tools = &server[member(server, "tools")?];
+                for tool in elements(tools) {
+                    all.insert(format!("{name}\n{}", text(&tools[tool], &["name"])?));
+                }
+            }
+            Some(all)
+        }
+        _ => None,
+    }
+}
+
+/// What a call says besides.
+fn rest(call: &Kept) -> Vec<(String, &[u8])> {
+    let others = members(&call.params).filter(|(key, _)| key != "servers" && key != "items");
+    others.map(|(key, range)| (key.into_owned(), &call.params[range])).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::rpc::Kind;
+
+    const REGISTER: &str = "context/registerProviders";
+    const UNREGISTER: &str = "context/unregisterProviders";
+
+    fn left(calls: &[(&str, Value)]) -> Vec<usize> {
+        let mut all = Calls::default();
+        let kept = |(method, params): &(&str, Value)| Kept {
+            kind: Kind::Request,
+            method: (*method).to_owned(),
+            params: Bytes::from(params.to_string()),
+        };
+        for call in calls {
+            all.push(kept(call));
+        }
+        let at = |it: &Kept| calls.iter().rposition(|call| kept(call) == *it).unwrap();
+        all.iter().map(at).collect()
+    }
+
+    fn providers(ids: &[&str]) -> Value {
+        let all: Vec<Value> = ids.iter().map(|it| json!({"id": it})).collect();
+        json!({"providers": all})
+    }
+
+    #[test]
+    fn a_call_and_what_undoes_it_are_both_left_out() {
+        let register = (REGISTER, providers(&["a"]));
+        let unregister = (UNREGISTER, providers(&["a"]));
+        let pair = [register.clone(), unregister.clone()];
+        assert!(left(&pair).is_empty());
+        assert_eq!(left(&[&pair[..], &pair[..], &pair[..1]].concat()), [4]);
+        let agents = |uri: &str| json!({"extensionId": "x", "agents": [{"uri": uri}]});
+        let calls = [
+            ("customAgent/registerExtensionAgents", agents("1")),
+            ("customAgent/registerExtensionAgents", agents("2")),
+            ("customAgent/unregisterExtensionAgents", json!({"extensionId": "y"})),
+            ("customAgent/unregisterExtensionAgents", json!({"extensionId": "x"})),
+        ];
+        assert_eq!(left(&calls), [2], "which was not registered here");
+    }
+
+    #[test]
+    fn what_is_undone_in_part_or_not_at_all_stays() {
+        let both = (REGISTER, providers(&["a", "b"]));
+        let a = (UNREGISTER, providers(&["a"]));
+        assert_eq!(left(&[both.clone(), a.clone()]), [0, 1]);
+        assert_eq!(
+            left(&[both.clone(), a.clone(), (UNREGISTER, providers(&["a", "b"]))]),
+            [2],
+            "it is harmless"
+        );
+        // The server's own was taken away first.
+        assert_eq!(left(&[a.clone(), (REGISTER, providers(&["a"])), a.clone()]), [2]);
+        let odd = (REGISTER, json!({"providers": [{"id": 1}]}));
+        assert_eq!(left(&[odd, (UNREGISTER, json!({"providers": 7}))]), [0, 1]);
+    }
+
+    #[test]
+    fn what_is_said_again_counts_once() {
+        let status = |tools: &[(&str, &str)], mode: &str| {
+            let tools: Vec<Value> =
+                tools.iter().map(|(name, status)| json!({"name": name, "status": status})).collect();
+            let params = json!({"servers": [{"name": "s", "tools": tools}], "customChatModeId": mode});
+            ("mcp/updateToolsStatus", params)
+        };
+        let calls = [
+            status(&[("a", "disabled")], "m"),
+            status(&[("b", "disabled")], "m"),
+            status(&[("a", "enabled")], "m"),
+            status(&[("a", "disabled")], "other"),
+        ];
+        assert_eq!(left(&calls), [1, 2, 3]);
+        assert_eq!(left(&[&calls[..], &[status(&[("a", "x"), ("b", "x")], "m")]].concat()), [3, 4]);
+        let trust = |uri: &str, trusted: bool| {
+            ("copilot/workspace/didChangeTrust", json!({"items": [{"folderUri": uri, "trusted": trusted}]}))
+        };
+        assert_eq!(left(&[trust("u", true), trust("v", true), trust("u", false)]), [1, 2]);
+    }
+}

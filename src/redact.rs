@@ -19,9 +19,27 @@ const PREFIXES: [(&str, u8); 7] = [
     ("tid", b'='),
 ];
 
-/// The text without its secrets.
+/// The text without its secrets. Those that were numbered before, as in a recording, read like all others: so it is the same
+/// whether the text was redacted already.
 pub fn redact(text: &str) -> Cow<'_, str> {
-    replace(text, |_| Cow::Borrowed(GONE))
+    match replace(text, |_| Cow::Borrowed(GONE)) {
+        Cow::Borrowed(text) => unnumbered(text).map_or(Cow::Borrowed(text), Cow::Owned),
+        Cow::Owned(text) => Cow::Owned(unnumbered(&text).unwrap_or(text)),
+    }
+}
+
+/// Without the numbers of secrets, if there are any.
+fn unnumbered(text: &str) -> Option<String> {
+    const NUMBERED: &str = "<secret-";
+    let mut parts = text.split(NUMBERED);
+    let mut out = parts.next().filter(|it| it.len() < text.len())?.to_owned();
+    for part in parts {
+        match part.trim_start_matches(|it: char| it.is_ascii_digit()).strip_prefix('>') {
+            Some(rest) => out.extend([GONE, rest]),
+            None => out.extend([NUMBERED, part]),
+        }
+    }
+    Some(out)
 }
 
 /// The text with something else in the place of each secret.
@@ -187,6 +205,8 @@ mod tests {
             ("proxy http://user:pass@host:8080/", "proxy http://user:<secret>@host:8080/"),
             ("http://user:pa!s$s@host, http://u:p@ss@h", "http://user:<secret>@host, http://u:<secret>@h"),
             ("http://user:<secret>@host", "http://user:<secret>@host"),
+            ("http://user:<secret-12>@host, <secret-1>", "http://user:<secret>@host, <secret>"),
+            ("<secret-x> <secret-3", "<secret-x> <secret-3"),
             ("Set-Cookie: theme=dark; session=abc12345; Path=/", "Set-Cookie: theme=dark; <secret> Path=/"),
             ("STRIPE_SECRET_KEY=abc123def456", "STRIPE_SECRET_KEY=<secret>"),
             ("password = 'abc123def456'", "password = '<secret>'"),

@@ -21,15 +21,18 @@ use crate::{
 };
 
 /// The one that is there with a Copilot server alone.
-const ORCHESTRATE: (&str, &str) = ("lspool.orchestrate", "lspool/orchestrate");
+const ORCHESTRATE: (&str, &str) = ("orchestrate", "lspool/orchestrate");
 
-/// Commands that the editor can run, and the requests that they stand for.
+/// Commands that the editor can run, after `lspool.` or `lspool.SERVER.`, and the requests that they stand for.
 const COMMANDS: [(&str, &str); 4] = [
     ORCHESTRATE,
-    ("lspool.reload", "lspool/reload"),
-    ("lspool.restart", "lspool/restart"),
-    ("lspool.status", "lspool/status"),
+    ("reload", "lspool/reload"),
+    ("restart", "lspool/restart"),
+    ("status", "lspool/status"),
 ];
+
+/// What the name of each of lspool's commands begins with.
+const PREFIX: &str = "lspool.";
 
 /// Under which progress of a request is reported.
 const TOKEN: &str = "workDoneToken";
@@ -160,7 +163,9 @@ impl Proxy {
     /// The same as a command of the editor: the arguments are the parameters.
     pub(super) fn command(&mut self, now: Instant, owner: &Owner, params: &[u8], out: &mut Effects) -> bool {
         let command = text(params, &["command"]).unwrap_or_default();
-        let Some((_, method)) = COMMANDS.iter().find(|(name, _)| *name == command) else { return false };
+        let Some(name) = command.strip_prefix(PREFIX) else { return false };
+        let name = name.strip_prefix(&self.command_scope()).unwrap_or(name);
+        let Some((_, method)) = COMMANDS.iter().find(|(it, _)| *it == name) else { return false };
         let list = path(params, &["arguments"]).map_or(&b"[]"[..], |range| &params[range]);
         let first = elements(list).next().map(|range| &list[range]);
         let arguments = match first {
@@ -179,14 +184,24 @@ impl Proxy {
         self.control(now, owner.clone(), method, &params, out)
     }
 
+    /// What stands before a command in a name that no other lspool of the window offers.
+    fn command_scope(&self) -> String {
+        let name = self.server.as_ref().map_or("", |it| &it.name);
+        let safe = |it: char| if it.is_alphanumeric() || "-_".contains(it) { it } else { '-' };
+        format!("{}.", name.chars().map(safe).collect::<String>())
+    }
+
     /// The answer to `initialize` with lspool's own commands: some editors run only what is offered there, also among
-    /// those that do not say that they run commands.
+    /// those that do not say that they run commands. In others a name can be offered once in all of a window, by
+    /// whichever server: so only the lspool of a Copilot server has the short ones.
     pub(super) fn with_commands(&self, answer: &Frame) -> Frame {
         let Some(result) = answer.result() else { return answer.clone() };
         let keys = ["capabilities", "executeCommandProvider", "commands"];
         let known = path(result, &keys).map_or(&b"[]"[..], |range| &result[range]);
         let offered = COMMANDS.iter().filter(|it| self.is_copilot() || **it != ORCHESTRATE);
-        let own: Vec<String> = offered.map(|(name, _)| json!(name).to_string()).collect();
+        let scope = if self.is_copilot() { String::new() } else { self.command_scope() };
+        let own: Vec<String> =
+            offered.map(|(name, _)| json!(format!("{PREFIX}{scope}{name}")).to_string()).collect();
         let theirs = elements(known).map(|range| String::from_utf8_lossy(&known[range]).into_owned());
         let all = theirs.chain(own).collect::<Vec<_>>().join(",");
         answer.with_result(&Patch::of(result).set_path(&keys, format!("[{all}]").as_bytes()).finish())

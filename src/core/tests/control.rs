@@ -221,9 +221,11 @@ fn an_editor_that_asks_for_it_is_told_and_its_server_is_not() {
 
 #[test]
 fn lspools_commands_are_offered_beside_those_of_the_server() {
-    let own = ["lspool.orchestrate", "lspool.reload", "lspool.restart", "lspool.status"];
-    for (kind, own) in [(ServerKind::Copilot, &own[..]), (ServerKind::Generic, &own[1..])] {
+    let of_copilot = ["lspool.orchestrate", "lspool.reload", "lspool.restart", "lspool.status"];
+    let of_another = ["lspool.my-server-1.reload", "lspool.my-server-1.restart", "lspool.my-server-1.status"];
+    for (kind, own) in [(ServerKind::Copilot, &of_copilot[..]), (ServerKind::Generic, &of_another)] {
         let mut it = Stage::new(kind);
+        it.name = "my server.1".to_owned();
         it.editor(json!({"id": 0, "method": "initialize", "params": {"capabilities": {}}}));
         let asked = it.take(Peer::Backend(process(0, 1)));
         let result = json!({"capabilities": {"executeCommandProvider": {"commands": ["a"], "x": 1}}});
@@ -233,6 +235,26 @@ fn lspools_commands_are_offered_beside_those_of_the_server() {
             it.take(EDITOR)[0]["result"]["capabilities"]["executeCommandProvider"],
             json!({"commands": all, "x": 1})
         );
+    }
+}
+
+#[test]
+fn a_command_is_run_under_either_name_by_whichever_server() {
+    for kind in [ServerKind::Copilot, ServerKind::Generic] {
+        let mut it = Stage::new(kind);
+        it.name = "pyright".to_owned();
+        it.editor(json!({"id": 0, "method": "initialize", "params": {"capabilities": {}}}));
+        it.start(process(0, 1), &[]);
+        it.take(EDITOR);
+        for command in ["lspool.status", "lspool.pyright.status"] {
+            let params = json!({"command": command});
+            it.editor(json!({"id": 1, "method": "workspace/executeCommand", "params": params}));
+            it.event(measured(Vec::new()));
+            assert_eq!(it.take(EDITOR)[0]["result"]["backends"][0]["name"], "pyright", "{command}");
+        }
+        let params = json!({"command": "lspool.ruff.status"});
+        it.editor(json!({"id": 1, "method": "workspace/executeCommand", "params": params}));
+        assert_eq!(it.told(process(0, 1)).last().unwrap(), "workspace/executeCommand", "another's is not");
     }
 }
 

@@ -20,6 +20,7 @@ mod tests;
 mod words;
 mod yaml;
 
+pub(crate) use aliases::{likely_tools, tool_names};
 pub use delegation::{Outcome, SUMMARY, Task, list, request, results, tool};
 pub(crate) use file::front_matter;
 pub use file::{Definition, Problem, parse};
@@ -27,7 +28,7 @@ pub use listing::{Listing, Row};
 pub use registry::{Author, Registry};
 pub use words::{Command, command, usage};
 
-use crate::config::AgentConfig;
+use crate::config::{AgentConfig, Config};
 
 /// The tool with which a lead starts sub-agents.
 pub const DELEGATE: &str = "delegate_task";
@@ -37,6 +38,21 @@ pub const TERMINAL: &str = "run_in_terminal";
 
 /// The tools with which agents start and steer others. No sub-agent has them: there is no recursion.
 pub const ORCHESTRATION: [&str; 4] = [DELEGATE, team::CREATE, team::SEND, team::DELETE];
+
+/// Claude's names for models: tiers, which a server does not know.
+const TIERS: [&str; 3] = ["haiku", "opus", "sonnet"];
+
+/// What is wrong with the models of agents, as far as it can be known without the server.
+pub fn unknown_tiers(config: &Config) -> Vec<String> {
+    let is_unknown = |it: &&str| TIERS.contains(it) && !config.models.contains_key(*it);
+    let agents = config.agents.iter();
+    let unknown = agents.filter_map(|(name, it)| Some((name, it.model.as_deref().filter(is_unknown)?)));
+    unknown
+        .map(|(name, model)| {
+            format!("agent {name:?}: its model {model:?} is no model of a server; say under [models] which one it stands for")
+        })
+        .collect()
+}
 
 /// The tools of an agent, for people.
 pub fn tools(agent: &AgentConfig) -> String {

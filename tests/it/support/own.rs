@@ -7,8 +7,7 @@ const COMMANDS: [&str; 4] = ["orchestrate", "reload", "restart", "status"];
 
 /// What an editor hears of a puppet that says of itself nothing but `{"capabilities": {}}`.
 pub fn bare() -> Value {
-    let commands: Vec<String> =
-        COMMANDS[1..].iter().map(|it| format!("lspool.lspool-puppet.{it}")).collect();
+    let commands: Vec<String> = COMMANDS[1..].iter().map(|it| format!("lspool.lspool-puppet.{it}")).collect();
     json!({"capabilities": {"executeCommandProvider": {"commands": commands}}})
 }
 

@@ -42,25 +42,32 @@ pub const ORCHESTRATION: [&str; 4] = [DELEGATE, team::CREATE, team::SEND, team::
 /// Claude's names for models: tiers, which a server does not know.
 const TIERS: [&str; 3] = ["haiku", "opus", "sonnet"];
 
-/// What is wrong with the models of agents, as far as it can be known without the server.
+/// What is wrong with the models of agents and workers, as far as it can be known without the server.
 pub fn unknown_tiers(config: &Config) -> Vec<String> {
     let is_unknown = |it: &&str| TIERS.contains(it) && !config.models.contains_key(*it);
-    let agents = config.agents.iter();
-    let unknown = agents.filter_map(|(name, it)| Some((name, it.model.as_deref().filter(is_unknown)?)));
-    unknown
-        .map(|(name, model)| {
-            format!("agent {name:?}: its model {model:?} is no model of a server; say under [models] which one it stands for")
-        })
-        .collect()
+    let agents = config.agents.iter().map(|(name, it)| ("agent", name, &it.model));
+    let workers = config.workers.iter().map(|it| ("worker", &it.role, &it.model));
+    let told = |(kind, name, model): (&str, &String, &Option<String>)| {
+        let model = model.as_deref().filter(is_unknown)?;
+        Some(format!(
+            "{kind} {name:?}: its model {model:?} is no model of a server; say under [models] which one it stands for"
+        ))
+    };
+    agents.chain(workers).filter_map(told).collect()
+}
+
+/// A list of tools, for people. None: there is no list, so these are all.
+fn allowed(tools: Option<&[String]>) -> String {
+    match tools {
+        None => "all".to_owned(),
+        Some([]) => "none".to_owned(),
+        Some(names) => names.join(", "),
+    }
 }
 
 /// The tools of an agent, for people.
 pub fn tools(agent: &AgentConfig) -> String {
-    let allowed = match &agent.tools {
-        None => "all".to_owned(),
-        Some(names) if names.is_empty() => "none".to_owned(),
-        Some(names) => names.join(", "),
-    };
+    let allowed = allowed(agent.tools.as_deref());
     match &*agent.disallowed_tools {
         [] => allowed,
         denied => format!("{allowed}, without {}", denied.join(", ")),

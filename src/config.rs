@@ -588,7 +588,7 @@ impl Default for RecordConfig {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LogConfig {
-    /// Where to; absent: nowhere but warnings on stderr.
+    /// Where to; absent: nowhere. The stderr of lspool is for what ends it, or what it cannot begin with.
     pub file: Option<PathBuf>,
     /// From which severity on.
     pub level: LogLevel,

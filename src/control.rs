@@ -25,7 +25,7 @@ use client::{Client, Error};
 use pick::{Found, Seen};
 pub(crate) use report::{plain, shorten};
 pub use screen::Screen;
-pub(crate) use screen::Tone;
+pub(crate) use screen::{NO_WRAP, Tone, WRAP};
 
 /// What is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -302,6 +302,11 @@ impl Proxy {
         all.into_iter().flatten().min_by_key(|(at, _)| *at)
     }
 
+    /// Whether there is such a backend. One that is forgotten does not come back.
+    pub fn knows(&self, id: BackendId) -> bool {
+        self.backends.get(&id).is_some()
+    }
+
     /// What a backend is, for people: its name, and the tools of its conversations as they were declared.
     pub fn about(&self, id: BackendId) -> Option<(&str, Vec<String>)> {
         self.backend(id).map(|it| (&*it.name, it.set.names()))

@@ -6,7 +6,7 @@
 //!
 //! In reading order:
 //! - [`rpc`]: one message as bytes with an envelope; framing; byte-exact edits
-//! - [`redact`]: secrets out of text that is shown
+//! - [`redact`]: secrets out of text that is shown; [`fnv`]: numbers for names on a disk
 //! - [`config`]: TOML text to a checked configuration; [`agents`]: definitions of agents in other files
 //! - [`mode_file`]: the text of the files of custom chat modes
 //! - [`tools`]: tools of lspool's own, in words and values
@@ -23,6 +23,7 @@ pub mod cli;
 pub mod config;
 pub mod control;
 pub mod core;
+pub mod fnv;
 pub mod inspect;
 pub mod mode_file;
 pub mod player;

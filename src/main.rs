@@ -327,6 +327,7 @@ fn agents(cli: &Cli, json: bool) -> anyhow::Result<ExitCode> {
     };
     let listing = Listing {
         rows: config.agents.into_iter().map(row).collect(),
+        workers: config.workers,
         shadowed: registry.shadowed,
         problems: registry.problems,
         warnings: registry.warnings,

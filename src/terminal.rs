@@ -28,7 +28,7 @@ use self::{client::Client, questions::Questions};
 pub use self::{questions::May, view::View, workers::workers};
 use crate::{
     agents::orchestration::{End, Told},
-    control::{Screen, plain},
+    control::{NO_WRAP, Screen, WRAP, plain},
     rpc::{Frame, Kind, RawId, file_uri, text},
 };
 
@@ -316,8 +316,8 @@ impl Pen {
     /// At most so many lines: the last ones, and the first. In one piece, over what is there, so that nothing flickers.
     fn draw(&mut self, lines: &[String], rows: usize, out: &mut dyn Write) -> io::Result<()> {
         let mut picture = match std::mem::take(&mut self.lines) {
-            0 => String::new(),
-            lines => format!("\x1b[{lines}A\r"),
+            0 => NO_WRAP.to_owned(),
+            lines => format!("{NO_WRAP}\x1b[{lines}A\r"),
         };
         let left_out = lines.len().saturating_sub(rows.max(2));
         for (_, line) in lines.iter().enumerate().filter(|(at, _)| *at == 0 || *at > left_out) {
@@ -326,6 +326,7 @@ impl Pen {
             self.lines += 1;
         }
         picture += "\x1b[J";
+        picture += WRAP;
         out.write_all(picture.as_bytes())?;
         out.flush()
     }
@@ -380,10 +381,10 @@ mod tests {
         let mut out = Vec::new();
         let lines: Vec<String> = (0..5).map(|it| it.to_string()).collect();
         pen.draw(&lines, 3, &mut out).unwrap();
-        assert_eq!(String::from_utf8_lossy(&out), "0\x1b[K\n3\x1b[K\n4\x1b[K\n\x1b[J");
+        assert_eq!(String::from_utf8_lossy(&out), "\x1b[?7l0\x1b[K\n3\x1b[K\n4\x1b[K\n\x1b[J\x1b[?7h");
         out.clear();
         pen.draw(&lines[..1], 3, &mut out).unwrap();
-        assert_eq!(String::from_utf8_lossy(&out), "\x1b[3A\r0\x1b[K\n\x1b[J");
+        assert_eq!(String::from_utf8_lossy(&out), "\x1b[?7l\x1b[3A\r0\x1b[K\n\x1b[J\x1b[?7h");
         pen.draw(&lines[..3], 3, &mut out).unwrap();
         out.clear();
         pen.erase(&mut out).unwrap();

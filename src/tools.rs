@@ -196,6 +196,17 @@ impl From<Result<String, String>> for Outcome {
 }
 
 impl Outcome {
+    /// The same, and something else that whoever reads it should know.
+    #[must_use]
+    pub fn noting(self, note: &str) -> Outcome {
+        let with = |text: String| format!("{text}\n[{note}]");
+        match self {
+            Outcome::Done(text) => Outcome::Done(with(text)),
+            Outcome::Failed(why) => Outcome::Failed(with(why)),
+            Outcome::Cancelled => Outcome::Cancelled,
+        }
+    }
+
     /// The `result` of the answer to `conversation/invokeClientTool`.
     pub fn answer(&self) -> Value {
         let (status, text) = match self {

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::tools;
-use crate::config::{AgentConfig, AgentSource, Shadowed};
+use super::{allowed, tools};
+use crate::config::{AgentConfig, AgentSource, Shadowed, WorkerConfig};
 
 /// One agent.
 #[derive(Clone, Debug)]
@@ -23,6 +23,8 @@ pub struct Row {
 pub struct Listing {
     /// The agents, by name.
     pub rows: Vec<Row>,
+    /// Who can be given a task of a plan, in the order in which a planner is told of them.
+    pub workers: Vec<WorkerConfig>,
     /// Agents that do not hold, because their name is taken.
     pub shadowed: Vec<Shadowed>,
     /// What is wrong with files, which define nothing then.
@@ -50,12 +52,25 @@ impl Listing {
                 "running": it.running,
             })
         };
+        let worker = |it: &WorkerConfig| {
+            json!({
+                "role": it.role,
+                "description": it.description,
+                "source": source(&it.source),
+                "tools": tools_of(it),
+                "model": it.model,
+                "agent_mode": it.agent_mode,
+                "enabled": it.enabled,
+                "system_prompt": it.system_prompt,
+            })
+        };
         let shadowed = |it: &Shadowed| {
             let kind = it.kind.name();
             json!({"kind": kind, "name": it.name, "file": it.file, "line": it.line, "by": source(&it.by)})
         };
         json!({
             "agents": self.rows.iter().map(agent).collect::<Vec<_>>(),
+            "workers": self.workers.iter().map(worker).collect::<Vec<_>>(),
             "shadowed": self.shadowed.iter().map(shadowed).collect::<Vec<_>>(),
             "problems": self.problems,
             "warnings": self.warnings,
@@ -74,14 +89,17 @@ impl Listing {
             let name = if it.agent.lead { format!("{} (lead)", it.name) } else { it.name.clone() };
             [name, model, source(&it.agent.source), partition, tools(&it.agent)]
         };
-        let cells: Vec<[String; 5]> = std::iter::once(head).chain(self.rows.iter().map(row)).collect();
-        let width = |n: usize| cells.iter().map(|it| it[n].chars().count()).max().unwrap_or(0);
-        let widths = [0, 1, 2, 3].map(width);
-        let [a, b, c, d] = widths;
-        let line = |[name, model, source, partition, tools]: &[String; 5]| {
-            format!("{name:a$}  {model:b$}  {source:c$}  {partition:d$}  {tools}\n")
-        };
-        let mut text: String = cells.iter().map(line).collect();
+        let mut text = table(std::iter::once(head).chain(self.rows.iter().map(row)));
+        if !self.workers.is_empty() {
+            let head = ["WORKER", "MODEL", "SOURCE", "TOOLS"].map(str::to_owned);
+            let row = |it: &WorkerConfig| {
+                let model = it.model.clone().unwrap_or_else(|| "inherit".to_owned());
+                let role = if it.enabled { it.role.clone() } else { format!("{} (off)", it.role) };
+                [role, model, source(&it.source), allowed(tools_of(it))]
+            };
+            text.push('\n');
+            text += &table(std::iter::once(head).chain(self.workers.iter().map(row)));
+        }
         let told = self.problems.iter().map(|it| format!("not read: {it}"));
         let told = told.chain(self.shadowed.iter().map(ToString::to_string));
         let told: Vec<String> = told.chain(self.warnings.iter().cloned()).collect();
@@ -92,10 +110,61 @@ impl Listing {
     }
 }
 
+/// One without agent mode has none, whatever is said.
+fn tools_of(worker: &WorkerConfig) -> Option<&[String]> {
+    if worker.agent_mode { worker.tools.as_deref() } else { Some(&[]) }
+}
+
+/// Columns one under the other; the last one ends where it ends.
+fn table<const N: usize>(rows: impl Iterator<Item = [String; N]>) -> String {
+    let rows: Vec<[String; N]> = rows.collect();
+    let width = |n: usize| rows.iter().map(|it| it[n].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..N).map(width).collect();
+    let padded = |(cell, width): (&String, &usize)| format!("{cell:width$}  ");
+    let line = |row: &[String; N]| row.iter().zip(&widths).map(padded).collect::<String>();
+    rows.iter().map(|row| line(row).trim_end().to_owned() + "\n").collect()
+}
+
 fn source(source: &AgentSource) -> String {
     match source {
         AgentSource::Builtin => "built in".to_owned(),
         AgentSource::User => "your configuration".to_owned(),
         AgentSource::UserFile(file) | AgentSource::Workspace(file) => file.display().to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::*;
+    use crate::config::Config;
+
+    #[test]
+    fn workers_are_listed_with_what_they_may() {
+        let mut workers = Config::default().workers;
+        workers[0].model = Some("m".to_owned());
+        workers[1].enabled = false;
+        let mut writer = WorkerConfig::of("writer", AgentSource::Workspace("/w/.lspool.toml".into()));
+        writer.agent_mode = false;
+        workers.push(writer);
+        let agent = AgentConfig { max_turns: Some(3), ..AgentConfig::of(AgentSource::User) };
+        let running = vec!["ready, pid 1".to_owned()];
+        let row = Row { name: "a".to_owned(), agent, partition: "*".to_owned(), running };
+        let listing = Listing { rows: vec![row], workers, ..Listing::default() };
+        expect![[r#"
+            AGENT  MODEL    SOURCE              PARTITION     TOOLS
+            a      inherit  your configuration  ready, pid 1  all
+
+            WORKER          MODEL    SOURCE           TOOLS
+            coder           m        built in         all
+            reviewer (off)  inherit  built in         ide, read_file, list_dir, grep_search, file_search
+            tester          inherit  built in         all
+            writer          inherit  /w/.lspool.toml  none
+        "#]]
+        .assert_eq(&listing.text());
+        let json = listing.json();
+        assert_eq!(json["workers"][1]["enabled"], false);
+        assert_eq!((&json["workers"][3]["tools"], &json["workers"][0]["tools"]), (&json!([]), &Value::Null));
     }
 }

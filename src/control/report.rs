@@ -359,7 +359,8 @@ pub(crate) fn shorten(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();
     }
-    text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
+    let mark = (width > 0).then_some('…');
+    text.chars().take(width.saturating_sub(1)).chain(mark).collect()
 }
 
 /// What somebody else says, without what would move the cursor of a terminal, turn the order of what is read, or not be seen.

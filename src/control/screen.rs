@@ -33,6 +33,11 @@ impl Screen {
     }
 }
 
+/// Each line stays in its row, however wide its characters are: what is drawn over must be as high as it is thought to be.
+pub(crate) const NO_WRAP: &str = "\x1b[?7l";
+/// As it was.
+pub(crate) const WRAP: &str = "\x1b[?7h";
+
 /// What a text is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tone {

@@ -18,7 +18,7 @@ use super::{
     interrupted, nobody, now,
     pick::{PATIENCE, sockets},
     report::{self, Status},
-    screen::Screen,
+    screen::{NO_WRAP, Screen, WRAP},
 };
 use crate::shell::control::Instance;
 
@@ -191,12 +191,14 @@ fn text(all: &BTreeMap<Instance, Watched>, screen: Screen) -> String {
 /// Over what is there, without flicker.
 fn draw(text: &str, screen: Screen, is_first: bool, out: &mut dyn Write) -> Result<(), Failure> {
     let rows = screen.size.map_or(usize::MAX, |(_, rows)| rows.saturating_sub(1));
-    let mut picture = String::from(if is_first { "\x1b[2J\x1b[H" } else { "\x1b[H" });
+    let mut picture = String::from(NO_WRAP);
+    picture.push_str(if is_first { "\x1b[2J\x1b[H" } else { "\x1b[H" });
     for line in text.lines().take(rows) {
         // To a text, nothing fails.
         writeln!(picture, "{line}\x1b[K").ok();
     }
     picture.push_str("\x1b[J");
+    picture.push_str(WRAP);
     out.write_all(picture.as_bytes())?;
     Ok(out.flush()?)
 }

@@ -293,7 +293,7 @@ impl Proxy {
         if let Some(no) = self.agents.lead_of(id) {
             return no;
         }
-        let active = self.conversations.get(id).and_then(|it| self.requests.get(it.active?));
+        let active = self.conversations.get(id).and_then(|it| self.requests.get(it.active()?));
         let token = match active.map(|it| &it.purpose) {
             Some(Purpose::Turn { token, .. }) => token.clone(),
             _ => None,

@@ -31,11 +31,12 @@ impl Proxy {
         let Some((sent, pending)) = found else {
             return debug!(?frame, "dropped: an answer that nobody waits for");
         };
-        if self.ask_as_text(process, &pending, frame, out) {
+        if self.ask_as_text(process, sent, &pending, frame, out) {
             return;
         }
         let Some(pending) = self.rest_for_results(now, sent, pending, frame, out) else { return };
         self.end_before(&pending, frame, out);
+        self.close_token(process, &pending);
         if let Owner::Client(client, wire) = &pending.owner {
             let answer = match &pending.purpose {
                 Purpose::Plain if process.backend == PRIMARY => {
@@ -93,6 +94,7 @@ impl Proxy {
         pending: Pending,
         out: &mut Effects,
     ) {
+        self.close_token(process, &pending);
         match pending.purpose {
             Purpose::Tools(_) => self.tool_change_undecided(false, out),
             Purpose::Turn { conversation, .. } => self.end_turn(&conversation, sent, out),
@@ -107,6 +109,16 @@ impl Proxy {
             | Purpose::Offer(_)
             | Purpose::Allow(_) => {}
         }
+    }
+
+    /// What a request has begun under its token is over. Of `initialize` a server may go on to tell.
+    fn close_token(&mut self, process: ProcessId, pending: &Pending) {
+        let conversation = match &pending.purpose {
+            Purpose::Turn { conversation, .. } => Some(conversation),
+            Purpose::Initialize => return,
+            _ => None,
+        };
+        self.tokens.closed(process.backend, pending.frame.params().unwrap_or(b"{}"), conversation);
     }
 
     /// A request was cancelled before any process had seen it.

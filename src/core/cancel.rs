@@ -19,7 +19,7 @@ impl Proxy {
         }
     }
 
-    fn cancel(&mut self, sent: SentId, frame: Option<&Frame>, out: &mut Effects) {
+    pub(super) fn cancel(&mut self, sent: SentId, frame: Option<&Frame>, out: &mut Effects) {
         let Some(pending) = self.requests.get(sent).cloned() else { return };
         match pending.to {
             // A process that is never asked to initialize serves nobody.
@@ -42,14 +42,13 @@ impl Proxy {
                 self.on_never_sent(&pending, sent, out);
             }
             To::Process(process) => {
-                self.requests.mark(sent, |it| it.cancelled = true);
                 if let Some(frame) = frame {
                     let params = Patch::of(frame.params().unwrap_or(b"{}"))
                         .set("id", RawId::from(sent).as_bytes())
                         .finish();
                     out.push(Effect::Send(Peer::Backend(process), frame.with_params(&params)));
                 }
-                self.settle_tool_calls(&pending, process, out);
+                self.note_cancelled(sent, process, out);
             }
             To::Client(_) | To::Tools => {}
         }
@@ -66,17 +65,21 @@ impl Proxy {
         }
     }
 
-    /// A turn that is cancelled while it waits for a tool would wait on: the server does not take its question
-    /// back, so lspool answers it and takes it back at the editor.
-    pub(super) fn settle_tool_calls(&mut self, turn: &Pending, process: ProcessId, out: &mut Effects) {
-        let Purpose::Turn { conversation, .. } = &turn.purpose else { return };
-        let family = self.conversations.family(conversation);
-        if let Some(it) = self.conversations.get_mut(conversation) {
-            it.cancelled = true;
-        }
+    /// A request is not wanted any more, and its process has been told. A turn that waits for a tool would wait on: the
+    /// server does not take its question back, so lspool answers it and takes it back at the editor.
+    pub(super) fn note_cancelled(&mut self, sent: SentId, process: ProcessId, out: &mut Effects) {
+        self.requests.mark(sent, |it| it.cancelled = true);
+        let Some(Purpose::Turn { conversation: id, .. }) = self.requests.get(sent).map(|it| &it.purpose)
+        else {
+            return;
+        };
+        let id = id.clone();
+        let family = self.conversations.family(&id);
         let open = |it: &Pending| match (&it.owner, &it.purpose) {
             (Owner::Backend(by, _), Purpose::ToolCall { conversation: Some(of), .. }) => {
-                *by == process && family.contains(of)
+                *by == process
+                    && family.contains(of)
+                    && self.turn_of_call(process, of, field(&it.frame, "turnId")) == Some(sent)
             }
             _ => false,
         };
@@ -90,7 +93,10 @@ impl Proxy {
             out.push(Effect::Send(Peer::Backend(process), answer));
             self.withdraw(sent, to, out);
         }
-        self.settle_team_calls(process, &family, out);
+        if self.conversations.get(&id).is_some_and(|it| it.runs(sent)) {
+            self.conversations.touch(&id);
+            self.settle_team_calls(process, &family, out);
+        }
     }
 
     /// The answer to a tool call or confirmation of a cancelled turn.
@@ -135,11 +141,18 @@ impl Proxy {
         self.cancel(sent, None, out);
     }
 
-    /// `$/cancelRequest` of a server, for a request that the editor knows under another id.
+    /// `$/cancelRequest` of a server, for a request that the editor knows under another id, or one of lspool's own tools.
     pub(super) fn on_backend_cancel(&mut self, process: ProcessId, frame: &Frame, out: &mut Effects) {
-        let Some(sent) = field(frame, "id").and_then(|it| self.requests.of_process(process, &it)) else {
+        let Some(wire) = field(frame, "id") else { return };
+        let Some(sent) = self.requests.of_process(process, &wire) else { return };
+        if self.requests.get(sent).is_some_and(|it| it.to == To::Tools) {
+            self.withdraw(sent, To::Tools, out);
+            // It was not at work yet: the user was asked whether it may be.
+            if self.requests.get(sent).is_none() {
+                out.push(Effect::Send(Peer::Backend(process), Self::cancelled_call(wire, false)));
+            }
             return;
-        };
+        }
         let params = frame.params().unwrap_or(b"{}");
         let params = Patch::of(params).set("id", RawId::from(sent).as_bytes()).finish();
         tell_editor(frame.with_params(&params), out);

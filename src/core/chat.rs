@@ -90,11 +90,11 @@ impl Proxy {
         let purpose = Purpose::Turn { conversation: id.clone(), token, create: true, entry: place.entry() };
         let Some((sent, frame)) = self.accept(backend, owner, purpose, &frame, out) else { return };
         info!(conversation = %id, partition = %set, by_mode = place.mode.is_some(), "bound");
-        self.drop_entering(&id, out);
         self.end_kept(&id, out);
+        self.drop_unsent(&id, out);
         let replaced = self.conversations.bind(id.clone(), backend, set, None);
         if let Some(conversation) = self.conversations.get_mut(&id) {
-            conversation.active = Some(sent);
+            conversation.ask(sent);
             conversation.events = events;
             (conversation.mode, conversation.wish) = (place.mode, wish);
             conversation.history = History::new(frame.params().unwrap_or(b"{}"));
@@ -197,11 +197,11 @@ impl Proxy {
         }
         let Some(conversation) = self.conversations.get_mut(&id) else { return };
         conversation.mode = place.mode;
-        if conversation.active.is_some() {
+        if conversation.active().is_some() {
             return conversation.waiting.push_back(frame);
         }
         conversation.wish.moves = false;
-        conversation.active = Some(sent);
+        conversation.ask(sent);
         self.release(backend, frame, out);
     }
 
@@ -217,15 +217,15 @@ impl Proxy {
             return Ok((Place { backend: PRIMARY, mode: None }, Entry::Process));
         };
         let (set, mode) = (conversation.set.clone(), conversation.mode);
-        if conversation.active.is_some() && mode.is_some() {
+        if conversation.active().is_some() && mode.is_some() {
             // It stays where it is until the turn that runs is over.
             let place = Place { backend: conversation.backend, mode };
             let entry = self.mode_for(&set, request).map_or(Entry::Leaves, Entry::Mode);
             return Ok((place, entry));
         }
-        let is_known = conversation.known_by.is_some_and(|it| self.is_current(it));
+        let is_known = conversation.known_by().is_some_and(|it| self.is_current(it));
         let isolation = match mode {
-            _ if conversation.active.is_some() => Isolation::Process,
+            _ if conversation.active().is_some() => Isolation::Process,
             _ if conversation.wish.moves => self.wish(&conversation.wish),
             Some(_) => Isolation::Mode,
             None if is_known => Isolation::Process,
@@ -290,7 +290,7 @@ impl Proxy {
 
     /// Lets the next turn of the conversation go.
     pub(super) fn end_turn(&mut self, id: &RawId, sent: SentId, out: &mut Effects) {
-        if self.conversations.get(id).is_none_or(|it| it.active != Some(sent)) {
+        if self.conversations.get(id).is_none_or(|it| !it.runs(sent)) {
             return;
         }
         self.withdraw_kept(id, out);
@@ -317,7 +317,7 @@ impl Proxy {
     /// none keeps its partition busy.
     pub(super) fn on_turn_failed(&mut self, id: &RawId, sent: SentId, create: bool, out: &mut Effects) {
         match self.conversations.get(id) {
-            Some(it) if create && it.active == Some(sent) && it.flight.turn.is_none() => {
+            Some(it) if create && it.runs(sent) && it.flight.turn.is_none() => {
                 self.unbind(id, out);
             }
             Some(_) | None => self.end_turn(id, sent, out),
@@ -331,8 +331,8 @@ impl Proxy {
         let found = id.as_ref().filter(|_| text.is_some()).and_then(|it| self.conversations.get(it));
         let backend = found.map(|it| it.backend);
         if let (Some(_), Some(id)) = (backend, &id) {
-            self.drop_entering(id, out);
             self.end_kept(id, out);
+            self.drop_unsent(id, out);
         }
         self.send_to_backend(self.served(backend.unwrap_or(PRIMARY)), owner, Purpose::Plain, frame, out);
         match (backend, &id) {
@@ -451,7 +451,7 @@ impl Proxy {
     /// A turn begins: its question is part of the history. Whether the editor has not heard of it before.
     fn on_question(&mut self, id: &RawId, turn: &RawId, token: Option<&RawId>) -> bool {
         let Some(conversation) = self.conversations.get_mut(id) else { return true };
-        let Some(asked) = conversation.active.and_then(|it| self.requests.get(it)) else { return true };
+        let Some(asked) = conversation.active().and_then(|it| self.requests.get(it)) else { return true };
         if !matches!(&asked.purpose, Purpose::Turn { token: of, .. } if of.as_ref() == token) {
             return true;
         }
@@ -517,14 +517,15 @@ impl Proxy {
         out: &mut Effects,
     ) {
         let (Some(wire), Some(backend)) = (frame.id(), self.backends.get(&process.backend)) else { return };
-        let conversation = field(frame, "conversationId");
-        let is_unwanted =
-            |it: &RawId| backend.restores.is_stray(it) || self.is_cancelled(it) || self.is_of_none_inside(it);
-        let cancelled = conversation.as_ref().is_some_and(is_unwanted);
-        if cancelled {
+        let (conversation, turn) = (field(frame, "conversationId"), field(frame, "turnId"));
+        let is_unwanted = |it: &RawId| {
+            backend.restores.is_stray(it)
+                || self.is_cancelled(self.turn_of_call(process, it, turn.clone()))
+                || self.is_of_none_inside(it)
+        };
+        if conversation.as_ref().is_some_and(is_unwanted) {
             return out.push(Effect::Send(Peer::Backend(process), Self::cancelled_call(wire, confirmation)));
         }
-        let turn = field(frame, "turnId");
         let part = conversation.as_ref().and_then(|it| self.part(it, turn.as_ref()?));
         let renumbered = part.map(|it| it.asked(frame));
         let frame = renumbered.as_ref().unwrap_or(frame);
@@ -562,7 +563,7 @@ impl Proxy {
             Some(Purpose::Turn { token, .. }) => token.is_none(),
             _ => false,
         };
-        if !self.conversations.get(id).and_then(|it| it.active).is_some_and(silent) {
+        if !self.conversations.get(id).and_then(|it| it.active()).is_some_and(silent) {
             return;
         }
         self.on_question(id, turn, None);
@@ -599,15 +600,32 @@ impl Proxy {
         sets
     }
 
-    fn is_cancelled(&self, id: &RawId) -> bool {
-        let mut next = self.conversations.get(id);
-        while let Some(it) = next {
-            if it.cancelled {
-                return true;
-            }
-            next = it.parent.as_ref().and_then(|parent| self.conversations.get(parent));
+    /// Whether a turn was cancelled: tools are not called for it any more.
+    pub(super) fn is_cancelled(&self, turn: Option<SentId>) -> bool {
+        turn.and_then(|it| self.requests.get(it)).is_some_and(|it| it.marks.cancelled)
+    }
+
+    /// The turn in which a process has called a tool: that which runs in the conversation, or one whose conversation was
+    /// destroyed or replaced since. Such a turn runs on.
+    pub(super) fn turn_of_call(&self, process: ProcessId, id: &RawId, turn: Option<RawId>) -> Option<SentId> {
+        let (mut id, mut turn) = (id, turn);
+        while let Some(sub_agent) = self.conversations.get(id)
+            && let Some(parent) = &sub_agent.parent
+        {
+            (id, turn) = (parent, sub_agent.caller.clone());
         }
-        false
+        let conversation = self.conversations.get(id);
+        let active = conversation.and_then(|it| it.active());
+        if turn.is_none() || conversation.is_some_and(|it| it.flight.turn == turn) {
+            return active;
+        }
+        let is_it = |it: &Pending| match &it.purpose {
+            Purpose::Turn { conversation, .. } => {
+                it.to == To::Process(process) && conversation == id && turn_of(&it.frame) == turn
+            }
+            _ => false,
+        };
+        self.requests.iter().find(|(_, it)| is_it(it)).map(|(sent, _)| sent).or(active)
     }
 
     pub(super) fn refuse(

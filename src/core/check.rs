@@ -128,11 +128,11 @@ impl Proxy {
             if conversation.mode.is_some() && conversation.backend != PRIMARY {
                 return Err(format!("conversation {id} is in a mode, and not with the primary"));
             }
-            if conversation.active.is_none() && !conversation.waiting.is_empty() {
+            if conversation.active().is_none() && !conversation.waiting.is_empty() {
                 return Err(format!("turns of conversation {id} wait for nothing"));
             }
             let turns =
-                conversation.active.into_iter().chain(conversation.waiting.iter().filter_map(request));
+                conversation.active().into_iter().chain(conversation.waiting.iter().filter_map(request));
             for sent in turns {
                 match self.requests.get(sent).map(|it| &it.purpose) {
                     Some(Purpose::Turn { conversation: of, entry: Entry::Process, .. })

@@ -37,17 +37,13 @@ pub(crate) struct Conversation {
     pub(crate) mode: Option<ModeId>,
     /// What is wanted of how it is kept to them.
     pub(crate) wish: Wish,
-    /// The process that knows it. Another one is told its history before its next turn.
-    pub(crate) known_by: Option<ProcessId>,
+    known_by: Option<ProcessId>,
     pub(crate) history: History,
-    /// The request of the running turn.
-    pub(crate) active: Option<SentId>,
+    active: Option<SentId>,
     /// How far the running turn has come.
     pub(crate) flight: Flight,
     /// Turns that wait for it.
     pub(crate) waiting: VecDeque<Frame>,
-    /// The running turn was cancelled: tools are not called for it any more.
-    pub(crate) cancelled: bool,
     /// The editor wants to be told what its sub-agents do.
     pub(crate) events: bool,
     pub(crate) watch: Watch,
@@ -71,7 +67,64 @@ pub(crate) enum Watch {
     Lead,
 }
 
+/// **The running turn is that of the last create**: one that was replaced runs on at its process, and nothing that comes
+/// of its request concerns the conversation any more. So whatever is done for a request asks whether it
+/// [runs](Conversation::runs) here.
 impl Conversation {
+    /// The request of the running turn.
+    pub(crate) fn active(&self) -> Option<SentId> {
+        self.active
+    }
+
+    /// Whether this is the request of the running turn.
+    pub(crate) fn runs(&self, sent: SentId) -> bool {
+        self.active == Some(sent)
+    }
+
+    /// The process that knows it. Another one is told its history before its next turn.
+    pub(crate) fn known_by(&self) -> Option<ProcessId> {
+        self.known_by
+    }
+
+    /// A turn is asked while none runs.
+    pub(crate) fn ask(&mut self, sent: SentId) {
+        self.active = Some(sent);
+    }
+
+    /// A turn is asked under another number. Whether it is the running one.
+    pub(crate) fn ask_again(&mut self, sent: SentId, again: SentId) -> bool {
+        let runs = self.runs(sent);
+        if runs {
+            self.active = Some(again);
+        }
+        runs
+    }
+
+    /// The running turn is over: gives the next one, if one waited.
+    fn advance(&mut self) -> Option<Frame> {
+        self.called.clear();
+        self.flight = Flight::default();
+        let next = self.waiting.pop_front();
+        self.active = next.as_ref().and_then(Frame::id).and_then(|it| it.as_u64());
+        next
+    }
+
+    /// The next turn waits after all.
+    pub(crate) fn hold(&mut self, next: Frame) {
+        self.active = None;
+        self.waiting.push_front(next);
+    }
+
+    /// A process is told what was said.
+    pub(crate) fn told_to(&mut self, process: ProcessId) {
+        self.known_by = Some(process);
+    }
+
+    /// The process that knew it does not any more.
+    pub(crate) fn forgotten(&mut self) {
+        self.known_by = None;
+    }
+
     /// Remembers which tool the model called under which call id.
     pub(crate) fn note_calls(&mut self, report: &Report<'_>) {
         for call in report.rounds().flat_map(Round::calls) {
@@ -121,7 +174,6 @@ impl Conversations {
             active: None,
             flight: Flight::default(),
             waiting: VecDeque::new(),
-            cancelled: false,
             events: false,
             watch: Watch::Nobody,
             counted: true,
@@ -153,6 +205,11 @@ impl Conversations {
     /// All that are bound.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&RawId, &Conversation)> {
         self.bound.iter()
+    }
+
+    /// What is known elsewhere of a conversation may have changed.
+    pub(crate) fn touch(&mut self, id: &RawId) {
+        self.get_mut(id);
     }
 
     pub(crate) fn get_mut(&mut self, id: &RawId) -> Option<&mut Conversation> {
@@ -220,7 +277,6 @@ impl Conversations {
             waited.extend(it.waiting.drain(..));
             it.active = None;
             it.flight = Flight::default();
-            it.cancelled = false;
             // It counts again with its next turn.
             if std::mem::take(&mut it.counted) {
                 served.remove(backend);
@@ -298,11 +354,7 @@ impl Conversations {
     /// Lets the next turn go; gives it if one waited.
     pub(crate) fn advance(&mut self, id: &RawId) -> Option<(BackendId, Frame)> {
         let conversation = self.get_mut(id)?;
-        conversation.cancelled = false;
-        conversation.called.clear();
-        conversation.flight = Flight::default();
-        let next = conversation.waiting.pop_front();
-        conversation.active = next.as_ref().and_then(Frame::id).and_then(|it| it.as_u64());
+        let next = conversation.advance();
         Some((conversation.backend, next?))
     }
 

@@ -4,13 +4,19 @@
 //! or when the changes come to weigh as much.
 
 mod changes;
+mod edited;
+mod notebooks;
 
-use std::{collections::BTreeMap, ops::Range};
+use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use tracing::warn;
 
-use self::changes::{Changes, DidChange, Place, Position};
+use self::{
+    changes::{Changes, DidChange},
+    edited::Edited,
+    notebooks::Notebook,
+};
 use crate::rpc::{Patch, path, text};
 
 /// Changes are kept unfolded up to half the size of the text, and at least up to this many bytes.
@@ -56,7 +62,7 @@ struct Document {
 pub(crate) struct Documents {
     encoding: Encoding,
     texts: BTreeMap<String, Document>,
-    notebooks: BTreeMap<String, Vec<(&'static str, Bytes)>>,
+    notebooks: BTreeMap<String, Notebook>,
     /// What one message says, while it is read.
     said: Changes,
 }
@@ -101,13 +107,14 @@ impl Documents {
 
     pub(crate) fn notebook_opened(&mut self, params: &Bytes) {
         if let Some(uri) = uri(params, "notebookDocument") {
-            self.notebooks.insert(uri, vec![("notebookDocument/didOpen", params.clone())]);
+            self.notebooks.insert(uri, Notebook::opened(params));
         }
     }
 
     pub(crate) fn notebook_changed(&mut self, params: &Bytes) {
-        if let Some(log) = uri(params, "notebookDocument").and_then(|uri| self.notebooks.get_mut(&uri)) {
-            log.push(("notebookDocument/didChange", params.clone()));
+        let uri = uri(params, "notebookDocument");
+        if let Some(notebook) = uri.and_then(|uri| self.notebooks.get_mut(&uri)) {
+            notebook.changed(params, self.encoding);
         }
     }
 
@@ -124,9 +131,9 @@ impl Documents {
             document.fold(encoding);
             ("textDocument/didOpen", document.params())
         });
-        let mut out: Vec<_> = texts.collect();
-        out.extend(self.notebooks.values().flatten().cloned());
-        out
+        let notebooks =
+            self.notebooks.values_mut().map(|it| ("notebookDocument/didOpen", it.params(encoding)));
+        texts.chain(notebooks).collect()
     }
 }
 
@@ -152,7 +159,7 @@ impl Document {
             let version = std::mem::take(&mut self.version);
             self.open = Bytes::from(Patch::of(&self.open).set_path(&VERSION, &version).finish());
         }
-        let mut text = text.text;
+        let mut text = text.finish();
         if text.capacity() - text.len() > text.len() / 8 {
             text.shrink_to_fit();
         }
@@ -177,96 +184,6 @@ impl Document {
         let text = serde_json::to_vec(text).expect("a string is always representable");
         Bytes::from(Patch::of(&self.open).set_path(&TEXT, &text).finish())
     }
-}
-
-/// A text that changes are made to.
-struct Edited {
-    text: String,
-    encoding: Encoding,
-    /// Where each line starts. A line ends with `\n`, `\r\n` or a lone `\r`.
-    lines: Vec<usize>,
-}
-
-impl Edited {
-    fn new(text: String, encoding: Encoding) -> Edited {
-        let mut lines = vec![0];
-        lines.extend(line_starts(&text, 0..text.len()));
-        Edited { text, encoding, lines }
-    }
-
-    fn apply(&mut self, place: Place, with: &str) {
-        match place {
-            None => *self = Edited::new(with.to_owned(), self.encoding),
-            Some((start, end)) => {
-                let (one, other) = (self.offset(start), self.offset(end));
-                self.replace(one.min(other)..other.max(one), with);
-            }
-        }
-    }
-
-    fn replace(&mut self, range: Range<usize>, with: &str) {
-        let keeps_lines = self.keeps_lines(&range, with);
-        if !range.is_empty() {
-            self.text.drain(range.clone());
-        }
-        self.text.insert_str(range.start, with);
-        let end = range.start + with.len();
-        let behind = self.lines.partition_point(|it| *it <= range.end);
-        for it in &mut self.lines[behind..] {
-            *it = *it - range.end + end;
-        }
-        if keeps_lines {
-            return;
-        }
-        // A line that starts where the change does may do so no more: what is put behind a `\r` may be a `\n`.
-        let line = self.lines.partition_point(|it| *it < range.start).saturating_sub(1);
-        let scanned = self.lines[line]..end;
-        self.lines.splice(line + 1..behind, line_starts(&self.text, scanned));
-    }
-
-    /// Whether as many lines as before start in front of a change and where it begins, as with nearly every key.
-    fn keeps_lines(&self, range: &Range<usize>, with: &str) -> bool {
-        let has_end = |it: &str| memchr::memchr2(b'\n', b'\r', it.as_bytes()).is_some();
-        let follows = self.text[..range.start].ends_with('\r');
-        !follows && !has_end(&self.text[range.clone()]) && !has_end(with)
-    }
-
-    /// The byte at a position; past the end of a line is the end of the line, past the last line the end of the text.
-    fn offset(&self, position: Position) -> usize {
-        /// What is looked at whole, in bytes.
-        const ASCII: usize = 64;
-        let Some(start) = self.lines.get(position.line as usize) else { return self.text.len() };
-        let (mut at, mut left) = (0, position.character as usize);
-        let line = &self.text[*start..];
-        // No unit is longer than 4 bytes, so the line need not be looked at further than that.
-        let reach = line.len().min(left.saturating_mul(4));
-        let end = memchr::memchr2(b'\n', b'\r', &line.as_bytes()[..reach]).unwrap_or(line.len());
-        let line = &line[..end];
-        loop {
-            let is_ascii = |it: &[u8]| it.is_ascii();
-            while left >= ASCII && line.as_bytes().get(at..at + ASCII).is_some_and(is_ascii) {
-                (at, left) = (at + ASCII, left - ASCII);
-            }
-            let Some(c) = line[at..].chars().next() else { return start + at };
-            let width = match self.encoding {
-                Encoding::Utf8 => c.len_utf8(),
-                Encoding::Utf16 => c.len_utf16(),
-                Encoding::Utf32 => 1,
-            };
-            if left < width {
-                return start + at;
-            }
-            (at, left) = (at + c.len_utf8(), left - width);
-        }
-    }
-}
-
-/// Where lines start because of a line end in this part of a text, up to its end.
-fn line_starts(text: &str, part: Range<usize>) -> impl Iterator<Item = usize> {
-    let bytes = text.as_bytes();
-    let ends = memchr::memchr2_iter(b'\n', b'\r', &bytes[part.clone()]).map(move |it| part.start + it);
-    // The `\n` of a `\r\n` is what ends the line. If that is behind the part, its line is not new.
-    ends.filter(|end| !(bytes[*end] == b'\r' && bytes.get(end + 1) == Some(&b'\n'))).map(|end| end + 1)
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, value::RawValue};
 
+use self::stored::Kept;
 use crate::{
     core::{said::Report, toolset::is_edit_tool},
     rpc::{RawId, decode, elements, member, text},
@@ -36,7 +37,7 @@ pub(crate) struct Turn {
     id: RawId,
     /// A string, or an array of content parts, as asked.
     request: Bytes,
-    rounds: Vec<Round>,
+    rounds: Vec<Kept<Round>>,
     /// What was asked in the middle of it: after which round, and the message.
     follow_ups: Vec<(u64, Value)>,
 }
@@ -240,12 +241,18 @@ impl Turn {
 
     /// The call of this id.
     pub(crate) fn call(&mut self, id: &str) -> Option<&mut Call> {
-        self.rounds.iter_mut().flat_map(|it| &mut it.calls).find(|it| it.id == id)
+        let has = |it: &Kept<Round>| it.calls.iter().any(|it| it.id == id);
+        // Of the others, nothing changes.
+        let round = self.rounds.iter().position(has)?;
+        self.rounds[round].calls.iter_mut().find(|it| it.id == id)
     }
 
     /// All its calls, each with the round it belongs to.
     pub(crate) fn calls(&mut self) -> impl Iterator<Item = (u64, &mut Call)> {
-        self.rounds.iter_mut().flat_map(|round| round.calls.iter_mut().map(|call| (round.id, call)))
+        self.rounds.iter_mut().flat_map(|round| {
+            let id = round.id;
+            round.calls.iter_mut().map(move |call| (id, call))
+        })
     }
 
     /// Notes a call that no report has told of yet.
@@ -279,8 +286,8 @@ impl Turn {
     }
 
     /// The ids of all its calls.
-    pub(crate) fn call_ids(&mut self) -> BTreeSet<String> {
-        self.calls().map(|(_, it)| it.id.clone()).collect()
+    pub(crate) fn call_ids(&self) -> BTreeSet<String> {
+        self.rounds.iter().flat_map(|it| &it.calls).map(|it| it.id.clone()).collect()
     }
 
     /// Its process is gone, and another one goes on with it. Gives what is to be added to the round ids of that one:
@@ -296,8 +303,8 @@ impl Turn {
     }
 
     fn round(&mut self, id: u64) -> &mut Round {
-        let at = self.rounds.iter().position(|it| it.id == id).unwrap_or_else(|| {
-            self.rounds.push(Round { id, ..Round::default() });
+        let at = self.rounds.iter().rposition(|it| it.id == id).unwrap_or_else(|| {
+            self.rounds.push(Kept::new(Round { id, ..Round::default() }));
             self.rounds.len() - 1
         });
         &mut self.rounds[at]

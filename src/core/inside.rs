@@ -34,7 +34,7 @@ use crate::{
     config::AgentConfig,
     core::{
         event::{ClientId, Effects},
-        failure::Failure,
+        failure::{Failure, reason},
         history::History,
         modes::Wish,
         requests::{Owner, Purpose},
@@ -376,7 +376,7 @@ impl Proxy {
         if !talk.is_owed() || answer.id().and_then(|it| it.as_u64()) != Some(talk.asked) {
             return;
         }
-        let error = answer.error_value().map(|it| text(it, &["message"]).unwrap_or_default());
+        let error = answer.error_value().map(|_| reason(answer));
         match &talk.state {
             State::Choosing(words) if talk.stop.is_none() => {
                 let words = words.clone();

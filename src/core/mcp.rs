@@ -16,6 +16,7 @@ use super::Proxy;
 use crate::{
     core::{
         event::{BackendId, Effects, ProcessId},
+        failure::reason,
         requests::Purpose,
     },
     rpc::Frame,
@@ -132,9 +133,9 @@ impl Proxy {
     pub(super) fn on_narrowed(&mut self, process: ProcessId, answer: &Frame, out: &mut Effects) {
         let Some(backend) = self.backends.get_mut(&process.backend) else { return };
         backend.projecting = backend.projecting.saturating_sub(1);
-        if let Some(error) = answer.error_value() {
-            let why = String::from_utf8_lossy(error);
-            warn!(backend = backend.name, %why, "taking away MCP tools was refused");
+        if answer.error_value().is_some() {
+            let why = reason(answer);
+            warn!(backend = backend.name, why, "taking away MCP tools was refused");
         }
         self.flush(process.backend, out);
     }

@@ -41,6 +41,7 @@ use crate::{
         requests::SentId,
         toolset::Own,
     },
+    fnv::fnv1a,
     rpc::{Frame, Patch, RawId, members, text},
 };
 
@@ -316,7 +317,7 @@ impl Proxy {
         let id = ModeId(self.modes.last);
         let taken = |name: &String| self.modes.all.values().any(|it| it.name == *name);
         let text = format!("{}\n{}", key.set, key.of.as_deref().unwrap_or_default());
-        let mut names = (0_u64..).map(|n| format!("{:016x}", hash(&text).wrapping_add(n)));
+        let mut names = (0_u64..).map(|n| format!("{:016x}", fnv1a(text.as_bytes()).wrapping_add(n)));
         let name = names.find(|it| !taken(it)).unwrap_or_default();
         debug!(set = %key.set, name, "a chat mode for a tool set");
         let mode = Mode {
@@ -365,9 +366,4 @@ pub(crate) struct Wish {
 /// Whether a file lies within the executable of the server.
 fn is_inside(path: &Path) -> bool {
     path.starts_with("/snapshot")
-}
-
-/// FNV-1a.
-fn hash(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |it, byte| (it ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }

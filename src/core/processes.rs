@@ -9,7 +9,9 @@ use crate::{
     config::ServerKind,
     core::{
         backend::{Backend, Idling},
+        control::show,
         event::{BackendId, Effect, Effects, Exit, Peer, ProcessId, SpawnFailure},
+        failure::reason,
         lifecycle::{Death, Handshake, State, Todo},
         requests::{Owner, Pending, Purpose, SentId, To},
         restore::Restores,
@@ -91,8 +93,7 @@ impl Proxy {
         out: &mut Effects,
     ) {
         let Some(result) = answer.result() else {
-            let why = String::from_utf8_lossy(answer.error_value().unwrap_or_default()).into_owned();
-            return self.on_initialize_refused(now, process.backend, &why, out);
+            return self.on_initialize_refused(now, process.backend, &reason(answer), out);
         };
         let is_first = process.backend == PRIMARY && !self.session.is_open;
         let Some(backend) = self.backends.get_mut(&process.backend) else { return };
@@ -104,7 +105,7 @@ impl Proxy {
             self.session.is_open = true;
             let encoding = crate::core::documents::Encoding::of_result(result);
             self.session.documents.set_encoding(encoding);
-            self.learn_kind(result);
+            self.learn_kind(result, out);
         }
         if handshake == Handshake::Own {
             self.restore(process, &set, out);
@@ -114,12 +115,20 @@ impl Proxy {
     }
 
     /// A Copilot server under another name says itself what it is, if nobody else has.
-    fn learn_kind(&mut self, result: &[u8]) {
-        let Some(server) = self.server.as_mut().filter(|it| it.settings.kind.is_none()) else { return };
+    fn learn_kind(&mut self, result: &[u8], out: &mut Effects) {
+        let Some(server) = &mut self.server else { return };
         let name = path(result, &["serverInfo", "name"]).map(|range| &result[range]);
-        if name == Some(COPILOT_NAME) {
+        if server.settings.kind.is_none() && name == Some(COPILOT_NAME) {
             info!(server = server.name, "it is a Copilot server");
             server.kind = ServerKind::Copilot;
+        }
+        let name = server.name.clone();
+        if !self.is_copilot() && self.session.kept_transcripts.take().is_some() {
+            let hint =
+                "only a Copilot server keeps what it tells the model; if it is one, set `kind = \"copilot\"`";
+            let problem = format!("[server.{name}] exact_restore has no effect: {hint}");
+            warn!(problem);
+            show(2, &problem, out);
         }
     }
 
@@ -368,7 +377,7 @@ impl Proxy {
         let is_to_come = |active: Option<SentId>| {
             active.and_then(|it| requests.get(it)).is_some_and(|it| it.to == To::Gate(id))
         };
-        let waited = self.conversations.lose(id, |it| restarts && is_to_come(it.active));
+        let waited = self.conversations.lose(id, |it| restarts && is_to_come(it.active()));
         waited.iter().filter_map(|it| it.id()?.as_u64()).collect()
     }
 

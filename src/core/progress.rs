@@ -68,6 +68,25 @@ impl Tokens {
         }
     }
 
+    /// A server has answered a request. What it has begun under the token of that is over, whether it has said so or not:
+    /// that of this conversation, if the request was a turn of one.
+    pub(crate) fn closed(&mut self, backend: BackendId, request: &[u8], conversation: Option<&RawId>) {
+        if self.open.is_empty() {
+            return;
+        }
+        let token = member(request, "workDoneToken").and_then(|it| RawId::from_raw(&request[it]));
+        let Some(token) = token.filter(|it| self.chosen.get(it).is_none_or(|it| it.backend != backend))
+        else {
+            return;
+        };
+        let of = |it: &Open| {
+            it.backend == backend && it.token == token && it.conversation.as_ref() == conversation
+        };
+        if let Some(at) = self.open.iter().position(of) {
+            self.open.remove(at);
+        }
+    }
+
     fn forget(&mut self, backend: BackendId, ours: &RawId) {
         if self.chosen.get(ours).is_some_and(|it| it.backend == backend)
             && let Some(Chosen { theirs, .. }) = self.chosen.remove(ours)

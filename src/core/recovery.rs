@@ -132,7 +132,7 @@ impl Proxy {
             _ => None,
         };
         let runs = |(sent, id): &(SentId, RawId)| {
-            to_come.contains(sent) || self.conversations.get(id).is_some_and(|it| it.active == Some(*sent))
+            to_come.contains(sent) || self.conversations.get(id).is_some_and(|it| it.runs(*sent))
         };
         running.filter_map(turn).filter(runs).collect()
     }
@@ -146,14 +146,14 @@ impl Proxy {
         restarts: bool,
         out: &mut Effects,
     ) -> Option<Frame> {
-        let Some(conversation) = self.conversations.get(id).filter(|it| it.active == Some(sent)) else {
+        let Some(conversation) = self.conversations.get(id).filter(|it| it.runs(sent)) else {
             // Destroyed or replaced before it was asked: the server says so.
             return if restarts { self.ask_next(sent) } else { None };
         };
         let has_begun = conversation.flight.turn.is_some();
         if restarts && conversation.flight.over != Over::No && self.is_followed_up(id) {
             let pending = self.requests.take(sent)?;
-            self.rest(id, pending, out);
+            self.rest(sent, id, pending, out);
             return None;
         }
         let conversation = self.conversations.get(id)?;
@@ -161,7 +161,7 @@ impl Proxy {
             info!(conversation = %id, "the turn was over when its process died");
             return self.finish_turn(sent, id, None, out);
         }
-        if conversation.cancelled {
+        if self.is_cancelled(Some(sent)) {
             return if has_begun { self.cancel_turn(sent, id, out) } else { None };
         }
         if !restarts || (has_begun && self.turn_recovery() == TurnRecovery::Fail) {
@@ -189,17 +189,16 @@ impl Proxy {
         let frame = self.requests.again(sent)?;
         let again = frame.id().and_then(|it| it.as_u64())?;
         if let Some(Purpose::Turn { conversation, .. }) = self.requests.get(again).map(|it| &it.purpose)
-            && let Some(conversation) =
-                self.conversations.get_mut(conversation).filter(|it| it.active == Some(sent))
+            && let Some(conversation) = self.conversations.get_mut(conversation)
         {
-            conversation.active = Some(again);
+            conversation.ask_again(sent, again);
         }
         Some(frame)
     }
 
     /// Whether the running turn of a conversation has begun, and waits for the next process.
     fn is_kept(&self, id: &RawId, conversation: &Conversation) -> bool {
-        let active = conversation.active.and_then(|it| self.requests.get(it));
+        let active = conversation.active().and_then(|it| self.requests.get(it));
         let of =
             |it: &Pending| matches!(&it.purpose, Purpose::Turn { conversation, .. } if conversation == id);
         let waits = |it: &Pending| it.to == To::Gate(conversation.backend) && of(it);
@@ -222,7 +221,7 @@ impl Proxy {
         let flight = &conversation.flight;
         let rests = flight.resting.as_ref().and_then(Frame::id).and_then(|it| it.as_u64());
         let waits = !flight.waits_for.is_empty() || self.waits_for_results(id);
-        if flight.resting.is_some() && (rests != conversation.active || !waits) {
+        if flight.resting.is_some() && (rests != conversation.active() || !waits) {
             return Err(format!("turn {rests:?} of conversation {id} rests, and waits for nothing"));
         }
         if flight.turn.is_none() && (flight.part.is_some() || flight.over != Over::No) {
@@ -419,8 +418,7 @@ impl Proxy {
 
     /// A turn that waits for its process, having begun in another one, is cancelled. Whether it was one.
     pub(super) fn cancel_kept(&mut self, sent: SentId, id: &RawId, out: &mut Effects) -> bool {
-        let is_it =
-            self.conversations.get(id).is_some_and(|it| it.active == Some(sent) && self.is_kept(id, it));
+        let is_it = self.conversations.get(id).is_some_and(|it| it.runs(sent) && self.is_kept(id, it));
         if is_it
             && let Some(next) = self.cancel_turn(sent, id, out)
             && let Some(backend) = self.conversations.get(id).map(|it| it.backend)
@@ -435,7 +433,7 @@ impl Proxy {
     pub(super) fn end_kept(&mut self, id: &RawId, out: &mut Effects) {
         let Some(conversation) = self.conversations.get(id) else { return };
         let (backend, goes_on) = (conversation.backend, conversation.flight.part.is_some());
-        let Some(sent) = conversation.active else { return };
+        let Some(sent) = conversation.active() else { return };
         if self.is_kept(id, conversation) {
             self.take_gated(backend, sent, Some(id));
             self.cancel_kept(sent, id, out);
@@ -446,16 +444,14 @@ impl Proxy {
 
     /// Nobody hears any more of a turn that a process continues.
     fn end_continued(&mut self, sent: SentId, id: &RawId, out: &mut Effects) {
-        let Some(pending) = self.requests.get(sent).cloned() else { return };
-        let To::Process(process) = pending.to else { return };
+        let Some(To::Process(process)) = self.requests.get(sent).map(|it| it.to) else { return };
         out.push(Effect::Send(Peer::Backend(process), cancellation(sent)));
-        self.settle_tool_calls(&pending, process, out);
+        self.note_cancelled(sent, process, out);
         self.ignore_restored(process, id, out);
         let next = self.finish_turn(sent, id, Some(cancelled_by_user()), out);
         // It is asked when the conversation is gone: what the process says of the old turn until then goes nowhere.
         if let (Some(next), Some(conversation)) = (next, self.conversations.get_mut(id)) {
-            conversation.active = None;
-            conversation.waiting.push_front(next);
+            conversation.hold(next);
         }
     }
 

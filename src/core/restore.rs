@@ -20,7 +20,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use tracing::{info, warn};
 
-use super::Proxy;
+use super::{Cause, Failure, Proxy};
 use crate::{
     core::{
         event::{BackendId, Effect, Effects, Peer, ProcessId},
@@ -102,13 +102,13 @@ impl Proxy {
                 told = self.in_mode(*entry, &told);
                 if let Some(conversation) = self.conversations.get_mut(&id) {
                     // Turns of a conversation that another create has replaced are for the server to judge.
-                    let is_its_turn = conversation.active == Some(sent);
+                    let is_its_turn = conversation.runs(sent);
                     let tells = !create || conversation.flight.continues;
-                    if tells && is_its_turn && conversation.known_by != Some(process) {
+                    if tells && is_its_turn && conversation.known_by() != Some(process) {
                         return self.restore_conversation(process, sent, &id, out);
                     }
                     if is_its_turn {
-                        conversation.known_by = Some(process);
+                        conversation.told_to(process);
                         self.heed(process, &id);
                     }
                 }
@@ -229,7 +229,7 @@ impl Proxy {
         });
         patch.set("turns", &[b"[".as_slice(), &turns.join(b",".as_slice()), b"]"].concat());
         let frame = Frame::request(RawId::from(sent), "conversation/create", Some(&patch.finish()));
-        conversation.known_by = Some(process);
+        conversation.told_to(process);
         conversation.flight.restored = true;
         let frame = self.in_mode(entry, &frame);
         out.push(Effect::Send(Peer::Backend(process), frame));
@@ -276,19 +276,24 @@ impl Proxy {
         out.push(Effect::Send(Peer::Backend(process), cancellation(sent)));
         let stray = Patch::of(b"{}").set("conversationId", stray.as_bytes()).finish();
         self.ask_backend(process.backend, Purpose::Plain, "conversation/destroy", &stray, out);
-        let Some(Pending { owner, purpose, frame, .. }) = self.requests.take(sent) else { return };
+        let Some(Pending { owner, purpose, frame, marks, .. }) = self.requests.take(sent) else { return };
         let is_held = self.lacks_proof(&purpose, process);
-        let to = if is_held { To::Gate(process.backend) } else { To::Process(process) };
+        let conversation = self.conversations.get_mut(meant).filter(|it| it.runs(sent));
+        let is_wanted = conversation.is_some() && !marks.cancelled;
+        let to = match is_wanted && !is_held {
+            true => To::Process(process),
+            false => To::Gate(process.backend),
+        };
         let (again, turn) = self.requests.sent(to, owner, purpose, &frame);
-        if let Some(conversation) = self.conversations.get_mut(meant) {
-            conversation.active = Some(again);
-            if is_held {
-                conversation.known_by = None;
-            }
+        self.requests.mark(again, |it| *it = marks);
+        if let Some(conversation) = conversation {
+            conversation.ask_again(sent, again);
+            conversation.forgotten();
         }
-        match is_held {
-            true => self.release(process.backend, turn, out),
-            false => self.ask_restored(process, again, meant, History::plain_turns, out),
+        match (is_wanted, is_held) {
+            (false, _) => self.cancel(again, None, out),
+            (true, true) => self.release(process.backend, turn, out),
+            (true, false) => self.ask_restored(process, again, meant, History::plain_turns, out),
         }
         self.stop_transcripts(process, out);
     }
@@ -338,6 +343,24 @@ impl Proxy {
         if let Some(backend) = self.backends.get_mut(&backend) {
             backend.restores.entering.remove(&sent);
         }
+    }
+
+    /// A conversation is destroyed, or replaced, before its turn has been sent on: it never is.
+    pub(super) fn drop_unsent(&mut self, id: &RawId, out: &mut Effects) {
+        let Some(conversation) = self.conversations.get(id) else { return };
+        let Some((backend, sent)) = conversation.active().map(|it| (conversation.backend, it)) else {
+            return;
+        };
+        let Some(restores) = self.backend(backend).map(|it| &it.restores) else { return };
+        if !restores.to_come().any(|it| it == sent) {
+            return;
+        }
+        self.forget_restore(backend, id, sent);
+        let Some(pending) = self.requests.take(sent) else { return };
+        let failure = Failure::new(Cause::Cancelled, "destroyed before it was sent on");
+        self.fail(&pending.owner, &failure, out);
+        let is_create = matches!(pending.purpose, Purpose::Turn { create: true, .. });
+        self.on_turn_failed(id, sent, is_create, out);
     }
 
     /// A create that was to restore this conversation has begun, or has come to nothing.
@@ -393,6 +416,7 @@ impl Proxy {
     pub(super) fn ask_as_text(
         &mut self,
         process: ProcessId,
+        asked: SentId,
         pending: &Pending,
         answer: &Frame,
         out: &mut Effects,
@@ -400,18 +424,19 @@ impl Proxy {
         let Purpose::Turn { conversation: id, create: false, .. } = &pending.purpose else { return false };
         let said = answer.error_value().map(String::from_utf8_lossy);
         let forgotten = said.is_some_and(|it| it.contains(UNKNOWN))
+            && !pending.marks.cancelled
             && pending.frame.method() == Some("conversation/turn");
         let Some(conversation) = self
             .conversations
             .get_mut(id)
-            .filter(|it| forgotten && it.history.has_begun() && !it.flight.restored)
+            .filter(|it| forgotten && it.runs(asked) && it.history.has_begun() && !it.flight.restored)
         else {
             return false;
         };
-        conversation.known_by = None;
+        conversation.forgotten();
         let (owner, purpose) = (pending.owner.clone(), pending.purpose.clone());
         let (sent, turn) = self.requests.sent(To::Gate(process.backend), owner, purpose, &pending.frame);
-        conversation.active = Some(sent);
+        conversation.ask_again(asked, sent);
         self.release(process.backend, turn, out);
         true
     }

@@ -1,6 +1,7 @@
 //! The core as a script: what the editor and the servers say, and what they are told.
 
 mod agents;
+mod cancelling;
 mod control;
 mod delegating;
 mod documents;

@@ -12,6 +12,7 @@ use crate::{
     core::{
         catalogue::{ToolChange, outside},
         event::{BackendId, Effects, ProcessId},
+        failure::reason,
         requests::Purpose,
         route::Tools,
     },
@@ -117,7 +118,7 @@ impl Proxy {
             return;
         }
         let Some(offered) = answer.result() else {
-            let why = String::from_utf8_lossy(answer.error_value().unwrap_or_default()).into_owned();
+            let why = reason(answer);
             warn!(backend = backend.name, why, "a projection of the tool catalogue was refused");
             return self.cannot_restrict(now, id, &why, out);
         };

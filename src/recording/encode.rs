@@ -313,7 +313,7 @@ impl Encoder {
                 (method.to_owned(), false)
             }
             (Some(method), None) => (method.to_owned(), false),
-            (None, Some(id)) => (self.answered((peer, !is_in, id), frame), true),
+            (None, Some(id)) => (self.answered(&(peer, !is_in, id), frame), true),
             (None, None) => (String::new(), false),
         };
         let bytes = frame.to_bytes();
@@ -326,15 +326,15 @@ impl Encoder {
 
     /// The method of the request that this answers. Of several under one id the first, but one whose id was in use is
     /// refused at once.
-    fn answered(&mut self, key: (Peer, bool, rpc::RawId), answer: &Frame) -> String {
-        let Some(asked) = self.asked.get_mut(&key) else { return String::new() };
+    fn answered(&mut self, key: &(Peer, bool, rpc::RawId), answer: &Frame) -> String {
+        let Some(asked) = self.asked.get_mut(key) else { return String::new() };
         let cause = answer.error_value().and_then(|it| rpc::text(it, &["data", "lspool", "cause"]));
         let method = match cause.as_deref() {
             Some("invalid request") => asked.pop_back(),
             Some(_) | None => asked.pop_front(),
         };
         if asked.is_empty() {
-            self.asked.remove(&key);
+            self.asked.remove(key);
         }
         method.unwrap_or_default()
     }

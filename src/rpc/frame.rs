@@ -221,16 +221,6 @@ impl Frame {
         self.with_value("result", |spans| &mut spans.result, result)
     }
 
-    /// The same message with another method. An answer has none and stays as it is.
-    #[must_use]
-    pub fn with_method(&self, method: &str) -> Frame {
-        if self.kind() == Kind::Response {
-            return self.clone();
-        }
-        let decoded = Some(method.into());
-        self.with_member("method", |spans| &mut spans.method, &quoted(method), decoded)
-    }
-
     /// Length of the body as sent.
     pub fn wire_len(&self) -> usize {
         match &self.id {
@@ -256,17 +246,7 @@ impl Frame {
     }
 
     fn with_value(&self, key: &str, span: fn(&mut Spans) -> &mut Span, raw: &[u8]) -> Frame {
-        self.with_member(key, span, raw, self.message.decoded.clone())
-    }
-
-    fn with_member(
-        &self,
-        key: &str,
-        span: fn(&mut Spans) -> &mut Span,
-        raw: &[u8],
-        decoded: Option<Box<str>>,
-    ) -> Frame {
-        let Message { body, spans, kind, .. } = &*self.message;
+        let Message { body, spans, kind, decoded } = &*self.message;
         let (body, mut spans) = (body.as_bytes(), *spans);
         let old = *span(&mut spans);
         // A new member goes behind the one that each message of its kind has.
@@ -280,7 +260,7 @@ impl Frame {
         spans.shift(cut.end, cut.len(), label.len() + raw.len());
         let start = cut.start + label.len();
         *span(&mut spans) = Span::of(start..start + raw.len());
-        let message = Message { body: text(body), spans, kind: *kind, decoded };
+        let message = Message { body: text(body), spans, kind: *kind, decoded: decoded.clone() };
         Frame { message: Arc::new(message), id: self.id.clone() }
     }
 }

@@ -41,7 +41,6 @@ use super::{
     watch::Watch,
 };
 use crate::{
-    config::{ServerConfig, ServerKind},
     core::{
         Proxy,
         event::{
@@ -69,6 +68,10 @@ pub trait Core {
     fn handle_timeout(&mut self, now: Instant, out: &mut Effects);
     /// When to call [`Core::handle_timeout`], and why.
     fn poll_timeout(&self) -> Option<(Instant, &'static str)>;
+    /// Whether there is such a backend: whether anybody may ask for what its processes have written.
+    fn knows(&self, _backend: BackendId) -> bool {
+        true
+    }
     /// What the backend is that an effect is about, for those who read a recording.
     fn about(&self, _effect: &Effect) -> Option<About> {
         None
@@ -86,6 +89,10 @@ impl Core for Proxy {
 
     fn poll_timeout(&self) -> Option<(Instant, &'static str)> {
         Proxy::poll_timeout(self)
+    }
+
+    fn knows(&self, backend: BackendId) -> bool {
+        Proxy::knows(self, backend)
     }
 
     fn about(&self, effect: &Effect) -> Option<About> {
@@ -134,7 +141,7 @@ pub struct Driver<C, W> {
     events: Events,
     incoming: Inbox,
     from_clients: Inbox,
-    /// What each backend has written to stderr.
+    /// What each backend has written to stderr, as long as the core knows it.
     logs: BTreeMap<BackendId, Log>,
     /// Begins with the first preparation.
     watch: Option<Watch>,
@@ -331,7 +338,7 @@ impl<C: Core, W: World> Driver<C, W> {
             }
             Event::Prepared(Ok(prepared)) => {
                 self.name = prepared.name.as_str().into();
-                prepared.transcripts = self.transcripts(&prepared.server);
+                self.offer_transcripts(prepared);
             }
             _ => {}
         }
@@ -341,7 +348,17 @@ impl<C: Core, W: World> Driver<C, W> {
         };
         // Without its contents: a configuration may hold secrets.
         tracing::trace!(event = kind(&event));
+        let is_end = matches!(event, Event::Exited { .. });
         self.step(kind(&event), |core, now, out| core.handle(now, event, out));
+        if is_end {
+            self.forget_logs();
+        }
+    }
+
+    /// Numbers of backends are not used again: of one that is forgotten nobody can ask anything.
+    fn forget_logs(&mut self) {
+        let is_alive = |id| self.processes.keys().any(|it| it.backend == id);
+        self.logs.retain(|id, _| self.core.knows(*id) || is_alive(*id));
     }
 
     /// The event, with the name that the core has given to a process that was adopted.
@@ -472,7 +489,7 @@ impl<C: Core, W: World> Driver<C, W> {
             Effect::RemoveTeam { folders, team } => self.teams.remove(&folders, team),
             Effect::KeepMode(mode) => self.keep_mode(mode),
             Effect::RunTool { call, scope } => {
-                self.tools.run(&call, *scope, &mut self.world, &self.events);
+                self.tools.run(&call, *scope, &self.world, &self.events);
             }
             Effect::CancelTool(id) => self.tools.cancel(&id),
             Effect::Measure(processes) => self.measure(processes),
@@ -614,16 +631,15 @@ impl<C: Core, W: World> Driver<C, W> {
         });
     }
 
-    /// Where servers keep what they tell the model, if they shall.
-    fn transcripts(&mut self, server: &ServerConfig) -> Option<PathBuf> {
-        if !server.exact_restore || server.kind != Some(ServerKind::Copilot) {
-            return None;
+    /// Where servers keep what they tell the model, if they shall. Whether this one can is for the core to say.
+    fn offer_transcripts(&mut self, prepared: &mut Prepared) {
+        if !prepared.server.exact_restore {
+            return;
         }
-        let folder = self.world.private_folder();
-        folder
-            .map(|it| it.join("kept"))
-            .inspect_err(|error| tracing::warn!(error, "exact_restore is off"))
-            .ok()
+        match self.world.private_folder() {
+            Ok(folder) => prepared.transcripts = Some(folder.join("kept")),
+            Err(error) => prepared.warnings.push(format!("exact_restore is off: {error}")),
+        }
     }
 
     fn watch_editor(&self, pid: u32) {
@@ -652,6 +668,8 @@ impl<C: Core, W: World> Driver<C, W> {
                 return;
             }
         };
+        // Some are forgotten when nothing of theirs ends.
+        self.forget_logs();
         let pid = spawned.child.pid();
         tracing::info!(server = %self.name, ?id, pid, program = %launch.program.display(), "started");
         let around = Surroundings {
@@ -742,7 +760,8 @@ async fn read_editor(mut input: Input, max_len: usize, events: Events, brake: Br
         End::Broken(error) => Some(error),
     };
     if let Some(error) = &error {
-        eprintln!("lspool: what the editor sends cannot be read: {error}");
+        // Nobody may read it any more.
+        writeln!(io::stderr(), "lspool: what the editor sends cannot be read: {error}").ok();
     }
     events.tell(Event::Closed { peer: EDITOR, error });
 }

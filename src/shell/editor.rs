@@ -4,11 +4,13 @@
 
 use std::{os::fd::OwnedFd, time::Duration};
 
-use rustix::process::{Pid, test_kill_process};
+use rustix::process::Pid;
 use tokio::{
     io::{Interest, unix::AsyncFd},
     time::sleep,
 };
+
+use super::system::exists;
 
 /// A process that existed when it was looked for.
 #[derive(Debug)]
@@ -51,9 +53,4 @@ fn handle(pid: Pid) -> Option<OwnedFd> {
 #[cfg(not(target_os = "linux"))]
 fn handle(_pid: Pid) -> Option<OwnedFd> {
     None
-}
-
-/// A process of somebody else may not be signalled, but it is there.
-fn exists(pid: Pid) -> bool {
-    !matches!(test_kill_process(pid), Err(rustix::io::Errno::SRCH))
 }

@@ -66,6 +66,8 @@ pub struct Guard {
     groups: BTreeSet<u32>,
     folders: BTreeSet<PathBuf>,
     running: Option<(Child, ChildStdin)>,
+    /// Those that do not listen any more, and are not reaped yet: a dying process closes its pipe first.
+    dying: Vec<Child>,
     /// How often one was started in the place of another.
     n_revived: u32,
 }
@@ -82,6 +84,7 @@ impl Guard {
             groups: BTreeSet::new(),
             folders: BTreeSet::new(),
             running: None,
+            dying: Vec::new(),
             n_revived: 0,
         }
     }
@@ -165,6 +168,7 @@ impl Guard {
 
     /// Starts another guard if the one that was started has died.
     pub fn revive(&mut self) {
+        self.dying.retain_mut(|it| matches!(it.try_wait(), Ok(None)));
         let Some((child, _)) = &mut self.running else { return };
         let Ok(Some(status)) = child.try_wait() else { return };
         if self.n_revived < REVIVALS {
@@ -192,8 +196,13 @@ impl Guard {
                 tracing::warn!("the guard does not listen");
             }
             Err(error) => {
-                tracing::warn!(%error, status = ?child.try_wait(), "the guard is gone; starting another");
-                self.running = None;
+                let status = child.try_wait();
+                tracing::warn!(%error, ?status, "the guard is gone; starting another");
+                if let Some((child, _)) = self.running.take()
+                    && matches!(status, Ok(None))
+                {
+                    self.dying.push(child);
+                }
                 self.start();
             }
         }
@@ -425,5 +434,52 @@ mod strays {
         pub(super) fn signal_all(&mut self, _signal: Signal) -> usize {
             0
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_guard_that_has_stopped_listening_is_reaped_when_it_dies() {
+        let root = tempfile::tempdir().unwrap();
+        let (program, stay) = (root.path().join("guard"), root.path().join("stay"));
+        // The first one closes its pipe and lives on; each later one listens.
+        let script = format!(
+            "#!/bin/sh\ncd {}\nmkdir first 2>/dev/null || exec cat >/dev/null\nexec <&-\n: >deaf\n\
+             while [ -e stay ]; do sleep 0.01; done\n",
+            root.path().display()
+        );
+        fs::write(&program, script).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).unwrap();
+        fs::write(&stay, "").unwrap();
+        let wait_until = |what: &str, holds: &mut dyn FnMut() -> bool| {
+            for _ in 0..6000 {
+                if holds() {
+                    return;
+                }
+                thread::sleep(Duration::from_millis(10));
+            }
+            panic!("never: {what}");
+        };
+        let mut guard = Guard::new(program, Mark::new(1, 2));
+        guard.start();
+        let first = guard.pid().unwrap();
+        wait_until("deaf", &mut || root.path().join("deaf").exists());
+        let is_there = || {
+            let pid = Pid::from_raw(i32::try_from(first).unwrap()).unwrap();
+            // A process that is dead and not reaped is there.
+            rustix::process::test_kill_process(pid).is_ok()
+        };
+        guard.add_group(4_000_000);
+        assert!(is_there() && guard.pid() != Some(first), "another one is told");
+        fs::remove_file(&stay).unwrap();
+        wait_until("reaped", &mut || {
+            guard.revive();
+            !is_there()
+        });
     }
 }

@@ -83,10 +83,10 @@ impl Log {
 
     /// The process whose lines these are is another backend's: its lines follow those of that backend's processes.
     pub(super) fn continue_in(&self, other: &Log) {
-        let kept = {
+        let (kept, followers) = {
             let mut it = self.0.borrow_mut();
             it.moved = Some(other.clone());
-            std::mem::take(&mut it.kept)
+            (std::mem::take(&mut it.kept), std::mem::take(&mut it.followers))
         };
         for line in &mut other.0.borrow_mut().kept {
             line.by = None;
@@ -94,6 +94,8 @@ impl Log {
         for line in kept {
             other.put(line);
         }
+        // They have been told of these.
+        other.0.borrow_mut().followers.extend(followers);
     }
 
     fn add(&self, by: Option<Generation>, text: String) {
@@ -290,5 +292,21 @@ mod tests {
         log.unfollow(ClientId(3));
         scribe.push(b"later\n");
         assert_eq!(outbox.n_bytes(), len);
+    }
+
+    #[test]
+    fn who_follows_a_process_that_is_adopted_is_told_on() {
+        let (spare, other, outbox) = (Log::default(), Log::default(), Outbox::new(Limits::default()));
+        let mut scribe = scribe(&spare, 1);
+        scribe.push(b"before\n");
+        spare.answer(ClientId(3), RawId::text("a"), &outbox, true);
+        spare.continue_in(&other);
+        assert_eq!(outbox.n_bytes(), 0, "what it was told is not told again");
+        scribe.push(b"after\n");
+        let told = Frame::notification(LINE, Some(br#"{"id":"a","line":"after"}"#));
+        assert_eq!(outbox.n_bytes(), told.wire_len() + "Content-Length: 00\r\n\r\n".len());
+        other.unfollow(ClientId(3));
+        scribe.push(b"later\n");
+        assert_eq!(outbox.n_bytes(), told.wire_len() + "Content-Length: 00\r\n\r\n".len());
     }
 }

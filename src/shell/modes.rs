@@ -44,11 +44,7 @@ fn narrowed(of: &Path, tools: &[String]) -> Result<ModeFile, String> {
 
 fn write(folder: &Path, file: &Path, text: &[u8]) -> io::Result<()> {
     private::make(folder)?;
-    // Under a name that no server takes for a mode.
-    let half = file.with_extension("half");
-    let mut out = private::anew(&half)?;
-    out.write_all(text)?;
-    fs::rename(half, file)
+    private::replace(file, |out| out.write_all(text))
 }
 
 #[cfg(test)]

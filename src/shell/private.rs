@@ -5,7 +5,9 @@
 
 use std::{
     collections::BTreeSet,
-    env, fs,
+    env,
+    ffi::OsString,
+    fs,
     io::{self, Write as _},
     os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
@@ -67,15 +69,16 @@ impl Files {
 pub(super) fn write(folder: &Path, conversation: &str, content: &Bytes, keeps: bool) -> io::Result<()> {
     let folder = folder.join(conversation);
     make(&folder)?;
-    let (file, half) = (folder.join(FILE), folder.join("half"));
+    let file = folder.join(FILE);
     let earlier = if keeps { partitions(&folder)? } else { Vec::new() };
-    let mut out = anew(&half)?;
-    out.write_all(content)?;
-    for line in rendered(&earlier) {
-        out.write_all(&line)?;
-        out.write_all(b"\n")?;
-    }
-    fs::rename(half, &file)?;
+    replace(&file, |out| {
+        out.write_all(content)?;
+        for line in rendered(&earlier) {
+            out.write_all(&line)?;
+            out.write_all(b"\n")?;
+        }
+        Ok(())
+    })?;
     earlier.iter().filter(|it| **it != file).try_for_each(fs::remove_file)
 }
 
@@ -84,9 +87,20 @@ pub(super) fn make(folder: &Path) -> io::Result<()> {
     fs::DirBuilder::new().mode(0o700).recursive(true).create(folder)
 }
 
-/// Opens a file that only this user can read, to write it anew.
-pub(super) fn anew(file: &Path) -> io::Result<fs::File> {
-    fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(file)
+/// Puts another file, which only this user can read, in the place of one that may be there. Whoever reads it meanwhile
+/// reads the one or the other, and if this fails it stays as it was.
+pub(super) fn replace(file: &Path, write: impl FnOnce(&mut fs::File) -> io::Result<()>) -> io::Result<()> {
+    // Hidden, and under an ending that means nothing to a server.
+    let mut half = OsString::from(".");
+    half.push(file.file_name().unwrap_or_default());
+    half.push(".half");
+    let half = file.with_file_name(half);
+    let mut out = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&half)?;
+    let written = write(&mut out).and_then(|()| fs::rename(&half, file));
+    if written.is_err() {
+        fs::remove_file(&half).ok();
+    }
+    written
 }
 
 const FILE: &str = "partition-1.jsonl";
@@ -160,6 +174,26 @@ mod tests {
         assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(fs::metadata(folder.join("c")).unwrap().permissions().mode() & 0o777, 0o700);
         assert_eq!(fs::read_dir(folder.join("c")).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn what_cannot_be_written_leaves_everything_as_it_was() {
+        let root = tempfile::tempdir().unwrap();
+        let file = root.path().join("f.json");
+        replace(&file, |out| out.write_all(b"one")).unwrap();
+        let full = |out: &mut fs::File| {
+            out.write_all(b"tw")?;
+            Err(io::ErrorKind::StorageFull.into())
+        };
+        assert_eq!(replace(&file, full).unwrap_err().kind(), io::ErrorKind::StorageFull);
+        assert_eq!(fs::read(&file).unwrap(), b"one");
+        let looking = |out: &mut fs::File| {
+            assert_eq!(fs::read(&file)?, b"one", "it is there until the other one is whole");
+            out.write_all(b"two")
+        };
+        replace(&file, looking).unwrap();
+        assert_eq!(fs::read(&file).unwrap(), b"two");
+        assert_eq!(fs::read_dir(root.path()).unwrap().count(), 1, "no half of a file is left");
     }
 
     #[test]

@@ -44,16 +44,11 @@ pub trait World {
     /// Starts a process.
     fn spawn(&mut self, launch: &Launch) -> Result<Spawned, SpawnFailure>;
 
-    /// The same for one of [`Self::own_program`] that makes a session of its own, and so leaves the terminal.
-    fn spawn_apart(&mut self, launch: &Launch) -> Result<Spawned, SpawnFailure> {
-        self.spawn(launch)
-    }
-
     /// A folder that only this user can enter, and that is gone when lspool is. The same one each time.
     fn private_folder(&mut self) -> Result<PathBuf, String>;
 
-    /// lspool's own executable, if there is one.
-    fn own_program(&self) -> Option<PathBuf> {
+    /// How commands are started, if they can be.
+    fn commands(&self) -> Option<Rc<dyn Commands>> {
         None
     }
 
@@ -64,6 +59,15 @@ pub trait World {
 
     /// Called once, when all processes are gone. If some do not end, it is dropped without.
     fn close(&mut self) -> Waiting<'_, ()>;
+}
+
+/// Starts processes that make a session of their own, and so leave the terminal.
+pub trait Commands {
+    /// lspool's own executable, which is what is started.
+    fn program(&self) -> PathBuf;
+
+    /// Starts it.
+    fn start(&self, launch: &Launch) -> Result<Spawned, SpawnFailure>;
 }
 
 /// A process that has just been started.

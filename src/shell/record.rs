@@ -26,7 +26,7 @@ use crate::{
     config::Config,
     core::{
         Identity,
-        event::{Effect, Effects, Event},
+        event::{BackendId, Effect, Effects, Event},
     },
     recording::{
         encode::Encoder,
@@ -341,6 +341,10 @@ impl<C: Core> Core for Recorded<C> {
 
     fn poll_timeout(&self) -> Option<(Instant, &'static str)> {
         self.core.poll_timeout()
+    }
+
+    fn knows(&self, backend: BackendId) -> bool {
+        self.core.knows(backend)
     }
 }
 

@@ -4,7 +4,7 @@
 //! Must be used from one thread that lives as long as lspool.
 
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     io,
     os::unix::process::ExitStatusExt as _,
     path::{Path, PathBuf},
@@ -13,7 +13,9 @@ use std::{
     time::Duration,
 };
 
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid};
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, test_kill_process, waitid,
+};
 use tokio::{
     process::Command,
     signal::unix::{SignalKind, signal},
@@ -25,7 +27,7 @@ use super::{
     control::{Listener, Place},
     guard::{Guard, MARK},
     private,
-    process::{Child, Request, Spawned, Waiting, World},
+    process::{Child, Commands, Request, Spawned, Waiting, World},
     stdio::widen,
 };
 use crate::core::event::{Exit, Launch, SpawnFailure};
@@ -36,7 +38,7 @@ const GUARD_DELAY: Duration = Duration::from_millis(2);
 /// The operating system, and the guard that watches over what is started here.
 #[derive(Debug)]
 pub struct System {
-    guard: Rc<RefCell<Guard>>,
+    starter: Starter,
     private: Option<PathBuf>,
     control: Option<Place>,
     socket: Rc<RefCell<Option<PathBuf>>>,
@@ -45,7 +47,8 @@ pub struct System {
 impl System {
     /// Nothing is started yet.
     pub fn new(guard: Guard) -> System {
-        System { guard: Rc::new(RefCell::new(guard)), private: None, control: None, socket: Rc::default() }
+        let starter = Starter { guard: Rc::new(RefCell::new(guard)), is_kept: Rc::default() };
+        System { starter, private: None, control: None, socket: Rc::default() }
     }
 
     /// Control clients may connect there.
@@ -54,8 +57,22 @@ impl System {
         System { control: Some(place), ..self }
     }
 
+    fn guard(&self) -> &Rc<RefCell<Guard>> {
+        &self.starter.guard
+    }
+}
+
+/// Starts processes, and tells the guard of them.
+#[derive(Clone, Debug)]
+struct Starter {
+    guard: Rc<RefCell<Guard>>,
+    /// A task sees to it that there is a guard.
+    is_kept: Rc<Cell<bool>>,
+}
+
+impl Starter {
     /// `leads`: it is made the leader of its group. Who is to lead a session must not be one before.
-    fn start(&mut self, launch: &Launch, leads: bool) -> Result<Spawned, SpawnFailure> {
+    fn start(&self, launch: &Launch, leads: bool) -> Result<Spawned, SpawnFailure> {
         let mut command = Command::new(&launch.program);
         command
             .args(&launch.args)
@@ -94,10 +111,13 @@ impl System {
         if self.guard.borrow().is_running() {
             return;
         }
-        let guard = self.guard.clone();
+        let (guard, is_kept) = (self.guard.clone(), self.is_kept.replace(true));
         spawn_local(async move {
             sleep(GUARD_DELAY).await;
             guard.borrow_mut().start();
+            if is_kept {
+                return;
+            }
             // Without it, nobody would end the servers if lspool were killed next.
             let Ok(mut deaths) = signal(SignalKind::child()) else { return };
             while deaths.recv().await.is_some() {
@@ -107,34 +127,40 @@ impl System {
     }
 }
 
-impl World for System {
-    fn spawn(&mut self, launch: &Launch) -> Result<Spawned, SpawnFailure> {
-        self.start(launch, true)
+impl Commands for Starter {
+    fn program(&self) -> PathBuf {
+        self.guard.borrow().program().to_owned()
     }
 
-    fn spawn_apart(&mut self, launch: &Launch) -> Result<Spawned, SpawnFailure> {
+    fn start(&self, launch: &Launch) -> Result<Spawned, SpawnFailure> {
         self.start(launch, false)
     }
+}
 
-    fn own_program(&self) -> Option<PathBuf> {
-        Some(self.guard.borrow().program().to_owned())
+impl World for System {
+    fn spawn(&mut self, launch: &Launch) -> Result<Spawned, SpawnFailure> {
+        self.starter.start(launch, true)
+    }
+
+    fn commands(&self) -> Option<Rc<dyn Commands>> {
+        Some(Rc::new(self.starter.clone()))
     }
 
     fn private_folder(&mut self) -> Result<PathBuf, String> {
         if let Some(folder) = &self.private {
             return Ok(folder.clone());
         }
-        let name = format!("lspool-{}", self.guard.borrow().mark().value().to_string_lossy());
+        let name = format!("lspool-{}", self.guard().borrow().mark().value().to_string_lossy());
         let folder =
             private::folder(&name).map_err(|error| format!("cannot make a private folder: {error}"))?;
-        self.guard.borrow_mut().add_path(&folder);
+        self.guard().borrow_mut().add_path(&folder);
         self.private = Some(folder.clone());
         Ok(folder)
     }
 
     fn listen(&mut self) -> Waiting<'static, Option<Box<dyn Listener>>> {
         let Some(place) = self.control.take() else { return Box::pin(async { None }) };
-        let (guard, socket) = (self.guard.clone(), self.socket.clone());
+        let (guard, socket) = (self.guard().clone(), self.socket.clone());
         Box::pin(async move {
             match place.open().await {
                 Ok((listener, path)) => {
@@ -154,15 +180,15 @@ impl World for System {
         if let Some(socket) = self.socket.take() {
             // Who swept may have been faster.
             std::fs::remove_file(&socket).ok();
-            self.guard.borrow_mut().remove_path(&socket);
+            self.guard().borrow_mut().remove_path(&socket);
         }
         if let Some(folder) = self.private.take() {
             match std::fs::remove_dir_all(&folder) {
-                Ok(()) => self.guard.borrow_mut().remove_path(&folder),
+                Ok(()) => self.guard().borrow_mut().remove_path(&folder),
                 Err(error) => tracing::warn!(%error, folder = %folder.display(), "cannot be removed"),
             }
         }
-        let leaving = self.guard.borrow_mut().quit();
+        let leaving = self.guard().borrow_mut().quit();
         Box::pin(async move {
             if let Some(leaving) = leaving {
                 leaving.wait().await;
@@ -185,6 +211,11 @@ fn failure(launch: &Launch, error: &io::Error) -> SpawnFailure {
         _ => format!("cannot start {program}: {error}"),
     };
     SpawnFailure { permanent, message }
+}
+
+/// Whether there is such a process. One of somebody else may not be signalled, but it is there.
+pub(super) fn exists(pid: Pid) -> bool {
+    !matches!(test_kill_process(pid), Err(rustix::io::Errno::SRCH))
 }
 
 /// A process that we started and nobody else reaps.

@@ -23,6 +23,7 @@ use super::{
 use crate::{
     agents::team::is_name,
     core::event::{Event, StoredTeam, TeamFault},
+    fnv::fnv1a,
 };
 
 /// How a file ends that holds a team.
@@ -52,8 +53,8 @@ impl Store {
 
     /// Answers [`Effect::LoadTeams`](crate::core::event::Effect::LoadTeams).
     pub(super) fn load(&self, events: &Events, folders: &[PathBuf]) {
-        let (place, teams) = (place(self.state.as_deref(), folders), Arc::clone(&self.teams));
-        let loading = self.files.after(move || match (place, teams.lock()) {
+        let (place, teams) = (self.place(folders), Arc::clone(&self.teams));
+        let loading = self.files.after(move || match (place(), teams.lock()) {
             (Ok(place), Ok(mut teams)) => teams.load(&place),
             (Err(_), _) | (_, Err(_)) => Vec::new(),
         });
@@ -72,12 +73,12 @@ impl Store {
         (number, team): (u64, String),
         (content, is_new): (Bytes, bool),
     ) {
-        let (place, teams) = (place(self.state.as_deref(), folders), Arc::clone(&self.teams));
+        let (place, teams) = (self.place(folders), Arc::clone(&self.teams));
         let internal = |error: String| TeamFault::Failed(format!("internal error: {error}"));
         let name = team.clone();
         let writing = self.files.after(move || {
             let mut teams = teams.lock().map_err(|error| internal(error.to_string()))?;
-            teams.write(&place?, &name, &content, is_new)
+            teams.write(&place()?, &name, &content, is_new)
         });
         let events = events.clone();
         spawn_local(async move {
@@ -91,27 +92,29 @@ impl Store {
 
     /// Carries out [`Effect::RemoveTeam`](crate::core::event::Effect::RemoveTeam).
     pub(super) fn remove(&self, folders: &[PathBuf], team: String) {
-        let (place, teams) = (place(self.state.as_deref(), folders), Arc::clone(&self.teams));
+        let (place, teams) = (self.place(folders), Arc::clone(&self.teams));
         self.files.after(move || {
-            if let (Ok(place), Ok(mut teams)) = (place, teams.lock()) {
+            if let (Ok(place), Ok(mut teams)) = (place(), teams.lock()) {
                 teams.remove(&place, &team);
             }
         });
     }
+
+    /// Finds the folder of the teams of a workspace. The workspace may have to be waited for.
+    fn place(&self, folders: &[PathBuf]) -> impl FnOnce() -> Result<PathBuf, TeamFault> + Send + use<> {
+        let (state, first) = (self.state.clone(), folders.first().cloned());
+        move || place(state.as_deref(), first.as_deref())
+    }
 }
 
 /// The folder of the teams of a workspace.
-fn place(state: Option<&Path>, folders: &[PathBuf]) -> Result<PathBuf, TeamFault> {
+fn place(state: Option<&Path>, first: Option<&Path>) -> Result<PathBuf, TeamFault> {
     let none =
         || TeamFault::Failed("there is no folder for it: neither XDG_STATE_HOME nor HOME is set".to_owned());
     let root = state.ok_or_else(none)?.join("lspool").join("teams");
-    let Some(first) = folders.first() else { return Ok(root.join("none")) };
-    let first = first.canonicalize().unwrap_or_else(|_| first.clone());
-    // FNV-1a: the same for ever.
-    let number =
-        first.as_os_str().as_encoded_bytes().iter().fold(0xcbf2_9ce4_8422_2325_u64, |it, byte| {
-            (it ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-        });
+    let Some(first) = first else { return Ok(root.join("none")) };
+    let first = first.canonicalize().unwrap_or_else(|_| first.to_owned());
+    let number = fnv1a(first.as_os_str().as_encoded_bytes());
     let plain = |it: char| if it.is_ascii_alphanumeric() || matches!(it, '-' | '_') { it } else { '_' };
     let name: String =
         first.file_name().unwrap_or_default().to_string_lossy().chars().map(plain).take(40).collect();
@@ -147,12 +150,11 @@ impl Teams {
         if is_new && file.exists() {
             return Err(TeamFault::Failed("another lspool has made one of that name".to_owned()));
         }
-        let half = folder.join(format!(".{name}.half"));
         let written = || {
-            let mut out = private::anew(&half)?;
-            out.write_all(content)?;
-            out.sync_all()?;
-            fs::rename(&half, &file)?;
+            private::replace(&file, |out| {
+                out.write_all(content)?;
+                out.sync_all()
+            })?;
             fs::File::open(folder)?.sync_all()
         };
         written().map_err(|error| failed(&error))
@@ -227,13 +229,16 @@ fn lock_file(folder: &Path, name: &str) -> PathBuf {
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
+    use tokio::runtime::LocalOptions;
+
     use super::*;
+    use crate::shell::inbox::inbox;
 
     #[test]
     fn a_team_is_one_lspools_and_one_users() {
         let root = tempfile::tempdir().unwrap();
-        let workspace = vec![root.path().join("w s")];
-        let folder = place(Some(root.path()), &workspace).unwrap();
+        let workspace = root.path().join("w s");
+        let folder = place(Some(root.path()), Some(&workspace)).unwrap();
         assert!(folder.file_name().unwrap().to_string_lossy().starts_with("w_s-"));
         let (mut one, mut other) = (Teams::default(), Teams::default());
         assert_eq!(one.load(&folder), []);
@@ -253,6 +258,35 @@ mod tests {
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 0, "nothing is left");
         let mut third = Teams::default();
         third.write(&folder, "t", b"4", true).unwrap();
-        assert!(place(None, &workspace).is_err());
+        assert!(place(None, Some(&workspace)).is_err());
+    }
+
+    #[test]
+    fn who_asks_does_not_wait_for_the_workspace() {
+        let root = tempfile::tempdir().unwrap();
+        let link = root.path().join("link");
+        for folder in ["before", "after"] {
+            fs::create_dir(root.path().join(folder)).unwrap();
+        }
+        std::os::unix::fs::symlink(root.path().join("before"), &link).unwrap();
+        let (events, _inbox) = inbox(0);
+        let runtime = tokio::runtime::Builder::new_current_thread().build_local(LocalOptions::default());
+        runtime.unwrap().block_on(async {
+            let store = Store::new(Some(root.path().to_owned()));
+            let folders = vec![link.clone()];
+            store.write(&events, &folders, (1, "t".to_owned()), (Bytes::from_static(b"1"), true));
+            // Asked of a thread that may wait: what the path means is found out there.
+            fs::remove_file(&link).unwrap();
+            std::os::unix::fs::symlink(root.path().join("after"), &link).unwrap();
+            store.files.after(|| ()).await.unwrap().unwrap();
+        });
+        let place = place(Some(root.path()), Some(&root.path().join("after"))).unwrap();
+        assert_eq!(fs::read(file(&place, "t")).unwrap(), b"1");
+    }
+
+    #[test]
+    fn what_was_stored_is_found_by_every_version() {
+        let place = place(Some(Path::new("/state")), Some(Path::new("/no such/work space"))).unwrap();
+        assert_eq!(place, Path::new("/state/lspool/teams/work_space-9724cab9a6696d6e"));
     }
 }

@@ -16,8 +16,12 @@ mod walk;
 mod workspace;
 
 use std::{
+    cell::Cell,
     collections::BTreeMap,
+    fmt,
     panic::{AssertUnwindSafe, catch_unwind},
+    path::PathBuf,
+    rc::Rc,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -36,9 +40,13 @@ use self::{
     search::Until,
     workspace::{Known, Workspace},
 };
-use super::{inbox::Events, process::World};
+use super::{
+    inbox::Events,
+    process::{Commands, World},
+};
 use crate::{
-    core::event::{Event, Scope},
+    config::ToolsConfig,
+    core::event::{Event, Launch, Scope},
     rpc::{Frame, RawId, path, text},
     tools::{Call, Outcome, Tool, accepted, bare, is_allowed},
 };
@@ -46,13 +54,29 @@ use crate::{
 /// A search ends by itself when it has had its time; this much later it is not waited for.
 const SLACK: Duration = Duration::from_secs(5);
 
+/// Told with the first command where `confine` can do nothing.
+const UNCONFINED: &str = "commands can write anywhere: this system has no Landlock";
+
+/// Opens workspace folders. It may have to wait for a disk.
+type Opener = Arc<dyn Fn(&[PathBuf]) -> Result<Workspace, String> + Send + Sync>;
+
 /// The calls that are carried out.
-#[derive(Debug, Default)]
 pub(super) struct Tools {
     running: BTreeMap<RawId, Running>,
-    known: Arc<Known>,
-    /// It was told that commands cannot be confined.
-    is_told: bool,
+    means: Rc<Means>,
+}
+
+impl Default for Tools {
+    fn default() -> Tools {
+        let known = Known::default();
+        Tools::with(Arc::new(move |folders| Workspace::open(folders, &known)), child::can_confine)
+    }
+}
+
+impl fmt::Debug for Tools {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tools").field("running", &self.running).finish_non_exhaustive()
+    }
 }
 
 #[derive(Debug)]
@@ -63,8 +87,13 @@ struct Running {
 }
 
 impl Tools {
-    /// Begins a call; answered by [`Event::ToolRan`].
-    pub(super) fn run(&mut self, call: &Frame, scope: Scope, world: &mut impl World, events: &Events) {
+    fn with(open: Opener, can_confine: fn() -> bool) -> Tools {
+        let means = Means { open, can_confine, is_told: Cell::default() };
+        Tools { running: BTreeMap::new(), means: Rc::new(means) }
+    }
+
+    /// Begins a call; answered by [`Event::ToolRan`]. Waits for nothing.
+    pub(super) fn run(&mut self, call: &Frame, scope: Scope, world: &impl World, events: &Events) {
         let Some(id) = call.id() else { return };
         let asked = match Asked::read(call) {
             Ok(asked) => asked,
@@ -79,22 +108,20 @@ impl Tools {
             Asked::Run(call) => call,
         };
         let (stopped, (cancelled, is_cancelled)) = (Arc::new(AtomicBool::new(false)), watch::channel(false));
-        let events = events.clone();
+        let (answered, events) = (id.clone(), events.clone());
         let task = match asked {
-            Call::Terminal { command } => match self.begin(&command, &scope, world) {
-                Ok(spawned) => {
-                    let (id, limits) = (id.clone(), scope.limits);
-                    spawn_local(async move {
-                        let outcome = command::run(spawned, &limits, is_cancelled).await;
-                        events.tell(ran(id, &outcome));
-                    })
-                }
-                Err(why) => return events.tell(ran(id, &Outcome::Failed(why))),
-            },
-            call => {
-                let (id, stopped, known) = (id.clone(), stopped.clone(), self.known.clone());
+            Call::Terminal { command } => {
+                let (means, commands) = (self.means.clone(), world.commands());
                 spawn_local(async move {
-                    events.tell(ran(id, &off_thread(call, scope, known, stopped, is_cancelled).await));
+                    let outcome = in_terminal(command, scope, means, commands, is_cancelled).await;
+                    events.tell(ran(answered, &outcome));
+                })
+            }
+            call => {
+                let (open, stopped) = (self.means.open.clone(), stopped.clone());
+                spawn_local(async move {
+                    let outcome = off_thread(call, scope, open, stopped, is_cancelled).await;
+                    events.tell(ran(answered, &outcome));
                 })
             }
         };
@@ -119,23 +146,6 @@ impl Tools {
         for it in self.running.into_values() {
             it.task.await.ok();
         }
-    }
-
-    fn begin(
-        &mut self,
-        command: &str,
-        scope: &Scope,
-        world: &mut impl World,
-    ) -> Result<super::process::Spawned, String> {
-        let workspace = Workspace::open(&scope.folders, &self.known)?;
-        let folders: Vec<_> = workspace.folders().map(ToOwned::to_owned).collect();
-        let program = world.own_program().ok_or("commands cannot be run here")?;
-        if scope.limits.confine && !self.is_told && !child::can_confine() {
-            self.is_told = true;
-            tracing::warn!("commands can write anywhere: this system has no Landlock");
-        }
-        let launch = command::launch(program, command, &folders, &scope.limits);
-        world.spawn_apart(&launch).map_err(|it| it.message)
     }
 }
 
@@ -177,54 +187,114 @@ fn verdict(id: RawId, is_allowed: bool) -> Event {
     Event::ToolRan(Frame::response(id, accepted(is_allowed).to_string().as_bytes()))
 }
 
+/// What calls need beside what is asked.
+struct Means {
+    open: Opener,
+    /// Whether this system can keep a command from writing anywhere.
+    can_confine: fn() -> bool,
+    /// It was told that it cannot.
+    is_told: Cell<bool>,
+}
+
+/// Starts a command, and sees it to its end.
+async fn in_terminal(
+    command: String,
+    scope: Scope,
+    means: Rc<Means>,
+    commands: Option<Rc<dyn Commands>>,
+    mut cancelled: watch::Receiver<bool>,
+) -> Outcome {
+    let Some(commands) = commands else { return Outcome::Failed("commands cannot be run here".to_owned()) };
+    let (program, limits) = (commands.program(), scope.limits.clone());
+    let (open, can_confine) = (means.open.clone(), means.can_confine);
+    // Folders are opened, and programs looked for: none of that on this thread.
+    let preparing = spawn_blocking(move || {
+        let workspace = open(&scope.folders)?;
+        let folders: Vec<_> = workspace.folders().map(ToOwned::to_owned).collect();
+        let is_confined = scope.limits.confine && can_confine();
+        let launch = command::launch(program, &command, &folders, &scope.limits, is_confined);
+        Ok::<(Launch, bool), String>((launch, is_confined))
+    });
+    let limit = limits.time_limit + SLACK;
+    let prepared = tokio::select! {
+        biased;
+        _ = cancelled.wait_for(|it| *it) => return Outcome::Cancelled,
+        prepared = preparing => prepared.unwrap_or_else(|error| Err(error.to_string())),
+        () = sleep(limit) => Err(took(limit)),
+    };
+    let start = |(launch, is_confined)| match commands.start(&launch) {
+        Ok(spawned) => Ok((spawned, is_confined)),
+        Err(failure) => Err(failure.message),
+    };
+    let (spawned, is_confined) = match prepared.and_then(start) {
+        Ok(started) => started,
+        Err(why) => return Outcome::Failed(why),
+    };
+    let is_news = limits.confine && !is_confined && !means.is_told.replace(true);
+    let outcome = command::run(spawned, &limits, cancelled).await;
+    if !is_news {
+        return outcome;
+    }
+    tracing::warn!("{UNCONFINED}");
+    outcome.noting(UNCONFINED)
+}
+
+fn took(limit: Duration) -> String {
+    format!("it took more than {} s", limit.as_secs())
+}
+
 /// Carries out a call on a thread of the pool. A disk that does not answer is not waited for.
 async fn off_thread(
     call: Call,
     scope: Scope,
-    known: Arc<Known>,
+    open: Opener,
     stopped: Arc<AtomicBool>,
     mut cancelled: watch::Receiver<bool>,
 ) -> Outcome {
     let (changes_nothing, limit) = (call.changes_nothing(), scope.limits.time_limit + SLACK);
     let stop = stopped.clone();
-    let working = spawn_blocking(move || carry_out(&call, &scope, &stopped, &known));
+    let working = spawn_blocking(move || carry_out(&call, &scope, &stopped, &open));
     tokio::select! {
         done = working => done.unwrap_or_else(|error| Outcome::Failed(error.to_string())),
         _ = cancelled.wait_for(|it| *it), if changes_nothing => Outcome::Cancelled,
         () = sleep(limit) => {
             // What is answered as failed is not done later.
             stop.store(true, Ordering::Relaxed);
-            Outcome::Failed(format!("it took more than {} s", limit.as_secs()))
+            Outcome::Failed(took(limit))
         }
     }
 }
 
 /// Carries out a call that waits for nothing but the disk.
-fn carry_out(call: &Call, scope: &Scope, stopped: &AtomicBool, known: &Known) -> Outcome {
+fn carry_out(call: &Call, scope: &Scope, stopped: &AtomicBool, open: &Opener) -> Outcome {
     // What a library does with a file that nobody has thought of shall not cost more than this call.
-    let done = catch_unwind(AssertUnwindSafe(|| on_disk(call, scope, stopped, known)));
+    let done = catch_unwind(AssertUnwindSafe(|| {
+        // Its time runs from here on: opening a folder is a part of it.
+        let until = Until::new(stopped, &scope.limits);
+        on_disk(call, &open(&scope.folders)?, &scope.limits, &until)
+    }));
     match done {
         Ok(done) => done.into(),
         Err(_) => Outcome::Failed("the tool has failed: this is a fault of lspool".to_owned()),
     }
 }
 
-fn on_disk(call: &Call, scope: &Scope, stopped: &AtomicBool, known: &Known) -> Result<String, String> {
-    let limits = &scope.limits;
-    let workspace = Workspace::open(&scope.folders, known)?;
-    let until = Until::new(stopped, limits);
+fn on_disk(
+    call: &Call,
+    workspace: &Workspace,
+    limits: &ToolsConfig,
+    until: &Until<'_>,
+) -> Result<String, String> {
     match call {
-        Call::ReadFile { path, lines } => files::read(&workspace, path, *lines, limits),
-        Call::ListDir { path } => files::list(&workspace, path, limits),
-        Call::FileSearch { pattern, most } => search::by_name(&workspace, pattern, *most, limits, &until),
+        Call::ReadFile { path, lines } => files::read(workspace, path, *lines, limits),
+        Call::ListDir { path } => files::list(workspace, path, limits),
+        Call::FileSearch { pattern, most } => search::by_name(workspace, pattern, *most, limits, until),
         Call::GrepSearch { pattern, is_regex, include } => {
-            search::by_content(&workspace, (pattern, *is_regex), include.as_deref(), limits, &until)
+            search::by_content(workspace, (pattern, *is_regex), include.as_deref(), limits, until)
         }
-        Call::CreateFile { path, text } => files::create(&workspace, path, text, limits),
-        Call::ReplaceString { path, old, new } => {
-            files::replace(&workspace, path, (old, new), limits, &until)
-        }
-        Call::InsertEdit { path, text } => files::rewrite(&workspace, path, text, limits, &until),
+        Call::CreateFile { path, text } => files::create(workspace, path, text, limits, until),
+        Call::ReplaceString { path, old, new } => files::replace(workspace, path, (old, new), limits, until),
+        Call::InsertEdit { path, text } => files::rewrite(workspace, path, text, limits, until),
         Call::Terminal { .. } => Err("a command is run in another way".to_owned()),
     }
 }

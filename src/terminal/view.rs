@@ -127,7 +127,7 @@ impl View {
         };
         let labels: Vec<String> = rows.iter().map(label).collect();
         let widest = labels.iter().map(|it| it.chars().count()).max().unwrap_or(0);
-        let left = widest.min(width * 6 / 10).max(10);
+        let left = widest.min(width * 6 / 10).max(10).min(width);
         // With room for the number of a worker, so that nothing moves when one begins.
         let name = |it: &Task| it.name().chars().count().max(it.planned.role.chars().count() + 2);
         let names = rows.iter().map(|(_, it)| name(it)).max().unwrap_or(0);
@@ -143,9 +143,12 @@ impl View {
                 State::Ended(End::Failed, ..) => (Tone::Bad, Tone::Plain),
                 State::Running(_) | State::Ended(End::Done, ..) => (Tone::Faint, Tone::Plain),
             };
-            let at = prefix.len();
-            let (before, after) =
-                (&label[..at.min(label.len())], label.get(at + symbol.len()..).unwrap_or(""));
+            let after = label.strip_prefix(prefix.as_str()).and_then(|it| it.strip_prefix(symbol));
+            let (before, symbol, after) = match after {
+                Some(after) => (prefix.as_str(), symbol, after),
+                // So narrow that not even the symbol is to be seen.
+                None => (label.as_str(), "", ""),
+            };
             let parts = [(before, Tone::Faint), (symbol, tone), (after, text), (&padding, Tone::Plain)];
             let parts = parts.into_iter().chain([(right.trim_end(), faint)]).filter(|it| !it.0.is_empty());
             let line: String = parts.map(|(it, tone)| screen.paint(it, tone)).collect();
@@ -154,11 +157,11 @@ impl View {
         if let Some(error) = &self.error {
             lines.push(screen.paint(&shorten(&first_line(error), width), Tone::Bad));
         }
-        lines.push(self.footer(at_ms, screen));
+        lines.push(self.footer(at_ms, width, screen));
         lines
     }
 
-    fn footer(&self, at_ms: u64, screen: Screen) -> String {
+    fn footer(&self, at_ms: u64, width: usize, screen: Screen) -> String {
         let at_ms = self.end.map_or(at_ms, |(_, at)| at);
         let count = |wanted: fn(&State) -> bool| self.tasks.iter().filter(|it| wanted(&it.state)).count();
         let counts = [
@@ -178,14 +181,19 @@ impl View {
             (None, None) => (String::new(), Tone::Plain),
         };
         if !word.is_empty() {
-            parts.push(screen.paint(&word, tone));
+            parts.push(word.clone());
         }
         if !self.tasks.is_empty() {
             parts.push(format!("{done} of {} done", self.tasks.len()));
         }
         parts.extend(counts.iter().filter(|(_, n)| *n > 0).map(|(word, n)| format!("{n} {word}")));
         parts.push(seconds(at_ms));
-        parts.join(" · ")
+        let line = shorten(&parts.join(" · "), width);
+        match line.strip_prefix(&word) {
+            Some(rest) if !word.is_empty() => screen.paint(&word, tone) + rest,
+            Some(_) => line,
+            None => screen.paint(&line, tone),
+        }
     }
 
     /// The tasks in the order in which they are shown, each with what stands before it.
@@ -259,7 +267,7 @@ impl View {
                 format!("task {task}: {}{took}{why}", state.word())
             }
             Event::Error { message } => format!("error: {}", first_line(message)),
-            Event::Finished { .. } => return Some(self.footer(told.at_ms, Screen::default())),
+            Event::Finished { .. } => return Some(self.footer(told.at_ms, WIDTH, Screen::default())),
         };
         Some(format!("{at:>8}  {line}"))
     }
@@ -502,14 +510,12 @@ mod tests {
     }
 
     #[test]
-    fn no_line_of_the_tree_is_wider_than_the_screen() {
-        for columns in [1, 20, 40, 79, 200] {
+    fn no_line_is_wider_than_the_screen() {
+        for columns in (1..=60).chain([79, 200]) {
             let screen = Screen { size: Some((columns, 24)), is_colored: false };
             for until in 0..=story().len() {
-                let drawn = drawn(until, 30_000, screen);
-                let (tree, _) = drawn.trim_end().rsplit_once('\n').unwrap_or_default();
-                for line in tree.lines() {
-                    assert!(line.chars().count() < columns.max(20), "{columns}: {line}");
+                for line in drawn(until, 30_000, screen).lines() {
+                    assert!(line.chars().count() < columns, "{columns}: {line}");
                     assert!(!line.contains('\u{1b}'), "{line}");
                 }
             }
@@ -519,8 +525,11 @@ mod tests {
     #[test]
     fn colors_change_no_letter() {
         let colored = Screen { size: Some((80, 24)), is_colored: true };
-        let plain = Screen { is_colored: false, ..colored };
-        for until in 0..=story().len() {
+        for (columns, until) in
+            [2, 9, 30, 80].iter().flat_map(|it| (0..=story().len()).map(move |n| (*it, n)))
+        {
+            let colored = Screen { size: Some((columns, 24)), ..colored };
+            let plain = Screen { is_colored: false, ..colored };
             let mut bare = String::new();
             let drawn_so = drawn(until, 30_000, colored);
             let mut parts = drawn_so.split('\u{1b}');

@@ -1,5 +1,6 @@
 //! Leads and their sub-agents, with the real Copilot server.
 
+mod client;
 mod files;
 mod teams;
 

@@ -73,6 +73,8 @@ struct Live {
     is_new: bool,
     /// The number of the state that is being stored.
     storing: Option<u64>,
+    /// The last state could not be stored.
+    is_unsaved: bool,
     /// Answers to calls whose doing is stored with the next state, and with the one that is being stored.
     to_answer: Vec<(Call, String)>,
     answering: Vec<(Call, String)>,
@@ -162,6 +164,7 @@ impl Proxy {
             desks,
             is_new: true,
             storing: None,
+            is_unsaved: false,
             to_answer: Vec::new(),
             answering: Vec::new(),
         }
@@ -439,6 +442,14 @@ impl Proxy {
         self.lead_of_running(conversation);
     }
 
+    /// A turn of a lead has ended: what of its teams could not be stored is tried again.
+    pub(super) fn store_again(&mut self, conversation: &RawId) {
+        let teams = &mut self.agents.teams;
+        let unsaved =
+            teams.live.iter().filter(|(_, it)| it.is_unsaved && it.lead.as_ref() == Some(conversation));
+        teams.dirty.extend(unsaved.map(|(name, _)| name.clone()));
+    }
+
     /// Asks those members of a lead's teams for which there is room. Whether there were any.
     pub(super) fn wake_members(&mut self, now: Instant, no: u32, mut room: usize, out: &mut Effects) -> bool {
         let Some(lead) = self.agents.leads.get(&no) else { return false };
@@ -534,7 +545,7 @@ impl Proxy {
         });
         let conversation = self.conversations.get(&lead.conversation);
         let asked =
-            conversation.and_then(|it| self.requests.get(it.active?)).and_then(|it| it.frame.params());
+            conversation.and_then(|it| self.requests.get(it.active()?)).and_then(|it| it.frame.params());
         let create = conversation.map_or(&b"{}"[..], |it| &it.history.create);
         let usual = usual("Agent", create, asked.unwrap_or(b"{}"));
         let limits = Limits { time, rounds: agent.max_turns, needs_words: false };

@@ -77,21 +77,21 @@ impl Proxy {
         out: &mut Effects,
     ) -> Option<Pending> {
         let Purpose::Turn { conversation: id, .. } = &pending.purpose else { return Some(pending) };
-        let is_running = self.conversations.get(id).is_some_and(|it| it.active == Some(sent));
+        let is_running = self.conversations.get(id).is_some_and(|it| it.runs(sent));
         if is_running && answer.result().is_some() {
             self.adopt_teams(id);
         }
         let Some(no) = self.agents.lead_of(id) else { return Some(pending) };
-        let Some(conversation) = self.conversations.get(id).filter(|_| is_running) else {
+        if !is_running {
             return Some(pending);
-        };
-        let (id, is_cancelled) = (id.clone(), conversation.cancelled);
-        if let Some(result) = answer.result().filter(|_| self.is_followed_up(&id)) {
+        }
+        let (id, is_cancelled) = (id.clone(), pending.marks.cancelled);
+        if let Some(result) = answer.result().filter(|_| !is_cancelled && self.is_followed_up(&id)) {
             self.conversations.learn_answer(result);
             if let To::Process(process) = pending.to {
                 self.clear_transcripts(process, out);
             }
-            self.rest(&id, pending, out);
+            self.rest(sent, &id, pending, out);
             return None;
         }
         self.end_lead(now, no, is_cancelled, out);
@@ -112,13 +112,14 @@ impl Proxy {
             self.agents.runs.remove(&run);
         }
         self.agents.by_conversation.remove(&lead.conversation);
+        self.store_again(&lead.conversation);
         if let Some(conversation) = self.conversations.get_mut(&lead.conversation) {
             conversation.watch = Watch::Nobody;
         }
     }
 
     /// The turn that was asked with this request waits for its runs.
-    pub(in crate::core) fn rest(&mut self, id: &RawId, pending: Pending, out: &mut Effects) {
+    pub(in crate::core) fn rest(&mut self, sent: SentId, id: &RawId, pending: Pending, out: &mut Effects) {
         self.withdraw_kept(id, out);
         let Some(no) = self.agents.lead_of(id) else { return };
         let Some(conversation) = self.conversations.get_mut(id) else { return };
@@ -135,9 +136,9 @@ impl Proxy {
         // Those who start sub-agents are in no mode.
         let entry = Entry::Process;
         let purpose = Purpose::Turn { conversation: id.clone(), token, create: false, entry };
-        let (sent, frame) =
+        let (again, frame) =
             self.requests.sent(To::Gate(conversation.backend), pending.owner, purpose, &frame);
-        conversation.active = Some(sent);
+        conversation.ask_again(sent, again);
         let flight = &mut conversation.flight;
         (flight.over, flight.continues, flight.restored) = (Over::No, false, false);
         flight.resting = Some(frame);
@@ -168,14 +169,14 @@ impl Proxy {
         let message = json!(told.join("\n\n"));
         (lead.fed, lead.phase) = (lead.runs.len(), Phase::Asked);
         let Some(conversation) = self.conversations.get_mut(&lead.conversation) else { return };
-        let backend = conversation.backend;
+        let (backend, active) = (conversation.backend, conversation.active());
         let flight = &mut conversation.flight;
         let Some(frame) = flight.resting.take() else { return };
         let params = Patch::of(frame.params().unwrap_or(b"{}"))
             .set("message", message.to_string().as_bytes())
             .finish();
         let frame = frame.with_params(&params);
-        if let Some(sent) = conversation.active {
+        if let Some(sent) = active {
             self.requests.reword(sent, &frame);
         }
         if let Some(record) = conversation.history.turn(&lead.turn) {
@@ -188,7 +189,7 @@ impl Proxy {
     /// A turn that rests has nothing to be told: it ends.
     fn end_rest(&mut self, id: &RawId, out: &mut Effects) {
         let Some(conversation) = self.conversations.get_mut(id) else { return };
-        let (backend, active) = (conversation.backend, conversation.active);
+        let (backend, active) = (conversation.backend, conversation.active());
         conversation.flight.resting = None;
         if let Some(sent) = active
             && let Some(next) = self.finish_turn(sent, id, None, out)
@@ -200,11 +201,11 @@ impl Proxy {
     /// Whether there is something that the turn of a lead is to wait for, or to be told.
     fn lacks_results(&self, lead: &Lead, conversation: &Conversation) -> bool {
         let lacks_any = lead.fed < lead.runs.len() || self.has_teams_to_wait_for(lead);
-        lacks_any && !conversation.cancelled && is_turn_of(lead, conversation)
+        lacks_any && !self.is_cancelled(conversation.active()) && is_turn_of(lead, conversation)
     }
 }
 
 /// Whether the running turn of a conversation is the one that has started these runs.
 pub(super) fn is_turn_of(lead: &Lead, conversation: &Conversation) -> bool {
-    conversation.active.is_some() && conversation.flight.turn.as_ref() == Some(&lead.turn)
+    conversation.active().is_some() && conversation.flight.turn.as_ref() == Some(&lead.turn)
 }

@@ -92,8 +92,8 @@ impl Proxy {
     /// Whether a turn was cancelled that is to be told results. The server may have come to its end before it heard of that.
     fn is_cut_off(&self, no: u32) -> bool {
         let Some(lead) = self.agents.leads.get(&no) else { return false };
-        let is_cancelled = self.conversations.get(&lead.conversation).is_some_and(|it| it.cancelled);
-        is_cancelled && lead.fed < lead.runs.len()
+        let active = self.conversations.get(&lead.conversation).and_then(|it| it.active());
+        self.is_cancelled(active) && lead.fed < lead.runs.len()
     }
 
     /// Shows what a sub-agent is doing.

@@ -43,7 +43,7 @@ impl Proxy {
             self.end_lead(now, no, true, out);
             return true;
         };
-        if conversation.cancelled {
+        if self.is_cancelled(conversation.active()) {
             return self.end_runs(now, no, out);
         }
         if self.phase.is_shut_down() {
@@ -89,7 +89,7 @@ impl Proxy {
         };
         let conversation = self.conversations.get(&lead.conversation);
         let asked =
-            conversation.and_then(|it| self.requests.get(it.active?)).and_then(|it| it.frame.params());
+            conversation.and_then(|it| self.requests.get(it.active()?)).and_then(|it| it.frame.params());
         let create = conversation.map_or(&b"{}"[..], |it| &it.history.create);
         let face = Face {
             conversation: lead.conversation.clone(),

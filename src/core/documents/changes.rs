@@ -5,13 +5,15 @@
 
 use std::borrow::Cow;
 
+use serde::Deserialize;
+
 use crate::rpc::{Cursor, decimal};
 
 /// What is replaced by a change; all of the text if there is none.
 pub(super) type Place = Option<(Position, Position)>;
 
 /// Counted from 0.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 pub(super) struct Position {
     pub(super) line: u32,
     pub(super) character: u32,

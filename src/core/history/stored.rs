@@ -1,7 +1,18 @@
 //! A history as it is stored where it outlives lspool.
+//!
+//! **What does not change any more is written out once**, however often the whole is stored: rounds that are over are
+//! most of a long conversation.
+
+use std::{
+    cell::OnceCell,
+    ops::{Deref, DerefMut},
+};
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, value::RawValue};
+use serde_json::{
+    Value,
+    value::{RawValue, to_raw_value},
+};
 
 use super::{Call, History, Round, Status, Thinking, Tool, Turn};
 use crate::{
@@ -9,20 +20,71 @@ use crate::{
     rpc::{Patch, RawId},
 };
 
+/// Something that is stored, and what is stored of it while it is as it was then.
+#[derive(Debug)]
+pub(super) struct Kept<T> {
+    it: T,
+    stored: OnceCell<Box<RawValue>>,
+}
+
+impl<T> Kept<T> {
+    pub(super) fn new(it: T) -> Kept<T> {
+        Kept { it, stored: OnceCell::new() }
+    }
+}
+
+impl<T> Deref for Kept<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.it
+    }
+}
+
+impl<T> DerefMut for Kept<T> {
+    /// Whoever asks for this may change it.
+    fn deref_mut(&mut self) -> &mut T {
+        self.stored.take();
+        &mut self.it
+    }
+}
+
+impl Kept<Round> {
+    fn to_stored(&self) -> &RawValue {
+        self.stored.get_or_init(|| {
+            let call = |it: &Call| StoredCall {
+                id: it.id.clone(),
+                name: it.name.clone(),
+                tool: it.tool,
+                status: it.status,
+                input: it.input.get().to_owned(),
+                result: it.result.clone(),
+            };
+            let round = StoredRound {
+                id: self.id,
+                text: self.text.clone(),
+                thinking: self.thinking.as_ref().map(|it| (it.id.clone(), it.text.clone())),
+                calls: self.calls.iter().filter(|it| it.has_result()).map(call).collect(),
+            };
+            to_raw_value(&round).expect("all keys are text")
+        })
+    }
+}
+
 /// Raw JSON is kept as text, so that it comes back as it was.
 #[derive(Serialize, Deserialize)]
-struct Stored {
+struct Stored<Round> {
     create: String,
-    turns: Vec<StoredTurn>,
+    turns: Vec<StoredTurn<Round>>,
     /// The last turn goes on.
     is_running: bool,
 }
 
 #[derive(Serialize, Deserialize)]
-struct StoredTurn {
+struct StoredTurn<Round> {
     id: String,
     request: String,
-    rounds: Vec<StoredRound>,
+    rounds: Vec<Round>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     follow_ups: Vec<(u64, Value)>,
 }
@@ -47,41 +109,35 @@ struct StoredCall {
     result: String,
 }
 
+impl Turn {
+    fn to_stored(&self) -> StoredTurn<&RawValue> {
+        StoredTurn {
+            id: lossy(self.id.as_bytes()),
+            request: lossy(&self.request),
+            rounds: self.rounds.iter().map(Kept::to_stored).collect(),
+            follow_ups: self.follow_ups.clone(),
+        }
+    }
+}
+
+fn lossy(raw: &[u8]) -> String {
+    String::from_utf8_lossy(raw).into_owned()
+}
+
 impl History {
     /// What is stored. Calls that are running are not: nobody knows what becomes of them.
-    pub(crate) fn to_stored(&self, is_running: bool) -> Value {
-        let text = |raw: &[u8]| String::from_utf8_lossy(raw).into_owned();
-        let call = |it: &Call| StoredCall {
-            id: it.id.clone(),
-            name: it.name.clone(),
-            tool: it.tool,
-            status: it.status,
-            input: it.input.get().to_owned(),
-            result: it.result.clone(),
-        };
-        let round = |it: &Round| StoredRound {
-            id: it.id,
-            text: it.text.clone(),
-            thinking: it.thinking.as_ref().map(|it| (it.id.clone(), it.text.clone())),
-            calls: it.calls.iter().filter(|it| it.has_result()).map(call).collect(),
-        };
-        let turn = |it: &Turn| StoredTurn {
-            id: text(it.id.as_bytes()),
-            request: text(&it.request),
-            rounds: it.rounds.iter().map(round).collect(),
-            follow_ups: it.follow_ups.clone(),
-        };
-        let turns = self.turns.iter().map(turn).collect();
+    pub(crate) fn to_stored(&self, is_running: bool) -> Box<RawValue> {
+        let turns = self.turns.iter().map(Turn::to_stored).collect();
         // What names this conversation and what is under way means nothing to another lspool.
         let mut create = Patch::of(if self.create.is_empty() { b"{}" } else { &self.create });
         create.remove("workDoneToken").remove("conversationId").remove("turns");
-        let stored = Stored { create: text(&create.finish()), turns, is_running };
-        serde_json::to_value(stored).unwrap_or_default()
+        let stored = Stored { create: lossy(&create.finish()), turns, is_running };
+        to_raw_value(&stored).expect("all keys are text")
     }
 
     /// The same again, and whether its last turn was to go on.
     pub(crate) fn from_stored(stored: &Value) -> Option<(History, bool)> {
-        let Stored { create, turns, is_running } = Stored::deserialize(stored).ok()?;
+        let Stored { create, turns, is_running } = Stored::<StoredRound>::deserialize(stored).ok()?;
         let call = |it: StoredCall| {
             Some(Call {
                 id: it.id,
@@ -95,15 +151,15 @@ impl History {
             })
         };
         let round = |it: StoredRound| {
-            Some(Round {
+            Some(Kept::new(Round {
                 id: it.id,
                 text: it.text,
                 thinking: it.thinking.map(|(id, text)| Thinking { id, text }),
                 is_cut: false,
                 calls: it.calls.into_iter().map(call).collect::<Option<_>>()?,
-            })
+            }))
         };
-        let turn = |it: StoredTurn| {
+        let turn = |it: StoredTurn<StoredRound>| {
             Some(Turn {
                 rounds: it.rounds.into_iter().map(round).collect::<Option<_>>()?,
                 follow_ups: it.follow_ups,
@@ -150,15 +206,54 @@ mod tests {
         let said = said.to_string();
         history.turn(&RawId::text("T")).unwrap().report(&Said::of(said.as_bytes()).report);
         history.turn(&RawId::text("T")).unwrap().follow_up(json!("and?"));
-        let stored = history.to_stored(true);
-        let (mut again, is_running) = History::from_stored(&stored).unwrap();
+        let stored = |history: &History| -> Value {
+            serde_json::from_str(history.to_stored(true).get()).expect("it is JSON")
+        };
+        let before = stored(&history);
+        let (mut again, is_running) = History::from_stored(&before).unwrap();
         assert!(is_running && again.has_begun() && again.can_continue());
         assert_eq!(again.transcript("c"), history.transcript("c"));
-        assert_eq!(again.to_stored(true), stored);
+        assert_eq!(stored(&again), before);
         history.begin(RawId::text("U"), b"\"b\"");
-        let (mut again, _) = History::from_stored(&history.to_stored(true)).unwrap();
+        let (mut again, _) = History::from_stored(&stored(&history)).unwrap();
         assert!(!again.can_continue());
-        assert_eq!(again.to_stored(true), stored, "nothing had come of it");
+        assert_eq!(stored(&again), before, "nothing had come of it");
         assert!(History::from_stored(&json!({"turns": []})).is_none());
+    }
+
+    #[test]
+    fn what_is_over_is_written_out_once() {
+        let mut history = History::new(b"{}");
+        let mut n_written = 0;
+        for turn in 0..3 {
+            let id = RawId::from(turn);
+            history.begin(id.clone(), b"\"q\"");
+            for round in 1..=20_u64 {
+                let call = format!("c{turn}-{round}");
+                let report = |status: &str, text: &str| {
+                    let call =
+                        json!({"id": call, "name": "grep", "status": status, "result": [{"value": text}]});
+                    json!({"value": {"editAgentRounds": [{"roundId": round, "reply": "…", "toolCalls": [call]}]}})
+                        .to_string()
+                };
+                let turn = history.turn(&id).unwrap();
+                turn.report(&Said::of(report("running", "").as_bytes()).report);
+                turn.answered(
+                    &call,
+                    super::super::Answer::Result(br#"{"content":[{"value":"early"}]}"#),
+                    None,
+                );
+                turn.report(&Said::of(report("completed", &"x".repeat(100)).as_bytes()).report);
+                assert!(
+                    turn.call(&call).is_some() && turn.call_ids().len() == usize::try_from(round).unwrap()
+                );
+                let rounds = || history.turns.iter().flat_map(|it| &it.rounds);
+                let was_written = |it: &&Kept<Round>| it.stored.get().is_some();
+                let before = rounds().filter(was_written).count();
+                assert!(history.to_stored(true).get().contains(&"x".repeat(100)));
+                n_written += rounds().filter(was_written).count() - before;
+            }
+        }
+        assert_eq!(n_written, 60, "each round once, and not all of them each time");
     }
 }

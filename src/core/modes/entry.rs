@@ -293,9 +293,7 @@ impl Proxy {
             Entry::Mode(mode) => self.modes.get(mode),
             Entry::Process | Entry::Leaves => None,
         };
-        let Some(set) =
-            self.conversations.get(id).filter(|it| it.active == Some(sent)).map(|it| it.set.clone())
-        else {
+        let Some(set) = self.conversations.get(id).filter(|it| it.runs(sent)).map(|it| it.set.clone()) else {
             // Destroyed or replaced meanwhile.
             self.requests.take(sent);
             let failure = does_not_exist(id);
@@ -328,13 +326,12 @@ impl Proxy {
         }
         for of in all {
             let Some(frame) = self.requests.moved(of, backend) else { continue };
-            let again = frame.id().and_then(|it| it.as_u64());
+            let Some(again) = frame.id().and_then(|it| it.as_u64()) else { continue };
             let Some(conversation) = self.conversations.get_mut(id) else { continue };
-            if of != sent {
+            if !conversation.ask_again(of, again) {
                 conversation.waiting.push_back(frame);
                 continue;
             }
-            conversation.active = again;
             self.release(backend, frame, out);
         }
     }
@@ -342,7 +339,7 @@ impl Proxy {
     /// A conversation is served by another process from now on: the one that knows it forgets it.
     pub(in crate::core) fn leave_behind(&mut self, id: &RawId, backend: super::BackendId, out: &mut Effects) {
         let Some(conversation) = self.conversations.get_mut(id) else { return };
-        let Some(process) = conversation.known_by.filter(|it| it.backend != backend) else { return };
+        let Some(process) = conversation.known_by().filter(|it| it.backend != backend) else { return };
         if process.backend == PRIMARY {
             self.modes.bury(id);
         }
@@ -352,20 +349,6 @@ impl Proxy {
             let params = Patch::of(b"{}").set("conversationId", id.as_bytes()).finish();
             self.ask_backend(process.backend, Purpose::Plain, "conversation/destroy", &params, out);
         }
-    }
-
-    /// A conversation is destroyed, or replaced, before its turn has been sent on: it never is.
-    pub(in crate::core) fn drop_entering(&mut self, id: &RawId, out: &mut Effects) {
-        let Some(sent) = self.conversations.get(id).and_then(|it| it.active) else { return };
-        let Some(primary) = self.backends.get_mut(&PRIMARY) else { return };
-        if primary.restores.entering.remove(&sent).is_none() {
-            return;
-        }
-        let Some(pending) = self.requests.take(sent) else { return };
-        let failure = Failure::new(Cause::Cancelled, "destroyed before it was sent on");
-        self.fail(&pending.owner, &failure, out);
-        let is_create = matches!(pending.purpose, Purpose::Turn { create: true, .. });
-        self.on_turn_failed(id, sent, is_create, out);
     }
 }
 

@@ -169,7 +169,7 @@ impl Proxy {
         out: &mut Effects,
     ) {
         let Some(conversation) = self.conversations.get(id) else { return };
-        let (set, active) = (&conversation.set, conversation.active);
+        let (set, active) = (&conversation.set, conversation.active());
         // Its conversation may be in another one by now, with the turns that wait.
         let mode = match active.and_then(|it| self.requests.get(it)).map(|it| &it.purpose) {
             Some(Purpose::Turn { entry: Entry::Mode(mode), .. }) => Some(*mode),
@@ -193,17 +193,13 @@ impl Proxy {
         if let Some(backend) = self.backends.get_mut(&process.backend) {
             backend.refused += 1;
         }
-        let Some(sent) = active.filter(|_| !self.conversations.get(id).is_some_and(|it| it.cancelled)) else {
-            return;
-        };
+        let Some(sent) = active.filter(|_| !self.is_cancelled(active)) else { return };
         let message = format!(
             "lspool has ended a turn: it had called {tool}, which is outside its set ({set}). The conversation goes on in a \
              process of its own."
         );
         show(1, &message, out);
         out.push(Effect::Send(Peer::Backend(process), cancellation(sent)));
-        if let Some(pending) = self.requests.get(sent).cloned() {
-            self.settle_tool_calls(&pending, process, out);
-        }
+        self.note_cancelled(sent, process, out);
     }
 }

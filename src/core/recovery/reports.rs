@@ -47,7 +47,7 @@ impl Proxy {
     /// Reports one round of a turn to the editor.
     pub(super) fn report(&self, top: &RawId, of: &RawId, round: &[u8], out: &mut Effects) {
         let token =
-            self.conversations.get(top).and_then(|it| match &self.requests.get(it.active?)?.purpose {
+            self.conversations.get(top).and_then(|it| match &self.requests.get(it.active()?)?.purpose {
                 Purpose::Turn { token, .. } => token.clone(),
                 _ => None,
             });

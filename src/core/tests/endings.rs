@@ -60,6 +60,43 @@ fn what_a_process_has_asked_before_it_was_ready_ends_with_it() {
 }
 
 #[test]
+fn what_was_begun_under_the_token_of_a_request_ends_with_its_answer() {
+    let server = process(0, 1);
+    let begin = |token: &str, value: serde_json::Value| json!({"method": "$/progress", "params": {"token": token, "value": value}});
+    let mut it = Stage::new(ServerKind::Generic);
+    it.initialize();
+    it.editor(json!({"id": 1, "method": "textDocument/references", "params": {"workDoneToken": "w"}}));
+    it.editor(json!({"id": 2, "method": "textDocument/references", "params": {"workDoneToken": "v"}}));
+    let asked = it.take(Peer::Backend(server));
+    for token in ["w", "v"] {
+        it.server(server, begin(token, json!({"kind": "begin", "title": "t"})));
+    }
+    it.server(server, json!({"id": asked[0]["id"], "error": {"code": -32800, "message": "cancelled"}}));
+    it.take(EDITOR);
+    it.exited(server, Exit::Signal(9));
+    let told = it.take(EDITOR);
+    let ended: Vec<_> = told.iter().filter_map(|it| it["params"]["token"].as_str()).collect();
+    assert_eq!(ended, ["v"]);
+    // The turn of a conversation that another create has replaced has no end.
+    let mut it = Stage::copilot();
+    let create = |it: &mut Stage, id: u32| {
+        it.create(id, &json!({"conversationId": "c"}));
+        let create = it.take(Peer::Backend(server)).pop().unwrap();
+        let turn = &create["params"]["turns"][0]["turnId"];
+        let value = json!({"kind": "begin", "conversationId": "c", "turnId": turn});
+        it.server(server, begin(&format!("t{id}"), value));
+        create["id"].clone()
+    };
+    let first = create(&mut it, 1);
+    create(&mut it, 2);
+    it.server(server, json!({"id": first, "result": {"conversationId": "c"}}));
+    assert_eq!(it.core.tokens.n_open(), 1);
+    it.take(EDITOR);
+    it.exited(server, Exit::Signal(9));
+    assert!(it.take(EDITOR).is_empty(), "the second goes on");
+}
+
+#[test]
 fn a_server_that_is_given_up_leaves_no_registration() {
     let mut it = Stage::new(ServerKind::Generic);
     it.initialize();

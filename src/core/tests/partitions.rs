@@ -43,6 +43,36 @@ fn a_copilot_server_under_another_name_is_known_by_what_it_says_of_itself() {
 }
 
 #[test]
+fn a_copilot_server_under_another_name_keeps_what_it_tells_the_model() {
+    let run = |configured: Option<ServerKind>, name: &str| {
+        let mut it = Stage::new(ServerKind::Generic);
+        (it.server.kind, it.server.exact_restore, it.name) = (configured, true, "my-copilot".to_owned());
+        it.editor(json!({"id": 0, "method": "initialize", "params": {"processId": 1, "capabilities": {}}}));
+        let asked = it.take(Peer::Backend(process(0, 1)));
+        let result = json!({"capabilities": {}, "serverInfo": {"name": name, "version": "1"}});
+        it.server(process(0, 1), json!({"id": asked[0]["id"], "result": result}));
+        it.editor(json!({"method": "initialized", "params": {}}));
+        let said = it.take(EDITOR);
+        let shown = said.iter().filter(|it| it["method"] == "window/showMessage");
+        let shown: Vec<_> = shown.map(|it| it["params"]["message"].as_str().unwrap().to_owned()).collect();
+        let told = it.take(Peer::Backend(process(0, 1)));
+        let folder = |it: &Value| {
+            it["params"]["settings"]["github"]["copilot"]["agent"]["transcriptDirectory"].clone()
+        };
+        (told.iter().map(folder).find(|it| !it.is_null()).unwrap_or_default(), shown)
+    };
+    let copilot = "GitHub Copilot Language Server";
+    assert_eq!(run(None, copilot), (json!("/private/kept"), vec![]));
+    assert_eq!(run(Some(ServerKind::Copilot), "other"), (json!("/private/kept"), vec![]));
+    for (configured, name) in [(None, "pyright"), (Some(ServerKind::Generic), copilot)] {
+        let (folder, shown) = run(configured, name);
+        assert_eq!(folder, Value::Null);
+        let [problem] = &shown[..] else { panic!("{shown:?}") };
+        assert!(problem.starts_with("[server.my-copilot] exact_restore has no effect: "), "{problem}");
+    }
+}
+
+#[test]
 fn a_turn_waits_until_the_partition_has_shown_that_it_offers_nothing_else() {
     let mut it = Stage::copilot();
     it.editor(json!({"id": 1, "method": "conversation/registerTools", "params": {"tools": [{"name": "a"}, {"name": "b"}]}}));

@@ -135,6 +135,24 @@ fn a_conversation_that_came_back_empty_is_asked_again_with_its_text() {
 }
 
 #[test]
+fn a_cancelled_turn_whose_conversation_came_back_empty_is_not_asked_again() {
+    let mut it = crashed();
+    let next = ask(&mut it);
+    written(&mut it, next);
+    it.take(Peer::Backend(next));
+    it.editor(json!({"method": "$/cancelRequest", "params": {"id": 2}}));
+    assert!(it.take(EDITOR).is_empty(), "the server answers");
+    it.server(next, progress("t2", &json!({"kind": "begin", "conversationId": "stray", "turnId": "T2"})));
+    assert!(!it.told(next).contains(&"conversation/create".to_owned()));
+    assert_eq!(it.take(EDITOR)[0]["error"]["code"], -32800);
+    // The process knows nothing of it: the next turn is restored.
+    let params = json!({"conversationId": "c", "workDoneToken": "t3", "message": "again"});
+    it.editor(json!({"id": 3, "method": "conversation/turn", "params": params}));
+    written(&mut it, next);
+    assert_eq!(it.told(next), ["workspace/didChangeConfiguration", "conversation/create"]);
+}
+
+#[test]
 fn a_turn_whose_conversation_is_destroyed_while_it_is_restored_is_not_asked_twice() {
     let mut it = crashed();
     let next = ask(&mut it);
@@ -150,6 +168,44 @@ fn a_turn_whose_conversation_is_destroyed_while_it_is_restored_is_not_asked_twic
     assert_eq!(it.take(EDITOR)[0]["params"]["value"]["kind"], "begin");
     it.server(next, json!({"id": create["id"], "error": {"code": -32603, "message": "destroyed"}}));
     assert_eq!(it.take(EDITOR)[0]["id"], 2);
+}
+
+#[test]
+fn a_turn_whose_conversation_is_no_more_is_not_asked_in_the_next_one() {
+    // Its file is being written.
+    for method in ["conversation/destroy", "conversation/create"] {
+        let mut it = crashed();
+        let next = ask(&mut it);
+        let params = json!({"conversationId": "c", "workDoneToken": "t3", "turns": [{"request": "new"}]});
+        it.editor(json!({"id": 3, "method": method, "params": params}));
+        assert_eq!(it.take(EDITOR)[0]["error"]["code"], -32800);
+        written(&mut it, next);
+        assert_eq!(it.told(next), [method]);
+    }
+    // The server has made something else of it.
+    let mut it = crashed();
+    let next = ask(&mut it);
+    written(&mut it, next);
+    it.create(3, &json!({"conversationId": "c"}));
+    it.take(Peer::Backend(next));
+    it.server(next, progress("t2", &json!({"kind": "begin", "conversationId": "stray", "turnId": "T2"})));
+    assert!(!it.told(next).contains(&"conversation/create".to_owned()));
+    // The server has forgotten it.
+    let mut it = crashed();
+    let next = ask(&mut it);
+    written(&mut it, next);
+    let asked = it.take(Peer::Backend(next)).pop().unwrap();
+    it.server(next, progress("t2", &json!({"kind": "begin", "conversationId": "c", "turnId": "T2"})));
+    it.server(next, json!({"id": asked["id"], "result": {"conversationId": "c"}}));
+    let params = json!({"conversationId": "c", "workDoneToken": "t4", "message": "more"});
+    it.editor(json!({"id": 4, "method": "conversation/turn", "params": params}));
+    let asked = it.take(Peer::Backend(next)).pop().unwrap();
+    it.create(5, &json!({"conversationId": "c"}));
+    it.server(next, progress("t5", &json!({"kind": "begin", "conversationId": "c", "turnId": "N"})));
+    it.take(EDITOR);
+    let error = json!({"code": -32603, "message": "Conversation with id c does not exist"});
+    it.server(next, json!({"id": asked["id"], "error": error}));
+    assert_eq!(it.take(EDITOR)[0]["error"], error);
 }
 
 #[test]

@@ -253,7 +253,8 @@ impl Stage {
             launch: Arc::new(launch),
             missing: self.missing.clone(),
             warnings: self.warnings.clone(),
-            transcripts: None,
+            // As the shell does, which does not know what a server is that does not say it.
+            transcripts: self.server.exact_restore.then(|| "/private/kept".into()),
         };
         self.event(Event::Prepared(Ok(Box::new(prepared))));
     }

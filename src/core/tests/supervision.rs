@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::stage::{EDITOR, Stage, measured, name, process};
+use super::stage::{CONTROL, EDITOR, Stage, measured, name, process};
 use crate::{
     config::{Profile, ServerKind},
     core::{
@@ -307,4 +307,36 @@ fn a_partition_that_crashes_again_and_again_is_not_brought_back_by_the_next_crea
         it.pass(seconds(10));
     }
     assert_eq!(starts, 6, "the first, and five within three minutes");
+}
+
+#[test]
+fn what_a_server_says_went_wrong_is_told_without_its_secrets() {
+    let said = "connect ECONNREFUSED http://user:s3cr3t@proxy:3128";
+    let error = json!({"code": -32603, "message": said});
+    let mut it = Stage::new(ServerKind::Copilot);
+    it.editor(json!({"id": 0, "method": "initialize", "params": {"processId": 1, "capabilities": {}}}));
+    let asked = it.take(Peer::Backend(process(0, 1)));
+    it.server(process(0, 1), json!({"id": asked[0]["id"], "error": error}));
+    it.control(json!({"id": 1, "method": "lspool/status", "params": {}}));
+    it.event(measured(vec![]));
+    assert_eq!(
+        it.take(EDITOR)[0]["error"],
+        error,
+        "what the server itself has said to the editor is not touched"
+    );
+    let told = format!("{:?}", it.take(CONTROL));
+    assert!(told.contains("refused initialize: connect ECONNREFUSED http://user:<secret>@proxy"), "{told}");
+
+    let mut it = Stage::copilot();
+    it.create(1, &json!({"lspool": {"tools": ["read_file"]}}));
+    it.open(process(1, 1));
+    let asked = it.take(Peer::Backend(process(1, 1)));
+    let asked =
+        asked.iter().find(|it| it["method"] == "conversation/registerTools").expect("it is restricted");
+    it.server(process(1, 1), json!({"id": asked["id"], "error": error}));
+    let told = format!("{:?}", it.take(EDITOR));
+    assert!(
+        told.contains("cannot be kept to its tools") && told.contains("http://user:<secret>@proxy"),
+        "{told}"
+    );
 }

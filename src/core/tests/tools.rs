@@ -131,6 +131,29 @@ fn the_primary_is_told_of_them_behind_initialized() {
 }
 
 #[test]
+fn a_call_that_the_server_takes_back_is_stopped_and_answered() {
+    let mut it = begun();
+    let unwanted = json!({"method": "$/cancelRequest", "params": {"id": 7}});
+    it.server(PRIMARY, call(7, "run_in_terminal", &json!({"command": "make"})));
+    let at_work = asked(&mut it).pop().unwrap().0;
+    it.server(PRIMARY, unwanted.clone());
+    assert!(it.take(EDITOR).is_empty(), "which has never heard of it");
+    assert_eq!(std::mem::take(&mut it.unwanted).pop().as_ref(), Some(&at_work));
+    it.ran(&at_work, &done("stopped"));
+    assert_eq!(answers(&mut it)[0]["result"], done("stopped"));
+    // The user is being asked whether it may be run.
+    it.server(PRIMARY, call(7, "run_in_terminal", &json!({"command": "make"})));
+    let waits = asked(&mut it).pop().unwrap().0;
+    it.ran(&waits, &verdict("ask"));
+    let question = it.take(EDITOR).pop().unwrap();
+    it.server(PRIMARY, unwanted);
+    assert_eq!(it.take(EDITOR)[0]["params"]["id"], question["id"]);
+    assert_eq!(answers(&mut it)[0]["result"][0]["status"], "cancelled");
+    it.editor(json!({"id": question["id"], "result": verdict("accept")}));
+    assert!(it.tools.is_empty());
+}
+
+#[test]
 fn a_call_is_carried_out_here_and_is_part_of_the_history() {
     let mut it = begun();
     it.server(PRIMARY, call(7, "read_file", &json!({"filePath": "a"})));

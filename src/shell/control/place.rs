@@ -10,9 +10,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use rustix::process::{Pid, geteuid, test_kill_process};
+use rustix::process::{Pid, geteuid};
 
-use crate::shell::discover::Env;
+use crate::shell::{discover::Env, system};
 
 /// What the system takes as the path of a socket, on the most frugal one, with the zero at its end.
 const LONGEST_PATH: usize = if cfg!(target_os = "linux") { 108 } else { 104 };
@@ -118,10 +118,8 @@ pub(super) fn sweep(folder: &Path, now: u64) {
     }
 }
 
-/// A process of somebody else may not be signalled, but it is there.
 fn exists(pid: u32) -> bool {
-    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
-    pid.is_some_and(|pid| !matches!(test_kill_process(pid), Err(rustix::io::Errno::SRCH)))
+    i32::try_from(pid).ok().and_then(Pid::from_raw).is_some_and(system::exists)
 }
 
 /// Never waits: connecting to a local socket whose queue is full does, so it is not asked of one that listens.

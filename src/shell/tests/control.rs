@@ -34,6 +34,55 @@ fn answering(log: &Log) -> impl FnMut(Event) -> Vec<Effect> + use<> {
     }
 }
 
+/// Knows a backend as long as it has a process.
+struct Forgetful<C> {
+    inner: C,
+    has_exited: bool,
+    forgets: bool,
+}
+
+impl<C: Core> Core for Forgetful<C> {
+    fn handle(&mut self, now: Instant, event: Event, out: &mut Effects) {
+        self.has_exited |= matches!(event, Event::Exited { .. });
+        self.inner.handle(now, event, out);
+    }
+
+    fn handle_timeout(&mut self, _now: Instant, _out: &mut Effects) {}
+
+    fn poll_timeout(&self) -> Option<(Instant, &'static str)> {
+        None
+    }
+
+    fn knows(&self, _backend: BackendId) -> bool {
+        !(self.forgets && self.has_exited)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_backend_has_written_is_kept_as_long_as_the_backend_is_known() {
+    for forgets in [false, true] {
+        let mut stage = Stage::new();
+        let log = stage.log.clone();
+        let inner = Script(answering(&stage.log));
+        let core = Forgetful { inner, has_exited: false, forgets };
+        let server = async |mut it: Streams| {
+            it.stderr.write_all(b"oh no\n").await.unwrap();
+            Exit::Code(1)
+        };
+        let editor = async move |mut editor: Talk| {
+            editor.say(&note("start")).await;
+            // Time passes when all else is done.
+            tokio::time::sleep(Duration::from_mins(1)).await;
+            assert!(log.lines().iter().any(|it| it.starts_with("exited")), "{:?}", log.lines());
+            editor.say(&Frame::request(RawId::from(1), "logs", None)).await;
+            let answer = editor.hear().await.unwrap();
+            String::from_utf8(answer.result().unwrap().to_vec()).unwrap()
+        };
+        let (_, told) = stage.play(core, editor, server).await;
+        assert_eq!(told.contains("oh no"), !forgets, "{told}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn each_client_gets_its_own_answers_and_numbers_are_not_used_again() {
     let mut stage = Stage::new();

@@ -3,8 +3,8 @@
 //! What a process may do is taken away by itself, before it becomes another program: that needs no code between
 //! fork and exec. It writes what goes wrong to where the command would write.
 //!
-//! Arguments: `--write FOLDER`, as often as there are such folders, then `--` and the command with its arguments.
-//! Without any folder nothing is taken away.
+//! Arguments: `--write FOLDER`, as often as there are such folders, `--in FOLDER` for where it works, then `--` and the
+//! command with its arguments. Without any folder to write to nothing is taken away.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -51,6 +51,11 @@ pub fn serve(words: impl Iterator<Item = OsString>) -> ExitCode {
     while let Some(word) = words.next() {
         match (word.to_str(), words.next()) {
             (Some("--write"), Some(folder)) => writable.push(PathBuf::from(folder)),
+            (Some("--in"), Some(folder)) => {
+                if let Err(error) = std::env::set_current_dir(&folder) {
+                    return cannot(&format!("{}: {error}", folder.display()));
+                }
+            }
             (Some("--"), Some(program)) => {
                 command.push(program);
                 command.extend(words.by_ref());

@@ -13,7 +13,7 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-use super::child::{self, can_confine};
+use super::child;
 use crate::{
     config::ToolsConfig,
     core::event::{Exit, Launch},
@@ -34,9 +34,15 @@ const DRAIN: Duration = Duration::from_millis(250);
 const RUNAWAY: u64 = 256 << 20;
 
 /// How a command is started in a folder, by `program`, which is lspool itself.
-pub(super) fn launch(program: PathBuf, command: &str, folders: &[PathBuf], limits: &ToolsConfig) -> Launch {
+pub(super) fn launch(
+    program: PathBuf,
+    command: &str,
+    folders: &[PathBuf],
+    limits: &ToolsConfig,
+    is_confined: bool,
+) -> Launch {
     let mut args = vec![child::SUBCOMMAND.to_owned()];
-    if limits.confine && can_confine() {
+    if is_confined {
         for folder in folders
             .iter()
             .cloned()
@@ -49,6 +55,13 @@ pub(super) fn launch(program: PathBuf, command: &str, folders: &[PathBuf], limit
             }
         }
     }
+    // Gone to by the process itself: a folder that does not answer shall hold up nobody else.
+    let (told, cwd) = match folders.first().map(|it| (it, it.to_str())) {
+        Some((_, Some(folder))) => (Some(["--in".to_owned(), folder.to_owned()]), None),
+        Some((folder, None)) => (None, Some(folder.clone())),
+        None => (None, None),
+    };
+    args.extend(told.into_iter().flatten());
     args.push("--".to_owned());
     let bash = ["/bin/bash", "/usr/bin/bash"].into_iter().find(|it| Path::new(it).exists());
     match bash {
@@ -61,7 +74,7 @@ pub(super) fn launch(program: PathBuf, command: &str, folders: &[PathBuf], limit
         args,
         // A script that a shell would read first.
         env: ["BASH_ENV", "ENV"].map(|it| (it.to_owned(), String::new())).into(),
-        cwd: folders.first().cloned(),
+        cwd,
         max_message: 0,
         write_stall: Duration::MAX,
     }

@@ -169,15 +169,19 @@ pub(super) fn create(
     path: &str,
     text: &str,
     limits: &ToolsConfig,
+    until: &Until<'_>,
 ) -> Result<String, String> {
     is_small(text, limits)?;
+    // Folders on the way are made as well.
+    until.check()?;
     let place = workspace.find(path, Missing::Make)?;
-    create_at(&place, text)?;
+    create_at(&place, text, until)?;
     Ok(format!("{} is made.", place.path.display()))
 }
 
-fn create_at(place: &Place, text: &str) -> Result<(), String> {
+fn create_at(place: &Place, text: &str, until: &Until<'_>) -> Result<(), String> {
     let name = place.to_write()?;
+    until.check()?;
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file =
         openat(place.folder(), name, flags, Mode::from_raw_mode(0o666)).map_err(|it| place.told(it))?;
@@ -215,11 +219,12 @@ pub(super) fn rewrite(
     until: &Until<'_>,
 ) -> Result<String, String> {
     is_small(text, limits)?;
+    until.check()?;
     let place = workspace.find(path, Missing::Make)?;
     let name = place.to_write()?;
     match statat(place.folder(), name, AtFlags::SYMLINK_NOFOLLOW) {
         Err(Errno::NOENT) => {
-            create_at(&place, &rewritten("", text)?)?;
+            create_at(&place, &rewritten("", text)?, until)?;
             Ok(format!("{} is made.", place.path.display()))
         }
         Ok(_) | Err(_) => edit(&place, limits, until, |before| rewritten(before, text)),

@@ -22,6 +22,8 @@ use crate::{
     tools::{Call, Lines, words},
 };
 
+mod hanging;
+
 /// A workspace folder beside a folder that is none of its business.
 struct Ground {
     root: TempDir,
@@ -57,8 +59,8 @@ impl Ground {
 
     fn call(&self, call: &Call) -> Result<String, String> {
         let folders = vec![self.root.path().join("ws")];
-        let scope = Scope { folders, limits: self.limits.clone(), is_confirmed: false };
-        on_disk(call, &scope, &AtomicBool::new(false), &self.known)
+        let workspace = Workspace::open(&folders, &self.known)?;
+        on_disk(call, &workspace, &self.limits, &Until::new(&AtomicBool::new(false), &self.limits))
     }
 
     fn read(&self, path: &str) -> Result<String, String> {
@@ -454,6 +456,25 @@ fn a_search_ends_within_a_file() {
     assert_eq!(std::io::Read::read(&mut watched, &mut buffer).unwrap(), 8);
     stopped.store(true, std::sync::atomic::Ordering::Relaxed);
     std::io::Read::read(&mut watched, &mut buffer).unwrap_err();
+}
+
+#[test]
+fn a_file_that_nobody_wants_any_more_is_not_made() {
+    let it = Ground::new();
+    let workspace = Workspace::open(&[it.at("")], &it.known).unwrap();
+    let create = |is_stopped, limits: &ToolsConfig| {
+        let stopped = AtomicBool::new(is_stopped);
+        let until = Until::new(&stopped, limits);
+        let made = files::create(&workspace, "new/a", "x\n", limits, &until);
+        assert_eq!(files::rewrite(&workspace, "new/b", "x\n", limits, &until).is_ok(), made.is_ok());
+        made
+    };
+    create(true, &it.limits).unwrap_err();
+    let late = create(false, &ToolsConfig { time_limit: Duration::ZERO, ..it.limits.clone() });
+    assert!(late.unwrap_err().contains("may take 0 s"));
+    assert!(!it.at("new").exists(), "nor a folder for it");
+    create(false, &it.limits).unwrap();
+    assert_eq!(it.text("new/a"), "x\n");
 }
 
 #[test]

@@ -35,34 +35,55 @@ const HISTORY: &[u8] = b".git";
 
 /// Which folders were meant when they were used first. A command may put a link in the place of one, and the link would
 /// be the workspace then.
+///
+/// **Nobody waits for a disk with this locked**: one that does not answer would hold up all who use another one.
 #[derive(Debug, Default)]
 pub(super) struct Known(Mutex<BTreeMap<PathBuf, Identity>>);
 
 /// A path without links, device and inode.
 type Identity = (PathBuf, u64, u64);
 
+/// A folder that was opened, and which it is.
+type Opened = (OwnedFd, Identity);
+
 impl Known {
     /// Opens a folder, if it is still the one that it was. `None`: it is not there.
     fn open(&self, path: &Path) -> Option<Result<Root, String>> {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let real = match known.get(path) {
-            Some((real, ..)) => real.clone(),
-            None => path.canonicalize().ok()?,
-        };
-        let changed =
-            || Some(Err(format!("{} is another folder than before: start lspool anew", path.display())));
-        let folder = match openat(CWD, &real, FOLDER, Mode::empty()) {
-            Ok(folder) => folder,
-            Err(Errno::LOOP | Errno::NOTDIR) => return changed(),
-            Err(_) => return None,
-        };
-        let stat = fstat(&folder).ok()?;
-        let now = (real.clone(), stat.st_dev, stat.st_ino);
-        if *known.entry(path.to_owned()).or_insert_with(|| now.clone()) != now {
-            return changed();
-        }
-        Some(Ok(Root { folder, path: path.to_owned(), real }))
+        self.open_by(path, |real| match real {
+            Some(real) => open_folder(real),
+            None => open_folder(path.canonicalize().ok()?),
+        })
     }
+
+    /// `open` is given the path without links, if it is known.
+    fn open_by(
+        &self,
+        path: &Path,
+        open: impl FnOnce(Option<PathBuf>) -> Option<Result<Opened, Changed>>,
+    ) -> Option<Result<Root, String>> {
+        let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let real = lock().get(path).map(|(real, ..)| real.clone());
+        let opened = open(real)?.and_then(|(folder, now)| {
+            let is_same = *lock().entry(path.to_owned()).or_insert_with(|| now.clone()) == now;
+            if is_same { Ok(Root { folder, path: path.to_owned(), real: now.0 }) } else { Err(Changed) }
+        });
+        let changed =
+            |Changed| format!("{} is another folder than before: start lspool anew", path.display());
+        Some(opened.map_err(changed))
+    }
+}
+
+/// A folder is not the one any more that it was.
+struct Changed;
+
+fn open_folder(real: PathBuf) -> Option<Result<Opened, Changed>> {
+    let folder = match openat(CWD, &real, FOLDER, Mode::empty()) {
+        Ok(folder) => folder,
+        Err(Errno::LOOP | Errno::NOTDIR) => return Some(Err(Changed)),
+        Err(_) => return None,
+    };
+    let stat = fstat(&folder).ok()?;
+    Some(Ok((folder, (real, stat.st_dev, stat.st_ino))))
 }
 
 /// The workspace folders.
@@ -389,5 +410,24 @@ impl Place {
             Errno::NOTDIR => format!("{} is no folder", self.path.display()),
             errno => self.told(errno),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disk_is_not_waited_for_with_the_lock_held() {
+        let root = tempfile::tempdir().unwrap();
+        let known = Known::default();
+        for _ in 0..2 {
+            let opened = known.open_by(root.path(), |real| {
+                assert!(known.0.try_lock().is_ok(), "another folder can be opened meanwhile");
+                open_folder(real.unwrap_or_else(|| root.path().canonicalize().unwrap()))
+            });
+            opened.unwrap().unwrap();
+        }
+        assert_eq!(known.0.lock().unwrap().len(), 1);
     }
 }

@@ -2,10 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::{
-    Value,
-    value::{RawValue, to_raw_value},
-};
+use serde_json::{Value, value::RawValue};
 use tracing::{info, warn};
 
 use super::{Call, Desk, Known, Live};
@@ -110,7 +107,7 @@ impl Proxy {
     fn stored(&self, desk: &Desk) -> Option<Box<RawValue>> {
         let said = desk.talk.and_then(|it| self.said_in(it));
         let (history, is_running) = said.or_else(|| desk.history.as_ref().map(|it| (&it.0, it.1)))?;
-        to_raw_value(&history.to_stored(is_running)).ok()
+        Some(history.to_stored(is_running))
     }
 
     /// A state of a team is stored, or could not be.
@@ -128,6 +125,7 @@ impl Proxy {
         let mut answering = std::mem::take(&mut live.answering);
         let is_lost = live.is_new && written.is_err();
         live.is_new &= written.is_err();
+        live.is_unsaved = written.is_err();
         if let Err(fault) = written {
             warn!(team = name, %fault, "a team cannot be stored");
         }

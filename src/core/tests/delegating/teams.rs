@@ -451,6 +451,24 @@ fn each_call_is_answered_when_its_team_cannot_be_stored() {
 }
 
 #[test]
+fn what_could_not_be_stored_is_tried_again_when_the_turn_ends() {
+    let mut it = lead(Vec::new());
+    it.it.holds_teams = true;
+    waits(&mut it, None, &two(), "create_team");
+    stored(&mut it, 0, "t", Ok(()));
+    // The members are called, which is stored as well.
+    stored(&mut it, 0, "t", Err(TeamFault::Failed("the disk is full".to_owned())));
+    let n_writes = it.it.writes.len();
+    it.it.editor(json!({"method": "$/cancelRequest", "params": {"id": 1}}));
+    stored(&mut it, 0, "t", Err(TeamFault::Failed("the disk is full".to_owned())));
+    assert_eq!(it.it.writes.len(), n_writes + 1, "that the members were stopped");
+    it.answers();
+    assert_eq!(it.it.writes.len(), n_writes + 2, "it is tried again");
+    stored(&mut it, 0, "t", Err(TeamFault::Failed("the disk is full".to_owned())));
+    assert_eq!(it.it.writes.len(), n_writes + 2, "once");
+}
+
+#[test]
 fn a_cancelled_call_does_not_wait_for_its_team_to_be_stored() {
     let mut it = lead(Vec::new());
     it.it.holds_teams = true;

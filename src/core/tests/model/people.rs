@@ -268,7 +268,7 @@ impl World {
     pub(super) fn check_tables(&self) {
         let core = &self.core;
         assert_eq!(core.requests.len(), 0, "{:?}", core.requests);
-        assert!(core.conversations.iter().all(|(_, it)| it.active.is_none()));
+        assert!(core.conversations.iter().all(|(_, it)| it.active().is_none()));
         assert_eq!(core.catalogue.undecided, 0);
         assert!(core.control.is_quiet(), "{:?}", core.control);
         let Some(settings) = core.server.as_ref().map(|it| &it.settings) else { return };

@@ -1,0 +1,244 @@
+//! A text that changes are made to, one after the other.
+//!
+//! Changes that come together lie side by side: a key at a time, or all places where a word was, from the last to the
+//! first. So the text has a gap where the last change was made, and the table of its lines has one at the same place:
+//! **a change costs the way from the last one, not the length of the text**.
+
+use std::ops::Range;
+
+use super::{
+    Encoding,
+    changes::{Place, Position},
+};
+
+/// A gap that is used up is made anew for so many bytes at least, and for an eighth of the text.
+const ROOM: usize = 256;
+
+/// A text and what is needed to change it.
+#[derive(Clone, Debug)]
+pub(super) struct Edited {
+    encoding: Encoding,
+    /// The text in front of the gap, the gap, and the text behind it.
+    bytes: Vec<u8>,
+    gap: Range<usize>,
+    /// Where each line starts, if not behind the gap. A line ends with `\n`, `\r\n` or a lone `\r`.
+    above: Vec<usize>,
+    /// Where the other lines start, from the last to the first, counted from the end of the text.
+    below: Vec<usize>,
+    #[cfg(test)]
+    n_moved: usize,
+}
+
+impl Edited {
+    pub(super) fn new(text: String, encoding: Encoding) -> Edited {
+        let mut above = vec![0];
+        above.extend(line_starts(text.as_bytes(), None));
+        Edited {
+            encoding,
+            gap: text.len()..text.len(),
+            bytes: text.into_bytes(),
+            above,
+            below: Vec::new(),
+            #[cfg(test)]
+            n_moved: 0,
+        }
+    }
+
+    /// The text as it has become.
+    pub(super) fn finish(self) -> String {
+        let Edited { mut bytes, gap, .. } = self;
+        bytes.drain(gap);
+        // It is cut between characters only, so that this is always a text.
+        String::from_utf8(bytes).unwrap_or_else(|it| String::from_utf8_lossy(it.as_bytes()).into_owned())
+    }
+
+    pub(super) fn apply(&mut self, place: Place, with: &str) {
+        match place {
+            None => *self = Edited::new(with.to_owned(), self.encoding),
+            Some((one, other)) => {
+                let range = self.range(one.min(other), other.max(one));
+                self.replace(range, with.as_bytes());
+            }
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.bytes.len() - self.gap.len()
+    }
+
+    /// The bytes between two positions, of which the first is not behind the last. The gap is not behind them then.
+    fn range(&mut self, first: Position, last: Position) -> Range<usize> {
+        if let Some(line) = self.start_of(first.line) {
+            self.seek(line);
+        }
+        let start = self.offset(first);
+        let end = if first == last { start } else { self.offset(last) };
+        start..end
+    }
+
+    /// Where a line starts, if there is such a line.
+    fn start_of(&self, line: u32) -> Option<usize> {
+        let line = line as usize;
+        let Some(behind) = line.checked_sub(self.above.len()) else { return Some(self.above[line]) };
+        let index = self.below.len().checked_sub(behind + 1)?;
+        Some(self.len() - self.below[index])
+    }
+
+    /// The byte at a position in a line that is behind the gap; past the end of a line is the end of the line, past the last line
+    /// the end of the text.
+    fn offset(&self, position: Position) -> usize {
+        let Some(start) = self.start_of(position.line) else { return self.len() };
+        let line = &self.bytes[start + self.gap.len()..];
+        start + self.encoding.prefix(line, position.character as usize)
+    }
+
+    /// Moves the gap.
+    fn seek(&mut self, to: usize) {
+        let (Range { start, end }, len) = (self.gap.clone(), self.len());
+        if to < start {
+            let n = start - to;
+            self.slide(to..start, end - n);
+            self.gap = to..end - n;
+            while let Some(line) = self.above.pop_if(|it| *it > to) {
+                self.below.push(len - line);
+            }
+        } else {
+            let n = to - start;
+            self.slide(end..end + n, start);
+            self.gap = to..end + n;
+            while let Some(line) = self.below.pop_if(|it| len - *it <= to) {
+                self.above.push(len - line);
+            }
+        }
+    }
+
+    /// Moves bytes over the gap, which is somewhere else then.
+    fn slide(&mut self, from: Range<usize>, to: usize) {
+        if self.gap.is_empty() {
+            return;
+        }
+        #[cfg(test)]
+        (self.n_moved += from.len());
+        self.bytes.copy_within(from, to);
+    }
+
+    fn replace(&mut self, range: Range<usize>, with: &[u8]) {
+        self.seek(range.start);
+        let tail = self.len() - range.end;
+        while self.below.pop_if(|it| *it >= tail).is_some() {}
+        // What is put behind a `\r` may be a `\n`, so that no line starts here any more. The first one always does.
+        self.above.pop_if(|it| *it == range.start && *it > 0);
+        self.gap.end += range.len();
+        self.make_room(with.len());
+        self.bytes[self.gap.start..][..with.len()].copy_from_slice(with);
+        self.gap.start += with.len();
+
+        let next = self.bytes.get(self.gap.end).copied();
+        let starts_here = match range.start.checked_sub(1).map(|it| self.bytes[it]) {
+            Some(b'\n') => true,
+            Some(b'\r') => with.first().copied().or(next) != Some(b'\n'),
+            Some(_) | None => false,
+        };
+        self.above.extend(starts_here.then_some(range.start));
+        self.above.extend(line_starts(with, next).map(|it| range.start + it));
+    }
+
+    fn make_room(&mut self, n: usize) {
+        if n <= self.gap.len() {
+            return;
+        }
+        let (behind, more) = (self.gap.end..self.bytes.len(), n + ROOM.max(self.len() / 8));
+        self.bytes.resize(self.bytes.len() + more, 0);
+        #[cfg(test)]
+        (self.n_moved += behind.len());
+        self.bytes.copy_within(behind, self.gap.end + more);
+        self.gap.end += more;
+    }
+}
+
+impl Encoding {
+    /// How many bytes of a line the first so many units of it take, or all of them if it has less.
+    fn prefix(self, text: &[u8], units: usize) -> usize {
+        /// What is looked at whole, in bytes.
+        const ASCII: usize = 64;
+        // No unit is longer than 4 bytes, so the line need not be looked at further than that.
+        let reach = &text[..text.len().min(units.saturating_mul(4))];
+        let line = memchr::memchr2(b'\n', b'\r', reach).map_or(reach, |end| &reach[..end]);
+        let (mut at, mut left) = (0, units);
+        loop {
+            while left >= ASCII && line.get(at..at + ASCII).is_some_and(<[u8]>::is_ascii) {
+                (at, left) = (at + ASCII, left - ASCII);
+            }
+            let Some(first) = line.get(at) else { return at };
+            let (bytes, utf16) = match first {
+                0..0x80 => (1, 1),
+                0x80..0xE0 => (2, 1),
+                0xE0..0xF0 => (3, 1),
+                0xF0.. => (4, 2),
+            };
+            let width = match self {
+                Encoding::Utf8 => bytes,
+                Encoding::Utf16 => utf16,
+                Encoding::Utf32 => 1,
+            };
+            if left < width {
+                return at;
+            }
+            (at, left) = (at + bytes, left - width);
+        }
+    }
+}
+
+/// Where lines start because of a line end in a text that `next` follows.
+fn line_starts(text: &[u8], next: Option<u8>) -> impl Iterator<Item = usize> {
+    let ends = memchr::memchr2_iter(b'\n', b'\r', text);
+    // The `\n` of a `\r\n` is what ends the line.
+    let is_end = move |at: &usize| text[*at] == b'\n' || text.get(at + 1).copied().or(next) != Some(b'\n');
+    ends.filter(is_end).map(|at| at + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn at(line: u32, character: u32) -> Position {
+        Position { line, character }
+    }
+
+    #[test]
+    fn what_many_changes_cost_is_the_length_of_the_text_once_for_each_way() {
+        const LINES: u32 = 10_000;
+        let replace_all = |lines: &mut dyn Iterator<Item = u32>| {
+            let mut text = Edited::new("let old = old;\n".repeat(LINES as usize), Encoding::Utf16);
+            let length = text.len();
+            for line in lines {
+                // As an editor does that says first what is last.
+                text.apply(Some((at(line, 10), at(line, 13))), "renewed");
+                text.apply(Some((at(line, 4), at(line, 7))), "renewed");
+            }
+            let n_moved = text.n_moved;
+            assert_eq!(text.finish(), "let renewed = renewed;\n".repeat(LINES as usize));
+            assert!(n_moved < 10 * length, "{n_moved} bytes were moved, of {length}");
+        };
+        replace_all(&mut (0..LINES));
+        replace_all(&mut (0..LINES).rev());
+    }
+
+    proptest! {
+        #[test]
+        fn the_table_of_lines_is_as_if_made_anew(
+            text in "[ab\r\n]{0,20}",
+            changes in prop::collection::vec((0..6_u32, 0..6_u32, 0..6_u32, 0..6_u32, "[ab\r\n]{0,4}"), 1..12),
+        ) {
+            let mut text = Edited::new(text, Encoding::Utf16);
+            for (line, character, last_line, last_character, with) in changes {
+                text.apply(Some((at(line, character), at(last_line, last_character))), &with);
+                let starts: Vec<usize> = (0..).map_while(|line| text.start_of(line)).collect();
+                let fresh = Edited::new(text.clone().finish(), Encoding::Utf16);
+                prop_assert_eq!(starts, fresh.above);
+            }
+        }
+    }
+}

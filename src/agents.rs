@@ -20,6 +20,7 @@ mod tests;
 mod words;
 mod yaml;
 
+pub(crate) use aliases::{likely_tools, tool_names};
 pub use delegation::{Outcome, SUMMARY, Task, list, request, results, tool};
 pub(crate) use file::front_matter;
 pub use file::{Definition, Problem, parse};
@@ -27,7 +28,7 @@ pub use listing::{Listing, Row};
 pub use registry::{Author, Registry};
 pub use words::{Command, command, usage};
 
-use crate::config::AgentConfig;
+use crate::config::{AgentConfig, Config};
 
 /// The tool with which a lead starts sub-agents.
 pub const DELEGATE: &str = "delegate_task";
@@ -37,6 +38,23 @@ pub const TERMINAL: &str = "run_in_terminal";
 
 /// The tools with which agents start and steer others. No sub-agent has them: there is no recursion.
 pub const ORCHESTRATION: [&str; 4] = [DELEGATE, team::CREATE, team::SEND, team::DELETE];
+
+/// Claude's names for models: tiers, which a server does not know.
+const TIERS: [&str; 3] = ["haiku", "opus", "sonnet"];
+
+/// What is wrong with the models of agents and workers, as far as it can be known without the server.
+pub fn unknown_tiers(config: &Config) -> Vec<String> {
+    let is_unknown = |it: &&str| TIERS.contains(it) && !config.models.contains_key(*it);
+    let agents = config.agents.iter().map(|(name, it)| ("agent", name, &it.model));
+    let workers = config.workers.iter().map(|it| ("worker", &it.role, &it.model));
+    let told = |(kind, name, model): (&str, &String, &Option<String>)| {
+        let model = model.as_deref().filter(is_unknown)?;
+        Some(format!(
+            "{kind} {name:?}: its model {model:?} is no model of a server; say under [models] which one it stands for"
+        ))
+    };
+    agents.chain(workers).filter_map(told).collect()
+}
 
 /// A list of tools, for people. None: there is no list, so these are all.
 fn allowed(tools: Option<&[String]>) -> String {

@@ -4,8 +4,8 @@
 //! one, so it is the same shell that starts the servers, reads them and sees to their end.
 //!
 //! ```text
-//! Starting ─Spawned→ Initializing ─answer→ Stopping ─answer→ Ending ─Exited→ (next)
-//!     └─────────────────────┴── anything wrong ─────────────────┘
+//! Starting ─Spawned→ Initializing ─answer→ (Copilot: Asking ─answer→) Stopping ─answer→ Ending ─Exited→ (next)
+//!     └─────────────────────┴── anything wrong ───────────────────────────────────────────┘
 //! ```
 
 mod report;
@@ -39,9 +39,9 @@ use crate::{
     },
 };
 
-/// How long a server may take to answer `initialize`.
-const START: Duration = Duration::from_secs(35);
-/// How long it may take to answer `shutdown`.
+/// How long a Copilot server may take to say whether somebody is signed in: it asks GitHub.
+const ACCOUNT: Duration = Duration::from_secs(10);
+/// How long a server may take to answer `shutdown`.
 const STOP: Duration = Duration::from_secs(2);
 
 /// Finds and tries all servers of the configuration. Fails if that cannot be read.
@@ -90,6 +90,8 @@ struct Trial {
     row: usize,
     process: ProcessId,
     kind: Option<ServerKind>,
+    /// How long it may take to answer `initialize`.
+    patience: Duration,
     began: Instant,
     step: Step,
 }
@@ -98,6 +100,7 @@ struct Trial {
 enum Step {
     Starting,
     Initializing { until: Instant },
+    Asking { until: Instant },
     Stopping { until: Instant },
     Ending,
 }
@@ -116,8 +119,8 @@ impl Trials {
         };
         let backend = BackendId(u32::try_from(row).unwrap_or(u32::MAX));
         let process = ProcessId { backend, generation: Generation(1) };
-        let kind = target.server.kind;
-        self.current = Some(Trial { row, process, kind, began: now, step: Step::Starting });
+        let (kind, patience) = (target.server.kind, target.server.startup_timeout);
+        self.current = Some(Trial { row, process, kind, patience, began: now, step: Step::Starting });
         out.push(Effect::Spawn(process, Arc::new(target.launch)));
     }
 
@@ -140,11 +143,19 @@ impl Trials {
                     Step::Initializing { .. } if id == Some(INITIALIZE) => {
                         self.on_initialized(now, frame, out);
                     }
+                    Step::Asking { .. } if id == Some(ACCOUNT_ID) => {
+                        self.rows.borrow_mut()[trial.row].note_account(frame);
+                        trial.stop(now, out);
+                    }
                     Step::Stopping { .. } if id == Some(SHUTDOWN) => {
                         out.push(Effect::Send(to, Frame::notification("exit", None)));
                         trial.end(out);
                     }
-                    Step::Starting | Step::Initializing { .. } | Step::Stopping { .. } | Step::Ending => {}
+                    Step::Starting
+                    | Step::Initializing { .. }
+                    | Step::Asking { .. }
+                    | Step::Stopping { .. }
+                    | Step::Ending => {}
                 }
             }
         }
@@ -161,11 +172,15 @@ impl Trials {
         let Some(trial) = &mut self.current else { return };
         let word = |key: &str| result["serverInfo"][key].as_str().map(ToOwned::to_owned);
         let version = [word("name"), word("version")].into_iter().flatten().collect::<Vec<_>>().join(" ");
-        self.rows.borrow_mut()[trial.row].state = State::Well { version, after: now - trial.began };
-        trial.step = Step::Stopping { until: now + STOP };
+        self.rows.borrow_mut()[trial.row].state =
+            State::Well { version, after: now - trial.began, account: None };
         let to = Peer::Backend(trial.process);
         out.push(Effect::Send(to, Frame::notification("initialized", Some(b"{}"))));
-        out.push(Effect::Send(to, Frame::request(id(SHUTDOWN), "shutdown", None)));
+        if trial.kind != Some(ServerKind::Copilot) {
+            return trial.stop(now, out);
+        }
+        trial.step = Step::Asking { until: now + ACCOUNT };
+        out.push(Effect::Send(to, Frame::request(id(ACCOUNT_ID), "checkStatus", Some(b"{}"))));
     }
 
     /// Notes what is wrong, and ends the server.
@@ -194,6 +209,12 @@ impl Trials {
 }
 
 impl Trial {
+    fn stop(&mut self, now: Instant, out: &mut Effects) {
+        self.step = Step::Stopping { until: now + STOP };
+        let to = Peer::Backend(self.process);
+        out.push(Effect::Send(to, Frame::request(id(SHUTDOWN), "shutdown", None)));
+    }
+
     fn end(&mut self, out: &mut Effects) {
         if !matches!(self.step, Step::Ending) {
             self.step = Step::Ending;
@@ -225,7 +246,7 @@ impl Core for Trials {
             }
             Event::Spawned { process, pid: _ } if is_current(process) => {
                 let Some(trial) = &mut self.current else { return };
-                trial.step = Step::Initializing { until: now + START };
+                trial.step = Step::Initializing { until: now + trial.patience };
                 let params = initialize(trial.kind).to_string();
                 let request = Frame::request(id(INITIALIZE), "initialize", Some(params.as_bytes()));
                 out.push(Effect::Send(Peer::Backend(process), request));
@@ -267,10 +288,17 @@ impl Core for Trials {
             None => self.next(now, out),
             Some(trial) => match trial.step {
                 Step::Initializing { until } if now >= until => {
-                    self.fail(format!("it does not answer initialize within {} s", START.as_secs()), out);
+                    let patience = trial.patience.as_secs_f64();
+                    let hint = "if it needs more time, raise startup_timeout";
+                    self.fail(format!("it does not answer initialize within {patience} s; {hint}"), out);
                 }
+                Step::Asking { until } if now >= until => trial.stop(now, out),
                 Step::Stopping { until } if now >= until => trial.end(out),
-                Step::Starting | Step::Initializing { .. } | Step::Stopping { .. } | Step::Ending => {}
+                Step::Starting
+                | Step::Initializing { .. }
+                | Step::Asking { .. }
+                | Step::Stopping { .. }
+                | Step::Ending => {}
             },
         }
     }
@@ -279,6 +307,7 @@ impl Core for Trials {
         match self.current.as_ref().map(|it| &it.step) {
             None => Some((self.at, "the first trial")),
             Some(Step::Initializing { until }) => Some((*until, "no answer to initialize")),
+            Some(Step::Asking { until }) => Some((*until, "no answer to checkStatus")),
             Some(Step::Stopping { until }) => Some((*until, "no answer to shutdown")),
             Some(Step::Starting | Step::Ending) => None,
         }
@@ -287,6 +316,7 @@ impl Core for Trials {
 
 const INITIALIZE: u64 = 1;
 const SHUTDOWN: u64 = 2;
+const ACCOUNT_ID: u64 = 3;
 
 fn id(number: u64) -> RawId {
     number.into()

@@ -8,10 +8,15 @@ use std::{ffi::OsString, path::PathBuf};
 use clap::{
     ArgAction, CommandFactory, Parser, Subcommand,
     builder::{PossibleValuesParser, TypedValueParser},
-    error::ErrorKind,
+    error::{ContextKind, ContextValue, ErrorKind},
 };
 
-use crate::{config::LogLevel, control, inspect, player::Speed, shell::discover::CliServer};
+use crate::{
+    config::{LogLevel, nearest},
+    control, inspect,
+    player::Speed,
+    shell::discover::{CliServer, Env},
+};
 
 /// What lspool is asked to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +33,17 @@ pub struct Cli {
     pub record_texts: Option<bool>,
     /// The task itself.
     pub mode: Mode,
+}
+
+impl Cli {
+    /// `~/` in paths expanded: editors pass them as they are written, where a shell would do it.
+    #[must_use]
+    pub fn at_home(mut self, env: &Env) -> Cli {
+        for file in [&mut self.config, &mut self.log_file, &mut self.record].into_iter().flatten() {
+            *file = env.expand(file).unwrap_or_else(|_| file.clone());
+        }
+        self
+    }
 }
 
 /// The tasks.
@@ -102,10 +118,10 @@ pub struct Orchestrate {
     /// For a program: one event per line
     #[arg(long)]
     pub json: bool,
-    /// Run every command that a worker wants to run, without asking
+    /// Run every command that a worker wants to run, without asking; files are written without asking in any case
     #[arg(long)]
     pub yes: bool,
-    /// The server, and its arguments [default: as without a task]
+    /// The server, and its arguments [default: that of the configuration file, or copilot-language-server, which is searched for]
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<String>,
 }
@@ -118,7 +134,8 @@ pub fn parse() -> Cli {
 
 /// Reads a command line, the name of the program included.
 pub fn parse_from(words: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Result<Cli, clap::Error> {
-    let flags = Flags::try_parse_from(words)?;
+    let words: Vec<OsString> = words.into_iter().map(Into::into).collect();
+    let flags = Flags::try_parse_from(&words).map_err(|error| explained(error, &words))?;
     if let Some(way) = flags.other_way() {
         let message = format!("lspool speaks with the editor on stdin and stdout (--stdio); it has no {way}");
         return Err(Flags::command().error(ErrorKind::ArgumentConflict, message));
@@ -138,6 +155,32 @@ pub fn parse_from(words: impl IntoIterator<Item = impl Into<OsString> + Clone>) 
     })
 }
 
+/// A word that is no task, with what was probably meant by it.
+fn explained(error: clap::Error, words: &[OsString]) -> clap::Error {
+    let Some(ContextValue::String(odd)) = error.get(ContextKind::InvalidArg) else { return error };
+    let is_odd = |(_, it): &(usize, &OsString)| it.to_str() == Some(odd);
+    let Some((at, _)) = words.iter().enumerate().skip(1).find(is_odd) else { return error };
+    let command = Flags::command();
+    let is_task = |word: &OsString| word.to_str().is_some_and(|it| command.find_subcommand(it).is_some());
+    if error.kind() != ErrorKind::UnknownArgument || odd.starts_with('-') || words[1..at].iter().any(is_task)
+    {
+        return error;
+    }
+    let tasks = command.get_subcommands().map(clap::Command::get_name);
+    let hint = match (odd.as_str(), nearest(odd, tasks)) {
+        ("help", _) => "did you mean `lspool --help`?".to_owned(),
+        (_, Some(task)) => format!("did you mean `lspool {task}`?"),
+        (_, None) => {
+            let rest: Vec<_> = words[at..].iter().map(|it| it.to_string_lossy()).collect();
+            format!(
+                "to stand in front of a server, put -- before its command: `lspool -- {}`",
+                rest.join(" ")
+            )
+        }
+    };
+    Flags::command().error(ErrorKind::UnknownArgument, format!("there is no task {odd:?}; {hint}"))
+}
+
 #[derive(Debug, Parser)]
 #[command(
     name = "lspool",
@@ -147,8 +190,9 @@ pub fn parse_from(words: impl IntoIterator<Item = impl Into<OsString> + Clone>) 
     long_about = "A language server that stands in front of another one: the editor starts lspool\n\
                   instead of its server. Conversations of a Copilot server run in processes of\n\
                   their own, one for each set of tools; everything else passes unchanged.\n\n\
-                  Without COMMAND the server is taken from the configuration file, or\n\
-                  copilot-language-server is searched for.",
+                  COMMAND, which must come after --, is the server and its arguments. Without it the\n\
+                  server is taken from the configuration file, or copilot-language-server is\n\
+                  searched for.",
     after_long_help = "Example, for an editor's configuration:\n  lspool -- copilot-language-server --stdio",
     override_usage = "lspool [OPTIONS] [-- COMMAND [ARG]...]\n       lspool agents|check|status|restart|stop|move|logs|reload [OPTIONS]\n       lspool inspect|replay|serve-recording FILE [OPTIONS]\n       lspool orchestrate GOAL [OPTIONS] [-- COMMAND [ARG]...]",
     disable_help_subcommand = true
@@ -216,8 +260,8 @@ struct Flags {
     #[arg(long, hide = true, num_args = 0..=1, default_missing_value = "", value_name = "NAME")]
     pipe: Option<OsString>,
 
-    /// The server to stand in front of, and its arguments
-    #[arg(last = true, value_name = "COMMAND")]
+    // Help would show it as if it needed no `--`.
+    #[arg(last = true, value_name = "COMMAND", hide = true)]
     command: Vec<String>,
 
     #[command(subcommand)]
@@ -242,6 +286,9 @@ enum Task {
         /// Again and again, whenever something changes
         #[arg(long)]
         watch: bool,
+        /// Also the ids of conversations that have not every tool
+        #[arg(short, long, conflicts_with = "watch")]
+        long: bool,
         #[command(flatten)]
         which: Which,
     },
@@ -329,7 +376,9 @@ enum Task {
     Replay(Replay),
     /// Have workers reach a goal in the current folder: a plan is made, its tasks are done, and you are told what has come of it
     #[command(
-        after_help = "Exit status: 0 if all tasks are done, 1 if one has failed or was skipped, 2 if nothing could be done, 130 after \
+        after_help = "Workers create and overwrite files in the current folder without asking; only commands are asked about. Begin \
+                      with a clean git tree.\n\n\
+                      Exit status: 0 if all tasks are done, 1 if one has failed or was skipped, 2 if nothing could be done, 130 after \
                       Ctrl-C."
     )]
     Orchestrate(Orchestrate),
@@ -356,7 +405,7 @@ impl Task {
             Task::Agents { json } => return Mode::Agents { json },
             Task::Replay(replay) => return Mode::Replay(replay),
             Task::Orchestrate(it) => return Mode::Orchestrate(it),
-            Task::Status { json, watch, which } => (control::Task::Status { json, watch }, which),
+            Task::Status { json, watch, long, which } => (control::Task::Status { json, watch, long }, which),
             Task::Restart { backend, which } => (control::Task::Restart(backend.name), which),
             Task::Stop { backend, which } => (control::Task::Stop(backend.name), which),
             Task::Move { name, to, which } => (control::Task::Move { name, to }, which),
@@ -440,6 +489,17 @@ mod tests {
     }
 
     #[test]
+    fn a_path_may_begin_at_home() {
+        let env = Env { home: Some("/home/me".into()), ..Env::default() };
+        let cli = parse("--config ~/a --log-file=~/b --record ~/c -- ~/d").at_home(&env);
+        assert_eq!(cli.config, Some("/home/me/a".into()));
+        assert_eq!(cli.log_file, Some("/home/me/b".into()));
+        assert_eq!(cli.record, Some("/home/me/c".into()));
+        assert_eq!(cli.mode, serve(Some("~/d"), &[]), "a command is expanded where it is searched for");
+        assert_eq!(parse("--record x").at_home(&env).record, Some("x".into()));
+    }
+
+    #[test]
     fn what_comes_after_two_dashes_is_the_servers() {
         let cli = parse(
             "--config a.toml --log-file=b.log --log-level debug --stdio -- node --x check --stdio -- y",
@@ -465,8 +525,9 @@ mod tests {
         use control::Task;
         let name = || "copilot".to_owned();
         for (line, task, pid) in [
-            ("status", Task::Status { json: false, watch: false }, None),
-            ("status --json --watch --pid 7", Task::Status { json: true, watch: true }, Some(7)),
+            ("status", Task::Status { json: false, watch: false, long: false }, None),
+            ("status -l", Task::Status { json: false, watch: false, long: true }, None),
+            ("status --json --watch --pid 7", Task::Status { json: true, watch: true, long: false }, Some(7)),
             ("restart copilot --pid=7", Task::Restart(name()), Some(7)),
             ("stop copilot", Task::Stop(name()), None),
             ("move --to mode", Task::Move { name: None, to: "mode".to_owned() }, None),
@@ -563,9 +624,6 @@ mod tests {
               replay           Do again what a recording says: prints each effect, and the first that is not as it was
               orchestrate      Have workers reach a goal in the current folder: a plan is made, its tasks are done, and you are told what has come of it
 
-            Arguments:
-              [COMMAND]...  The server to stand in front of, and its arguments
-
             Options:
                   --config <FILE>          The configuration file [default: lspool/config.toml in the user's configuration folder]
                   --log-file <FILE>        Write the log to this file; without one there is no log
@@ -645,10 +703,21 @@ mod tests {
                 For more information, try '--help'.
             "#]],
         );
+        for (line, hint) in [
+            ("stauts", "did you mean `lspool status`?"),
+            ("help", "did you mean `lspool --help`?"),
+            ("--log-file x restrat copilot", "did you mean `lspool restart`?"),
+        ] {
+            let error = parse_from(format!("lspool {line}").split_whitespace()).unwrap_err().to_string();
+            assert!(error.lines().next().unwrap().ends_with(hint), "{error}");
+        }
+        // What follows a task is no server.
+        let error = parse_from(["lspool", "reload", "copilot"]).unwrap_err().to_string();
+        assert!(error.contains("unexpected argument 'copilot' found"), "{error}");
         check_error(
             "pyright-langserver --stdio",
             &expect![[r#"
-                error: unexpected argument 'pyright-langserver' found
+                error: there is no task "pyright-langserver"; to stand in front of a server, put -- before its command: `lspool -- pyright-langserver --stdio`
 
                 Usage: lspool [OPTIONS] [-- COMMAND [ARG]...]
                        lspool agents|check|status|restart|stop|move|logs|reload [OPTIONS]

@@ -68,24 +68,32 @@ pub(crate) enum Place {
     Over(AgentSource),
     /// It is kept out.
     TakenBy(AgentSource),
+    /// Its file has another one of that name, written like this.
+    Twice(String),
 }
 
 impl Config {
     /// What becomes of an agent that is defined after those that there are. Whoever defines it comes with a rank: the
     /// user's configuration, the user's files, what is built in, the workspace.
     pub(crate) fn place(agents: &BTreeMap<String, AgentConfig>, name: &str, newcomer: &AgentSource) -> Place {
-        let same = agents.get(name).map(|it| it.source.clone());
-        match (newcomer, same) {
-            (AgentSource::User, Some(other @ AgentSource::UserFile(_))) => Place::Over(other),
-            (AgentSource::UserFile(_), Some(by)) if by != AgentSource::Builtin => Place::TakenBy(by),
-            (AgentSource::Workspace(_), _) => {
-                // For a model a name is the same in capital letters.
-                let same = |it: &&String| it.to_lowercase() == name.to_lowercase();
-                let by = agents.keys().find(same).and_then(|it| agents.get(it));
-                by.map_or(Place::Free, |it| Place::TakenBy(it.source.clone()))
-            }
-            (AgentSource::User | AgentSource::UserFile(_) | AgentSource::Builtin, _) => Place::Free,
+        // For a model a name is the same in capital letters.
+        let same = agents.iter().find(|(it, _)| it.to_lowercase() == name.to_lowercase());
+        let Some((other, by)) = same.map(|(other, it)| (other, it.source.clone())) else {
+            return Place::Free;
+        };
+        match newcomer {
+            AgentSource::User if by == AgentSource::User && other != name => Place::Twice(other.clone()),
+            AgentSource::User if matches!(by, AgentSource::UserFile(_)) => Place::Over(by),
+            AgentSource::UserFile(_) if by != AgentSource::Builtin => Place::TakenBy(by),
+            AgentSource::Workspace(_) => Place::TakenBy(by),
+            AgentSource::User | AgentSource::UserFile(_) | AgentSource::Builtin => Place::Free,
         }
+    }
+
+    /// Takes in an agent for which there is a place; one of that name, however it is written, is no more.
+    pub(crate) fn put(agents: &mut BTreeMap<String, AgentConfig>, name: String, agent: AgentConfig) {
+        agents.retain(|it, _| it.to_lowercase() != name.to_lowercase());
+        agents.insert(name, agent);
     }
 
     /// Reads the user's own file. `file` is how it is called in messages.

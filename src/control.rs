@@ -36,6 +36,8 @@ pub enum Task {
         json: bool,
         /// Again whenever it changes.
         watch: bool,
+        /// With the ids of conversations.
+        long: bool,
     },
     /// Start a backend anew.
     Restart(String),
@@ -122,10 +124,10 @@ pub async fn run(
     let done = perform(task, pid, folders, out, screen).await;
     // A program gets its document all the same.
     match (task, &done) {
-        (Task::Status { json: true, watch: true }, Err(Failure::Nobody(_))) => {
+        (Task::Status { json: true, watch: true, .. }, Err(Failure::Nobody(_))) => {
             writeln!(out, "{}", report::json(&[]))?;
         }
-        (Task::Status { json: true, watch: false }, Err(Failure::Nobody(_))) => {
+        (Task::Status { json: true, watch: false, .. }, Err(Failure::Nobody(_))) => {
             writeln!(out, "{:#}", report::json(&[]))?;
         }
         _ => {}
@@ -140,7 +142,7 @@ async fn perform(
     out: &mut dyn Write,
     screen: Screen,
 ) -> Result<(), Failure> {
-    if let Task::Status { json, watch: true } = task {
+    if let Task::Status { json, watch: true, .. } = task {
         return watch::run(folders, pid, *json, out, screen).await;
     }
     let Found { mut seen, refused } = pick::look(folders, pid).await;
@@ -153,7 +155,12 @@ async fn perform(
     }
     match task {
         Task::Status { json: true, .. } => writeln!(out, "{:#}", report::json(&seen))?,
-        Task::Status { json: false, .. } => write!(out, "{}", report::text(&seen, now(), screen))?,
+        Task::Status { json: false, long, .. } => {
+            for it in seen.iter_mut().filter_map(|it| it.answer.as_mut().ok()) {
+                it.status.is_long = *long;
+            }
+            write!(out, "{}", report::text(&seen, now(), screen))?;
+        }
         Task::Restart(name) => act(seen, "lspool/restart", name, out).await?,
         Task::Stop(name) => act(seen, "lspool/stop", name, out).await?,
         Task::Logs { name, follow } => logs(seen, name, *follow, out).await?,
@@ -198,7 +205,7 @@ async fn act(seen: Vec<Seen>, method: &str, name: &str, out: &mut dyn Write) -> 
 /// Asks all for it: whoever has what is meant does it.
 async fn relocate(seen: Vec<Seen>, name: Option<&str>, to: &str, out: &mut dyn Write) -> Result<(), Failure> {
     let mut problems = Vec::new();
-    let mut is_done = false;
+    let (mut is_done, mut is_named) = (false, false);
     for it in seen {
         let pid = it.instance.pid;
         let answer = match it.answer {
@@ -212,14 +219,23 @@ async fn relocate(seen: Vec<Seen>, name: Option<&str>, to: &str, out: &mut dyn W
                 let what =
                     if moved == 1 { "1 conversation".to_owned() } else { format!("{moved} conversations") };
                 writeln!(out, "lspool {pid}: {what}: {to}")?;
+                for it in answer["refused"].as_array().into_iter().flatten() {
+                    let [id, why] =
+                        ["conversation", "why"].map(|key| plain(it[key].as_str().unwrap_or_default()));
+                    writeln!(out, "lspool {pid}: not moved: {id}: {why}")?;
+                }
             }
-            Err(Error::Invalid(why) | Error::Refused(why)) => {
-                problems.push(format!("lspool {pid}: {}", plain(&why)));
+            Err(error) => {
+                is_named |= !matches!(error, Error::Invalid(_));
+                problems.push(format!("lspool {pid}: {}", plain(&error.to_string())));
             }
-            Err(other) => return Err(other.into()),
         }
     }
-    if is_done { Ok(()) } else { Err(Failure::Failed(problems.join("\n"))) }
+    match (is_done, is_named) {
+        (true, _) => Ok(()),
+        (false, true) => Err(Failure::Failed(problems.join("\n"))),
+        (false, false) => Err(Failure::Usage(problems.join("\n"))),
+    }
 }
 
 async fn logs(seen: Vec<Seen>, name: &str, follow: bool, out: &mut dyn Write) -> Result<(), Failure> {

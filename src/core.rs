@@ -50,6 +50,7 @@ mod tally;
 mod tooling;
 mod tools;
 mod toolset;
+mod unknown_tools;
 
 use std::{
     collections::VecDeque,

@@ -65,7 +65,7 @@ fn main() -> ExitCode {
     if first.as_deref() == Some(OsStr::new(tools::SUBCOMMAND)) {
         return tools::serve(words);
     }
-    let cli = cli::parse();
+    let cli = cli::parse().at_home(&Env::real());
     let done = match cli.mode.clone() {
         Mode::Serve(server) => serve(&cli, server),
         Mode::Check => check(&cli),
@@ -239,7 +239,7 @@ impl Search {
         let config = self.first.clone().unwrap_or_default();
         let of_variable = self.env.var(record::VARIABLE).map(PathBuf::from);
         let file = match (cli.record.clone().or(of_variable), &config.record.file) {
-            (Some(file), _) => Ok(file),
+            (Some(file), _) => self.env.expand(&file),
             (None, Some(file)) => self.env.expand(file),
             (None, None) => return None,
         };

@@ -224,7 +224,9 @@ impl Terminal {
         let end = self.view.end();
         if let Some(error) = error_of(answer) {
             let is_interrupted = self.is_interrupted || end == Some(End::Cancelled);
-            if !is_interrupted {
+            // An event has said it, and it was shown.
+            let is_shown = !self.json && self.view.error() == Some(&*error) && self.has_room_for(&error);
+            if !is_interrupted && !is_shown {
                 self.tell(&error, out)?;
             }
             return Ok(if is_interrupted { INTERRUPTED } else { NOTHING });
@@ -234,8 +236,22 @@ impl Terminal {
             writeln!(out, "\n{}", plain(summary.trim_end()))?;
             out.flush()?;
         }
+        match self.questions.n_refused() {
+            0 => {}
+            1 => self.tell("a command was refused: what its task was to do with it is not done", out)?,
+            n => self.tell(
+                &format!("{n} commands were refused: what their tasks were to do with them is not done"),
+                out,
+            )?,
+        }
         let is_done = text(result, &["state"]).as_deref() == Some(End::Done.word());
         Ok(if is_done { DONE } else { FAILED })
+    }
+
+    /// Whether what is shown of a message is all of it.
+    fn has_room_for(&self, message: &str) -> bool {
+        let columns = self.pen.screen.size.map_or(usize::MAX, |(columns, _)| columns);
+        message.lines().count() < 2 && message.chars().count() < columns
     }
 
     /// Puts the next question, if there is one and nobody is asked yet.

@@ -83,6 +83,39 @@ const KNOWN: &[&str] = &[
     "validate_cves",
 ];
 
+/// The tools that a name in a configuration file stands for, or what is to be written in its place.
+pub(crate) fn tool_names(declared: &str) -> Result<Vec<String>, String> {
+    let name = declared.trim();
+    let itself = || Ok(vec![name.to_owned()]);
+    match meaning(name) {
+        Meaning::Tools(names) => Ok(names),
+        Meaning::All | Meaning::Like(_) => itself(),
+        Meaning::Limited(tools) => Err(format!(
+            "{name:?}: nobody here can limit a tool to some arguments; write {tools:?} for all that it can do, or leave it out"
+        )),
+        Meaning::Nothing if is_alias(name) => {
+            Err(format!("{name:?} is no tool here, but one of another program; leave it out"))
+        }
+        // An editor may call a tool as it pleases.
+        Meaning::Nothing => itself(),
+    }
+}
+
+/// The tool of a Copilot server or its editor that a name seems to be meant for.
+pub(crate) fn likely_tools(name: &str) -> Vec<String> {
+    match meaning(name) {
+        Meaning::Like(near) => vec![near.to_owned()],
+        Meaning::Tools(names) if !names.iter().any(|it| it == name) => names,
+        Meaning::Limited(tool) => vec![tool],
+        Meaning::Tools(_) | Meaning::All | Meaning::Nothing => Vec::new(),
+    }
+}
+
+fn is_alias(name: &str) -> bool {
+    let lower = name.to_ascii_lowercase();
+    ALIASES.binary_search_by_key(&&*lower, |(it, _)| it).is_ok()
+}
+
 /// What a declared name stands for.
 pub(super) fn meaning(declared: &str) -> Meaning {
     let name = declared.trim();

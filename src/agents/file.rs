@@ -8,7 +8,7 @@ use super::{
     aliases::{Meaning, meaning},
     yaml::{self, Entries, Node, Yaml},
 };
-use crate::config::{AgentConfig, AgentSource};
+use crate::config::{AgentConfig, AgentSource, nearest};
 
 /// Something that is wrong with a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -116,7 +116,12 @@ impl Reader {
                 "tools" => agent.tools = self.tools(value),
                 "disallowedTools" | "disallowed_tools" => agent.disallowed_tools = self.denied(value),
                 "maxTurns" | "max_turns" => agent.max_turns = self.count(key, value),
-                _ => drop(agent.other.insert(key.clone(), value.to_json())),
+                key => match meant(key) {
+                    Some(meant) => {
+                        self.problem(*line, format!("{key}: there is no such key; did you mean {meant}?"));
+                    }
+                    None => drop(agent.other.insert(key.to_owned(), value.to_json())),
+                },
             }
         }
         if name.trim().is_empty() || name.chars().any(char::is_control) {
@@ -234,6 +239,31 @@ impl Reader {
         dedup(&mut denied);
         denied
     }
+}
+
+/// A key that other programs have, and that is like one of lspool's.
+const OTHER: &str = "mode";
+
+/// Keys that limit an agent in other programs, and how they are written here.
+const SYNONYMS: &[(&str, &str)] = &[
+    ("allowedtool", "tools"),
+    ("allowedtools", "tools"),
+    ("deniedtools", "disallowedTools"),
+    ("excludedtools", "disallowedTools"),
+];
+
+/// The key that a mistyped one is meant to be: an agent whose limits are overlooked may do more than its file says.
+fn meant(key: &str) -> Option<&'static str> {
+    let plain = |it: &str| it.to_lowercase().replace(['-', '_', ' '], "");
+    let known = ["name", "description", "model", "tools", "disallowedTools", "maxTurns"];
+    if let Some(it) = known.into_iter().find(|it| plain(it) == plain(key)) {
+        return Some(it);
+    }
+    if let Some((_, it)) = SYNONYMS.iter().find(|(it, _)| *it == plain(key)) {
+        return Some(it);
+    }
+    let near = || nearest(key, ["model", "tools", "disallowedTools"]);
+    if key == OTHER { None } else { near() }
 }
 
 fn is_plain(node: &Node) -> bool {

@@ -62,7 +62,7 @@ impl Registry {
             None => Config::place(&config.agents, &name, &agent.source),
         };
         match place {
-            Place::Free | Place::Over(_) => drop(config.agents.insert(name, agent)),
+            Place::Free | Place::Over(_) | Place::Twice(_) => Config::put(&mut config.agents, name, agent),
             Place::TakenBy(by) => {
                 let file = path.display().to_string();
                 self.shadowed.push(Shadowed { file, line: 1, kind: ShadowedKind::Agent, name, by });

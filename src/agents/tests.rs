@@ -134,6 +134,33 @@ fn a_bad_file_says_where_and_why() {
 }
 
 #[test]
+fn a_key_that_seems_to_be_meant_is_not_overlooked() {
+    for (key, meant) in [
+        ("tool", "tools"),
+        ("Tools", "tools"),
+        ("toosl", "tools"),
+        ("allowed-tools", "tools"),
+        ("allowed_tools", "tools"),
+        ("allowedTools", "tools"),
+        ("disallowed-tools", "disallowedTools"),
+        ("disalowedTools", "disallowedTools"),
+        ("deniedTools", "disallowedTools"),
+        ("Model", "model"),
+        ("modle", "model"),
+        ("max-turns", "maxTurns"),
+        ("Name", "name"),
+    ] {
+        let problems = parse(&format!("---\n{key}: Read\n---\n"), Path::new("a.md")).unwrap_err();
+        let told: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        assert_eq!(told, [format!("2: {key}: there is no such key; did you mean {meant}?")]);
+    }
+    let others = "mode: subagent\ncolor: red\nargument-hint: x\nhandoffs: []\ntarget: vscode\nmcp-servers: {a: b}\n\
+                  permissionMode: plan\nskills: []\nmemory: user\nhooks: []\ninfer: true\ntemperature: 1\neffort: high";
+    let agent = parse(&format!("---\n{others}\n---\n"), Path::new("a.md")).unwrap().agent;
+    assert_eq!(agent.other.len(), others.lines().count());
+}
+
+#[test]
 fn aliases_are_sorted_and_each_stands_for_known_tools() {
     assert!(ALIASES.windows(2).all(|it| it[0].0 < it[1].0));
     for (_, tools) in ALIASES {
@@ -171,7 +198,8 @@ fn a_user_redefines_what_is_built_in_and_a_repository_nothing() {
     add(Author::User, "home/plan.md", "plan");
     add(Author::User, "home/mine.md", "mine");
     add(Author::User, "home/new.md", "new");
-    add(Author::User, "other/new.md", "new");
+    add(Author::User, "other/new.md", "New");
+    add(Author::User, "home/bash.md", "Bash");
     add(Author::Workspace, "w/explore.md", "Explore");
     add(Author::Workspace, "w/new.md", "new");
     add(Author::Workspace, "w/own.md", "own");
@@ -181,12 +209,14 @@ fn a_user_redefines_what_is_built_in_and_a_repository_nothing() {
     assert_eq!(config.agents["plan"].source, AgentSource::UserFile("home/plan.md".into()));
     assert_eq!(config.agents["own"].prompt.as_deref(), Some("w/own.md"));
     assert_eq!(config.agents["explore"].source, AgentSource::Builtin);
+    assert_eq!(config.agents["Bash"].source, AgentSource::UserFile("home/bash.md".into()));
+    assert!(!config.agents.contains_key("bash"));
     assert!(!config.agents.contains_key("Explore"));
     expect![[r#"
         w/bad.md:1: there is no front matter: the file must begin with a line `---`, and another one must end it
         w/gone.md: it is no file
         home/mine.md:1: agent "mine" is shadowed: the user's configuration has an agent of that name
-        other/new.md:1: agent "new" is shadowed: home/new.md has an agent of that name
+        other/new.md:1: agent "New" is shadowed: home/new.md has an agent of that name
         w/explore.md:1: agent "Explore" is shadowed: lspool has an agent of that name
         w/new.md:1: agent "new" is shadowed: home/new.md has an agent of that name
         v/own.md:1: agent "own" is shadowed: w/own.md has an agent of that name"#]].assert_eq(&registry.all().collect::<Vec<_>>().join("\n"));
@@ -289,7 +319,9 @@ proptest! {
             }
         }
         for builtin in Config::default().agents.keys() {
-            prop_assert!(!matches!(config.agents[builtin].source, AgentSource::Workspace(_)));
+            let mut same = config.agents.iter().filter(|(it, _)| it.to_lowercase() == *builtin);
+            prop_assert!(same.next().is_some_and(|(_, it)| !matches!(it.source, AgentSource::Workspace(_))));
+            prop_assert!(same.next().is_none());
         }
     }
 }

@@ -6,7 +6,12 @@ use std::{
     time::Duration,
 };
 
-use crate::shell::discover::{Missing, Skipped, Target};
+use serde_json::Value;
+
+use crate::{
+    rpc::Frame,
+    shell::discover::{Missing, Skipped, Target},
+};
 
 /// What came of it all.
 #[derive(Debug)]
@@ -33,7 +38,12 @@ pub(super) struct Row {
 #[derive(Debug)]
 pub(super) enum State {
     Untried,
-    Well { version: String, after: Duration },
+    Well {
+        version: String,
+        after: Duration,
+        /// What a Copilot server says of whoever is signed in, if it is not all well.
+        account: Option<String>,
+    },
     Missing(String),
     Failed(String),
 }
@@ -56,10 +66,31 @@ impl Row {
         }
     }
 
+    /// A Copilot server has said who is signed in.
+    pub(super) fn note_account(&mut self, answer: &Frame) {
+        let State::Well { account, .. } = &mut self.state else { return };
+        let said: Value = answer.result().and_then(|it| serde_json::from_slice(it).ok()).unwrap_or_default();
+        *account = match said["status"].as_str() {
+            Some("OK" | "MaybeOK" | "AlreadySignedIn") | None => None,
+            Some("NotSignedIn") => Some(
+                "nobody is signed in: sign in once with the Copilot command of your editor, or set GH_COPILOT_TOKEN"
+                    .to_owned(),
+            ),
+            Some("NotAuthorized") => {
+                let user = said["user"].as_str().unwrap_or("whoever is signed in");
+                Some(format!("{user} has no access to Copilot"))
+            }
+            Some(other) => Some(format!("of the account it says {other:?}")),
+        };
+    }
+
     fn cells(&self) -> [String; 5] {
         let (state, after, version) = match &self.state {
             State::Untried => ("untried", None, None),
-            State::Well { version, after } => ("ok", Some(*after), Some(version.as_str())),
+            State::Well { version, after, account } => {
+                let state = if account.is_none() { "ok" } else { "ok, but" };
+                (state, Some(*after), Some(version.as_str()))
+            }
             State::Missing(_) => ("missing", None, None),
             State::Failed(_) => ("failed", None, None),
         };
@@ -82,7 +113,8 @@ impl Row {
         match &self.state {
             // What was found is part of the message.
             State::Missing(message) | State::Failed(message) => notes.push(message.clone()),
-            State::Well { .. } | State::Untried => {}
+            State::Well { account, .. } => notes.extend(account.clone()),
+            State::Untried => {}
         }
         if !matches!(self.state, State::Missing(_)) {
             notes.extend(self.skipped.iter().map(ToString::to_string));

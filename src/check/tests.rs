@@ -27,7 +27,8 @@ fn target(name: &str, kind: Option<ServerKind>) -> Target {
         max_message: 1 << 20,
         write_stall: Duration::from_mins(1),
     };
-    let server = ServerConfig { kind, ..ServerConfig::default() };
+    let startup_timeout = Duration::from_millis(1500);
+    let server = ServerConfig { kind, startup_timeout, ..ServerConfig::default() };
     let skipped = vec![Skipped { path: "/ws/x".into(), reason: "inside the workspace /ws".to_owned() }];
     Target { name: name.to_owned(), server, launch, place: "PATH", skipped }
 }
@@ -79,6 +80,7 @@ impl Script {
     fn goes_well(&mut self, n: u32) {
         self.spawned(n);
         self.says(n, r#"{"id":1,"result":{}}"#);
+        self.says(n, r#"{"id":3,"result":{"status":"OK"}}"#);
         self.says(n, r#"{"id":2,"result":null}"#);
         self.exited(n, Exit::Code(0), "");
     }
@@ -125,6 +127,10 @@ fn one_after_the_other_is_started_initialized_and_stopped() {
         .says(0, r#"{"id":1,"result":{"capabilities":{},"serverInfo":{"name":"A server","version":"1.2"}}}"#);
     script.check(&expect![[r#"
         0 < {"jsonrpc":"2.0","method":"initialized","params":{}}
+        0 < {"jsonrpc":"2.0","id":3,"method":"checkStatus","params":{}}
+    "#]]);
+    script.says(0, r#"{"id":3,"result":{"status":"OK","user":"me"}}"#);
+    script.check(&expect![[r#"
         0 < {"jsonrpc":"2.0","id":2,"method":"shutdown"}
     "#]]);
     script.says(0, r#"{"id":2,"result":null}"#);
@@ -218,12 +224,14 @@ fn what_goes_wrong_is_told() {
     check_failure(
         |it| {
             it.spawned(0);
-            it.wait(START);
+            it.wait(Duration::from_millis(1499));
+            assert!(!it.effects.iter().any(|it| matches!(it, Effect::Terminate(_))));
+            it.wait(Duration::from_millis(1));
             it.exited(0, Exit::Signal(9), "");
         },
         &expect![[r"
             a       failed  -         -        /bin/a
-            a: it does not answer initialize within 35 s"]],
+            a: it does not answer initialize within 1.5 s; if it needs more time, raise startup_timeout"]],
     );
     check_failure(
         |it| {
@@ -263,6 +271,8 @@ fn a_server_that_does_not_answer_shutdown_is_ended() {
     let mut script = Script::new();
     script.spawned(0);
     script.says(0, r#"{"id":1,"result":{}}"#);
+    // Nor whether anybody is signed in.
+    script.wait(ACCOUNT);
     script.effects.clear();
     script.wait(STOP);
     script.check(&expect![[r"
@@ -271,6 +281,27 @@ fn a_server_that_does_not_answer_shutdown_is_ended() {
     script.exited(0, Exit::Signal(15), "");
     script.goes_well(1);
     assert_eq!(script.report().status(), 0);
+}
+
+#[test]
+fn who_is_not_signed_in_is_told_so() {
+    for (said, told) in [
+        (r#"{"status":"NotSignedIn"}"#, "nobody is signed in: sign in once"),
+        (r#"{"status":"NotAuthorized","user":"me"}"#, "me has no access to Copilot"),
+        (r#"{"status":"Odd"}"#, "of the account it says \"Odd\""),
+    ] {
+        let mut script = Script::new();
+        script.spawned(0);
+        script.says(0, r#"{"id":1,"result":{}}"#);
+        script.says(0, &format!(r#"{{"id":3,"result":{said}}}"#));
+        script.says(0, r#"{"id":2,"result":null}"#);
+        script.exited(0, Exit::Code(0), "");
+        script.goes_well(1);
+        let report = script.report();
+        assert_eq!(report.status(), 0, "the server is well");
+        let text = report.to_string();
+        assert!(text.contains("a       ok, but  ") && text.contains(&format!("a: {told}")), "{text}");
+    }
 }
 
 #[test]

@@ -143,7 +143,7 @@ fn ty<T>(key: &Key<T>) -> String {
         Type::Path(_) | Type::RequiredPath(_) => "path",
         Type::Paths(_) => "list of paths",
         Type::Args(_) => "list of texts",
-        Type::Names(_) | Type::OptionalNames(_) => "list of names",
+        Type::Names(_) | Type::ToolNames(_) | Type::OptionalToolNames(_) => "list of names",
         Type::Variables(_) => "table of texts",
         Type::Duration(_) | Type::OptionalDuration(_) => "duration: `ms`, `s`, `m`, `h`",
         Type::Size(_) | Type::OptionalSize(_) => "size: `B`, `KiB`, `MiB`, `GiB`",
@@ -239,7 +239,7 @@ fn value<T>(ty: &Type<T>) -> Value {
         }
         Type::Path(_) | Type::RequiredPath(_) => json!({ "type": "string", "minLength": 1 }),
         Type::Args(_) => texts(0),
-        Type::Names(_) | Type::OptionalNames(_) | Type::Paths(_) => texts(1),
+        Type::Names(_) | Type::ToolNames(_) | Type::OptionalToolNames(_) | Type::Paths(_) => texts(1),
         Type::Variables(_) => named(json!({ "type": "string" })),
         Type::Duration(_) | Type::OptionalDuration(_) => {
             json!({ "type": "string", "pattern": "^[0-9]+ *(ms|s|m|h)$" })

@@ -75,8 +75,10 @@ pub(super) enum Type<T: 'static> {
     Args(Field<T, Vec<String>>),
     /// A list of names.
     Names(Field<T, Vec<String>>),
-    /// A list of names that means something else when it is empty than when it is absent.
-    OptionalNames(Field<T, Option<Vec<String>>>),
+    /// A list of names of tools, also as other programs call them.
+    ToolNames(Field<T, Vec<String>>),
+    /// Such a list that means something else when it is empty than when it is absent.
+    OptionalToolNames(Field<T, Option<Vec<String>>>),
     /// Variables of an environment.
     Variables(Field<T, BTreeMap<String, String>>),
     Duration(Field<T, Duration>),
@@ -320,7 +322,7 @@ pub(super) static SERVER: Section<ServerConfig> = Section {
             absent: "",
             doc: "How long a process without an open request, such as a turn, goes on; the one that serves the editor \
                   itself always does. Its conversations come back at their next turn. `\"0s\"`: it ends with its last \
-                  conversation, never between the turns of one.",
+                  conversation, and between the turns of one only if `max_processes` leaves no room for another.",
         },
         Key {
             name: "startup_timeout",

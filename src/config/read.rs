@@ -20,6 +20,7 @@ use super::{
     suggest::nearest,
     units::{parse_duration, parse_memory, parse_size, show_duration, show_size},
 };
+use crate::agents::tool_names;
 
 /// Reads a file into `config`, which holds what was known before it.
 pub(super) fn read(
@@ -134,12 +135,13 @@ impl<'a> Reader<'a> {
             Type::RequiredPath(field) => self.set(at, path(raw).map(Into::into), field(into)),
             Type::Paths(field) => {
                 let mut paths = Vec::new();
-                self.list(at, value, path, &mut paths);
+                self.list(at, value, |it| path(it).map(Some), &mut paths);
                 *field(into) = paths.into_iter().map(Into::into).collect();
             }
-            Type::Args(field) => self.list(at, value, any_text, field(into)),
-            Type::Names(field) => self.list(at, value, text, field(into)),
-            Type::OptionalNames(field) => self.list(at, value, text, field(into).insert(Vec::new())),
+            Type::Args(field) => self.list(at, value, |it| any_text(it).map(Some), field(into)),
+            Type::Names(field) => self.list(at, value, |it| text(it).map(Some), field(into)),
+            Type::ToolNames(field) => self.list(at, value, tools, field(into)),
+            Type::OptionalToolNames(field) => self.list(at, value, tools, field(into).insert(Vec::new())),
             Type::Variables(field) => self.variables(at, value, field(into)),
             Type::Duration(field) => {
                 let new = with_unit(raw, "a duration with its unit, such as \"5m\"", parse_duration);
@@ -238,11 +240,11 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn list(
+    fn list<I: IntoIterator<Item = String>>(
         &mut self,
         at: &At<'_>,
         value: &Spanned<DeValue<'_>>,
-        read: fn(&DeValue<'_>) -> Result<String, String>,
+        read: fn(&DeValue<'_>) -> Result<I, String>,
         field: &mut Vec<String>,
     ) {
         let Some(items) = value.get_ref().as_array() else {
@@ -254,7 +256,7 @@ impl<'a> Reader<'a> {
         for (n, item) in items.iter().enumerate() {
             let key = format!("{}[{n}]", at.key);
             match read(item.get_ref()) {
-                Ok(item) => field.push(item),
+                Ok(items) => field.extend(items),
                 Err(message) => self.problem(self.line(item.span().start), &key, message),
             }
         }
@@ -318,7 +320,12 @@ impl<'a> Reader<'a> {
             self.section(&AGENT, &join(at.key, &name), table, line, &mut agent);
             agent.source = self.source();
             match Config::place(field, &name, &agent.source) {
-                Place::Free => drop(field.insert(name, agent)),
+                Place::Free => Config::put(field, name, agent),
+                Place::Twice(other) => {
+                    let message =
+                        format!("there is an agent {other:?} already: for a model it is the same name");
+                    self.problem(line, &join(at.key, &name), message);
+                }
                 Place::Over(other) => {
                     if let AgentSource::UserFile(file) = other {
                         let (file, by) = (file.display().to_string(), agent.source.clone());
@@ -330,7 +337,7 @@ impl<'a> Reader<'a> {
                             by,
                         });
                     }
-                    field.insert(name, agent);
+                    Config::put(field, name, agent);
                 }
                 Place::TakenBy(by) => {
                     let file = self.file.to_owned();
@@ -464,23 +471,41 @@ impl<'a> Reader<'a> {
     fn keep_what_errors_cannot_have_caused(&mut self) {
         let invalid: Vec<usize> =
             self.problems.iter().filter(|it| it.key.is_empty()).map(|it| it.line).collect();
-        self.problems.retain(|it| it.key.is_empty() || !invalid.contains(&it.line) && it.message != MISSING);
+        // What stands below a header that was not understood is in no table that is known.
+        let headers: Vec<usize> = self
+            .text
+            .lines()
+            .zip(1..)
+            .filter(|(it, _)| it.trim_start().starts_with('['))
+            .map(|it| it.1)
+            .collect();
+        let is_lost = |line: usize| {
+            headers.iter().rfind(|it| **it < line).is_some_and(|header| invalid.contains(header))
+        };
+        self.problems.retain(|it| {
+            it.key.is_empty()
+                || !invalid.contains(&it.line)
+                    && it.message != MISSING
+                    && !(it.message.starts_with(UNKNOWN) && is_lost(it.line))
+        });
     }
 }
 
 const REFUSED: &str = "is not for a workspace file, which comes from whoever wrote the repository; \
                        write it in your own configuration file";
 
+const UNKNOWN: &str = "there is no such key";
+
 const MISSING: &str = "is missing, and has no default";
 
 fn unknown<T>(section: &Section<T>, name: &str) -> String {
     let keys = || section.keys.iter().map(|key| key.name);
     if let Some(near) = nearest(name, keys()) {
-        return format!("there is no such key; did you mean {near:?}?");
+        return format!("{UNKNOWN}; did you mean {near:?}?");
     }
     match section_of(name) {
-        Some(header) => format!("there is no such key here; it belongs under {header}"),
-        None => format!("there is no such key; there are: {}", keys().collect::<Vec<_>>().join(", ")),
+        Some(header) => format!("{UNKNOWN} here; it belongs under {header}"),
+        None => format!("{UNKNOWN}; there are: {}", keys().collect::<Vec<_>>().join(", ")),
     }
 }
 
@@ -545,6 +570,10 @@ fn any_text(value: &DeValue<'_>) -> Result<String, String> {
 fn text(value: &DeValue<'_>) -> Result<String, String> {
     let text = any_text(value)?;
     if text.trim().is_empty() { Err("must not be empty".to_owned()) } else { Ok(text) }
+}
+
+fn tools(value: &DeValue<'_>) -> Result<Vec<String>, String> {
+    tool_names(&text(value)?)
 }
 
 fn path(value: &DeValue<'_>) -> Result<String, String> {

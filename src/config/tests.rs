@@ -26,6 +26,25 @@ fn documentation_is_current() {
 }
 
 #[test]
+fn tools_have_the_names_that_files_of_agents_give_them() {
+    let config = user(
+        "[agent.a]\ntools = [\"Read\", \"search\", \"mcp__jira__get\", \"fetch_ticket\", \"MyTool\"]\n\
+         [agent.b]\ndisallowed_tools = [\"Bash\"]\n[worker.w]\ntools = [\"Grep\", \"*\"]\n",
+    );
+    let names = ["read_file", "grep_search", "file_search", "jira/get", "fetch_ticket", "MyTool"];
+    assert_eq!(config.agents["a"].tools.as_deref().unwrap(), names);
+    assert_eq!(config.agents["b"].disallowed_tools, ["run_in_terminal"]);
+    let worker = config.workers.iter().find(|it| it.role == "w").unwrap();
+    assert_eq!(worker.tools.as_deref().unwrap(), ["grep_search", "*"]);
+    check_problems(
+        "[agent.a]\ntools = [\"Read\", \"Bash(git:*)\"]\ndisallowed_tools = [\n\"Skill\"]\n",
+        &expect![[r#"
+            config.toml:2: agent.a.tools[1]: "Bash(git:*)": nobody here can limit a tool to some arguments; write "run_in_terminal" for all that it can do, or leave it out
+            config.toml:4: agent.a.disallowed_tools[0]: "Skill" is no tool here, but one of another program; leave it out"#]],
+    );
+}
+
+#[test]
 fn schema_is_current() {
     expect_file!["../../docs/config.schema.json"].assert_eq(&schema());
 }
@@ -374,6 +393,27 @@ fn invalid_toml_is_told_with_all_else_that_is_sure() {
         &expect![[r#"
             config.toml:1: a: there is no such key; there are: default_server, server, folder, agent, models, subagents, worker, orchestration, tools, route, log, record, record_texts, record_max_size
             config.toml:2: no valid TOML: duplicate key"#]],
+    );
+}
+
+#[test]
+fn what_stands_below_a_header_with_a_mistake_is_no_mistake() {
+    check_problems(
+        "[server.copilot\nmax_processes = 2\n",
+        &expect!["config.toml:1: no valid TOML: unclosed table, expected `]`"],
+    );
+}
+
+#[test]
+fn agents_whose_names_differ_in_capital_letters_are_one() {
+    let config = user("[agent.Explore]\ntools = []\n");
+    assert!(config.agents["Explore"].tools.as_ref().unwrap().is_empty());
+    assert!(!config.agents.contains_key("explore"), "it takes the place of what is built in");
+    check_problems(
+        "[agent.doc]\n[agent.Doc]\n",
+        &expect![[
+            r#"config.toml:1: agent.doc: there is an agent "Doc" already: for a model it is the same name"#
+        ]],
     );
 }
 

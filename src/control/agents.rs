@@ -1,4 +1,4 @@
-//! What the lspools of a folder have for the tool sets of its agents.
+//! What the lspools of a folder that stand in front of a Copilot server have for the tool sets of its agents.
 
 use std::{
     collections::BTreeMap,
@@ -14,6 +14,9 @@ pub async fn partitions(folders: &[PathBuf], workspace: &Path) -> BTreeMap<Strin
     let real = |it: &Path| it.canonicalize().unwrap_or_else(|_| it.to_owned());
     for seen in pick::look(folders, None).await.seen {
         let Ok(answer) = &seen.answer else { continue };
+        if !answer.status.may_have_agents() {
+            continue;
+        }
         let is_here =
             answer.status.workspace.as_ref().is_some_and(|it| real(Path::new(it)) == real(workspace));
         for (tools, doing) in answer.status.backends.iter().filter(|_| is_here).filter_map(pick::serves) {

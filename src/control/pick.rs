@@ -7,7 +7,7 @@ use tokio::{task::JoinSet, time::timeout};
 
 use super::{
     Failure,
-    client::Client,
+    client::{Client, Error},
     report::{Backend, Status, plain},
 };
 use crate::shell::control::{Instance, check, instances};
@@ -74,24 +74,35 @@ pub(super) async fn look(folders: &[PathBuf], pid: Option<u32>) -> Found {
 
 /// `None` if nobody is there.
 pub(super) async fn ask(instance: Instance) -> Option<Seen> {
-    let asking = async {
-        let mut client = Client::connect(&instance.socket).await?;
-        let raw = client.request("lspool/status", &json!({})).await.map_err(io::Error::other)?;
-        let status = Status::read(&raw).map_err(io::Error::other)?;
-        Ok(Answer { client, raw, status })
-    };
-    let answer = match timeout(PATIENCE, asking).await {
+    let answer = match timeout(PATIENCE, hear(&instance)).await {
         Err(_) => Err("it does not answer".to_owned()),
-        Ok(Ok(answer)) => Ok(answer),
-        // One that was killed, or has ended while we looked.
-        Ok(Err(error)) if is_nobody(&error) => return None,
-        Ok(Err(error)) => Err(error.to_string()),
+        Ok(Ok(answer)) => Ok(answer?),
+        Ok(Err(problem)) => Err(problem),
     };
     Some(Seen { instance, answer })
 }
 
+/// What one says of itself; nothing if it was killed, or has ended while it was asked.
+async fn hear(instance: &Instance) -> Result<Option<Answer>, String> {
+    let mut client = match Client::connect(&instance.socket).await {
+        Ok(client) => client,
+        Err(error) if is_nobody(&error) => return Ok(None),
+        Err(error) => return Err(error.to_string()),
+    };
+    match client.request("lspool/status", &json!({})).await {
+        Ok(raw) => Status::read(&raw).map(|status| Some(Answer { client, raw, status })),
+        // One that lives and has closed the connection still listens.
+        Err(Error::Gone(why)) => match Client::connect(&instance.socket).await {
+            Err(error) if is_nobody(&error) => Ok(None),
+            Ok(_) | Err(_) => Err(why),
+        },
+        Err(error) => Err(error.to_string()),
+    }
+}
+
 fn is_nobody(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound)
+    use io::ErrorKind::{BrokenPipe, ConnectionRefused, ConnectionReset, NotFound, UnexpectedEof};
+    matches!(error.kind(), ConnectionRefused | NotFound | ConnectionReset | BrokenPipe | UnexpectedEof)
 }
 
 /// How well a name fits.

@@ -7,10 +7,13 @@ use super::{
     pick::Seen,
     screen::{Screen, Tone},
 };
+use crate::{agents::likely_tools, config::ServerKind};
 
 /// The answer to `lspool/status`, as far as it is shown. A later lspool may say more.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Status {
+    #[serde(default)]
+    kind: Option<ServerKind>,
     pub(super) workspace: Option<String>,
     editor: Option<String>,
     #[serde(default)]
@@ -20,6 +23,9 @@ pub(super) struct Status {
     pub(super) backends: Vec<Backend>,
     #[serde(default)]
     sets: Vec<Set>,
+    /// Conversations are shown by their ids.
+    #[serde(skip)]
+    pub(super) is_long: bool,
 }
 
 /// A tool set, and what keeps conversations to it.
@@ -28,17 +34,36 @@ struct Set {
     toolset: Vec<String>,
     isolation: String,
     conversations: u64,
+    #[serde(default)]
+    ids: Vec<String>,
     why: Option<String>,
+    #[serde(default)]
+    unknown_tools: Vec<String>,
 }
 
 impl Set {
+    /// Its names that are no tools.
+    fn unknown(&self) -> Option<String> {
+        let one = |name: &String| match likely_tools(name) {
+            meant if meant.is_empty() => name.clone(),
+            meant => format!("{name} (did you mean {}?)", meant.join(", ")),
+        };
+        let all: Vec<String> = self.unknown_tools.iter().map(one).collect();
+        (!all.is_empty()).then(|| all.join(", "))
+    }
+
     /// In words, where there is something to say that the servers do not.
-    fn text(&self) -> Option<String> {
+    fn text(&self, is_long: bool) -> Option<String> {
         let tools = if self.toolset.is_empty() { "none".to_owned() } else { self.toolset.join(",") };
-        let chats = self.conversations;
+        let chats = match is_long {
+            true => self.ids.join(" "),
+            false => self.conversations.to_string(),
+        };
         match (self.isolation.as_str(), &self.why) {
+            _ if chats.is_empty() => None,
             ("mode", _) => Some(format!("{tools}: {chats} by chat mode")),
             (_, Some(why)) => Some(format!("{tools}: {chats} by process ({why})")),
+            (_, None) if is_long => Some(format!("{tools}: {chats} by process")),
             (_, None) => None,
         }
     }
@@ -96,9 +121,17 @@ pub(super) struct Backend {
     #[serde(default)]
     dropped: Dropped,
     last_error: Option<String>,
+    /// Why it was stopped, if it is.
+    #[serde(default)]
+    stopped: Option<String>,
 }
 
 impl Status {
+    /// Whether it stands in front of a server that has agents. An earlier lspool does not say.
+    pub(super) fn may_have_agents(&self) -> bool {
+        self.kind != Some(ServerKind::Generic)
+    }
+
     pub(super) fn read(answer: &Value) -> Result<Status, String> {
         Status::deserialize(answer).map_err(|error| format!("its answer cannot be understood: {error}"))
     }
@@ -262,6 +295,9 @@ pub(super) fn instance(
     lines.push(line(&HEAD.map(|(head, _)| head.to_owned()), &|_| Tone::Faint));
     for (backend, row) in status.backends.iter().zip(&rows) {
         lines.push(line(row, &|n| if n == STATE { backend.tone() } else { Tone::Plain }));
+        if let Some(why) = &backend.stopped {
+            note("stopped", why, width, screen, lines);
+        }
         if let Some(error) = &backend.last_error {
             note("last error", error, width, screen, lines);
         }
@@ -269,8 +305,11 @@ pub(super) fn instance(
             note("dropped for it", &text, width, screen, lines);
         }
     }
-    for text in status.sets.iter().filter_map(Set::text) {
+    for text in status.sets.iter().filter_map(|it| it.text(status.is_long)) {
         note("chats", &text, width, screen, lines);
+    }
+    for text in status.sets.iter().filter_map(Set::unknown) {
+        note("no such tool", &text, width, screen, lines);
     }
 }
 

@@ -144,6 +144,23 @@ fn colors() {
 }
 
 #[test]
+fn names_of_no_tool_are_told() {
+    let mut it = status(&[backend("copilot", &json!({}))]);
+    let set = |tools: &[&str]| json!({"toolset": tools, "isolation": "process", "conversations": 1, "unknown_tools": tools});
+    it["sets"] = json!([set(&["Read", "fetch_it"]), set(&[])]);
+    shows(
+        &it,
+        Screen::default(),
+        &expect![[r#"
+            lspool 4711  /home/me/project  Neovim 0.11.2
+              SERVER   STATE  SINCE   PID   MEMORY  RESTARTS  CHATS  REQUESTS  REFUSED
+              copilot  ready  3 min  4712  360 MiB         0      2         1        0
+                no such tool: Read (did you mean read_file?), fetch_it
+        "#]],
+    );
+}
+
+#[test]
 fn a_server_without_tools() {
     let mut it = status(&[backend("pyright", &json!({"pid": null, "state": "starting", "rss_bytes": null}))]);
     it["config"]["error"] = "line 3: unknown key `comand`; did you mean `command`?".into();

@@ -28,6 +28,15 @@ use crate::{
 /// When something is to be done, and what.
 pub(crate) type Deadline = (Instant, &'static str);
 
+/// What becomes of a partition that nothing needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Idling {
+    /// It ends when it has been idle for long enough.
+    Ends,
+    /// It goes on as long as there is room.
+    GoesOn,
+}
+
 /// A configured server, or one partition of it.
 #[derive(Debug)]
 pub(crate) struct Backend {
@@ -53,6 +62,10 @@ pub(crate) struct Backend {
     pub(crate) corrections: u8,
     /// Since when nothing has needed it.
     pub(crate) idle_since: Option<Instant>,
+    /// What becomes of it while nothing needs it.
+    pub(crate) idling: Idling,
+    /// The names of the tools that its process has last said to offer.
+    pub(crate) offered: Option<BTreeSet<String>>,
     /// Tool calls outside the set that were refused.
     pub(crate) refused: u64,
     pub(crate) health: Health,
@@ -64,6 +77,8 @@ pub(crate) struct Backend {
     pub(crate) fault: Option<(Cause, String)>,
     /// What last went wrong, as people read it.
     pub(crate) last_error: Option<String>,
+    /// Why it was last stopped, as people read it.
+    pub(crate) stopped: Option<&'static str>,
     /// The user has been told that it has failed.
     pub(crate) failure_told: bool,
 }
@@ -86,12 +101,15 @@ impl Backend {
             reconcile: Reconcile::default(),
             corrections: 0,
             idle_since: None,
+            idling: Idling::Ends,
+            offered: None,
             refused: 0,
             health: Health::new(now),
             is_condemned: false,
             is_let_go: false,
             fault: None,
             last_error: None,
+            stopped: None,
             failure_told: false,
         }
     }
@@ -115,6 +133,7 @@ impl Backend {
         self.results = Results::default();
         self.reconcile = Reconcile::default();
         self.corrections = 0;
+        self.offered = None;
         self.health = Health::new(now);
         self.is_condemned = false;
         self.is_let_go = false;
@@ -192,7 +211,10 @@ impl Backend {
             State::Initializing { deadline, .. } => Some((deadline?, "initialize is not answered")),
             State::Restarting { at } if !self.life.is_alive() => Some((at, "restart")),
             State::Ready | State::Degraded => {
-                let idle = self.idle_since.map(|since| (since + idle_timeout, "idle"));
+                let idle = self
+                    .idle_since
+                    .filter(|_| self.idling == Idling::Ends)
+                    .map(|since| (since + idle_timeout, "idle"));
                 let mcp = self.mcp.deadline().map(|at| (at, "an MCP server is not up"));
                 let other = self.health.deadline().into_iter().chain(self.reconcile.deadline());
                 idle.into_iter().chain(mcp).chain(other).min_by_key(|(at, _)| *at)

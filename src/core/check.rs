@@ -111,7 +111,8 @@ impl Proxy {
         if backend.id != PRIMARY
             && backend.spare.is_none()
             && backend.accepts()
-            && backend.idle_since.is_some() == self.is_busy(backend)
+            && (backend.idle_since.is_some() == self.is_busy(backend)
+                || backend.idling != self.idling(backend))
         {
             return Err(format!("{name}: in use and counted as idle, or the reverse"));
         }

@@ -2,6 +2,7 @@
 //! read again ([`reload`](super::reload)). The editor and control clients ask in the same words (`docs/protocol.md`).
 
 use std::{
+    borrow::Cow,
     collections::{BTreeMap, BTreeSet},
     time::{Duration, Instant},
 };
@@ -11,25 +12,24 @@ use tracing::info;
 
 use super::{Backend, Cause, Failure, PRIMARY, Proxy, ToolSet, tell_editor};
 use crate::{
-    config::Isolation,
+    config::{Isolation, nearest},
     core::{
         event::{BackendId, ClientId, Drops, Effect, Effects, Peer},
         lifecycle::State,
         requests::{Owner, Purpose},
     },
-    rpc::{Frame, Kind, Patch, RawId, elements, member, path, text},
+    rpc::{Frame, Kind, Patch, RawId, elements, member, members, path, text},
 };
 
 /// The one that is there with a Copilot server alone.
-const ORCHESTRATE: (&str, &str) = ("lspool.orchestrate", "lspool/orchestrate");
+const ORCHESTRATE: (&str, &str) = ("orchestrate", "lspool/orchestrate");
 
-/// Commands that the editor can run, and the requests that they stand for.
-const COMMANDS: [(&str, &str); 4] = [
-    ORCHESTRATE,
-    ("lspool.reload", "lspool/reload"),
-    ("lspool.restart", "lspool/restart"),
-    ("lspool.status", "lspool/status"),
-];
+/// Commands that the editor can run, after `lspool.` or `lspool.SERVER.`, and the requests that they stand for.
+const COMMANDS: [(&str, &str); 4] =
+    [ORCHESTRATE, ("reload", "lspool/reload"), ("restart", "lspool/restart"), ("status", "lspool/status")];
+
+/// What the name of each of lspool's commands begins with.
+const PREFIX: &str = "lspool.";
 
 /// Under which progress of a request is reported.
 const TOKEN: &str = "workDoneToken";
@@ -59,6 +59,8 @@ pub(crate) struct Control {
     pub(super) problem: Option<String>,
     /// What the user has been told of files that are used all the same.
     pub(super) warned: BTreeSet<String>,
+    /// Names of tools that there are not, of which the user has been told.
+    pub(super) unknown_tools: BTreeSet<String>,
     /// For changes of the status.
     watchers: BTreeSet<ClientId>,
     /// What they were last told.
@@ -130,6 +132,10 @@ impl Proxy {
         params: &[u8],
         out: &mut Effects,
     ) -> bool {
+        if let Some(wrong) = unknown_parameter(method, params) {
+            self.fail(&owner, &Failure::new(Cause::InvalidParams, wrong), out);
+            return true;
+        }
         match method {
             "lspool/status" => self.ask_status(owner, out),
             "lspool/watch" => {
@@ -160,7 +166,9 @@ impl Proxy {
     /// The same as a command of the editor: the arguments are the parameters.
     pub(super) fn command(&mut self, now: Instant, owner: &Owner, params: &[u8], out: &mut Effects) -> bool {
         let command = text(params, &["command"]).unwrap_or_default();
-        let Some((_, method)) = COMMANDS.iter().find(|(name, _)| *name == command) else { return false };
+        let Some(name) = command.strip_prefix(PREFIX) else { return false };
+        let name = name.strip_prefix(&self.command_scope()).unwrap_or(name);
+        let Some((_, method)) = COMMANDS.iter().find(|(it, _)| *it == name) else { return false };
         let list = path(params, &["arguments"]).map_or(&b"[]"[..], |range| &params[range]);
         let first = elements(list).next().map(|range| &list[range]);
         let arguments = match first {
@@ -179,14 +187,24 @@ impl Proxy {
         self.control(now, owner.clone(), method, &params, out)
     }
 
+    /// What stands before a command in a name that no other lspool of the window offers.
+    fn command_scope(&self) -> String {
+        let name = self.server.as_ref().map_or("", |it| &it.name);
+        let safe = |it: char| if it.is_alphanumeric() || "-_".contains(it) { it } else { '-' };
+        format!("{}.", name.chars().map(safe).collect::<String>())
+    }
+
     /// The answer to `initialize` with lspool's own commands: some editors run only what is offered there, also among
-    /// those that do not say that they run commands.
+    /// those that do not say that they run commands. In others a name can be offered once in all of a window, by
+    /// whichever server: so only the lspool of a Copilot server has the short ones.
     pub(super) fn with_commands(&self, answer: &Frame) -> Frame {
         let Some(result) = answer.result() else { return answer.clone() };
         let keys = ["capabilities", "executeCommandProvider", "commands"];
         let known = path(result, &keys).map_or(&b"[]"[..], |range| &result[range]);
         let offered = COMMANDS.iter().filter(|it| self.is_copilot() || **it != ORCHESTRATE);
-        let own: Vec<String> = offered.map(|(name, _)| json!(name).to_string()).collect();
+        let scope = if self.is_copilot() { String::new() } else { self.command_scope() };
+        let own: Vec<String> =
+            offered.map(|(name, _)| json!(format!("{PREFIX}{scope}{name}")).to_string()).collect();
         let theirs = elements(known).map(|range| String::from_utf8_lossy(&known[range]).into_owned());
         let all = theirs.chain(own).collect::<Vec<_>>().join(",");
         answer.with_result(&Patch::of(result).set_path(&keys, format!("[{all}]").as_bytes()).finish())
@@ -225,6 +243,7 @@ impl Proxy {
             "pid": self.identity.pid,
             "version": env!("CARGO_PKG_VERSION"),
             "started": self.identity.started,
+            "kind": self.server.as_ref().map(|it| it.kind),
             "workspace": self.folders.first().map(|it| it.to_string_lossy()),
             "editor": self.session.editor(),
             "config": {"error": self.control.problem},
@@ -240,21 +259,28 @@ impl Proxy {
 
     /// The tool sets of all conversations and partitions, and what keeps conversations to each.
     fn sets(&self) -> Vec<Value> {
-        let mut sets: BTreeMap<(&ToolSet, bool), (BackendId, usize)> = BTreeMap::new();
+        let mut sets: BTreeMap<(&ToolSet, bool), (BackendId, Vec<String>)> = BTreeMap::new();
         for it in self.backends.values().filter(|it| it.id != PRIMARY && it.spare.is_none()) {
-            sets.insert((&it.set, false), (it.id, 0));
+            sets.insert((&it.set, false), (it.id, Vec::new()));
         }
-        for (_, it) in self.conversations.iter().filter(|(_, it)| !it.set.is_all() && it.parent.is_none()) {
-            sets.entry((&it.set, it.mode.is_some())).or_insert((it.backend, 0)).1 += 1;
+        for (id, it) in self.conversations.iter().filter(|(_, it)| !it.set.is_all() && it.parent.is_none()) {
+            let of_set = sets.entry((&it.set, it.mode.is_some())).or_insert((it.backend, Vec::new()));
+            of_set.1.push(id.as_text().map_or_else(|| id.to_string(), Cow::into_owned));
         }
-        let set = |((set, by_mode), (backend, conversations)): ((&ToolSet, bool), (BackendId, usize))| {
+        let offered = |by_mode: bool, id: BackendId| match by_mode {
+            true => self.modes.offered(),
+            false => self.backend(id).and_then(|it| it.offered.as_ref()),
+        };
+        let set = |((set, by_mode), (backend, ids)): ((&ToolSet, bool), (BackendId, Vec<String>))| {
             let isolation = if by_mode { Isolation::Mode } else { Isolation::Process };
             json!({
                 "toolset": set.names(),
                 "isolation": isolation.word(),
                 "backend": self.name_of(backend),
-                "conversations": conversations,
+                "conversations": ids.len(),
+                "ids": ids,
                 "why": if by_mode { None } else { self.modes.reason(set) },
+                "unknown_tools": offered(by_mode, backend).map(|it| self.unknown_tools(set, it)).unwrap_or_default(),
             })
         };
         sets.into_iter().map(set).collect()
@@ -270,11 +296,12 @@ impl Proxy {
             "pid": backend.pid,
             "rss_bytes": backend.health.memory.filter(|_| backend.life.is_alive()),
             "restarts": backend.life.n_restarts(),
-            "conversations": self.conversations.count(backend.id),
+            "conversations": self.conversations.n_belonging_to(backend.id),
             "in_flight": self.requests.n_owed_by(backend.id),
             "refused": backend.refused,
             "dropped": self.control.dropped.backends.get(&backend.id).copied().unwrap_or_default(),
             "last_error": backend.last_error,
+            "stopped": backend.stopped.filter(|_| backend.life.state() == State::Stopped),
         });
         if !of_the_moment {
             forget_the_moment(&mut status);
@@ -378,7 +405,7 @@ impl Proxy {
             let Some(backend) = self.backend(id) else { continue };
             info!(backend.name, "stop: somebody asks for it");
             names.push(json!(backend.name));
-            self.stop(id, now, out);
+            self.stop(id, "somebody has asked for it", now, out);
         }
         answer(owner, &json!({"name": names.first(), "names": names, "state": "stopped"}), out);
     }
@@ -489,6 +516,31 @@ impl Proxy {
             Some(_) | None => {}
         }
     }
+}
+
+/// The parameters of the requests, apart from the tokens that any request may have.
+const PARAMETERS: [(&str, &[&str]); 7] = [
+    ("lspool/logs", &["name", "follow"]),
+    ("lspool/move", &["name", "to"]),
+    ("lspool/reload", &[]),
+    ("lspool/restart", &["name"]),
+    ("lspool/status", &[]),
+    ("lspool/stop", &["name"]),
+    ("lspool/watch", &[]),
+];
+
+/// What is wrong with a parameter that there is not: without it, `lspool/stop` would stop everything.
+fn unknown_parameter(method: &str, params: &[u8]) -> Option<String> {
+    let (_, known) = PARAMETERS.iter().find(|(it, _)| *it == method)?;
+    let tokens = [TOKEN, "partialResultToken"];
+    let is_known = |key: &str| known.contains(&key) || tokens.contains(&key);
+    let (key, _) = members(params).find(|(key, _)| !is_known(key))?;
+    let hint = match (nearest(&key, known.iter().copied()), known) {
+        (Some(meant), _) => format!("did you mean {meant:?}?"),
+        (None, []) => "there are none".to_owned(),
+        (None, known) => format!("there are {}", known.join(", ")),
+    };
+    Some(format!("{method} has no parameter {key:?}; {hint}"))
 }
 
 fn forget_the_moment(status: &mut Value) {

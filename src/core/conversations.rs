@@ -302,6 +302,12 @@ impl Conversations {
         self.served.of(backend)
     }
 
+    /// The same, with those that come back to it with their next turn.
+    pub(crate) fn n_belonging_to(&self, backend: BackendId) -> usize {
+        let belongs = |it: &&Conversation| it.backend == backend && (it.counted || it.known_by.is_none());
+        self.bound.values().filter(belongs).count()
+    }
+
     /// Whether [`Conversations::take_changed`] has any.
     pub(crate) fn have_changed(&self) -> bool {
         self.served.has_changed()

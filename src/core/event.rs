@@ -70,6 +70,14 @@ pub enum Exit {
     Unknown,
 }
 
+impl Exit {
+    /// Whether somebody else has ended it: what it said before is no cause.
+    pub(crate) fn is_from_outside(self) -> bool {
+        // SIGHUP, SIGINT, SIGKILL, SIGTERM.
+        matches!(self, Exit::Signal(1 | 2 | 9 | 15))
+    }
+}
+
 impl fmt::Display for Exit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -382,7 +382,7 @@ impl Proxy {
                 let words = words.clone();
                 let found = match (answer.result(), &talk.agent.model) {
                     (Some(models), Some(model)) => chosen(model, models),
-                    _ => Err(format!("which models there are is not known: {}", error.unwrap_or_default())),
+                    _ => Err(unknown_models(&error.unwrap_or_default())),
                 };
                 match found {
                     Ok(model) => {
@@ -526,6 +526,16 @@ impl Proxy {
 }
 
 /// The id of the model that is meant, of those that a server has; else why there is none.
+/// Why a server does not say which models there are, and what can be done about it.
+fn unknown_models(why: &str) -> String {
+    if why.contains("NotSignedIn") {
+        return "nobody is signed in to Copilot: sign in once with the Copilot command of your editor, or set \
+                GH_COPILOT_TOKEN"
+            .to_owned();
+    }
+    format!("which models there are is not known: {why}")
+}
+
 fn chosen(model: &str, models: &[u8]) -> Result<String, String> {
     let known = |it: &[u8]| Some((text(it, &["id"])?, text(it, &["modelName"]).unwrap_or_default()));
     let known: Vec<_> = elements(models).filter_map(|it| known(&models[it])).collect();
@@ -541,7 +551,10 @@ fn chosen(model: &str, models: &[u8]) -> Result<String, String> {
     let found = by_id.or_else(|| known.iter().find(|(_, it)| it.eq_ignore_ascii_case(name)));
     found.map(|(id, _)| id.clone()).ok_or_else(|| {
         let ids: Vec<&str> = known.iter().map(|(id, _)| id.as_str()).collect();
-        format!("the model {model:?} is none that the server knows; there are {}", ids.join(", "))
+        let ids = ids.join(", ");
+        format!(
+            "the model {model:?} is none that the server knows, and no tier of [models] in the configuration; there are {ids}"
+        )
     })
 }
 

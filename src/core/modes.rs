@@ -191,6 +191,11 @@ impl Modes {
         self.get(id).is_some_and(|it| it.state == State::Proven(process))
     }
 
+    /// The names of what the primary offers, if it has said so.
+    pub(crate) fn offered(&self) -> Option<&BTreeSet<String>> {
+        self.offered.as_ref()
+    }
+
     /// Nothing that was shown to hold needs to hold any more.
     fn doubt(&mut self) {
         self.all.values_mut().for_each(Mode::doubt);
@@ -262,7 +267,7 @@ impl Proxy {
         }
     }
 
-    fn note_reason(&mut self, set: &ToolSet, why: String) {
+    pub(super) fn note_reason(&mut self, set: &ToolSet, why: String) {
         info!(%set, why, "a process, not a chat mode");
         if self.modes.reasons.len() >= MOST && !self.modes.reasons.contains_key(set) {
             let in_use: BTreeSet<&ToolSet> = self.conversations.iter().map(|(_, it)| &it.set).collect();

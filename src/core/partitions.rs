@@ -6,6 +6,7 @@ use tracing::{debug, info};
 
 use super::{Backend, Cause, Failure, PRIMARY, Proxy, Server, ToolSet};
 use crate::core::{
+    backend::Idling,
     event::{BackendId, Effects},
     lifecycle::State,
 };
@@ -61,7 +62,7 @@ impl Proxy {
         }
         let Some(idle) = self.dispensable() else { return Err(no_room(server)) };
         info!(backend = self.name_of(idle), "stopping an idle partition to make room");
-        self.stop(idle, now, out);
+        self.stop(idle, "to make room for another one", now, out);
         Ok(())
     }
 
@@ -74,7 +75,7 @@ impl Proxy {
         while self.backends.values().filter(|it| it.accepts()).count() > most {
             if let Some(id) = self.dispensable() {
                 info!(backend = self.name_of(id), "stopping it: there are more than max_processes");
-                self.stop(id, now, out);
+                self.stop(id, "max_processes was made smaller", now, out);
             } else if let Some(id) = self.last_waiting() {
                 self.deny_room(id, now, out);
             } else {
@@ -97,6 +98,7 @@ impl Proxy {
         let (Some(server), Some(backend)) = (&self.server, self.backends.get_mut(&id)) else { return };
         let failure = Failure { partition: Some(backend.name.clone()), ..no_room(server) };
         backend.life.stop(now);
+        backend.stopped = Some("max_processes was made smaller");
         self.let_go(id, &failure, out);
         self.forget(id, now);
     }
@@ -113,11 +115,15 @@ impl Proxy {
         idle.filter_map(|it| Some((it.idle_since?, it.id))).min().map(|(_, id)| id)
     }
 
-    /// Whether a partition is needed: answers are owed, such as that of a turn. Where nothing else is idle time, also
-    /// while a conversation is bound to it.
+    /// Whether a partition is needed: answers are owed, such as that of a turn.
     pub(super) fn is_busy(&self, backend: &Backend) -> bool {
-        let binds = self.idle_timeout() == Duration::ZERO && self.conversations.count(backend.id) > 0;
-        binds || self.requests.n_owed_by(backend.id) > 0
+        self.requests.n_owed_by(backend.id) > 0
+    }
+
+    /// Where there is no idle time, a partition ends with its last conversation.
+    pub(super) fn idling(&self, backend: &Backend) -> Idling {
+        let is_bound = self.conversations.count(backend.id) > 0;
+        if is_bound && self.idle_timeout() == Duration::ZERO { Idling::GoesOn } else { Idling::Ends }
     }
 
     /// Starts what waits for room, as far as there is room.
@@ -126,7 +132,7 @@ impl Proxy {
         if self.phase.is_shut_down() {
             let due: Vec<_> = self.backends.values().filter(due).map(|it| it.id).collect();
             for id in due {
-                self.stop(id, now, out);
+                self.stop(id, "the editor is at its end", now, out);
             }
             return;
         }
@@ -176,8 +182,10 @@ impl Proxy {
             return;
         };
         let idle_since = if self.is_busy(backend) { None } else { backend.idle_since.or(Some(now)) };
+        let idling = self.idling(backend);
         if let Some(backend) = self.backends.get_mut(&id) {
             backend.idle_since = idle_since;
+            backend.idling = idling;
         }
     }
 
@@ -200,14 +208,21 @@ impl Proxy {
 
 fn no_room(server: &Server) -> Failure {
     let (most, name) = (server.settings.max_processes, &server.name);
+    if most == 1 {
+        let message = format!(
+            "no room for another process: the one that there may be serves the editor itself; raise max_processes in \
+             [server.{name}]"
+        );
+        return Failure::new(Cause::Limit, message);
+    }
     let message = format!(
-        "no room for another process: all {most} processes of {name} are in use; let a turn come to its end, or \
-         raise max_processes in [server.{name}]"
+        "no room for another process: all {most} of {name} have something to do; let a turn come to its end, or raise \
+         max_processes in [server.{name}]"
     );
     Failure { retry: true, ..Failure::new(Cause::Limit, message) }
 }
 
 /// What a partition is called.
 fn name(set: &ToolSet, server: &str) -> String {
-    format!("partition \"{set}\" of {server}")
+    format!("partition \"{}\" of {server}", set.shown())
 }

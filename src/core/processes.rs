@@ -8,7 +8,7 @@ use super::{Cause, Failure, PRIMARY, Proxy, ToolSet, tell_editor};
 use crate::{
     config::ServerKind,
     core::{
-        backend::Backend,
+        backend::{Backend, Idling},
         control::show,
         event::{BackendId, Effect, Effects, Exit, Peer, ProcessId, SpawnFailure},
         failure::reason,
@@ -198,20 +198,21 @@ impl Proxy {
         else {
             return;
         };
-        let (cause, end) = match backend.fault.take() {
-            Some((cause, fault)) => (cause, format!("was ended ({fault})")),
-            None => (Cause::Crashed, format!("exited ({exit})")),
+        let (cause, end, words) = match backend.fault.take() {
+            Some((cause, fault)) => (cause, format!("was ended ({fault})"), stderr),
+            None if exit.is_from_outside() => (Cause::Crashed, format!("exited ({exit})"), ""),
+            None => (Cause::Crashed, format!("exited ({exit})"), stderr),
         };
         let what = match backend.life.state() {
             State::Spawning(_) | State::Initializing { .. } => {
-                format!("{end} before it had answered initialize{}", tail(stderr))
+                format!("{end} before it had answered initialize{}", tail(words))
             }
             State::Stopped
             | State::Waiting
             | State::Ready
             | State::Degraded
             | State::Restarting { .. }
-            | State::Failed => format!("{end}{}", tail(stderr)),
+            | State::Failed => format!("{end}{}", tail(words)),
         };
         self.on_gone(now, process, cause, &what, out);
     }
@@ -227,6 +228,9 @@ impl Proxy {
         let died =
             !matches!(before, State::Stopped | State::Failed | State::Waiting | State::Restarting { .. });
         let is_lost_spare = backend.spare.is_some() && died;
+        if died {
+            backend.stopped = None;
+        }
         if (!goes_on || is_lost_spare) && !matches!(before, State::Failed) {
             backend.life.stop(now);
         }
@@ -396,8 +400,9 @@ impl Proxy {
     }
 
     /// Ends a process that nobody needs. What it knows is told to the next one.
-    pub(super) fn stop(&mut self, id: BackendId, now: Instant, out: &mut Effects) {
+    pub(super) fn stop(&mut self, id: BackendId, why: &'static str, now: Instant, out: &mut Effects) {
         let Some(backend) = self.backends.get_mut(&id) else { return };
+        backend.stopped = Some(why);
         let (process, ready, name) = (backend.process(), backend.is_ready(), backend.name.clone());
         let todo = backend.life.stop(now);
         let message = format!("{name} was stopped");
@@ -452,7 +457,7 @@ impl Proxy {
         let Some(backend) = self.backends.get_mut(&id) else { return };
         // Another one is kept ready then.
         if backend.spare.is_some() {
-            return self.stop(id, now, out);
+            return self.stop(id, "another one takes its place", now, out);
         }
         let ready = backend.is_ready();
         backend.failure_told = false;
@@ -550,9 +555,11 @@ impl Proxy {
         if backend.mcp.deadline().is_some_and(|at| at <= now) {
             warn!(backend = backend.name, "an MCP server is not up: going on without it");
             self.go_on_without_mcp(id, out);
-        } else if backend.idle_since.is_some_and(|since| since + self.idle_timeout() <= now) {
+        } else if backend.idling == Idling::Ends
+            && backend.idle_since.is_some_and(|it| it + self.idle_timeout() <= now)
+        {
             info!(backend = backend.name, "idle: stopping it");
-            self.stop(id, now, out);
+            self.stop(id, "it was idle", now, out);
         } else {
             self.look_after(id, now, out);
         }

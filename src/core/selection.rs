@@ -2,7 +2,7 @@
 
 use super::{Proxy, ToolSet};
 use crate::{
-    config::{AgentConfig, Config, Isolation, RouteConfig},
+    config::{AgentConfig, Config, Isolation, RouteConfig, nearest},
     core::modes::Wish,
     rpc::{elements, members, path, text},
 };
@@ -23,12 +23,8 @@ impl Proxy {
             return Ok(Choice { set: ToolSet::all(), events: false, wish: Wish::default() });
         };
         let config = &server.config;
-        let Asked { wanted, lead, events, isolation } = asked(params).map_err(|what| {
-            let agents = known_agents(config);
-            format!(
-                "lspool: {what}; write {{\"tools\": [\"NAME\", …]}} or {{\"agent\": \"NAME\"}}; the agents are {agents}"
-            )
-        })?;
+        let Asked { wanted, lead, events, isolation } =
+            asked(params).map_err(|what| format!("lspool: {what}"))?;
         let agent = match &wanted {
             Some(Wanted::Tools(tools)) => {
                 let set = ToolSet::new(Some(tools), &[]);
@@ -44,8 +40,11 @@ impl Proxy {
         };
         let wish = Wish { agent: Some(agent.clone()), isolation, ..Wish::default() };
         let Some(agent) = config.agents.get(agent) else {
-            let agents = known_agents(config);
-            return Err(format!("lspool: there is no agent {agent:?}; there are {agents}"));
+            let hint = match nearest(agent, config.agents.keys().map(String::as_str)) {
+                Some(meant) => format!("did you mean {meant:?}?"),
+                None => format!("there are {}", known_agents(config)),
+            };
+            return Err(format!("lspool: there is no agent {agent:?}; {hint}"));
         };
         Ok(Choice { set: agent_set(agent).with_lead(lead.unwrap_or(agent.lead)), events, wish })
     }
@@ -66,6 +65,12 @@ enum Wanted {
     Agent(String),
 }
 
+/// The keys that it may have.
+const KEYS: [&str; 5] = ["tools", "agent", "lead", "events", "isolation"];
+
+/// Two of them, of which there is one at most.
+const EITHER: &str = r#"write {"tools": ["NAME", …]} or {"agent": "NAME"}"#;
+
 /// What a create asks for. Whatever is not understood is refused, twice the same key too: it may have been meant to
 /// narrow the set.
 fn asked(params: &[u8]) -> Result<Asked, String> {
@@ -76,7 +81,7 @@ fn asked(params: &[u8]) -> Result<Asked, String> {
     }
     let Some(asked) = first.filter(|it| *it != b"null") else { return Ok(Asked::default()) };
     if asked.first() != Some(&b'{') || serde_json::from_slice::<serde::de::IgnoredAny>(asked).is_err() {
-        return Err("is no object".to_owned());
+        return Err(format!("is no object; {EITHER}"));
     }
     let (mut tools, mut agent, mut lead, mut events, mut isolation) = (None, None, None, None, None);
     for (key, range) in members(asked) {
@@ -87,7 +92,13 @@ fn asked(params: &[u8]) -> Result<Asked, String> {
             "lead" => &mut lead,
             "events" => &mut events,
             "isolation" => &mut isolation,
-            _ => return Err(format!("there is no key {key:?}")),
+            _ => {
+                let hint = match nearest(&key, KEYS) {
+                    Some(meant) => format!("did you mean {meant:?}?"),
+                    None => format!("there are {}", KEYS.join(", ")),
+                };
+                return Err(format!("there is no key {key:?}; {hint}"));
+            }
         };
         if slot.replace(value).is_some() {
             return Err(format!("{key} is there twice"));
@@ -108,14 +119,14 @@ fn asked(params: &[u8]) -> Result<Asked, String> {
         Some(_) => return Err("isolation is neither \"process\" nor \"mode\"".to_owned()),
     };
     let wanted = match (given(tools), given(agent)) {
-        (Some(_), Some(_)) => return Err("tools and agent are both there".to_owned()),
+        (Some(_), Some(_)) => return Err(format!("tools and agent are both there; {EITHER}")),
         (Some(tools), None) => match serde_json::from_slice(&tools) {
             Ok(tools) => Some(Wanted::Tools(tools)),
-            Err(_) => return Err("tools is no list of strings".to_owned()),
+            Err(_) => return Err(format!("tools is no list of strings; {EITHER}")),
         },
         (None, Some(agent)) => match serde_json::from_slice(&agent) {
             Ok(agent) => Some(Wanted::Agent(agent)),
-            Err(_) => return Err("agent is no string".to_owned()),
+            Err(_) => return Err(format!("agent is no string; {EITHER}")),
         },
         (None, None) => None,
     };
@@ -124,12 +135,7 @@ fn asked(params: &[u8]) -> Result<Asked, String> {
 
 /// The tools of the partition that serves an agent, as `lspool status` shows them.
 pub fn partition_of(agent: &AgentConfig) -> String {
-    let set = agent_set(agent).with_lead(agent.lead);
-    match set.to_string() {
-        _ if set.is_all() => "all".to_owned(),
-        none if none.is_empty() => "none".to_owned(),
-        tools => tools,
-    }
+    agent_set(agent).with_lead(agent.lead).shown()
 }
 
 pub(super) fn known_agents(config: &Config) -> String {
@@ -187,6 +193,18 @@ mod tests {
         assert!(
             matches!(asked(br#"{"\u006cspool":{"to\u006fls":[]}}"#), Ok(Asked { wanted: Some(Wanted::Tools(it)), .. }) if it.is_empty())
         );
+    }
+
+    #[test]
+    fn what_was_meant_is_told() {
+        for (wrong, told) in [
+            (r#"{"agnet":"a"}"#, r#"there is no key "agnet"; did you mean "agent"?"#),
+            (r#"{"xyzzy":1}"#, r#"there is no key "xyzzy"; there are tools, agent, lead, events, isolation"#),
+            (r#"{"isolation":"none"}"#, r#"isolation is neither "process" nor "mode""#),
+            (r#"{"agent":1}"#, r#"agent is no string; write {"tools": ["NAME", …]} or {"agent": "NAME"}"#),
+        ] {
+            assert_eq!(asked(format!(r#"{{"lspool":{wrong}}}"#).as_bytes()).unwrap_err(), told);
+        }
     }
 
     #[test]

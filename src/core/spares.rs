@@ -130,7 +130,7 @@ impl Proxy {
             surplus.extend((*n > wanted || !kinds.contains(&kit)).then_some(it.id));
         }
         for id in surplus {
-            self.stop(id, now, out);
+            self.stop(id, "there are enough spares", now, out);
         }
     }
 

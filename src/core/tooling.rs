@@ -138,6 +138,9 @@ impl Proxy {
         }
         if backend.projecting == 0 {
             backend.corrections = 0;
+            if id != PRIMARY && backend.spare.is_none() {
+                self.note_offered(id, offered, out);
+            }
             self.flush(id, out);
         }
     }

@@ -127,6 +127,15 @@ impl ToolSet {
         names
     }
 
+    /// As people read it.
+    pub(crate) fn shown(&self) -> String {
+        match self.to_string() {
+            _ if self.is_all() => "all".to_owned(),
+            none if none.is_empty() => "none".to_owned(),
+            names => names,
+        }
+    }
+
     /// Whether this is every tool: such conversations live in the primary partition.
     pub(crate) fn is_all(&self) -> bool {
         self.allowed.is_none() && self.denied.is_empty() && self.own == Own::Nobody

@@ -50,7 +50,7 @@ fn crash() -> String {
         said(1001, "in", &process(1), r#"{"id":0,"method":"conversation/invokeClientTool","params":{"name":"read_file","input":{"a":1},"conversationId":"c"}}"#),
         said(1001, "out", editor, r#"{"id":3,"method":"conversation/invokeClientTool","params":{"name":"read_file","input":{"a":1},"conversationId":"c"}}"#),
         said(1003, "in", editor, r#"{"id":3,"result":[{"status":"error"},null]}"#),
-        happened(2000, "in", "exited", &(of(1) + r#""exit":{"signal":9},"stderr":"at x\nout of memory\n"}"#)),
+        happened(2000, "in", "exited", &(of(1) + r#""exit":{"signal":6},"stderr":"at x\nout of memory\n"}"#)),
         happened(2500, "out", "spawn", &spawn(2)),
         happened(2501, "in", "spawned", &(of(2) + r#""pid":4712}"#)),
         said(3500, "out", &process(2), &create(41)),
@@ -83,7 +83,7 @@ fn a_crash() {
 
         processes
              0.002  1.1  started (process 4711)
-             2.000  1.1  was ended by signal 9: out of memory
+             2.000  1.1  was ended by signal 6: out of memory
              2.501  1.2  started again (process 4712)
             63.900  1.2  was ended by signal 15
     "#]],
@@ -107,7 +107,7 @@ fn only_what_went_wrong() {
             63.600     <1 ms  textDocument/hover b.py  error -32801: modified
 
         processes
-             2.000  1.1  was ended by signal 9: out of memory
+             2.000  1.1  was ended by signal 6: out of memory
     "#]],
     );
 }

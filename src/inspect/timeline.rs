@@ -325,6 +325,10 @@ impl Timeline {
         if self.told_to_end.contains(process) || exit["code"] == 0 {
             return Outcome::Fine(how);
         }
+        // What it said before somebody else ended it is no cause: SIGHUP, SIGINT, SIGKILL, SIGTERM.
+        if matches!(exit["signal"].as_i64(), Some(1 | 2 | 9 | 15)) {
+            return Outcome::Bad(how);
+        }
         let last = data["stderr"]
             .as_str()
             .unwrap_or_default()

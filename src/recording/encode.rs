@@ -2,7 +2,10 @@
 //!
 //! Owns what must be remembered for that: which request an answer is to, and the secrets.
 
-use std::{collections::HashMap, time::Duration};
+use std::{
+    collections::{HashMap, VecDeque},
+    time::Duration,
+};
 
 use serde::Serialize;
 
@@ -31,7 +34,7 @@ const TOOLS: Peer = Peer::Client(ClientId(u32::MAX));
 pub struct Encoder {
     redactor: Redactor,
     /// The method of each request that is not answered, by who asks, in which direction, and the id.
-    asked: HashMap<(Peer, bool, rpc::RawId), String>,
+    asked: HashMap<(Peer, bool, rpc::RawId), VecDeque<String>>,
 }
 
 /// What the backend is of the process that an effect begins something with.
@@ -303,12 +306,14 @@ impl Encoder {
         let (method, is_answer) = match (method, frame.id()) {
             (Some(method), Some(id)) => {
                 if self.asked.len() < REMEMBERED {
-                    self.asked.insert((peer, is_in, id), method.to_owned());
+                    let asked = self.asked.entry((peer, is_in, id)).or_default();
+                    asked.push_back(method.to_owned());
+                    asked.truncate(REMEMBERED);
                 }
                 (method.to_owned(), false)
             }
             (Some(method), None) => (method.to_owned(), false),
-            (None, Some(id)) => (self.asked.remove(&(peer, !is_in, id)).unwrap_or_default(), true),
+            (None, Some(id)) => (self.answered(&(peer, !is_in, id), frame), true),
             (None, None) => (String::new(), false),
         };
         let bytes = frame.to_bytes();
@@ -317,6 +322,21 @@ impl Encoder {
             Some(msg) => line.raw_member("msg", &msg),
             None => line.raw_member("raw", &json(&self.redactor.broken(&body))),
         }
+    }
+
+    /// The method of the request that this answers. Of several under one id the first, but one whose id was in use is
+    /// refused at once.
+    fn answered(&mut self, key: &(Peer, bool, rpc::RawId), answer: &Frame) -> String {
+        let Some(asked) = self.asked.get_mut(key) else { return String::new() };
+        let cause = answer.error_value().and_then(|it| rpc::text(it, &["data", "lspool", "cause"]));
+        let method = match cause.as_deref() {
+            Some("invalid request") => asked.pop_back(),
+            Some(_) | None => asked.pop_front(),
+        };
+        if asked.is_empty() {
+            self.asked.remove(key);
+        }
+        method.unwrap_or_default()
     }
 
     /// Something that lspool says of itself, without secrets.

@@ -37,6 +37,7 @@ pub struct Replay<R> {
     context: VecDeque<(usize, String)>,
     same: Same,
     has_panicked: bool,
+    is_masked: bool,
 }
 
 /// A line that is no effect of the event before.
@@ -89,6 +90,7 @@ impl<R: BufRead> Replay<R> {
             context: VecDeque::new(),
             same: Same::default(),
             has_panicked: false,
+            is_masked: !header.texts,
         };
         Ok((replay, header))
     }
@@ -193,6 +195,7 @@ impl<R: BufRead> Replay<R> {
             expected: expected.map(|(line, it)| (line, difference::shown(&it))),
             actual: actual.map(difference::shown),
             context: self.context.iter().cloned().collect(),
+            is_masked: self.is_masked,
         }
     }
 

@@ -3,9 +3,10 @@
 //! Owns the lines, which hold no secrets any more, and who is told of the next one. A line of lspool's own says where
 //! a process began and how it ended.
 
-use std::{cell::RefCell, collections::VecDeque, fmt, rc::Rc};
+use std::{cell::RefCell, collections::VecDeque, fmt, rc::Rc, time::Duration};
 
 use serde_json::json;
+use tokio::time::Instant;
 
 use super::outbox::Outbox;
 use crate::{
@@ -24,6 +25,11 @@ const LONGEST: usize = 4 * 1024;
 /// How much is shown of what a process said last.
 const SHOWN: usize = 4 * 1024;
 
+/// A process that is older than this has said what it says at its start.
+const YOUNG: Duration = Duration::from_mins(1);
+/// What an older one has said since so long is what it said last.
+const LAST: Duration = Duration::from_secs(10);
+
 /// The lines of one backend, shared by the processes that write and the one who reads.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Log(Rc<RefCell<Lines>>);
@@ -41,6 +47,7 @@ struct Lines {
 struct Line {
     /// Who wrote it; `None` for what lspool says of the processes.
     by: Option<Generation>,
+    at: Instant,
     text: String,
 }
 
@@ -85,17 +92,22 @@ impl Log {
             line.by = None;
         }
         for line in kept {
-            other.add(line.by, line.text);
+            other.put(line);
         }
         // They have been told of these.
         other.0.borrow_mut().followers.extend(followers);
     }
 
     fn add(&self, by: Option<Generation>, text: String) {
+        self.put(Line { by, at: Instant::now(), text });
+    }
+
+    fn put(&self, line: Line) {
         let moved = self.0.borrow().moved.clone();
         if let Some(moved) = moved {
-            return moved.add(by, text);
+            return moved.put(line);
         }
+        let text = &line.text;
         let mut it = self.0.borrow_mut();
         for follower in &it.followers {
             let id = String::from_utf8_lossy(follower.id.as_bytes());
@@ -104,7 +116,7 @@ impl Log {
             let _pushed = follower.outbox.push(Frame::notification(LINE, Some(params.as_bytes())));
         }
         it.n_bytes += text.len() + 1;
-        it.kept.push_back(Line { by, text });
+        it.kept.push_back(line);
         while it.n_bytes > KEPT
             && let Some(line) = it.kept.pop_front()
         {
@@ -118,6 +130,7 @@ impl Log {
 pub(super) struct Scribe {
     log: Log,
     process: Generation,
+    began: Instant,
     /// The beginning of a line that has no end yet, as far as it is kept.
     begun: Vec<u8>,
 }
@@ -125,7 +138,7 @@ pub(super) struct Scribe {
 impl Scribe {
     /// For a process that has just been started.
     pub(super) fn new(log: Log, process: Generation) -> Scribe {
-        Scribe { log, process, begun: Vec::new() }
+        Scribe { log, process, began: Instant::now(), begun: Vec::new() }
     }
 
     /// More bytes of its stderr.
@@ -158,7 +171,8 @@ impl Scribe {
         self.log.note(what);
     }
 
-    /// Nothing more will come. What a person should read of it: the last lines, as far as they fit.
+    /// Nothing more will come. What a person should read of it: the last lines, as far as they fit, without those that
+    /// cannot have to do with its end.
     pub(super) fn finish(&mut self) -> String {
         if !self.begun.is_empty() {
             let line = std::mem::take(&mut self.begun);
@@ -166,7 +180,9 @@ impl Scribe {
         }
         let log = self.log.0.borrow();
         let mut n_bytes = 0;
-        let own = log.kept.iter().rev().filter(|line| line.by == Some(self.process));
+        let now = Instant::now();
+        let from = if now - self.began > YOUNG { now - LAST } else { self.began };
+        let own = log.kept.iter().rev().filter(|line| line.by == Some(self.process) && line.at >= from);
         let fitting = own.map(|line| line.text.as_str()).take_while(|text| {
             n_bytes += text.len() + 1;
             n_bytes <= SHOWN || n_bytes == text.len() + 1
@@ -237,6 +253,20 @@ mod tests {
         assert!((KEPT - 1001..=KEPT).contains(&kept), "{kept}");
         assert_eq!(log.0.borrow().n_bytes, kept);
         assert!(second.finish().len() <= SHOWN);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_said_at_the_start_has_nothing_to_do_with_a_late_end() {
+        let log = Log::default();
+        let mut it = scribe(&log, 1);
+        it.push(b"no keychain\n");
+        tokio::time::advance(YOUNG).await;
+        assert_eq!(it.finish(), "no keychain", "it is young");
+        tokio::time::advance(LAST).await;
+        assert_eq!(it.finish(), "");
+        it.push(b"out of memory\n");
+        tokio::time::advance(LAST).await;
+        assert_eq!(it.finish(), "out of memory");
     }
 
     #[test]

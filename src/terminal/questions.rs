@@ -42,6 +42,8 @@ pub(super) struct Questions {
     waiting: VecDeque<Question>,
     /// One was put.
     asked: Option<Question>,
+    /// How many were refused.
+    n_refused: usize,
     /// Lines that are typed, once somebody reads them.
     lines: Option<mpsc::UnboundedReceiver<String>>,
 }
@@ -77,12 +79,17 @@ pub(super) fn at_once(method: &str, params: &[u8]) -> Option<Value> {
 
 impl Questions {
     pub(super) fn new(may: May) -> Questions {
-        Questions { may, waiting: VecDeque::new(), asked: None, lines: None }
+        Questions { may, waiting: VecDeque::new(), asked: None, n_refused: 0, lines: None }
     }
 
     /// A confirmation is asked for.
     pub(super) fn add(&mut self, id: RawId, params: &[u8]) {
         self.waiting.push_back(question(id, params));
+    }
+
+    /// How many commands were refused.
+    pub(super) fn n_refused(&self) -> usize {
+        self.n_refused
     }
 
     /// Whether somebody thinks about one.
@@ -100,6 +107,9 @@ impl Questions {
                 (refused(), Some(note))
             }
         };
+        if note.is_some() {
+            self.n_refused += self.waiting.len();
+        }
         let waiting = std::mem::take(&mut self.waiting).into_iter();
         waiting
             .map(|it| {
@@ -160,7 +170,10 @@ impl Questions {
                 self.may = May::All;
                 accepted()
             }
-            "n" | "no" => refused(),
+            "n" | "no" => {
+                self.n_refused += 1;
+                refused()
+            }
             _ => {
                 self.waiting.push_front(Question { is_unclear: true, ..asked });
                 return None;
@@ -312,6 +325,7 @@ mod tests {
         assert_eq!(it.may, May::Ask, "it was said to nothing");
         it.next(SCREEN).unwrap();
         assert_eq!(it.understand("n"), Some((RawId::from(3), refused())));
+        assert_eq!(it.n_refused(), 1);
     }
 
     /// What is shown of a call, on a screen of 20 columns.
@@ -345,8 +359,10 @@ mod tests {
 
     #[test]
     fn where_nobody_is_nothing_is_allowed() {
-        let decided = asked(May::Nothing).decide();
+        let mut it = asked(May::Nothing);
+        let decided = it.decide();
         assert!(decided.iter().all(|(_, result, note)| *result == refused() && note.is_some()));
+        assert_eq!(it.n_refused(), decided.len());
         assert_eq!(decided.len(), 3);
         assert!(asked(May::All).decide().iter().all(|(_, result, _)| *result == accepted()));
     }

@@ -98,6 +98,11 @@ impl View {
         }
     }
 
+    /// What went wrong with all of it, if anything did.
+    pub fn error(&self) -> Option<&str> {
+        self.error.as_deref()
+    }
+
     /// How it has ended, if it has.
     pub fn end(&self) -> Option<End> {
         self.end.map(|(end, _)| end)

@@ -39,7 +39,7 @@ vim.api.nvim_buf_set_lines(buffer, 5, 5, false, { "    # not saved" })
 results.commands = client.server_capabilities.executeCommandProvider.commands
 results.before = ask("lspool/status", vim.empty_dict())
 results.restart = ask("workspace/executeCommand", { command = "lspool.restart", arguments = { "pyright-langserver" } })
-results.after = ask("workspace/executeCommand", { command = "lspool.status" })
+results.after = ask("workspace/executeCommand", { command = "lspool.pyright-langserver.status" })
 results.unknown = ask("lspool/restart", { name = "ruff" })
 -- The name is a line further down than on the disk.
 results.hover = ask("textDocument/hover", {

@@ -417,7 +417,7 @@ fn a_conversation_moves_when_somebody_says_so() {
     let isolated = || session.ok("lspool/status", json!({}))["sets"].take();
     for (said, to) in [(2, "mode"), (3, "process"), (4, "mode")] {
         let moved = session.ok("lspool/move", json!({"name": "one", "to": to}));
-        assert_eq!(moved, json!({"conversations": ["one"], "isolation": to}));
+        assert_eq!(moved, json!({"conversations": ["one"], "isolation": to, "refused": []}));
         session.finish(&session.turn(&json!("one"), "more", json!({}))).expect_success();
         assert_eq!(last_offered(&stub), ["fetch_ticket"]);
         let last = stub.turns().pop().expect("a model was asked");

@@ -47,7 +47,7 @@ fn status_and_restart_from_within() {
     let sandbox = Sandbox::new();
     let results = neovim(&sandbox, "neovim_control.lua", &[env!("CARGO_BIN_EXE_lspool"), "--"]);
     let commands = results["commands"].as_array().expect("a list");
-    for command in ["lspool.status", "lspool.restart", "lspool.reload"] {
+    for command in ["status", "restart", "reload"].map(|it| format!("lspool.pyright-langserver.{it}")) {
         assert!(commands.contains(&json!(command)), "{command}: {results:#}");
     }
     let (before, after) = (&results["before"]["backends"][0], &results["after"]["backends"][0]);

@@ -392,7 +392,8 @@ fn what_cannot_be_done_is_refused_real() {
     assert_eq!(code, -32803);
     assert!(
         message.starts_with(
-            "there is no plan: the model \"gpt-nobody\" is none that the server knows; there are "
+            "there is no plan: the model \"gpt-nobody\" is none that the server knows, and no tier of [models] in the configuration; \
+             there are "
         ),
         "{message}"
     );

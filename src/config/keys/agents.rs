@@ -11,18 +11,19 @@ pub(in crate::config) static AGENT: Section<AgentConfig> = Section {
     keys: &[
         Key {
             name: "tools",
-            ty: Type::OptionalNames(|it| &mut it.tools),
+            ty: Type::OptionalToolNames(|it| &mut it.tools),
             workspace: Workspace::Yes,
             absent: "every tool",
             doc: "The tools it may use; `[]` is none. `ide` stands for every tool whose name starts with `ide_`, \
-                  and a name that ends in `*` for every tool whose name starts so.",
+                  and a name that ends in `*` for every tool whose name starts so. Names that other programs give tools \
+                  (`Read`, `Bash`) stand for those in [agents.md](agents.md).",
         },
         Key {
             name: "disallowed_tools",
-            ty: Type::Names(|it| &mut it.disallowed_tools),
+            ty: Type::ToolNames(|it| &mut it.disallowed_tools),
             workspace: Workspace::Yes,
             absent: "none",
-            doc: "Tools taken out of these.",
+            doc: "Tools taken out of these, in the same words.",
         },
         Key {
             name: "description",

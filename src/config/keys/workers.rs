@@ -32,7 +32,7 @@ pub(in crate::config) static WORKER: Section<WorkerConfig> = Section {
         },
         Key {
             name: "tools",
-            ty: Type::OptionalNames(|it| &mut it.tools),
+            ty: Type::OptionalToolNames(|it| &mut it.tools),
             workspace: Workspace::Yes,
             absent: "every tool",
             doc: "The tools it may use, as those of an agent; `[]` is none.",

@@ -193,6 +193,11 @@ impl Proxy {
                         if let Some(mode) = self.modes.all.get_mut(&id) {
                             mode.state = State::Proven(process);
                         }
+                        if let (Some(set), Some(offered)) =
+                            (self.modes.set(id).cloned(), self.modes.offered.clone())
+                        {
+                            self.tell_unknown_tools(&set, &offered, out);
+                        }
                         self.let_in(id, process, out);
                     }
                     Err(why) => self.break_mode(id, why),

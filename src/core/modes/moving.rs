@@ -16,6 +16,7 @@ use crate::{
     core::{
         Cause, Failure, PRIMARY,
         control::{answer, show},
+        conversations::Conversation,
         event::{BackendId, Effect, Effects, Peer, ProcessId},
         processes::cancellation,
         requests::{Owner, Purpose},
@@ -41,8 +42,19 @@ impl Proxy {
                 conversation.wish.moves = moves;
             }
         }
-        let stays: BTreeSet<BackendId> =
+        // What no mode serves has its process also then.
+        let goes = |it: &Conversation| it.mode.is_none() && it.wish.moves;
+        let going = self.conversations.iter().filter(|(_, it)| goes(it));
+        let going: Vec<_> =
+            going.map(|(_, it)| (it.backend, it.set.clone(), it.history.create.clone())).collect();
+        let mut stays: BTreeSet<BackendId> =
             self.conversations.iter().filter(|(_, it)| !it.wish.moves).map(|(_, it)| it.backend).collect();
+        for (backend, set, create) in going {
+            if let Err(why) = self.mode_for(&set, &create) {
+                self.note_reason(&set, why);
+                stays.insert(backend);
+            }
+        }
         let is_left = |id: BackendId| {
             self.conversations.iter().any(|(_, it)| it.backend == id && it.mode.is_none())
                 && !stays.contains(&id)
@@ -53,7 +65,7 @@ impl Proxy {
         let left: Vec<BackendId> = others.map(|it| it.id).filter(|it| is_left(*it) && resting(*it)).collect();
         for id in left {
             info!(backend = self.name_of(id), "its conversations go on in chat modes: ending it");
-            self.stop(id, now, out);
+            self.stop(id, "its conversations go on in chat modes", now, out);
         }
     }
 
@@ -81,7 +93,7 @@ impl Proxy {
             id.as_text().is_some_and(|it| it == *name)
                 || id.to_string() == *name
                 || set.to_string() == *name
-                || set.names().is_empty() && name == "none"
+                || set.shown() == *name
                 || self.name_of(backend) == name
         };
         let meant: Vec<RawId> = self
@@ -92,20 +104,27 @@ impl Proxy {
             .map(|(id, _)| id.clone())
             .collect();
         if let (true, Some(name)) = (meant.is_empty(), &name) {
-            let message = format!("there is no conversation, and no tool set but that of all, {name:?}");
-            return self.fail(owner, &wrong(message), out);
+            return self.fail(owner, &wrong(self.nothing_to_move(name)), out);
         }
-        if to == Isolation::Mode {
-            for id in &meant {
-                let Some(conversation) = self.conversations.get(id) else { continue };
-                let (set, create) = (conversation.set.clone(), conversation.history.create.clone());
-                // Another chance for one that could not be used.
-                self.modes.all.values_mut().filter(|it| it.key.set == set).for_each(Mode::doubt);
-                if let Err(why) = self.mode_for(&set, &create) {
-                    let message = format!("conversation {id} cannot be served by a chat mode: {why}");
-                    return self.fail(owner, &Failure::new(Cause::Unavailable, message), out);
-                }
+        let mut refused = Vec::new();
+        for id in meant.iter().filter(|_| to == Isolation::Mode) {
+            let Some(conversation) = self.conversations.get(id) else { continue };
+            let (set, create) = (conversation.set.clone(), conversation.history.create.clone());
+            // Another chance for one that could not be used.
+            self.modes.all.values_mut().filter(|it| it.key.set == set).for_each(Mode::doubt);
+            if let Err(why) = self.mode_for(&set, &create) {
+                refused.push((id.clone(), why));
             }
+        }
+        let meant: Vec<RawId> =
+            meant.into_iter().filter(|id| !refused.iter().any(|(it, _)| it == id)).collect();
+        if let ([], [(id, why), ..]) = (&meant[..], &refused[..]) {
+            let others = match refused.len() {
+                1 => String::new(),
+                n => format!(", nor can {} others", n - 1),
+            };
+            let message = format!("conversation {id} cannot be served by a chat mode: {why}{others}");
+            return self.fail(owner, &Failure::new(Cause::Unavailable, message), out);
         }
         for id in &meant {
             if let Some(conversation) = self.conversations.get_mut(id) {
@@ -114,9 +133,30 @@ impl Proxy {
         }
         info!(?meant, to = to.word(), "moved: somebody asks for it");
         self.note_isolation(now, out);
-        let moved: Vec<String> =
-            meant.iter().map(|it| it.as_text().map_or_else(|| it.to_string(), Cow::into_owned)).collect();
-        answer(owner, &json!({"conversations": moved, "isolation": to.word()}), out);
+        let shown = |it: &RawId| it.as_text().map_or_else(|| it.to_string(), Cow::into_owned);
+        let moved: Vec<String> = meant.iter().map(shown).collect();
+        let refused: Vec<_> =
+            refused.iter().map(|(id, why)| json!({"conversation": shown(id), "why": why})).collect();
+        let result = json!({"conversations": moved, "isolation": to.word(), "refused": refused});
+        answer(owner, &result, out);
+    }
+
+    /// Nothing that can be moved has this name.
+    fn nothing_to_move(&self, name: &str) -> String {
+        let movable = |id: &RawId, it: &Conversation| {
+            !it.set.is_all() && it.parent.is_none() && self.inside.of(id).is_none()
+        };
+        let sets: BTreeSet<String> = self
+            .conversations
+            .iter()
+            .filter(|(id, it)| movable(id, it))
+            .map(|(_, it)| it.set.shown())
+            .collect();
+        let there_are = match sets.len() {
+            0 => "every conversation has all tools, and there is nothing to move".to_owned(),
+            _ => format!("there are conversations with {}", sets.into_iter().collect::<Vec<_>>().join("; ")),
+        };
+        format!("no conversation, and no tool set of one, is called {name:?}; {there_are}")
     }
 
     /// A turn in a mode tells of its calls. One outside the set says that the mode did not hold: the turn is ended, and the

@@ -35,7 +35,7 @@ fn the_status_says_how_everything_stands() {
         *one,
         json!({"name": "copilot", "toolset": null, "state": "ready", "since": 5, "pid": 1000, "restarts": 0,
             "conversations": 0, "refused": 0, "dropped": {"log_messages": 0, "reports": 0}, "last_error": null,
-            "rss_bytes": 5 << 20, "in_flight": 0})
+            "rss_bytes": 5 << 20, "in_flight": 0, "stopped": null})
     );
     let members: Vec<&String> = one.as_object().unwrap().keys().collect();
     assert_eq!(
@@ -52,7 +52,8 @@ fn the_status_says_how_everything_stands() {
             "in_flight",
             "refused",
             "dropped",
-            "last_error"
+            "last_error",
+            "stopped"
         ]
     );
     assert_eq!((&two["toolset"], &two["state"]), (&json!(["a", "b"]), &json!("starting")));
@@ -221,9 +222,11 @@ fn an_editor_that_asks_for_it_is_told_and_its_server_is_not() {
 
 #[test]
 fn lspools_commands_are_offered_beside_those_of_the_server() {
-    let own = ["lspool.orchestrate", "lspool.reload", "lspool.restart", "lspool.status"];
-    for (kind, own) in [(ServerKind::Copilot, &own[..]), (ServerKind::Generic, &own[1..])] {
+    let of_copilot = ["lspool.orchestrate", "lspool.reload", "lspool.restart", "lspool.status"];
+    let of_another = ["lspool.my-server-1.reload", "lspool.my-server-1.restart", "lspool.my-server-1.status"];
+    for (kind, own) in [(ServerKind::Copilot, &of_copilot[..]), (ServerKind::Generic, &of_another)] {
         let mut it = Stage::new(kind);
+        it.name = "my server.1".to_owned();
         it.editor(json!({"id": 0, "method": "initialize", "params": {"capabilities": {}}}));
         let asked = it.take(Peer::Backend(process(0, 1)));
         let result = json!({"capabilities": {"executeCommandProvider": {"commands": ["a"], "x": 1}}});
@@ -233,6 +236,63 @@ fn lspools_commands_are_offered_beside_those_of_the_server() {
             it.take(EDITOR)[0]["result"]["capabilities"]["executeCommandProvider"],
             json!({"commands": all, "x": 1})
         );
+    }
+}
+
+#[test]
+fn a_parameter_that_there_is_not_is_refused() {
+    let mut it = Stage::copilot();
+    let message = |it: &mut Stage, method: &str, params: &Value| asked(it, method, params)["error"].take();
+    let wrong = message(&mut it, "lspool/restart", &json!({"nam": "x"}));
+    assert_eq!(wrong["code"], -32602);
+    assert_eq!(wrong["message"], "lspool/restart has no parameter \"nam\"; did you mean \"name\"?");
+    let wrong = message(&mut it, "lspool/reload", &json!({"force": true}));
+    assert_eq!(wrong["message"], "lspool/reload has no parameter \"force\"; there are none");
+    let wrong = message(&mut it, "lspool/move", &json!({"direction": 1}));
+    assert_eq!(wrong["message"], "lspool/move has no parameter \"direction\"; there are name, to");
+    assert_eq!(it.terminated, []);
+    assert!(asked(&mut it, "lspool/stop", &json!({"workDoneToken": 1}))["result"].is_object());
+}
+
+#[test]
+fn what_was_stopped_says_why_and_keeps_its_conversations() {
+    let mut it = Stage::copilot();
+    it.create(1, &json!({"conversationId": "c", "lspool": {"tools": ["a"]}}));
+    let one = process(1, 1);
+    let told = it.start(one, &[]);
+    let value = json!({"kind": "begin", "conversationId": "c", "turnId": "t"});
+    it.server(one, json!({"method": "$/progress", "params": {"token": "t1", "value": value}}));
+    it.server(
+        one,
+        json!({"id": told.last().unwrap()["id"], "result": {"conversationId": "c", "turnId": "t"}}),
+    );
+    asked(&mut it, "lspool/stop", &json!({"name": "partition \"a\" of copilot"}));
+    it.exited(one, Exit::Code(0));
+    let status = asked(&mut it, "lspool/status", &json!({}));
+    let partition = &status["result"]["backends"][1];
+    assert_eq!((&partition["state"], &partition["conversations"]), (&json!("stopped"), &json!(1)));
+    assert_eq!(partition["stopped"], "somebody has asked for it");
+    assert_eq!(status["result"]["sets"][0]["ids"], json!(["c"]));
+    assert_eq!(status["result"]["kind"], "copilot");
+}
+
+#[test]
+fn a_command_is_run_under_either_name_by_whichever_server() {
+    for kind in [ServerKind::Copilot, ServerKind::Generic] {
+        let mut it = Stage::new(kind);
+        it.name = "pyright".to_owned();
+        it.editor(json!({"id": 0, "method": "initialize", "params": {"capabilities": {}}}));
+        it.start(process(0, 1), &[]);
+        it.take(EDITOR);
+        for command in ["lspool.status", "lspool.pyright.status"] {
+            let params = json!({"command": command});
+            it.editor(json!({"id": 1, "method": "workspace/executeCommand", "params": params}));
+            it.event(measured(Vec::new()));
+            assert_eq!(it.take(EDITOR)[0]["result"]["backends"][0]["name"], "pyright", "{command}");
+        }
+        let params = json!({"command": "lspool.ruff.status"});
+        it.editor(json!({"id": 1, "method": "workspace/executeCommand", "params": params}));
+        assert_eq!(it.told(process(0, 1)).last().unwrap(), "workspace/executeCommand", "another's is not");
     }
 }
 

@@ -575,7 +575,7 @@ fn a_model_is_looked_up_before_it_is_asked() {
     assert_eq!(run.params["modelInfo"], json!({"id": "m-mini"}));
     it.run_ends(&run, "ok");
     let heard = it.heard();
-    assert!(heard.contains(&"1 y error ! The sub-agent failed: the model \"none\" is none that the server knows; there are m, m-mini".to_owned()), "{heard:?}");
+    assert!(heard.contains(&"1 y error ! The sub-agent failed: the model \"none\" is none that the server knows, and no tier of [models] in the configuration; there are m, m-mini".to_owned()), "{heard:?}");
     it.goes_on();
 }
 

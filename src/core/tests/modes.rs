@@ -494,12 +494,15 @@ fn status_says_what_keeps_each_set_to_its_tools() {
     it.event(super::stage::measured(Vec::new()));
     let status = it.take(EDITOR).pop().unwrap()["result"].take();
     let name = r#"partition "b" of copilot"#;
+    let first_own = status["sets"][1]["ids"][0].clone();
+    assert!(first_own.as_str().unwrap().starts_with("lspool-"), "{first_own}");
     assert_eq!(
         status["sets"],
         json!([
-            {"toolset": ["a"], "isolation": "mode", "backend": "copilot", "conversations": 1, "why": null},
+            {"toolset": ["a"], "isolation": "mode", "backend": "copilot", "conversations": 1, "why": null,
+             "ids": ["c"], "unknown_tools": []},
             {"toolset": ["b"], "isolation": "process", "backend": name, "conversations": 1,
-             "why": "its chat mode is not Agent"},
+             "ids": [first_own], "why": "its chat mode is not Agent", "unknown_tools": []},
         ])
     );
 }
@@ -527,7 +530,7 @@ fn conversations_are_moved_at_the_end_of_a_turn() {
     let told = it.start(one, &["a"]);
     assert_eq!(control(&mut it, json!("x"), "mode")["error"]["code"], -32602);
     let moved = control(&mut it, json!("c"), "mode");
-    assert_eq!(moved["result"], json!({"conversations": ["c"], "isolation": "mode"}));
+    assert_eq!(moved["result"], json!({"conversations": ["c"], "isolation": "mode", "refused": []}));
     it.editor(turn(2, "c"));
     assert!(it.take(Peer::Backend(PRIMARY)).is_empty(), "its turn runs");
     answer(&mut it, one, told.last().unwrap());
@@ -548,10 +551,33 @@ fn conversations_are_moved_at_the_end_of_a_turn() {
     assert!(methods(&it.take(Peer::Backend(PRIMARY))).contains(&"conversation/destroy".to_owned()));
     let asked = is_restored(&mut it, one, "c");
     assert_eq!(asked["params"].get("customChatModeId"), None);
-    // What cannot be in a mode is not moved.
+    // What cannot be in a mode is not moved, and keeps nothing else from it.
     it.create(5, &json!({"conversationId": "d", "chatMode": "Ask", "lspool": {"tools": ["b"]}}));
-    let refused = control(&mut it, Value::Null, "mode");
+    let refused = control(&mut it, json!("d"), "mode");
     assert!(refused["error"]["message"].as_str().unwrap().contains("chat mode is not Agent"), "{refused}");
+    let moved = control(&mut it, Value::Null, "mode");
+    assert_eq!(moved["result"]["conversations"], json!(["c"]));
+    assert_eq!(
+        moved["result"]["refused"],
+        json!([{"conversation": "d", "why": "its chat mode is not Agent"}])
+    );
+    let unknown = control(&mut it, json!("nosuch"), "mode");
+    assert_eq!(
+        unknown["error"]["message"],
+        "no conversation, and no tool set of one, is called \"nosuch\"; there are conversations with a; b"
+    );
+}
+
+#[test]
+fn a_configuration_that_is_read_again_ends_no_process_of_what_cannot_be_in_a_mode() {
+    let mut it = stage();
+    it.create(1, &json!({"conversationId": "c", "chatMode": "Ask", "lspool": {"tools": ["a"]}}));
+    let one = process(1, 1);
+    let told = it.start(one, &["a"]);
+    answer(&mut it, one, told.last().unwrap());
+    it.server.probe_timeout = std::time::Duration::from_secs(17);
+    it.event(Event::FilesChanged);
+    assert_eq!(it.terminated, []);
 }
 
 #[test]

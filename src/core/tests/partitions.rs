@@ -256,6 +256,68 @@ fn idle_partitions_stop_and_room_is_made_only_of_idle_ones() {
 }
 
 #[test]
+fn without_idle_time_a_partition_that_rests_gives_way_to_a_new_one_and_to_nothing_else() {
+    let mut it = Stage::new(crate::config::ServerKind::Copilot);
+    it.server.max_processes = 2;
+    it.server.idle_timeout = Duration::ZERO;
+    it.server.on_limit = crate::config::OnLimit::Error;
+    it.initialize();
+    it.create(1, &json!({"conversationId": "c", "lspool": {"tools": ["a"]}}));
+    let one = process(1, 1);
+    let told = it.start(one, &[]);
+    let refused = it.create(2, &tools(&["b"]));
+    assert_eq!(refused[0]["error"]["data"]["lspool"]["retry"], true, "the turn comes to its end");
+    it.server(one, json!({"id": told.last().unwrap()["id"], "result": {}}));
+    it.pass(Duration::from_mins(10));
+    assert_eq!(it.terminated, [], "its conversation is alive");
+    it.create(3, &tools(&["b"]));
+    assert_eq!(it.terminated, [one]);
+    it.exited(one, Exit::Code(0));
+    assert_eq!(it.spawned.last(), Some(&process(2, 1)));
+}
+
+#[test]
+fn names_of_no_tool_are_told_once_and_stand_in_the_status() {
+    let mut it = Stage::copilot();
+    let primary = process(0, 1);
+    it.editor(json!({"id": 1, "method": "conversation/registerTools", "params": {"tools": [{"name": "fetch_ticket"}]}}));
+    let asked = it.take(Peer::Backend(primary));
+    it.server(primary, json!({"id": asked.last().unwrap()["id"], "result": []}));
+    it.take(EDITOR);
+    let named =
+        ["Read", "fetch_tickt", "whatever", "jira/get", "mcp_jira_put", "read_file", "fetch_ticket", "ide"];
+    it.create(2, &tools(&named));
+    it.start(process(1, 1), &["read_file"]);
+    let shown: Vec<Value> = it.take(EDITOR).iter().map(|it| it["params"]["message"].clone()).collect();
+    let set = "Read,fetch_ticket,fetch_tickt,ide,jira/get,mcp_jira_put,read_file,whatever";
+    let told = |name: &str, meant: &str| {
+        json!(format!(
+            "lspool: conversations with the tools {set} have no \"{name}\": there is no such tool; did you mean {meant}?"
+        ))
+    };
+    assert_eq!(shown, [told("Read", "read_file"), told("fetch_tickt", "fetch_ticket")]);
+    it.create(3, &tools(&["Read", "grep_search"]));
+    it.start(process(2, 1), &["grep_search"]);
+    assert_eq!(it.take(EDITOR), [] as [Value; 0], "once is enough");
+    it.editor(json!({"id": 4, "method": "lspool/status"}));
+    it.event(super::stage::measured(Vec::new()));
+    let sets = it.take(EDITOR).pop().unwrap()["result"]["sets"].take();
+    let unknown: Vec<&Value> = sets.as_array().unwrap().iter().map(|it| &it["unknown_tools"]).collect();
+    assert_eq!(unknown, [&json!(["Read", "fetch_tickt", "whatever"]), &json!(["Read"])]);
+}
+
+#[test]
+fn where_one_process_may_be_nothing_helps_but_more_of_them() {
+    let mut it = Stage::new(crate::config::ServerKind::Copilot);
+    it.server.max_processes = 1;
+    it.server.on_limit = crate::config::OnLimit::Error;
+    it.initialize();
+    let error = it.create(1, &tools(&["b"])).remove(0)["error"].take();
+    assert_eq!(error["data"]["lspool"]["retry"], false);
+    assert!(error["message"].as_str().unwrap().contains("raise max_processes"), "{error}");
+}
+
+#[test]
 fn a_partition_that_is_asked_something_is_not_idle() {
     let mut it = Stage::patient();
     let one = process(1, 1);

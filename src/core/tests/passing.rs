@@ -262,3 +262,20 @@ fn an_item_of_the_process_before_is_not_shown_to_the_next_one() {
     it.editor(resolve(3));
     assert_eq!(it.told(next), ["completionItem/resolve"]);
 }
+
+/// The recording, which every test makes, replays: the answer is to the first request of that id.
+#[test]
+fn an_id_that_is_in_use_does_not_make_an_answer_one_to_another_question() {
+    let mut it = Stage::new(ServerKind::Generic);
+    it.initialize();
+    it.editor(json!({"id": 5, "method": "textDocument/hover", "params": {}}));
+    let asked = it.take(Peer::Backend(process(0, 1))).pop().unwrap();
+    it.editor(json!({"id": 5, "method": "x/unknown", "params": {}}));
+    let refused = it.take(EDITOR);
+    assert_eq!(refused[0]["error"]["data"]["lspool"]["cause"], "invalid request");
+    it.server(
+        process(0, 1),
+        json!({"id": asked["id"], "error": {"code": -32001, "message": "no such word"}}),
+    );
+    assert_eq!(it.take(EDITOR)[0]["error"]["message"], "no such word");
+}

@@ -20,6 +20,8 @@ pub struct Difference {
     pub actual: Option<String>,
     /// What was before it: the event last, unless effects of it were as expected.
     pub context: Vec<(usize, String)>,
+    /// The recording has no texts.
+    pub is_masked: bool,
 }
 
 impl fmt::Display for Difference {
@@ -42,6 +44,13 @@ impl fmt::Display for Difference {
         }
         if at > 0 {
             writeln!(f, "\nThey are alike in the first {at} bytes.")?;
+        }
+        if self.is_masked {
+            writeln!(
+                f,
+                "\nThe recording has no texts, and what depends on one (a plan, a call of a team's tool) is not as it was: \
+                 if it is that, record again with --record-texts=yes."
+            )?;
         }
         Ok(())
     }

@@ -88,8 +88,8 @@ pub(super) fn merge_workspace(config: &mut Config, workspace: &Workspace) -> Res
         match open_regular(&file).and_then(read) {
             Ok(text) => {
                 let merged = config.merge_workspace(&text, &file);
-                let refused = "the workspace's configuration has problems, and lspool does not go on without it, \
-                               because agents might get more tools than it says";
+                let refused = "the workspace's configuration has problems, and without it agents might get more \
+                               tools than it says";
                 shadowed.extend(merged.map_err(|problems| format!("{refused}:\n{problems}"))?);
             }
             Err(error) if is_absent(&error) => {}

@@ -12,7 +12,7 @@ use super::{
     search::{EXECUTABLE, Found, NotFound, resolve_named, search},
 };
 use crate::{
-    agents::Registry,
+    agents::{Registry, unknown_tiers},
     config::{Config, ServerConfig, ServerKind},
     core::event::{Launch, Prepared},
 };
@@ -107,6 +107,7 @@ fn merge_agents(
     let mut registry = user.agents.clone();
     agents::add_workspace(config, &mut registry, workspace, env);
     registry.shadowed.extend(merge_workspace(config, workspace)?);
+    registry.warnings.extend(unknown_tiers(config));
     Ok(registry)
 }
 

@@ -581,10 +581,10 @@ fn a_workspace_file_that_is_wrong_stops_everything() {
     let tree = Tree::new();
     tree.program("bin/a");
     tree.file("ws/.lspool.toml", "[server.a]\ncommand = \"./evil\"\nmax_processes = 9\n");
-    tree.check_prepare(&["a"], "", &expect![[r"
-        the workspace's configuration has problems, and lspool does not go on without it, because agents might get more tools than it says:
+    tree.check_prepare(&["a"], "", &expect![[r#"
+        the workspace's configuration has problems, and without it agents might get more tools than it says:
         /ws/.lspool.toml:2: server.a.command: is not for a workspace file, which comes from whoever wrote the repository; write it in your own configuration file
-        /ws/.lspool.toml:3: server.a.max_processes: 9 is more than the 8 that holds here; a workspace file may only make it less"]]);
+        /ws/.lspool.toml:3: server.a.max_processes: 9 is more than the 8 that holds here; a workspace file may only make it less"#]]);
 
     let tree = Tree::new();
     fs::create_dir(tree.at("ws/.lspool.toml")).unwrap();

@@ -47,7 +47,8 @@ fn play(seed: u64) -> u64 {
             editor.run().await
         };
         let served = async {
-            LocalSet::new().run_until(driver.run(Box::new(stdin), Box::new(stdout), listening)).await
+            let run = Box::pin(driver.run(Box::new(stdin), Box::new(stdout), listening));
+            LocalSet::new().run_until(run).await
         };
         let both = Box::pin(async { tokio::join!(served, editor) });
         let Ok((code, end)) = everybody.run_until(timeout(Duration::from_hours(48), both)).await else {

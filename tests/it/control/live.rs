@@ -47,7 +47,7 @@ fn the_status_says_how_it_stands() {
         json!({
             "name": NAME, "toolset": null, "state": "ready", "since": null, "pid": server.pid, "rss_bytes": null,
             "restarts": 0, "conversations": 0, "in_flight": 1, "refused": 0, "dropped": {"log_messages": 0, "reports": 0},
-            "last_error": null,
+            "last_error": null, "stopped": null,
         })
     );
     server.answer(&asked, Value::Null);

@@ -101,9 +101,8 @@ fn cell_of(cell: &str, column: &str, row: usize) -> String {
     }
 }
 
-/// A line that is none of a table, with the pid that everybody has, and without what the server happened to say.
+/// A line that is none of a table, with the pid that everybody has.
 fn line_of(line: &str) -> String {
-    let line = line.split("; its last words").next().unwrap_or_default();
     let words = line.split(' ').scan("", |before, word| {
         let is_pid = *before == "lspool" && word.starts_with(|it: char| it.is_ascii_digit());
         *before = word;

@@ -2,22 +2,38 @@
 
 use serde_json::{Value, json};
 
-const COMMANDS: &str = r#""lspool.reload","lspool.restart","lspool.status""#;
+/// In front of a server that is no Copilot server, `lspool.SERVER.` stands before each.
+const COMMANDS: [&str; 4] = ["orchestrate", "reload", "restart", "status"];
 
-/// What an editor hears of a server that says of itself nothing but `{"capabilities": {}}`.
+/// What an editor hears of a puppet that says of itself nothing but `{"capabilities": {}}`.
 pub fn bare() -> Value {
-    json!({"capabilities": {"executeCommandProvider": {"commands": ["lspool.reload", "lspool.restart", "lspool.status"]}}})
+    let commands: Vec<String> = COMMANDS[1..].iter().map(|it| format!("lspool.lspool-puppet.{it}")).collect();
+    json!({"capabilities": {"executeCommandProvider": {"commands": commands}}})
 }
 
 /// The text of an answer to `initialize` without lspool's own commands, which must be there.
 pub fn without_commands(answer: &str) -> String {
-    assert!(answer.contains(COMMANDS), "{answer}");
-    stripped(answer)
+    let stripped = stripped(answer);
+    assert_ne!(stripped, answer);
+    stripped
 }
 
-/// Any text without lspool's own commands.
+/// Any text without lspool's own commands, which come after those of the server.
 pub fn stripped(text: &str) -> String {
-    // With a Copilot server there is one more.
-    let text = text.replace(r#""lspool.orchestrate","#, "");
-    text.replace(&format!(",{COMMANDS}"), "").replace(COMMANDS, "")
+    let mut rest = text.to_owned();
+    while let Some((from, to)) = own(&rest) {
+        let from = if rest[..from].ends_with(',') { from - 1 } else { from };
+        let to = if rest[..from].ends_with('[') && rest[to..].starts_with(',') { to + 1 } else { to };
+        rest.replace_range(from..to, "");
+    }
+    rest
+}
+
+/// Where the first of them stands, with its quotes.
+fn own(text: &str) -> Option<(usize, usize)> {
+    text.match_indices(r#""lspool."#).find_map(|(from, _)| {
+        let inner = from + 1..from + 1 + text[from + 1..].find('"')?;
+        let last = text[inner.clone()].rsplit('.').next()?;
+        COMMANDS.contains(&last).then_some((from, inner.end + 1))
+    })
 }

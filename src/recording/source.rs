@@ -5,14 +5,9 @@
 //! one line is held. A last line that was torn, as by a kill, is left out and noted; anything else that does not
 //! belong there is an error that names its line.
 
-use std::{
-    borrow::Cow,
-    collections::{BTreeMap, BTreeSet},
-    io::BufRead,
-    ops::Range,
-    sync::Arc,
-    time::Duration,
-};
+mod dialogue;
+
+use std::{borrow::Cow, collections::BTreeMap, io::BufRead, ops::Range, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use serde::Deserialize;
@@ -24,6 +19,8 @@ use super::{
     reader::{Problem, Reader, words},
 };
 use crate::rpc::{self, Frame};
+
+pub use dialogue::{Dialogue, NoDialogue, dialogue};
 
 /// The editor's side of a recording of lspool.
 pub const EDITOR: &str = "editor";
@@ -284,183 +281,6 @@ impl<R: BufRead> Iterator for Source<R> {
         let read = self.read();
         self.is_over = !matches!(read, Ok(Some(_)));
         read.transpose()
-    }
-}
-
-/// The messages between one client and one server.
-#[derive(Debug, Default)]
-pub struct Dialogue {
-    /// In order, and process by process if there are several. No entry is anything but a message.
-    pub entries: Vec<Entry>,
-    /// Whether letters of texts were replaced by `x`.
-    pub is_masked: bool,
-    /// What a user should know of the file although it can be used.
-    pub note: Option<String>,
-    /// When the one process died that nobody had told to end, and the exit status of a program that dies so.
-    pub death: Option<(Duration, u8)>,
-}
-
-/// Why there is no dialogue.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NoDialogue {
-    /// The file is wrong.
-    #[error(transparent)]
-    Wrong(#[from] Problem),
-    /// It must be said whose dialogue is meant.
-    #[error("{0}")]
-    Choice(String),
-}
-
-/// The dialogue with one process, or with [`EVERY`] one; with the only one, or the editor of lspool, if none is named.
-pub fn dialogue<R: BufRead>(input: R, wanted: Option<&str>) -> Result<Dialogue, NoDialogue> {
-    let mut source = Source::new(input);
-    let mut entries: Vec<Entry> = Vec::new();
-    // All there are, and what is known of them.
-    let mut processes: BTreeMap<Arc<str>, String> = BTreeMap::new();
-    // What was said with processes that are kept ready, and may become others.
-    let mut spares: BTreeMap<Arc<str>, Vec<Entry>> = BTreeMap::new();
-    let mut ends: BTreeMap<Arc<str>, End> = BTreeMap::new();
-    // Requests that nobody can ask again. Their answers are no part of the dialogue.
-    let mut unreadable: BTreeSet<(Arc<str>, String)> = BTreeSet::new();
-    while let Some(entry) = source.next().transpose()? {
-        let is_of_lspool = source.is_of_lspool();
-        if let What::Unreadable { side: Side::Client, id: Some(id), .. } = &entry.what {
-            unreadable.insert((entry.process.clone(), id.clone()));
-        }
-        let mut is_answer_to = |id: String| unreadable.remove(&(entry.process.clone(), id));
-        match &entry.what {
-            What::Unreadable { .. } => continue,
-            What::Said(Side::Server, it) if it.kind() == rpc::Kind::Response => {
-                if it.id().is_some_and(|id| is_answer_to(id.to_string())) {
-                    continue;
-                }
-            }
-            What::Said(..) | What::Happened(..) => {}
-        }
-        if let What::Happened(kind, data) = &entry.what {
-            ends.entry(entry.process.clone()).or_default().note(*kind, entry.at, data);
-            match kind {
-                Kind::Spawn if is_spare(data) => {
-                    spares.entry(entry.process.clone()).or_default();
-                }
-                Kind::Spawn | Kind::Adopt => {
-                    let name = data["backend"]["name"].as_str().unwrap_or_default().to_owned();
-                    let is_meant = wanted == Some(EVERY)
-                        || wanted.is_some_and(|it| is_called(&entry.process, Some(&name), it));
-                    processes.insert(entry.process.clone(), name);
-                    let spare =
-                        OfSpare::deserialize(data).ok().and_then(|it| spares.remove(&*called(it.spare)));
-                    let said = spare.into_iter().flatten().filter(|_| is_meant);
-                    entries.extend(said.map(|it| Entry { process: entry.process.clone(), ..it }));
-                }
-                _ => {}
-            }
-            continue;
-        }
-        if matches!(&entry.what, What::Said(Side::Client, it) if it.method() == Some("exit")) {
-            ends.entry(entry.process.clone()).or_default().was_told = true;
-        }
-        if let Some(spare) = spares.get_mut(&entry.process) {
-            spare.push(entry);
-            continue;
-        }
-        // In a transcript these lines were computed, and nobody said them.
-        if &*entry.process == EDITOR && !is_of_lspool {
-            continue;
-        }
-        processes.entry(entry.process.clone()).or_default();
-        let is_meant = match wanted {
-            Some(EVERY) => &*entry.process != EDITOR,
-            Some(wanted) => is_called(&entry.process, processes.get(&entry.process), wanted),
-            None if is_of_lspool => &*entry.process == EDITOR,
-            None => entries.first().is_none_or(|first| first.process == entry.process),
-        };
-        if is_meant {
-            entries.push(entry);
-        }
-    }
-    // Nobody has needed these.
-    for (process, said) in spares {
-        let is_meant = wanted.is_some_and(|it| it == EVERY || it == &*process);
-        entries.extend(said.into_iter().filter(|_| is_meant));
-        processes.insert(process, "kept ready".to_owned());
-    }
-    let is_of_lspool = source.is_of_lspool();
-    let several = |entries: &[Entry]| entries.iter().any(|it| it.process != entries[0].process);
-    let is_unclear = match wanted {
-        Some(EVERY) => false,
-        Some(_) => entries.is_empty() || several(&entries),
-        None if is_of_lspool => false,
-        None => processes.len() > 1,
-    };
-    if is_unclear {
-        return Err(NoDialogue::Choice(choice(wanted, &processes)));
-    }
-    if entries.is_empty() {
-        return Err(NoDialogue::Choice("nobody says anything in this recording".to_owned()));
-    }
-    let order: Vec<Arc<str>> = entries.iter().map(|it| it.process.clone()).fold(Vec::new(), |mut all, it| {
-        if !all.contains(&it) {
-            all.push(it);
-        }
-        all
-    });
-    entries.sort_by_key(|it| order.iter().position(|process| *process == it.process));
-    let death = match order.as_slice() {
-        [process] => ends.get(process).and_then(|it| it.death),
-        _ => None,
-    };
-    Ok(Dialogue { entries, is_masked: source.is_masked(), note: source.note(), death })
-}
-
-/// Whether a line `spawn` is of a process that is kept ready: no conversation has its tools.
-fn is_spare(data: &Value) -> bool {
-    data["backend"]["tools"].as_array().is_some_and(Vec::is_empty)
-}
-
-/// How a process ends.
-#[derive(Default)]
-struct End {
-    was_told: bool,
-    death: Option<(Duration, u8)>,
-}
-
-impl End {
-    fn note(&mut self, kind: Kind, at: Duration, data: &Value) {
-        match kind {
-            Kind::CloseInput | Kind::Terminate => self.was_told = true,
-            Kind::Exited if !self.was_told => {
-                let exit = &data["exit"];
-                // As a shell has it.
-                let signal = exit["signal"].as_u64().map(|it| it.saturating_add(128));
-                let status = exit["code"].as_u64().or(signal).unwrap_or(1);
-                self.death = Some((at, u8::try_from(status).unwrap_or(1)));
-            }
-            _ => {}
-        }
-    }
-}
-
-fn is_called(process: &str, backend: Option<&String>, wanted: &str) -> bool {
-    process == wanted || backend.is_some_and(|it| it == wanted)
-}
-
-fn choice(wanted: Option<&str>, processes: &BTreeMap<Arc<str>, String>) -> String {
-    let known: Vec<String> = processes
-        .iter()
-        .map(|(process, about)| match (process.as_ref(), about.as_str()) {
-            ("", _) => "one without a name".to_owned(),
-            (process, "") => process.to_owned(),
-            (process, about) => format!("{process} ({about})"),
-        })
-        .collect();
-    let known = known.join(", ");
-    match wanted {
-        None => format!("several processes are in this recording; say which one with --proc: {known}"),
-        Some(EDITOR) => format!(
-            "the lines of {EDITOR:?} were computed from the others, and not recorded; --proc may be: {known}"
-        ),
-        Some(wanted) => format!("--proc {wanted} names not exactly one process; there is: {known}"),
     }
 }
 

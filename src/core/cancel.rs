@@ -56,8 +56,10 @@ impl Proxy {
 
     /// Takes a request out of wherever it waits for its process.
     pub(super) fn take_gated(&mut self, backend: BackendId, sent: SentId, conversation: Option<&RawId>) {
-        if let Some(backend) = self.backends.get_mut(&backend) {
-            backend.gate().retain(|it| it.id() != Some(RawId::from(sent)));
+        if let Some(gate) = self.backends.get_mut(&backend).map(super::Backend::gate)
+            && let Some(at) = gate.iter().position(|it| it.id().and_then(|it| it.as_u64()) == Some(sent))
+        {
+            gate.remove(at);
         }
         if let Some(conversation) = conversation {
             self.forget_restore(backend, conversation, sent);

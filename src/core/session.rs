@@ -188,12 +188,14 @@ impl Session {
 
     /// The MCP servers that the settings name.
     pub(crate) fn mcp_servers(&self) -> Vec<String> {
-        let pushed = self.settings().and_then(|settings| {
-            let section = path(&settings, &["settings", "github.copilot"])
-                .or_else(|| path(&settings, &["settings", "github", "copilot"]))?;
-            mcp_servers(&settings[section])
-        });
-        pushed.or_else(|| mcp_servers(self.pulled.as_ref()?)).unwrap_or_default()
+        self.section().and_then(mcp_servers).unwrap_or_default()
+    }
+
+    /// The section `github.copilot` as it holds: as last pushed, else as last pulled.
+    fn section(&self) -> Option<&[u8]> {
+        let github = self.settings.iter().find(|(name, _)| name == "github").map(|(_, it)| &it[..]);
+        let pushed = github.and_then(|it| Some(&it[member(it, "copilot")?]));
+        pushed.or(self.pulled.as_deref())
     }
 
     /// Whether processes are signed in by the editor.
@@ -212,11 +214,8 @@ impl Session {
     /// Settings that name the folder of transcripts, or that are as they were. The section is replaced as a whole,
     /// so all of it is said.
     pub(crate) fn transcripts(&self, set: &ToolSet, folder: Option<&Path>) -> Frame {
-        let pushed = |section: &str| self.settings.iter().find(|(name, _)| name == section).map(|(_, it)| it);
-        let github = pushed("github").map_or(&b"{}"[..], |it| it);
-        let nested = member(github, "copilot").map(|range| &github[range]);
-        let flat = || pushed("github.copilot").or(self.pulled.as_ref()).map(|it| &it[..]);
-        let mut section = nested.or_else(flat).unwrap_or(b"{}").to_vec();
+        let github = self.settings.iter().find(|(name, _)| name == "github").map_or(&b"{}"[..], |(_, it)| it);
+        let mut section = self.section().unwrap_or(b"{}").to_vec();
         if let Some(folder) = folder {
             section =
                 Patch::of(&section).set_path(&["agent", "transcriptDirectory"], &quoted(folder)).finish();
@@ -229,14 +228,10 @@ impl Session {
     /// A push of settings as processes get it instead: one that keeps what it tells the model goes on to do so.
     pub(crate) fn keeping(&self, frame: &Frame) -> Option<Frame> {
         let folder = self.kept_transcripts.as_ref()?;
-        let params = frame.params().filter(|_| frame.method() == Some("workspace/didChangeConfiguration"))?;
-        let mut patch = Patch::of(params);
-        for keys in [&["settings", "github.copilot"][..], &["settings", "github", "copilot"][..]] {
-            if path(params, &keys[..2]).is_some() {
-                patch.set_path(&[keys, &["agent", "transcriptDirectory"]].concat(), &quoted(folder));
-            }
-        }
-        Some(frame.with_params(&patch.finish()))
+        let params = frame.params()?;
+        let keys = pushed(frame).filter(|it| path(params, it).is_some())?;
+        let keys = [&keys[..], &["agent", "transcriptDirectory"]].concat();
+        Some(frame.with_params(&Patch::of(params).set_path(&keys, &quoted(folder)).finish()))
     }
 
     /// The section `github.copilot` of an answer to `workspace/configuration`, likewise.
@@ -291,14 +286,14 @@ pub(crate) fn for_set(frame: &Frame, set: &ToolSet) -> Frame {
     if set.is_all() {
         return frame.clone();
     }
-    match (frame.method(), frame.params()) {
-        (Some("workspace/didChangeConfiguration"), Some(params)) => {
-            frame.with_params(&without_foreign_mcp(params, set))
-        }
-        (Some("mcp/updateToolsStatus"), Some(params)) => {
-            frame.with_params(&without_foreign_statuses(params, set))
-        }
-        (Some(_) | None, _) => frame.clone(),
+    let Some(params) = frame.params() else { return frame.clone() };
+    if let Some(range) = pushed(frame).and_then(|it| path(params, &it)) {
+        let section = section_without_foreign_mcp(&params[range.clone()], set);
+        return frame.with_params(&[&params[..range.start], &section, &params[range.end..]].concat());
+    }
+    match frame.method() {
+        Some("mcp/updateToolsStatus") => frame.with_params(&without_foreign_statuses(params, set)),
+        Some(_) | None => frame.clone(),
     }
 }
 
@@ -322,22 +317,21 @@ fn array<T: AsRef<[u8]>>(items: &[T]) -> Vec<u8> {
     [b"[".as_slice(), &items.join(b",".as_slice()), b"]"].concat()
 }
 
-/// Parameters of `workspace/didChangeConfiguration` without the MCP servers that the set has no use for.
-fn without_foreign_mcp(params: &[u8], set: &ToolSet) -> Vec<u8> {
-    let mut out = params.to_vec();
-    for keys in [&["settings", "github.copilot"][..], &["settings", "github", "copilot"][..]] {
-        if let Some(range) = path(&out, keys) {
-            let section = section_without_foreign_mcp(&out[range.clone()], set);
-            out.splice(range, section);
-        }
-    }
-    out
+/// Where a message that pushes settings has the section `github.copilot`. A server takes it from nowhere else: what is
+/// called `"github.copilot"` in a push is nothing to it.
+fn pushed(frame: &Frame) -> Option<[&'static str; 3]> {
+    let settings = match frame.method()? {
+        "workspace/didChangeConfiguration" => "settings",
+        "setEditorInfo" => "editorConfiguration",
+        _ => return None,
+    };
+    Some([settings, "github", "copilot"])
 }
 
 /// The MCP servers that a push of settings names, if it is about them.
 pub(crate) fn pushed_mcp_servers(frame: &Frame) -> Option<Vec<String>> {
-    let params = frame.params().filter(|_| frame.method() == Some("workspace/didChangeConfiguration"))?;
-    mcp_servers(&params[path(params, &["settings", "github", "copilot"])?])
+    let params = frame.params()?;
+    mcp_servers(&params[path(params, &pushed(frame)?)?])
 }
 
 /// The MCP servers that the section `github.copilot` names, if it is about them.
@@ -449,17 +443,40 @@ mod tests {
     #[test]
     fn a_restricted_process_gets_only_the_mcp_servers_it_needs() {
         let set = ToolSet::new(Some(&["mini/echo"]), &[]);
-        let params =
-            br#"{"settings":{"github.copilot":{"a":1,"mcp":"{\"mini\":{\"command\":\"x\"},\"other\":{}}"}}}"#;
-        assert_eq!(
-            String::from_utf8_lossy(&without_foreign_mcp(params, &set)),
-            r#"{"settings":{"github.copilot":{"a":1,"mcp":"{\"mini\":{\"command\":\"x\"}}"}}}"#
-        );
         let none = ToolSet::new::<&str>(Some(&[]), &[]);
-        assert_eq!(
-            String::from_utf8_lossy(&without_foreign_mcp(params, &none)),
-            r#"{"settings":{"github.copilot":{"a":1,"mcp":"{}"}}}"#
-        );
-        assert_eq!(without_foreign_mcp(params, &ToolSet::all()), params);
+        for (method, key) in
+            [("workspace/didChangeConfiguration", "settings"), ("setEditorInfo", "editorConfiguration")]
+        {
+            let push = |mcp: &str| {
+                format!(r#"{{"{key}":{{"github":{{"x":1,"copilot":{{"a":1,"mcp":"{mcp}"}}}},"http":{{}}}}}}"#)
+            };
+            let params = push(r#"{\"mini\":{\"command\":\"x\"},\"other\":{}}"#);
+            let frame = Frame::notification(method, Some(params.as_bytes()));
+            let told =
+                |set| String::from_utf8_lossy(for_set(&frame, set).params().unwrap_or_default()).into_owned();
+            assert_eq!(told(&set), push(r#"{\"mini\":{\"command\":\"x\"}}"#));
+            assert_eq!(told(&none), push("{}"));
+            assert_eq!(told(&ToolSet::all()), params);
+            assert_eq!(pushed_mcp_servers(&frame), Some(vec!["mini".to_owned(), "other".to_owned()]));
+        }
+    }
+
+    #[test]
+    fn a_section_is_where_a_server_takes_it_from() {
+        let mut it = Session::default();
+        let configure = "workspace/didChangeConfiguration";
+        let flat = r#"{"settings":{"github.copilot":{"mcp":"{\"x\":{}}"}}}"#;
+        keep(&mut it, Keep::Configuration, configure, flat);
+        assert_eq!(pushed_mcp_servers(&Frame::notification(configure, Some(flat.as_bytes()))), None);
+        assert!(it.mcp_servers().is_empty());
+        it.pulled(&[Some("github.copilot".to_owned())], br#"[{"mcp":"{\"y\":{}}"}]"#);
+        assert_eq!(it.mcp_servers(), ["y"]);
+        let nested = r#"{"settings":{"github":{"copilot":{"mcp":"{\"z\":{}}"}}}}"#;
+        keep(&mut it, Keep::Configuration, configure, nested);
+        assert_eq!(it.mcp_servers(), ["z"]);
+        // A push that says nothing of the section leaves it as it is at the server.
+        it.kept_transcripts = Some("/t".into());
+        let other = Frame::notification(configure, Some(br#"{"settings":{"github":{}}}"#));
+        assert_eq!(it.keeping(&other).map(|it| it.to_bytes()), None);
     }
 }

@@ -134,7 +134,7 @@ impl Talk {
     pub(super) fn has_asked_too_often(&self) -> Option<String> {
         let most = self.limits.rounds?;
         // One more to say what has come of it.
-        let may = most + usize::from(self.is_asked_again);
+        let may = most.saturating_add(usize::from(self.is_asked_again));
         let has = usize::try_from(self.heard.rounds()).unwrap_or(usize::MAX);
         (has > may).then(|| format!("it was stopped: it may ask its model {most} times"))
     }
@@ -215,7 +215,7 @@ impl Heard {
 
     /// How often the model was asked.
     fn rounds(&self) -> u64 {
-        self.rounds_before + self.texts.keys().next_back().copied().unwrap_or(0)
+        self.rounds_before.saturating_add(self.texts.keys().next_back().copied().unwrap_or(0))
     }
 
     /// What it has said in the end. What it said between its calls is no answer.
@@ -261,6 +261,9 @@ mod tests {
         let news = hear(&mut heard, &json!({"kind": "report", "editAgentRounds": rounds}));
         assert_eq!(news, [News::Text("found".to_owned()), tool("grep")]);
         assert_eq!((heard.answer(), heard.rounds()), (Some("found"), 2));
+        heard.again();
+        hear(&mut heard, &json!({"kind": "report", "editAgentRounds": [{"roundId": u64::MAX}]}));
+        assert_eq!(heard.rounds(), u64::MAX);
     }
 
     #[test]

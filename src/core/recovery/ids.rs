@@ -54,7 +54,7 @@ impl Part {
 
     fn round(&self, raw: &[u8]) -> Option<Vec<u8>> {
         let round: u64 = serde_json::from_slice(raw).ok()?;
-        (self.offset > 0).then(|| (round + self.offset).to_string().into_bytes())
+        (self.offset > 0).then(|| round.saturating_add(self.offset).to_string().into_bytes())
     }
 
     fn renamed(&self, raw: &[u8]) -> Option<Vec<u8>> {
@@ -124,5 +124,9 @@ mod tests {
         let asked = Frame::notification("m", Some(br#"{"roundId":1,"toolCallId":"a"}"#));
         assert_eq!(part.asked(&asked).params(), Some(br#"{"roundId":3,"toolCallId":"a-2-2"}"#.as_slice()));
         assert_eq!(part.report(br#"{"value":{"kind":"report"}}"#), None);
+        // As far as one can count.
+        let most = format!(r#"{{"roundId":{}}}"#, u64::MAX);
+        let asked = Frame::notification("m", Some(most.as_bytes()));
+        assert_eq!(part.asked(&asked).params(), Some(most.as_bytes()));
     }
 }

@@ -180,7 +180,7 @@ impl World {
             }
             Editor::Configure { mcp } => {
                 let mcp = if mcp { r#""mcp" : "{\"m\":{}}","# } else { "" };
-                let members = format!(r#""settings":{{"http":{{}},"github.copilot":{{{mcp}"y":1}}}},"#);
+                let members = format!(r#""settings":{{"http":{{}},"github":{{"copilot":{{{mcp}"y":1}}}}}},"#);
                 self.call(EDITOR, None, "workspace/didChangeConfiguration", &members);
             }
             Editor::Answer { asked, fails } => {

@@ -178,6 +178,7 @@ fn one_round(peer: &Peer, setting: Setting, only: &str, results: &mut Results) -
     }
     if setting == Setting::Plain {
         results.resident.push(session.family.resident());
+        results.private.push(session.family.private());
     }
     session.end()
 }

@@ -32,7 +32,12 @@ impl Family {
         self.status("VmRSS:")
     }
 
-    /// The same, at most since [`Family::forget_peak`].
+    /// Of these, what is its own: not mapped from a file that all share.
+    pub(crate) fn private(&self) -> f64 {
+        self.status("RssAnon:")
+    }
+
+    /// Resident bytes, at most since [`Family::forget_peak`].
     pub(crate) fn peak(&self) -> f64 {
         self.status("VmHWM:")
     }

@@ -11,12 +11,13 @@ pub(crate) struct Results {
     pub(crate) figures: Vec<Vec<Figure>>,
     /// Resident bytes at the end of each round.
     pub(crate) resident: Vec<f64>,
+    pub(crate) private: Vec<f64>,
 }
 
 impl Results {
     pub(crate) fn new(name: &str) -> Results {
         let figures = SCENARIOS.iter().map(|_| Vec::new()).collect();
-        Results { name: name.to_owned(), figures, resident: Vec::new() }
+        Results { name: name.to_owned(), figures, resident: Vec::new(), private: Vec::new() }
     }
 }
 
@@ -108,8 +109,13 @@ pub(crate) fn print(all: &[Results]) {
     }
     println!();
     for peer in all.iter().filter(|it| !it.resident.is_empty()) {
-        let resident = Spread::of(peer.resident.iter().copied());
-        println!("resident after one server's rows {:<8} {:>10.1} MiB", peer.name, resident.median / MIB);
+        let of = |all: &[f64]| Spread::of(all.iter().copied()).median / MIB;
+        println!(
+            "resident after one server's rows {:<8} {:>10.1} MiB, of which {:.1} are its own",
+            peer.name,
+            of(&peer.resident),
+            of(&peer.private)
+        );
     }
 }
 
@@ -136,6 +142,7 @@ pub(crate) fn json(all: &[Results]) -> Value {
         json!({
             "name": peer.name,
             "resident_bytes": Spread::of(peer.resident.iter().copied()).json(),
+            "private_bytes": Spread::of(peer.private.iter().copied()).json(),
             "scenarios": scenarios.collect::<Vec<_>>(),
         })
     };

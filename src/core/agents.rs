@@ -39,6 +39,7 @@ use crate::{
         event::{BackendId, Effect, Effects, Peer, ProcessId},
         inside::Holder,
         requests::Purpose,
+        tools::CONFIRMATION,
         toolset::Own,
     },
     rpc::{Frame, Patch, RawId, member, path, text},
@@ -176,7 +177,7 @@ impl Proxy {
         if command.is_none() && !ORCHESTRATION.contains(&&*name) {
             return false;
         }
-        let is_confirmation = frame.method() == Some("conversation/invokeClientToolConfirmation");
+        let is_confirmation = frame.method() == Some(CONFIRMATION);
         let top = conversation.map(|it| self.conversations.top(it));
         // The server's own sub-agents live in the process of their caller, and see its tools.
         let caller = conversation.filter(|it| top.as_ref() == Some(it));

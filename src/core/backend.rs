@@ -2,7 +2,8 @@
 //!
 //! The gate holds what clients send while the process cannot take it: before the handshake is over, and while a
 //! partition does not yet know its tools. **Order from one client to one backend is kept**: while anything is in
-//! the gate, nothing passes it.
+//! the gate, nothing passes it. A turn that has left it, and is preceded by its history or by a look at its mode
+//! ([`Restores`]), is passed by all that comes meanwhile.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},

@@ -8,6 +8,7 @@ use crate::{
         requests::{Owner, Pending, Purpose, SentId, To},
     },
     rpc::{Frame, Patch, RawId},
+    tools::Outcome,
 };
 
 impl Proxy {
@@ -103,11 +104,11 @@ impl Proxy {
 
     /// The answer to a tool call or confirmation of a cancelled turn.
     pub(super) fn cancelled_call(wire: RawId, confirmation: bool) -> Frame {
-        let result: &[u8] = match confirmation {
-            true => br#"[{"result":"dismiss"},null]"#,
-            false => br#"[{"content":[{"value":"cancelled by the user"}],"status":"cancelled"},null]"#,
+        let result = match confirmation {
+            true => serde_json::json!([{"result": "dismiss"}, null]),
+            false => Outcome::Cancelled.answer(),
         };
-        Frame::response(wire, result)
+        Frame::response(wire, result.to_string().as_bytes())
     }
 
     /// `window/workDoneProgress/cancel` and `$/progress` of the editor: to whoever the token belongs to.

@@ -1,7 +1,7 @@
 //! Conversations with a Copilot server: which partition a create goes to, one turn at a time, and no tool call
 //! from outside a partition's set.
 
-use std::{borrow::Cow, time::Instant};
+use std::{borrow::Cow, ops::Range, time::Instant};
 
 use tracing::{info, warn};
 
@@ -22,7 +22,7 @@ use crate::{
         said::{Said, Words},
     },
     rpc::{Frame, Patch, RawId, elements, member, text},
-    tools::bare,
+    tools::{Outcome, bare},
 };
 
 /// What the server asks the client for when the model has called one of its own edit tools.
@@ -121,9 +121,7 @@ impl Proxy {
             self.release(old, frame, out);
         }
         if new != old && id.as_text().is_some() {
-            let params = Patch::of(b"{}").set("conversationId", id.as_bytes()).finish();
-            let frame = Frame::request(RawId::from(0), "conversation/destroy", Some(&params));
-            self.send_to_backend(old, Owner::Proxy, Purpose::Plain, &frame, out);
+            self.send_to_backend(old, Owner::Proxy, Purpose::Plain, &destruction(id), out);
         }
     }
 
@@ -136,16 +134,13 @@ impl Proxy {
             patch.set("conversationId", id.as_bytes());
         }
         let has_turn = |it: &[u8]| member(it, "turnId").is_some_and(|range| &it[range] != b"null");
-        match (frame.method(), member(params, "turns")) {
-            (Some("conversation/create"), Some(turns)) => {
-                let at = elements(&params[turns.clone()]).last();
-                let last = at.map(|it| turns.start + it.start..turns.start + it.end);
-                if let Some(last) =
-                    last.filter(|it| params[it.start] == b'{' && !has_turn(&params[it.clone()]))
-                {
+        match (frame.method(), question_in(params)) {
+            (Some("conversation/create"), Some(last)) => {
+                if params[last.start] == b'{' && !has_turn(&params[last.clone()]) {
                     let turn = Patch::of(&params[last.clone()])
                         .set("turnId", self.invent_turn().as_bytes())
                         .finish();
+                    let turns = member(params, "turns").unwrap_or_else(|| last.clone());
                     let before = &params[turns.start..last.start];
                     patch.set("turns", &[before, &turn, &params[last.end..turns.end]].concat());
                 }
@@ -585,6 +580,13 @@ impl Proxy {
         }
         let bound = id.and_then(|it| self.conversations.get(it)).filter(|it| it.backend == PRIMARY);
         sets.extend(bound.map(|it| it.set.clone()));
+        if let Some(bound) = bound.filter(|it| turn.is_some() && it.flight.turn.as_ref() == turn) {
+            let asked = bound.active().and_then(|it| self.requests.get(it)).map(|it| &it.purpose);
+            if let Some(Purpose::Turn { entry: Entry::Mode(mode), .. }) = asked {
+                sets.extend(self.modes.set(*mode).cloned());
+            }
+            return sets;
+        }
         let runs = |it: &Pending| match &it.purpose {
             Purpose::Turn { conversation, entry: Entry::Mode(mode), .. } if Some(conversation) == id => {
                 let of = turn_of(&it.frame);
@@ -644,22 +646,31 @@ impl Proxy {
         let result = if confirmation {
             serde_json::json!([{"result": "dismiss"}, null])
         } else {
-            let text = format!("the tool {tool} is not available to this agent: its tools are {set}");
-            serde_json::json!([{"content": [{"value": text}], "status": "error"}, null])
+            let why = format!("the tool {tool} is not available to this agent: its tools are {set}");
+            Outcome::Failed(why).answer()
         };
         let answer = Frame::response(wire, result.to_string().as_bytes());
         out.push(Effect::Send(Peer::Backend(process), answer));
     }
 }
 
+/// Asks a server to forget a conversation.
+pub(super) fn destruction(id: &RawId) -> Frame {
+    let params = Patch::of(b"{}").set("conversationId", id.as_bytes()).finish();
+    Frame::request(RawId::from(0), "conversation/destroy", Some(&params))
+}
+
+/// Where the parameters of a create have what is asked: the last of the turns.
+pub(super) fn question_in(params: &[u8]) -> Option<Range<usize>> {
+    let turns = member(params, "turns")?;
+    let last = elements(&params[turns.clone()]).last()?;
+    Some(turns.start + last.start..turns.start + last.end)
+}
+
 /// The turn that a create or turn asks for.
 fn turn_of(frame: &Frame) -> Option<RawId> {
     let params = frame.params()?;
-    let turns = member(params, "turns").map(|range| &params[range]);
-    let turn = match turns.and_then(|it| Some(&it[elements(it).last()?])) {
-        Some(last) => last,
-        None => params,
-    };
+    let turn = question_in(params).map_or(params, |it| &params[it]);
     RawId::from_raw(&turn[member(turn, "turnId")?])
 }
 

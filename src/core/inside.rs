@@ -33,6 +33,7 @@ use crate::{
     agents::{self, ORCHESTRATION, SUMMARY},
     config::AgentConfig,
     core::{
+        chat::destruction,
         event::{ClientId, Effects},
         failure::{Failure, reason},
         history::History,
@@ -315,9 +316,7 @@ impl Proxy {
 
     fn destroy_inside(&mut self, id: &RawId, out: &mut Effects) {
         if self.conversations.get(id).is_some() {
-            let params = Patch::of(b"{}").set("conversationId", id.as_bytes()).finish();
-            let frame = Frame::request(RawId::from(0), "conversation/destroy", Some(&params));
-            self.on_destroy(Owner::Proxy, &frame, out);
+            self.on_destroy(Owner::Proxy, &destruction(id), out);
         }
     }
 

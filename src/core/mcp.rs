@@ -85,19 +85,19 @@ impl McpServers {
     }
 }
 
-/// What `copilot/mcpTools` says of one server.
+/// What `copilot/mcpTools` says of one server, and the answer to `mcp/updateToolsStatus`.
 #[derive(serde::Deserialize)]
-struct McpServer {
-    name: String,
+pub(super) struct McpServer {
+    pub(super) name: String,
     #[serde(default)]
-    tools: Vec<McpTool>,
+    pub(super) tools: Vec<McpTool>,
 }
 
 #[derive(serde::Deserialize)]
-struct McpTool {
-    name: String,
+pub(super) struct McpTool {
+    pub(super) name: String,
     #[serde(rename = "_status")]
-    status: Option<String>,
+    pub(super) status: Option<String>,
 }
 
 impl Proxy {

@@ -39,7 +39,7 @@ use crate::{
     core::{
         event::{BackendId, Effects, ProcessId},
         requests::{Pending, Purpose, SentId},
-        toolset::Own,
+        toolset::{Own, SUB_AGENT},
     },
     fnv::fnv1a,
     rpc::{Frame, Patch, RawId, members, text},
@@ -52,9 +52,6 @@ const MOST: usize = 256;
 /// How many ids of conversations are remembered that the primary may know and lspool does not any more. A server keeps
 /// a hundred.
 const REMEMBERED: usize = 1000;
-
-/// The tool that runs a sub-agent of the server's own, which has tools of its own.
-const SUB_AGENT: &str = "run_subagent";
 
 /// One mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -18,6 +18,7 @@ use crate::{
         route::{Keep, Route, route},
         session::pushed_mcp_servers,
         spares::Kit,
+        toolset::SUB_AGENT,
     },
     rpc::{Frame, Kind, Patch, RawId, path},
 };
@@ -603,7 +604,7 @@ pub(super) fn cancellation(sent: SentId) -> Frame {
 /// Three of the server's own tools come with a capability of the client, and come back at every refresh of the token
 /// however often they are taken away: a process whose set lacks such a tool is not told of the capability.
 pub(super) const BRINGS: [(&str, &str); 3] = [
-    ("subAgent", "run_subagent"),
+    ("subAgent", SUB_AGENT),
     ("manageTodoListTool", "manage_todo_list"),
     ("watchedFiles", "semantic_search"),
 ];

@@ -30,7 +30,7 @@ use crate::{
         history::{Call, Status, Tool},
         requests::{Owner, Pending, Purpose, SentId, To},
         restore::Restores,
-        toolset::is_edit_tool,
+        toolset::{SUB_AGENT, is_edit_tool},
     },
     rpc::{Frame, Patch, RawId, member, path, text},
 };
@@ -42,9 +42,6 @@ pub const CONTINUE: &str = "Resume directly where the text above stops: no apolo
 
 /// The result of a call that nobody can know the result of.
 const INTERRUPTED: &str = "The call was interrupted by a technical fault. It may or may not have happened.";
-
-/// The tool that runs a sub-agent.
-const SUB_AGENT: &str = "run_subagent";
 
 /// The running turn of a conversation, as the editor knows it.
 #[derive(Debug, Default)]

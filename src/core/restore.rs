@@ -23,15 +23,16 @@ use tracing::{info, warn};
 use super::{Cause, Failure, Proxy};
 use crate::{
     core::{
+        chat::{destruction, question_in},
         event::{BackendId, Effect, Effects, Peer, ProcessId},
         history::History,
         modes::Entry,
         processes::cancellation,
         recovery::CONTINUE,
-        requests::{Pending, Purpose, SentId, To},
+        requests::{Owner, Pending, Purpose, SentId, To},
         said::Said,
     },
-    rpc::{Frame, Patch, RawId, elements, member, path},
+    rpc::{Frame, Patch, RawId, member},
 };
 
 /// What a server says of a conversation that it does not know, or has forgotten over a hundred others.
@@ -280,8 +281,7 @@ impl Proxy {
         backend.restores.strays.insert(stray.clone());
         backend.restores.under_way.remove(meant);
         out.push(Effect::Send(Peer::Backend(process), cancellation(sent)));
-        let stray = Patch::of(b"{}").set("conversationId", stray.as_bytes()).finish();
-        self.ask_backend(process.backend, Purpose::Plain, "conversation/destroy", &stray, out);
+        self.make_forget(process, stray, out);
         let Some(Pending { owner, purpose, frame, marks, .. }) = self.requests.take(sent) else { return };
         let is_held = self.lacks_proof(&purpose, process);
         let conversation = self.conversations.get_mut(meant).filter(|it| it.runs(sent));
@@ -302,6 +302,13 @@ impl Proxy {
             (true, false) => self.ask_restored(process, again, meant, History::plain_turns, out),
         }
         self.stop_transcripts(process, out);
+    }
+
+    /// A process is to forget a conversation.
+    pub(super) fn make_forget(&mut self, process: ProcessId, id: &RawId, out: &mut Effects) {
+        let to = To::Process(process);
+        let (_, frame) = self.requests.sent(to, Owner::Proxy, Purpose::Plain, &destruction(id));
+        out.push(Effect::Send(Peer::Backend(process), frame));
     }
 
     /// Whether a turn is to be in a mode that has to be looked at before.
@@ -465,7 +472,6 @@ pub(super) fn question(frame: &Frame) -> Option<&[u8]> {
     if let Some(range) = member(params, "message") {
         return Some(&params[range]);
     }
-    let turns = &params[path(params, &["turns"])?];
-    let last = &turns[elements(turns).last()?];
+    let last = &params[question_in(params)?];
     Some(&last[member(last, "request")?])
 }

@@ -3,8 +3,8 @@
 use super::{Proxy, ToolSet};
 use crate::{
     config::{AgentConfig, Config, Isolation, RouteConfig, nearest},
-    core::modes::Wish,
-    rpc::{elements, members, path, text},
+    core::{chat::question_in, modes::Wish},
+    rpc::{members, text},
 };
 
 /// What was chosen for a conversation.
@@ -148,8 +148,7 @@ pub(super) fn agent_set(agent: &AgentConfig) -> ToolSet {
 }
 
 fn matches(route: &RouteConfig, params: &[u8]) -> bool {
-    let asked = path(params, &["turns"]).map(|range| &params[range]);
-    let question = asked.and_then(|it| elements(it).last().map(|range| &it[range]));
+    let question = question_in(params).map(|it| &params[it]);
     let slug = || text(params, &["agentSlug"]).or_else(|| text(question?, &["agentSlug"]));
     let model = || text(params, &["modelInfo", "id"]).or_else(|| text(params, &["model"]));
     let holds = |wanted: &Option<String>, actual: &dyn Fn() -> Option<String>| {

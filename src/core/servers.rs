@@ -13,6 +13,7 @@ use crate::{
         requests::{Owner, Purpose, To},
         route::is_own_affair,
         said::Said,
+        tools::CONFIRMATION,
     },
     redact::redact,
     rpc::{Frame, Kind, elements, member},
@@ -53,7 +54,7 @@ impl Proxy {
         let params = frame.params().unwrap_or(b"{}");
         match frame.method().unwrap_or_default() {
             "conversation/invokeClientTool" => self.on_tool_call(process, frame, false, out),
-            "conversation/invokeClientToolConfirmation" => self.on_tool_call(process, frame, true, out),
+            CONFIRMATION => self.on_tool_call(process, frame, true, out),
             "client/registerCapability" => {
                 let told = self.register(process, &frame.body().slice_ref(params), out);
                 self.pass_or_answer(process, frame, told.as_deref(), out);

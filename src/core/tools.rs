@@ -26,7 +26,8 @@ use crate::{
     tools::{ASK, Tool, bare},
 };
 
-const CONFIRMATION: &str = "conversation/invokeClientToolConfirmation";
+/// What a server asks before a call that needs to be confirmed.
+pub(super) const CONFIRMATION: &str = "conversation/invokeClientToolConfirmation";
 
 impl Proxy {
     /// The configuration says whether there are tools of lspool's own.

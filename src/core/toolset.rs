@@ -12,6 +12,9 @@ use crate::agents::{DELEGATE, team};
 pub(crate) const EDIT_FAMILY: [&str; 4] =
     ["insert_edit_into_file", "create_file", "apply_patch", "replace_string_in_file"];
 
+/// The tool that runs a sub-agent of the server's own, which has tools of its own.
+pub(crate) const SUB_AGENT: &str = "run_subagent";
+
 /// A set of tool names: the key of a partition.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ToolSet {

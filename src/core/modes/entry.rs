@@ -13,6 +13,7 @@ use crate::{
         event::{Effect, Effects, KeepMode, KeptMode, ProcessId},
         requests::{Purpose, SentId},
         tell_editor,
+        toolset::SUB_AGENT,
     },
     rpc::{Frame, Patch, RawId, elements, file_path, file_uri, member, text},
 };
@@ -63,7 +64,7 @@ impl Proxy {
         }
         let tools = self.tools_in(&set);
         if self.can_run_sub_agents(&set, &tools) {
-            return self.break_mode(id, format!("{} is in its set", super::SUB_AGENT));
+            return self.break_mode(id, format!("{} is in its set", SUB_AGENT));
         }
         let number = self.modes.numbers + 1;
         let Some(mode) = self.modes.all.get_mut(&id) else { return };
@@ -346,8 +347,7 @@ impl Proxy {
         // With what it tells the model it may remove what that is to be restored from.
         let is_kept = self.session.kept_transcripts.is_some();
         if self.is_current(process) && id.as_text().is_some() && !is_kept {
-            let params = Patch::of(b"{}").set("conversationId", id.as_bytes()).finish();
-            self.ask_backend(process.backend, Purpose::Plain, "conversation/destroy", &params, out);
+            self.make_forget(process, id, out);
         }
     }
 }

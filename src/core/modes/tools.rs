@@ -3,28 +3,17 @@
 
 use std::collections::BTreeSet;
 
-use serde::Deserialize;
-
-use super::{Proxy, SUB_AGENT, ToolSet};
+use super::{Proxy, ToolSet};
 use crate::{
-    core::{event::Effects, processes::BRINGS, spares::Kit, toolset::EDIT_FAMILY},
+    core::{
+        event::Effects,
+        mcp::{McpServer, McpTool},
+        processes::BRINGS,
+        spares::Kit,
+        toolset::{EDIT_FAMILY, SUB_AGENT},
+    },
     rpc::{elements, text},
 };
-
-/// What `copilot/mcpTools` says of one server, and the answer to `mcp/updateToolsStatus`.
-#[derive(Deserialize)]
-struct McpServer {
-    name: String,
-    #[serde(default)]
-    tools: Vec<McpTool>,
-}
-
-#[derive(Deserialize)]
-struct McpTool {
-    name: String,
-    #[serde(rename = "_status")]
-    status: Option<String>,
-}
 
 impl Proxy {
     /// The tools of a set, each by the name that the file of a mode has for it. Those that are switched off are left out:

@@ -2,13 +2,14 @@
 
 use serde_json::{Value, json};
 
-use super::{Over, Proxy, SUB_AGENT};
+use super::{Over, Proxy};
 use crate::{
     core::{
         event::Effects,
         history::{Call, Status, Turn},
         requests::Purpose,
         tell_editor,
+        toolset::SUB_AGENT,
     },
     rpc::{Frame, Patch, RawId},
 };

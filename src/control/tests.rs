@@ -4,9 +4,11 @@ use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
 use super::{
+    pick::ask,
     report::{Status, instance, memory, span},
     screen::Screen,
 };
+use crate::shell::control::Instance;
 
 const NOW: u64 = 10_000_000_000;
 
@@ -158,6 +160,59 @@ fn names_of_no_tool_are_told() {
                 no such tool: Read (did you mean read_file?), fetch_it
         "#]],
     );
+}
+
+#[test]
+fn ids_are_shown_if_they_are_asked_for() {
+    let mut it = status(&[
+        backend("copilot", &json!({})),
+        backend(
+            "partition \"a\" of copilot",
+            &json!({
+                "toolset": ["a"], "state": "stopped", "pid": null, "rss_bytes": null, "stopped": "it was idle",
+            }),
+        ),
+    ]);
+    it["sets"] = json!([{"toolset": ["a"], "isolation": "process", "conversations": 2, "ids": ["c", "d"]}]);
+    let mut status = Status::read(&it).unwrap();
+    status.is_long = true;
+    let mut lines = Vec::new();
+    instance(4711, Ok(&status), NOW, Screen::default(), &mut lines);
+    expect![[r#"
+        lspool 4711  /home/me/project  Neovim 0.11.2
+          SERVER   TOOLS  STATE    SINCE   PID   MEMORY  RESTARTS  CHATS  REQUESTS  REFUSED
+          copilot  all    ready    3 min  4712  360 MiB         0      2         1        0
+          copilot  a      stopped  3 min     -        -         0      2         1        0
+            stopped: it was idle
+            chats: a: c d by process
+    "#]]
+    .assert_eq(&(lines.join("\n") + "\n"));
+}
+
+#[test]
+fn only_those_in_front_of_a_copilot_server_have_agents() {
+    let of = |kind: Value| {
+        let mut it = status(&[]);
+        it["kind"] = kind;
+        Status::read(&it).unwrap().may_have_agents()
+    };
+    assert!(of(json!("copilot")) && of(Value::Null), "an earlier lspool does not say");
+    assert!(!of(json!("generic")));
+}
+
+#[tokio::test]
+async fn one_that_ends_while_it_is_asked_is_nobody() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("7-1.sock");
+    let listener = tokio::net::UnixListener::bind(&socket).unwrap();
+    let ends = async move {
+        let (stream, _) = listener.accept().await.unwrap();
+        drop(listener);
+        drop(stream);
+    };
+    let instance = Instance { started: 1, pid: 7, socket };
+    let (seen, ()) = tokio::join!(ask(instance), ends);
+    assert!(seen.is_none(), "{seen:?}");
 }
 
 #[test]

@@ -6,8 +6,8 @@ use std::{borrow::Cow, ops::Range, time::Instant};
 use tracing::{info, warn};
 
 use super::{
-    Backend, Cause, Failure, Identity, PRIMARY, Proxy, ToolSet, inside, selection::Choice,
-    toolset::is_edit_tool,
+    Backend, Cause, Failure, Identity, PRIMARY, Proxy, ToolSet, conversations::Conversation, inside,
+    selection::Choice, toolset::is_edit_tool,
 };
 use crate::{
     config::Isolation,
@@ -135,15 +135,14 @@ impl Proxy {
         }
         let has_turn = |it: &[u8]| member(it, "turnId").is_some_and(|range| &it[range] != b"null");
         match (frame.method(), question_in(params)) {
-            (Some("conversation/create"), Some(last)) => {
-                if params[last.start] == b'{' && !has_turn(&params[last.clone()]) {
-                    let turn = Patch::of(&params[last.clone()])
-                        .set("turnId", self.invent_turn().as_bytes())
-                        .finish();
-                    let turns = member(params, "turns").unwrap_or_else(|| last.clone());
-                    let before = &params[turns.start..last.start];
-                    patch.set("turns", &[before, &turn, &params[last.end..turns.end]].concat());
-                }
+            (Some("conversation/create"), Some(last))
+                if params[last.start] == b'{' && !has_turn(&params[last.clone()]) =>
+            {
+                let turn =
+                    Patch::of(&params[last.clone()]).set("turnId", self.invent_turn().as_bytes()).finish();
+                let turns = member(params, "turns").unwrap_or_else(|| last.clone());
+                let before = &params[turns.start..last.start];
+                patch.set("turns", &[before, &turn, &params[last.end..turns.end]].concat());
             }
             (Some("conversation/turn"), _) if !has_turn(params) => {
                 patch.set("turnId", self.invent_turn().as_bytes());
@@ -559,7 +558,7 @@ impl Proxy {
             Some(Purpose::Turn { token, .. }) => token.is_none(),
             _ => false,
         };
-        if !self.conversations.get(id).and_then(|it| it.active()).is_some_and(silent) {
+        if !self.conversations.get(id).and_then(Conversation::active).is_some_and(silent) {
             return;
         }
         self.on_question(id, turn, None);
@@ -618,7 +617,7 @@ impl Proxy {
             (id, turn) = (parent, sub_agent.caller.clone());
         }
         let conversation = self.conversations.get(id);
-        let active = conversation.and_then(|it| it.active());
+        let active = conversation.and_then(Conversation::active);
         if turn.is_none() || conversation.is_some_and(|it| it.flight.turn == turn) {
             return active;
         }

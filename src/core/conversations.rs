@@ -339,22 +339,13 @@ impl Conversations {
     /// Whether the count is right, and each sub-agent is found by its caller.
     pub(crate) fn check(&self) -> Result<(), String> {
         self.served.check(self.bound.values().filter(|it| it.counted).map(|it| it.backend))?;
-        let mut known: BTreeMap<&RawId, Vec<&RawId>> = BTreeMap::new();
-        for (id, parent) in self.bound.iter().filter_map(|(id, it)| Some((id, it.parent.as_ref()?))) {
-            known.entry(parent).or_default().push(id);
-        }
-        for (parent, all) in &self.sub_agents {
-            let (mut all, mut known) =
-                (all.iter().collect::<Vec<_>>(), known.remove(parent).unwrap_or_default());
-            (all.sort(), known.sort());
-            if all != known {
-                return Err(format!("{parent} has called {known:?}, noted are {all:?}"));
-            }
-        }
-        match known.first_key_value() {
-            Some((parent, lost)) => Err(format!("{parent} has called {lost:?}, and nobody knows")),
-            None => Ok(()),
-        }
+        let called = self.bound.iter().filter_map(|(id, it)| Some((it.parent.clone()?, id)));
+        let mut known: Vec<(RawId, &RawId)> = called.collect();
+        let pairs = self.sub_agents.iter().flat_map(|(by, all)| all.iter().map(|id| (by.clone(), id)));
+        let mut noted: Vec<(RawId, &RawId)> = pairs.collect();
+        known.sort();
+        noted.sort();
+        if noted == known { Ok(()) } else { Err(format!("callers are {known:?}, noted are {noted:?}")) }
     }
 
     /// Takes a waiting turn out.

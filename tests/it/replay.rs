@@ -54,7 +54,7 @@ fn session(sandbox: &Sandbox, file: &Path, texts: &str) {
         "command": "/nonexistent", "args": ["--token", "planted-header-token"],
         "env": {"KEY": "planted-mcp-secret"},
     }}});
-    options.settings["github.copilot"] = json!({"mcp": server.to_string()});
+    options.settings["github"] = json!({"copilot": {"mcp": server.to_string()}});
     let session = Copilot::start(command, options);
     session.register_tools(&["fetch_ticket"]).expect("the schemas are good");
     session.on_tool("fetch_ticket", |_| Ok("PLANTEDRESULT planted-environment-1".to_owned()));

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::{Lead, Proxy};
 use crate::{
-    core::{event::Effects, recovery::round_with, tell_editor},
+    core::{conversations::Conversation, event::Effects, recovery::round_with, tell_editor},
     rpc::{Frame, Patch, RawId, elements, member, path, text},
 };
 
@@ -92,7 +92,7 @@ impl Proxy {
     /// Whether a turn was cancelled that is to be told results. The server may have come to its end before it heard of that.
     fn is_cut_off(&self, no: u32) -> bool {
         let Some(lead) = self.agents.leads.get(&no) else { return false };
-        let active = self.conversations.get(&lead.conversation).and_then(|it| it.active());
+        let active = self.conversations.get(&lead.conversation).and_then(Conversation::active);
         self.is_cancelled(active) && lead.fed < lead.runs.len()
     }
 

@@ -64,7 +64,7 @@ impl Proxy {
         }
         let tools = self.tools_in(&set);
         if self.can_run_sub_agents(&set, &tools) {
-            return self.break_mode(id, format!("{} is in its set", SUB_AGENT));
+            return self.break_mode(id, format!("{SUB_AGENT} is in its set"));
         }
         let number = self.modes.numbers + 1;
         let Some(mode) = self.modes.all.get_mut(&id) else { return };

@@ -224,7 +224,7 @@ impl Terminal {
         let end = self.view.end();
         if let Some(error) = error_of(answer) {
             let is_interrupted = self.is_interrupted || end == Some(End::Cancelled);
-            // An event has said it, and it was shown.
+            // The picture says it already, which stays where it is.
             let is_shown = !self.json && self.view.error() == Some(&*error) && self.has_room_for(&error);
             if !is_interrupted && !is_shown {
                 self.tell(&error, out)?;
@@ -248,10 +248,10 @@ impl Terminal {
         Ok(if is_done { DONE } else { FAILED })
     }
 
-    /// Whether what is shown of a message is all of it.
+    /// Whether there is a picture, and a message is all to be seen in it.
     fn has_room_for(&self, message: &str) -> bool {
-        let columns = self.pen.screen.size.map_or(usize::MAX, |(columns, _)| columns);
-        message.lines().count() < 2 && message.chars().count() < columns
+        let has_room = |(columns, _)| message.lines().count() < 2 && message.chars().count() < columns;
+        self.pen.screen.size.is_some_and(has_room)
     }
 
     /// Puts the next question, if there is one and nobody is asked yet.

@@ -75,10 +75,10 @@ fn wait_for(file: &Path, questions: usize) {
     }
 }
 
-/// Runs lspool in this much memory. What asks for more dies.
+/// Runs lspool with this much memory, beside what is mapped from the program itself. What asks for more dies.
 fn within(mebibytes: usize, sandbox: &Sandbox, words: &[&str]) -> Command {
     let mut command = sandbox.command("sh");
-    command.args(["-c", "ulimit -v $(($1 * 1024)); shift; exec \"$@\"", "-", &mebibytes.to_string(), LSPOOL]);
+    command.args(["-c", "ulimit -d $(($1 * 1024)); shift; exec \"$@\"", "-", &mebibytes.to_string(), LSPOOL]);
     command.args(words);
     command
 }
@@ -95,17 +95,17 @@ fn check(questions: usize) {
     let size =
         usize::try_from(fs::metadata(&file).expect("it is there").len() >> 20).expect("it is no larger");
 
-    let replayed = run(within(32, &sandbox, &["replay", &file]));
+    let replayed = run(within(16, &sandbox, &["replay", &file]));
     let told = String::from_utf8_lossy(&replayed.stderr).into_owned();
     assert!(replayed.status.success() && told.contains("all effects are as they were"), "{told}");
 
-    let shown = run(within(32, &sandbox, &["inspect", &file]));
+    let shown = run(within(16, &sandbox, &["inspect", &file]));
     let text = String::from_utf8_lossy(&shown.stdout);
     assert!(shown.status.success(), "{}", String::from_utf8_lossy(&shown.stderr));
     assert_eq!(text.matches("textDocument/hover").count(), questions);
 
     // It holds what it may have to say, which is half of what was recorded.
-    let served = TestEditor::spawn(within(64 + size, &sandbox, &["serve-recording", "--strict", &file]));
+    let served = TestEditor::spawn(within(48 + size, &sandbox, &["serve-recording", "--strict", &file]));
     let masked = json!({"contents": "x".repeat(LETTERS)});
     for (heard, said) in hold(&served, questions).iter().zip(&answers) {
         assert!(*heard == masked && said["contents"].as_str().map(str::len) == Some(LETTERS));

@@ -82,7 +82,7 @@ use self::{
     session::Session,
     toolset::ToolSet,
 };
-pub use self::{recovery::CONTINUE, selection::partition_of};
+pub use self::{failure::SIGN_IN, recovery::CONTINUE, selection::partition_of};
 use crate::{
     config::{Config, ServerConfig, ServerKind},
     rpc::{Frame, RawId},

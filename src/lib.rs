@@ -6,7 +6,7 @@
 //!
 //! In reading order:
 //! - [`rpc`]: one message as bytes with an envelope; framing; byte-exact edits
-//! - [`redact`]: secrets out of text that is shown; [`fnv`]: numbers for names on a disk
+//! - [`redact`]: secrets out of text that is shown; [`fnv`]: numbers for names on a disk; [`table`]: rows and columns
 //! - [`config`]: TOML text to a checked configuration; [`agents`]: definitions of agents in other files
 //! - [`mode_file`]: the text of the files of custom chat modes
 //! - [`tools`]: tools of lspool's own, in words and values
@@ -32,5 +32,6 @@ pub mod redact;
 pub mod replaying;
 pub mod rpc;
 pub mod shell;
+pub mod table;
 pub mod terminal;
 pub mod tools;

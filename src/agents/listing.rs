@@ -3,7 +3,10 @@
 use serde_json::{Value, json};
 
 use super::{allowed, tools};
-use crate::config::{AgentConfig, AgentSource, Shadowed, WorkerConfig};
+use crate::{
+    config::{AgentConfig, AgentSource, Shadowed, WorkerConfig},
+    table::table,
+};
 
 /// One agent.
 #[derive(Clone, Debug)]
@@ -113,16 +116,6 @@ impl Listing {
 /// One without agent mode has none, whatever is said.
 fn tools_of(worker: &WorkerConfig) -> Option<&[String]> {
     if worker.agent_mode { worker.tools.as_deref() } else { Some(&[]) }
-}
-
-/// Columns one under the other; the last one ends where it ends.
-fn table<const N: usize>(rows: impl Iterator<Item = [String; N]>) -> String {
-    let rows: Vec<[String; N]> = rows.collect();
-    let width = |n: usize| rows.iter().map(|it| it[n].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..N).map(width).collect();
-    let padded = |(cell, width): (&String, &usize)| format!("{cell:width$}  ");
-    let line = |row: &[String; N]| row.iter().zip(&widths).map(padded).collect::<String>();
-    rows.iter().map(|row| line(row).trim_end().to_owned() + "\n").collect()
 }
 
 fn source(source: &AgentSource) -> String {

@@ -1,16 +1,14 @@
 //! What came of the trials, as a table and what there is to say about it.
 
-use std::{
-    fmt::{self, Write as _},
-    path::PathBuf,
-    time::Duration,
-};
+use std::{fmt, path::PathBuf, time::Duration};
 
 use serde_json::Value;
 
 use crate::{
+    core::SIGN_IN,
     rpc::Frame,
     shell::discover::{Missing, Skipped, Target},
+    table::table,
 };
 
 /// What came of it all.
@@ -72,10 +70,7 @@ impl Row {
         let said: Value = answer.result().and_then(|it| serde_json::from_slice(it).ok()).unwrap_or_default();
         *account = match said["status"].as_str() {
             Some("OK" | "MaybeOK" | "AlreadySignedIn") | None => None,
-            Some("NotSignedIn") => Some(
-                "nobody is signed in: sign in once with the Copilot command of your editor, or set GH_COPILOT_TOKEN"
-                    .to_owned(),
-            ),
+            Some("NotSignedIn") => Some(format!("nobody is signed in: {SIGN_IN}")),
             Some("NotAuthorized") => {
                 let user = said["user"].as_str().unwrap_or("whoever is signed in");
                 Some(format!("{user} has no access to Copilot"))
@@ -141,21 +136,7 @@ impl fmt::Display for Report {
         self.warnings.iter().try_for_each(|it| writeln!(f, "warning: {}", plain(it)))?;
 
         let head = ["SERVER", "STATE", "START-UP", "VERSION", "PATH"].map(ToOwned::to_owned);
-        let table: Vec<_> = [head].into_iter().chain(self.rows.iter().map(Row::cells)).collect();
-        let mut widths = [0; 5];
-        for row in &table {
-            for (width, cell) in widths.iter_mut().zip(row) {
-                *width = (*width).max(cell.chars().count());
-            }
-        }
-        writeln!(f)?;
-        for row in &table {
-            let mut line = String::new();
-            for (cell, width) in row.iter().zip(widths) {
-                write!(line, "{cell:width$}  ")?;
-            }
-            writeln!(f, "{}", line.trim_end())?;
-        }
+        write!(f, "\n{}", table([head].into_iter().chain(self.rows.iter().map(Row::cells))))?;
 
         for row in &self.rows {
             writeln!(f)?;

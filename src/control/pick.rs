@@ -101,8 +101,8 @@ async fn hear(instance: &Instance) -> Result<Option<Answer>, String> {
 }
 
 fn is_nobody(error: &io::Error) -> bool {
-    use io::ErrorKind::{BrokenPipe, ConnectionRefused, ConnectionReset, NotFound, UnexpectedEof};
-    matches!(error.kind(), ConnectionRefused | NotFound | ConnectionReset | BrokenPipe | UnexpectedEof)
+    use io::ErrorKind::{ConnectionRefused, ConnectionReset, NotFound};
+    matches!(error.kind(), ConnectionRefused | NotFound | ConnectionReset)
 }
 
 /// How well a name fits.

@@ -35,7 +35,7 @@ use crate::{
     core::{
         chat::destruction,
         event::{ClientId, Effects},
-        failure::{Failure, reason},
+        failure::{Failure, SIGN_IN, reason},
         history::History,
         modes::Wish,
         requests::{Owner, Purpose},
@@ -524,17 +524,15 @@ impl Proxy {
     }
 }
 
-/// The id of the model that is meant, of those that a server has; else why there is none.
 /// Why a server does not say which models there are, and what can be done about it.
 fn unknown_models(why: &str) -> String {
-    if why.contains("NotSignedIn") {
-        return "nobody is signed in to Copilot: sign in once with the Copilot command of your editor, or set \
-                GH_COPILOT_TOKEN"
-            .to_owned();
+    match why.contains("NotSignedIn") {
+        true => format!("nobody is signed in to Copilot: {SIGN_IN}"),
+        false => format!("which models there are is not known: {why}"),
     }
-    format!("which models there are is not known: {why}")
 }
 
+/// The id of the model that is meant, of those that a server has; else why there is none.
 fn chosen(model: &str, models: &[u8]) -> Result<String, String> {
     let known = |it: &[u8]| Some((text(it, &["id"])?, text(it, &["modelName"]).unwrap_or_default()));
     let known: Vec<_> = elements(models).filter_map(|it| known(&models[it])).collect();

@@ -95,33 +95,36 @@ impl Proxy {
                 Entry::Process => self.hand_over(process, sent, frame, out),
                 entry @ (Entry::Mode(_) | Entry::Leaves) => self.enter(process, sent, entry, out),
             },
-            (Some(sent), Some(_)) => self.hand_over(process, sent, frame, out),
+            (Some(sent), Some(_)) => {
+                self.requests.written(sent, process);
+                out.push(Effect::Send(Peer::Backend(process), frame));
+            }
             (_, _) => out.push(Effect::Send(Peer::Backend(process), frame)),
         }
     }
 
-    /// Hands a request to a process that nothing speaks against.
+    /// Hands a turn to a process that nothing speaks against.
     pub(super) fn hand_over(&mut self, process: ProcessId, sent: SentId, frame: Frame, out: &mut Effects) {
         let mut told = frame;
-        if let Some(Pending { purpose, .. }) = self.requests.get(sent) {
-            if let Purpose::Turn { conversation, create, entry, .. } = purpose {
-                let (id, create) = (conversation.clone(), *create);
-                told = self.in_mode(*entry, &told);
-                if let Some(conversation) = self.conversations.get_mut(&id) {
-                    // Turns of a conversation that another create has replaced are for the server to judge.
-                    let is_its_turn = conversation.runs(sent);
-                    let tells = !create || conversation.flight.continues;
-                    if tells && is_its_turn && conversation.known_by() != Some(process) {
-                        return self.restore_conversation(process, sent, &id, out);
-                    }
-                    if is_its_turn {
-                        conversation.told_to(process);
-                        self.heed(process, &id);
-                    }
+        if let Some(Purpose::Turn { conversation, create, entry, .. }) =
+            self.requests.get(sent).map(|it| &it.purpose)
+        {
+            let (id, create) = (conversation.clone(), *create);
+            told = self.in_mode(*entry, &told);
+            if let Some(conversation) = self.conversations.get_mut(&id) {
+                // Turns of a conversation that another create has replaced are for the server to judge.
+                let is_its_turn = conversation.runs(sent);
+                let tells = !create || conversation.flight.continues;
+                if tells && is_its_turn && conversation.known_by() != Some(process) {
+                    return self.restore_conversation(process, sent, &id, out);
+                }
+                if is_its_turn {
+                    conversation.told_to(process);
+                    self.heed(process, &id);
                 }
             }
-            self.requests.written(sent, process);
         }
+        self.requests.written(sent, process);
         out.push(Effect::Send(Peer::Backend(process), told));
     }
 

@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::is_like;
 use crate::{
+    core::event::Exit,
     recording::{
         format,
         source::{EDITOR, Entry, Side, What, parsed},
@@ -325,8 +326,8 @@ impl Timeline {
         if self.told_to_end.contains(process) || exit["code"] == 0 {
             return Outcome::Fine(how);
         }
-        // What it said before somebody else ended it is no cause: SIGHUP, SIGINT, SIGKILL, SIGTERM.
-        if matches!(exit["signal"].as_i64(), Some(1 | 2 | 9 | 15)) {
+        let signal = exit["signal"].as_i64().and_then(|it| i32::try_from(it).ok());
+        if signal.is_some_and(|it| Exit::Signal(it).is_from_outside()) {
             return Outcome::Bad(how);
         }
         let last = data["stderr"]

@@ -95,17 +95,17 @@ fn check(questions: usize) {
     let size =
         usize::try_from(fs::metadata(&file).expect("it is there").len() >> 20).expect("it is no larger");
 
-    let replayed = run(within(16, &sandbox, &["replay", &file]));
+    let replayed = run(within(8, &sandbox, &["replay", &file]));
     let told = String::from_utf8_lossy(&replayed.stderr).into_owned();
     assert!(replayed.status.success() && told.contains("all effects are as they were"), "{told}");
 
-    let shown = run(within(16, &sandbox, &["inspect", &file]));
+    let shown = run(within(8, &sandbox, &["inspect", &file]));
     let text = String::from_utf8_lossy(&shown.stdout);
     assert!(shown.status.success(), "{}", String::from_utf8_lossy(&shown.stderr));
     assert_eq!(text.matches("textDocument/hover").count(), questions);
 
     // It holds what it may have to say, which is half of what was recorded.
-    let served = TestEditor::spawn(within(48 + size, &sandbox, &["serve-recording", "--strict", &file]));
+    let served = TestEditor::spawn(within(32 + size, &sandbox, &["serve-recording", "--strict", &file]));
     let masked = json!({"contents": "x".repeat(LETTERS)});
     for (heard, said) in hold(&served, questions).iter().zip(&answers) {
         assert!(*heard == masked && said["contents"].as_str().map(str::len) == Some(LETTERS));

@@ -112,13 +112,15 @@ impl Edited {
         }
     }
 
-    /// Moves bytes over the gap, which is somewhere else then.
+    /// Moves bytes from one side of the gap to the other, or to make it larger.
     fn slide(&mut self, from: Range<usize>, to: usize) {
-        if self.gap.is_empty() {
+        if from.start == to {
             return;
         }
         #[cfg(test)]
-        (self.n_moved += from.len());
+        {
+            self.n_moved += from.len();
+        }
         self.bytes.copy_within(from, to);
     }
 
@@ -149,9 +151,7 @@ impl Edited {
         }
         let (behind, more) = (self.gap.end..self.bytes.len(), n + ROOM.max(self.len() / 8));
         self.bytes.resize(self.bytes.len() + more, 0);
-        #[cfg(test)]
-        (self.n_moved += behind.len());
-        self.bytes.copy_within(behind, self.gap.end + more);
+        self.slide(behind, self.gap.end + more);
         self.gap.end += more;
     }
 }

@@ -15,6 +15,9 @@ use super::{
 /// Sessions at a time.
 const WORKERS: usize = 2;
 
+/// With so many sessions an order is no chance.
+const ENOUGH: usize = 4;
+
 /// What is not as it was.
 #[derive(Debug, Default)]
 pub struct Check {
@@ -58,12 +61,12 @@ impl Check {
         let recorded: Vec<Behavior> = SESSIONS.iter().filter_map(|it| recorded(it).ok()).collect();
         let mut now: Vec<Behavior> = held.into_iter().filter_map(|it| it.now).collect();
         let mut turned = orders(&recorded, &now);
-        for _ in 1..times {
+        // Few sessions may all have come upon an order that is rare.
+        for session in sessions.iter().cycle().take(ENOUGH.saturating_sub(now.len())) {
             if turned.is_empty() {
                 break;
             }
-            // Few sessions may all have come upon an order that is rare.
-            now.extend(sessions.iter().filter_map(|it| Behavior::of(&it.play(servers).text).ok()));
+            now.extend(Behavior::of(&session.play(servers).text).ok());
             turned = orders(&recorded, &now);
         }
         for drift in turned {

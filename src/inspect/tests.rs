@@ -91,6 +91,13 @@ fn a_crash() {
 }
 
 #[test]
+fn what_was_said_before_somebody_ended_a_server_is_no_cause() {
+    let killed = crash().replace(r#""exit":{"signal":6}"#, r#""exit":{"signal":9}"#);
+    let shown = inspect(&killed, &Filter::default());
+    assert!(shown.contains("1.1  was ended by signal 9\n"), "{shown}");
+}
+
+#[test]
 fn only_what_went_wrong() {
     check(
         &crash(),

@@ -114,6 +114,20 @@ fn what_is_wrong_from_the_first_is_the_answer_to_initialize() {
 }
 
 #[test]
+fn what_was_said_before_somebody_ended_a_server_is_no_cause() {
+    for (exit, told) in [
+        (Exit::Signal(9), "it exited (signal 9)"),
+        (Exit::Signal(15), "it exited (signal 15)"),
+        (Exit::Signal(6), "it exited (signal 6); its last words: no keychain"),
+        (Exit::Code(1), "it exited (exit code 1); its last words: no keychain"),
+    ] {
+        let mut it = generic();
+        it.event(Event::Exited { process: SERVER, exit, stderr: "no keychain".to_owned() });
+        assert_eq!(it.core.backends[&crate::core::PRIMARY].last_error.as_deref(), Some(told));
+    }
+}
+
+#[test]
 fn a_missing_executable_is_no_accident() {
     let mut it = Stage::new(ServerKind::Generic);
     it.holds_spawns = true;

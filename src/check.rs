@@ -90,7 +90,7 @@ struct Trial {
     row: usize,
     process: ProcessId,
     kind: Option<ServerKind>,
-    /// How long it may take to answer `initialize`.
+    /// How long it may take to start, and to answer `initialize`.
     patience: Duration,
     began: Instant,
     step: Step,
@@ -98,7 +98,7 @@ struct Trial {
 
 /// How far it is.
 enum Step {
-    Starting,
+    Starting { until: Instant },
     Initializing { until: Instant },
     Asking { until: Instant },
     Stopping { until: Instant },
@@ -120,7 +120,8 @@ impl Trials {
         let backend = BackendId(u32::try_from(row).unwrap_or(u32::MAX));
         let process = ProcessId { backend, generation: Generation(1) };
         let (kind, patience) = (target.server.kind, target.server.startup_timeout);
-        self.current = Some(Trial { row, process, kind, patience, began: now, step: Step::Starting });
+        let step = Step::Starting { until: now + patience };
+        self.current = Some(Trial { row, process, kind, patience, began: now, step });
         out.push(Effect::Spawn(process, Arc::new(target.launch)));
     }
 
@@ -151,7 +152,7 @@ impl Trials {
                         out.push(Effect::Send(to, Frame::notification("exit", None)));
                         trial.end(out);
                     }
-                    Step::Starting
+                    Step::Starting { .. }
                     | Step::Initializing { .. }
                     | Step::Asking { .. }
                     | Step::Stopping { .. }
@@ -194,7 +195,7 @@ impl Trials {
         let Some(trial) = &self.current else { return };
         {
             let row = &mut self.rows.borrow_mut()[trial.row];
-            if let Step::Starting | Step::Initializing { .. } = trial.step {
+            if let Step::Starting { .. } | Step::Initializing { .. } = trial.step {
                 row.fail(format!("it ended before it answered initialize ({how})"));
             }
             if let State::Failed(message) = &mut row.state
@@ -287,6 +288,12 @@ impl Core for Trials {
         match &mut self.current {
             None => self.next(now, out),
             Some(trial) => match trial.step {
+                Step::Starting { until } if now >= until => {
+                    let patience = trial.patience.as_secs_f64();
+                    self.fail(format!("it does not start within {patience} s: does its disk answer?"), out);
+                    // It ends when it is there, if ever.
+                    self.next(now, out);
+                }
                 Step::Initializing { until } if now >= until => {
                     let patience = trial.patience.as_secs_f64();
                     let hint = "if it needs more time, raise startup_timeout";
@@ -294,7 +301,7 @@ impl Core for Trials {
                 }
                 Step::Asking { until } if now >= until => trial.stop(now, out),
                 Step::Stopping { until } if now >= until => trial.end(out),
-                Step::Starting
+                Step::Starting { .. }
                 | Step::Initializing { .. }
                 | Step::Asking { .. }
                 | Step::Stopping { .. }
@@ -306,10 +313,11 @@ impl Core for Trials {
     fn poll_timeout(&self) -> Option<(Instant, &'static str)> {
         match self.current.as_ref().map(|it| &it.step) {
             None => Some((self.at, "the first trial")),
+            Some(Step::Starting { until }) => Some((*until, "a process is not there")),
             Some(Step::Initializing { until }) => Some((*until, "no answer to initialize")),
             Some(Step::Asking { until }) => Some((*until, "no answer to checkStatus")),
             Some(Step::Stopping { until }) => Some((*until, "no answer to shutdown")),
-            Some(Step::Starting | Step::Ending) => None,
+            Some(Step::Ending) => None,
         }
     }
 }

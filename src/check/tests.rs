@@ -202,6 +202,20 @@ fn what_goes_wrong_is_told() {
     );
     check_failure(
         |it| {
+            it.wait(Duration::from_millis(1499));
+            assert!(!it.effects.iter().any(|it| matches!(it, Effect::Terminate(_))));
+            it.wait(Duration::from_millis(1));
+            assert!(it.effects.iter().any(|it| matches!(it, Effect::Terminate(_))));
+            // It comes to be after all.
+            it.spawned(0);
+            it.exited(0, Exit::Signal(15), "late");
+        },
+        &expect![[r"
+            a       failed  -         -        /bin/a
+            a: it does not start within 1.5 s: does its disk answer?"]],
+    );
+    check_failure(
+        |it| {
             it.spawned(0);
             it.exited(0, Exit::Code(1), "first\nlast\u{1b}[2J");
         },

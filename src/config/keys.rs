@@ -329,8 +329,8 @@ pub(super) static SERVER: Section<ServerConfig> = Section {
             ty: Type::Duration(|it| &mut it.startup_timeout),
             workspace: Workspace::Smaller,
             absent: "",
-            doc: "How long a process may take to answer `initialize`. After that it is stopped, and what waits for it \
-                  fails.",
+            doc: "How long a process may take to start and to answer `initialize`. After that it is stopped, and what \
+                  waits for it fails.",
         },
         Key {
             name: "max_message",

@@ -149,13 +149,11 @@ impl Backend {
     /// Before that, the session absorbs it.
     pub(crate) fn has_session(&self) -> bool {
         match self.life.state() {
-            State::Ready | State::Degraded | State::Spawning(Handshake::Editor) => true,
-            State::Initializing { handshake, .. } => handshake == Handshake::Editor,
-            State::Spawning(Handshake::Own)
-            | State::Waiting
-            | State::Stopped
-            | State::Restarting { .. }
-            | State::Failed => false,
+            State::Ready | State::Degraded => true,
+            State::Spawning { handshake, .. } | State::Initializing { handshake, .. } => {
+                handshake == Handshake::Editor
+            }
+            State::Waiting | State::Stopped | State::Restarting { .. } | State::Failed => false,
         }
     }
 
@@ -168,7 +166,7 @@ impl Backend {
             }
             State::Initializing { handshake, .. } => handshake == Handshake::Editor && !self.is_condemned,
             State::Waiting
-            | State::Spawning(_)
+            | State::Spawning { .. }
             | State::Stopped
             | State::Restarting { .. }
             | State::Failed => false,
@@ -188,7 +186,7 @@ impl Backend {
     /// Whether there is a process that nobody has told to end.
     pub(crate) fn goes_on(&self) -> bool {
         match self.life.state() {
-            State::Spawning(_) | State::Initializing { .. } | State::Ready | State::Degraded => true,
+            State::Spawning { .. } | State::Initializing { .. } | State::Ready | State::Degraded => true,
             State::Waiting | State::Stopped | State::Restarting { .. } | State::Failed => false,
         }
     }
@@ -209,6 +207,7 @@ impl Backend {
     /// The next moment at which something is to be done about this backend unasked, and what.
     pub(crate) fn deadline(&self, idle_timeout: Duration) -> Option<Deadline> {
         match self.life.state() {
+            State::Spawning { deadline, .. } => Some((deadline?, "a process is not there")),
             State::Initializing { deadline, .. } => Some((deadline?, "initialize is not answered")),
             State::Restarting { at } if !self.life.is_alive() => Some((at, "restart")),
             State::Ready | State::Degraded => {
@@ -220,11 +219,7 @@ impl Backend {
                 let other = self.health.deadline().into_iter().chain(self.reconcile.deadline());
                 idle.into_iter().chain(mcp).chain(other).min_by_key(|(at, _)| *at)
             }
-            State::Waiting
-            | State::Spawning(_)
-            | State::Stopped
-            | State::Restarting { .. }
-            | State::Failed => None,
+            State::Waiting | State::Stopped | State::Restarting { .. } | State::Failed => None,
         }
     }
 }

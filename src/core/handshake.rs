@@ -244,7 +244,7 @@ impl Proxy {
     }
 
     fn leave(&mut self, out: &mut Effects) {
-        let begun = |it: &&Backend| it.has_session() && !matches!(it.life.state(), State::Spawning(_));
+        let begun = |it: &&Backend| it.has_session() && !matches!(it.life.state(), State::Spawning { .. });
         let living: Vec<_> = self.backends.values().filter(begun).map(Backend::process).collect();
         for process in living {
             out.push(Effect::Send(Peer::Backend(process), Frame::notification("exit", None)));
@@ -269,7 +269,7 @@ impl Proxy {
 
     fn grace(&self, usual: Duration) -> Duration {
         let starts = self.backend(PRIMARY).is_some_and(|it| {
-            matches!(it.life.state(), State::Waiting | State::Spawning(_) | State::Initializing { .. })
+            matches!(it.life.state(), State::Waiting | State::Spawning { .. } | State::Initializing { .. })
         });
         if starts || matches!(self.phase, Phase::Preparing { .. }) { START_GRACE } else { usual }
     }

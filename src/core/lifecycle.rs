@@ -47,10 +47,14 @@ pub(crate) enum State {
     Stopped,
     /// `max_processes` are alive; an idle one is being stopped for this one.
     Waiting,
-    Spawning(Handshake),
+    Spawning {
+        handshake: Handshake,
+        /// When it is to be ready. None once that has passed, and the process is being ended.
+        deadline: Option<Instant>,
+    },
     Initializing {
         handshake: Handshake,
-        /// None once it has passed, and the process is being ended.
+        /// The same.
         deadline: Option<Instant>,
     },
     Ready,
@@ -69,7 +73,7 @@ impl State {
     pub(crate) fn name(self) -> &'static str {
         match self {
             State::Stopped => "stopped",
-            State::Waiting | State::Spawning(_) | State::Initializing { .. } => "starting",
+            State::Waiting | State::Spawning { .. } | State::Initializing { .. } => "starting",
             State::Ready => "ready",
             State::Degraded => "degraded",
             State::Restarting { .. } => "restarting",
@@ -177,7 +181,7 @@ impl Lifecycle {
             State::Waiting => true,
             State::Restarting { at } => at <= now,
             State::Stopped
-            | State::Spawning(_)
+            | State::Spawning { .. }
             | State::Initializing { .. }
             | State::Ready
             | State::Degraded
@@ -186,27 +190,27 @@ impl Lifecycle {
         due && !self.alive
     }
 
-    /// A process is being spawned.
-    pub(crate) fn spawn(&mut self, now: Instant, handshake: Handshake) {
+    /// A process is being spawned. It is to be ready by this time.
+    pub(crate) fn spawn(&mut self, now: Instant, handshake: Handshake, deadline: Instant) {
         debug_assert!(self.is_due(now), "{self:?}");
         let takes_a_place = matches!(self.state, State::Restarting { .. }) || self.died;
         self.n_restarts += u64::from(takes_a_place);
         self.died = false;
         self.generation = Generation(self.generation.0 + 1);
         self.alive = true;
-        self.enter(now, State::Spawning(handshake));
+        self.enter(now, State::Spawning { handshake, deadline: Some(deadline) });
     }
 
     /// The process runs. Gives whose handshake follows, if one does.
-    pub(crate) fn spawned(&mut self, now: Instant, deadline: Instant) -> Option<Handshake> {
-        let State::Spawning(handshake) = self.state else { return None };
-        self.enter(now, State::Initializing { handshake, deadline: Some(deadline) });
+    pub(crate) fn spawned(&mut self, now: Instant) -> Option<Handshake> {
+        let State::Spawning { handshake, deadline } = self.state else { return None };
+        self.enter(now, State::Initializing { handshake, deadline });
         Some(handshake)
     }
 
-    /// The process has had its time to answer `initialize`.
+    /// The process has had its time to start and to answer `initialize`.
     pub(crate) fn overdue(&mut self) {
-        if let State::Initializing { deadline, .. } = &mut self.state {
+        if let State::Spawning { deadline, .. } | State::Initializing { deadline, .. } = &mut self.state {
             *deadline = None;
         }
     }
@@ -283,7 +287,7 @@ impl Lifecycle {
             State::Stopped | State::Failed | State::Restarting { .. } | State::Waiting => {
                 Some(Death::Expected)
             }
-            State::Spawning(_) | State::Initializing { .. } | State::Ready | State::Degraded => {
+            State::Spawning { .. } | State::Initializing { .. } | State::Ready | State::Degraded => {
                 Some(self.died(now, policy, wanted, chance))
             }
         }

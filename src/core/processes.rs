@@ -45,21 +45,19 @@ impl Proxy {
         let is_answered = !self.session.initialize.is_empty() && self.requests.filter(asks).is_empty();
         let Some(backend) = self.backends.get_mut(&id) else { return };
         let is_first = id == PRIMARY && backend.life.generation().0 == 0 && !is_answered;
-        backend.life.spawn(now, if is_first { Handshake::Editor } else { Handshake::Own });
+        let handshake = if is_first { Handshake::Editor } else { Handshake::Own };
+        backend.life.spawn(now, handshake, now + server.settings.startup_timeout);
         backend.begin(now);
         out.push(Effect::Spawn(backend.process(), Arc::clone(&server.launch)));
     }
 
     pub(super) fn on_spawned(&mut self, now: Instant, process: ProcessId, pid: u32, out: &mut Effects) {
-        let Some(server) = &self.server else { return };
         let Some(backend) = self.backends.get_mut(&process.backend).filter(|it| it.is_current(process))
         else {
             return;
         };
         backend.pid = Some(pid);
-        let Some(handshake) = backend.life.spawned(now, now + server.settings.startup_timeout) else {
-            return;
-        };
+        let Some(handshake) = backend.life.spawned(now) else { return };
         info!(backend = backend.name, pid, generation = process.generation.0, "started");
         match handshake {
             Handshake::Editor => self.flush(process.backend, out),
@@ -176,10 +174,14 @@ impl Proxy {
         else {
             return;
         };
-        warn!(backend = backend.name, failure.message, failure.permanent, "cannot be started");
-        let what = format!("cannot be started: {}", failure.message);
-        if !failure.permanent {
-            return self.on_gone(now, process, Cause::Unavailable, &what, out);
+        let (cause, what) = match backend.fault.take() {
+            Some((cause, fault)) => (cause, format!("was ended ({fault})")),
+            None => (Cause::Unavailable, format!("cannot be started: {}", failure.message)),
+        };
+        warn!(backend = backend.name, what, failure.permanent, "no process");
+        // Why a process is not there that nobody wants any more matters to nobody.
+        if !failure.permanent || !backend.goes_on() {
+            return self.on_gone(now, process, cause, &what, out);
         }
         let name = backend.name.clone();
         backend.life.fail_to_start(now);
@@ -205,7 +207,7 @@ impl Proxy {
             None => (Cause::Crashed, format!("exited ({exit})"), stderr),
         };
         let what = match backend.life.state() {
-            State::Spawning(_) | State::Initializing { .. } => {
+            State::Spawning { .. } | State::Initializing { .. } => {
                 format!("{end} before it had answered initialize{}", tail(words))
             }
             State::Stopped
@@ -242,7 +244,7 @@ impl Proxy {
         let Some(backend) = self.backend(id) else { return };
         let comes_back = match before {
             State::Restarting { .. } | State::Waiting => goes_on,
-            State::Spawning(_) | State::Initializing { .. } | State::Ready | State::Degraded => {
+            State::Spawning { .. } | State::Initializing { .. } | State::Ready | State::Degraded => {
                 goes_on && backend.life.would_restart(now, &policy)
             }
             State::Stopped | State::Failed => false,
@@ -318,7 +320,7 @@ impl Proxy {
     fn regate(&mut self, process: ProcessId) -> bool {
         let id = process.backend;
         let Some(backend) = self.backend(id) else { return false };
-        let is_starting = matches!(backend.life.state(), State::Spawning(_) | State::Initializing { .. });
+        let is_starting = matches!(backend.life.state(), State::Spawning { .. } | State::Initializing { .. });
         if is_starting {
             let asked = |it: &Pending| it.to == To::Process(process) && matches!(it.owner, Owner::Client(..));
             for sent in self.requests.filter(asked).into_iter().rev() {
@@ -540,11 +542,11 @@ impl Proxy {
         for id in due {
             let Some(backend) = self.backend(id) else { continue };
             match backend.life.state() {
-                State::Initializing { .. } => self.on_startup_timeout(now, id, out),
+                State::Spawning { .. } | State::Initializing { .. } => self.on_startup_timeout(now, id, out),
                 State::Ready | State::Degraded => self.on_quiet_deadline(now, id, out),
                 // Started below.
                 State::Restarting { .. } => {}
-                State::Waiting | State::Spawning(_) | State::Stopped | State::Failed => {}
+                State::Waiting | State::Stopped | State::Failed => {}
             }
         }
         self.renew(now, out);
@@ -570,7 +572,10 @@ impl Proxy {
     fn on_startup_timeout(&mut self, now: Instant, id: BackendId, out: &mut Effects) {
         let time = self.server.as_ref().map_or(0.0, |it| it.settings.startup_timeout.as_secs_f64());
         let Some(backend) = self.backends.get_mut(&id) else { return };
-        let what = format!("has not answered initialize within {time} s");
+        let what = match backend.pid {
+            Some(_) => format!("has not answered initialize within {time} s"),
+            None => format!("has not started within {time} s: its disk may not answer"),
+        };
         if backend.life.has_been_ready() {
             backend.life.overdue();
             // It may be on its way out already.
@@ -581,7 +586,7 @@ impl Proxy {
             return;
         }
         let name = backend.name.clone();
-        let message = format!("{name} {what} and is stopped; if it needs more time, raise startup_timeout");
+        let message = format!("{name} {what}; it is stopped; if it needs more time, raise startup_timeout");
         let failure = Failure { partition: Some(name), ..Failure::new(Cause::InitTimeout, message) };
         self.give_up(id, now, &failure, out);
     }

@@ -168,7 +168,7 @@ impl Proxy {
             .collect();
         for (id, state) in others {
             match state {
-                State::Spawning(_) | State::Initializing { .. } => self.replace(id, now, out),
+                State::Spawning { .. } | State::Initializing { .. } => self.replace(id, now, out),
                 State::Failed => {
                     if let Err(failure) = self.restart(id, now, out) {
                         warn!(failure.message, "not restarted");

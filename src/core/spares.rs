@@ -79,7 +79,7 @@ impl Proxy {
         let (mut starts, mut calm) = (false, now);
         for it in self.backends.values().filter(|it| it.spare.is_none()) {
             match it.life.state() {
-                State::Waiting | State::Spawning(_) | State::Initializing { .. } => starts = true,
+                State::Waiting | State::Spawning { .. } | State::Initializing { .. } => starts = true,
                 State::Ready | State::Degraded => calm = calm.max(it.life.since() + CALM),
                 State::Stopped | State::Restarting { .. } | State::Failed => {}
             }
@@ -180,10 +180,10 @@ impl Proxy {
     pub(super) fn adopt_spare(&mut self, id: BackendId, spare: BackendId, now: Instant, out: &mut Effects) {
         let Some((theirs, pid)) = self.backend(spare).map(|it| (it.process(), it.pid)) else { return };
         let Some(backend) = self.backends.get_mut(&id) else { return };
-        backend.life.spawn(now, Handshake::Own);
+        backend.life.spawn(now, Handshake::Own, now);
         backend.begin(now);
         backend.pid = pid;
-        backend.life.spawned(now, now);
+        backend.life.spawned(now);
         backend.life.ready(now);
         backend.failure_told = false;
         let (process, name) = (backend.process(), backend.name.clone());

@@ -13,8 +13,8 @@ fn policy() -> Policy {
 fn ready(now: Instant) -> Lifecycle {
     let mut it = Lifecycle::new(now);
     it.start(now);
-    it.spawn(now, Handshake::Own);
-    it.spawned(now, now);
+    it.spawn(now, Handshake::Own, now);
+    it.spawned(now);
     assert_eq!(it.ready(now), Some(Handshake::Own));
     it
 }
@@ -33,8 +33,8 @@ fn a_crash_loop_ends_even_if_every_handshake_succeeds() {
         };
         waits.push((at - now).as_secs());
         now = at;
-        it.spawn(now, Handshake::Own);
-        it.spawned(now, now);
+        it.spawn(now, Handshake::Own, now);
+        it.spawned(now);
         it.ready(now);
     }
     assert_eq!(waits, [0, 1, 2, 4, 8]);
@@ -49,8 +49,8 @@ fn the_window_moves() {
     for _ in 0..50 {
         assert_eq!(it.exited(now, it.generation(), &policy, true, 0), Some(Death::Restarts));
         now += policy.restart_window / 4;
-        it.spawn(now, Handshake::Own);
-        it.spawned(now, now);
+        it.spawn(now, Handshake::Own, now);
+        it.spawned(now);
         it.ready(now);
     }
     assert_eq!(it.n_restarts(), 50);
@@ -61,10 +61,10 @@ fn what_has_never_been_ready_is_started_twice() {
     let now = Instant::now();
     let mut it = Lifecycle::new(now);
     it.start(now);
-    it.spawn(now, Handshake::Editor);
-    it.spawned(now, now);
+    it.spawn(now, Handshake::Editor, now);
+    it.spawned(now);
     assert_eq!(it.exited(now, it.generation(), &policy(), true, 0), Some(Death::Restarts));
-    it.spawn(now, Handshake::Own);
+    it.spawn(now, Handshake::Own, now);
     assert_eq!(it.exited(now, it.generation(), &policy(), true, 0), Some(Death::Fails));
 }
 
@@ -160,11 +160,11 @@ proptest! {
                 Step::Spawn => if it.is_due(now) {
                     prop_assert!(lives.is_none(), "a second process");
                     prop_assert!(!matches!(said, Some(Step::Stop)) || it.state() == State::Waiting, "stopped, and starts");
-                    it.spawn(now, Handshake::Own);
+                    it.spawn(now, Handshake::Own, now);
                     lives = Some(it.generation());
                     said = None;
                 },
-                Step::Spawned => drop(it.spawned(now, now)),
+                Step::Spawned => drop(it.spawned(now)),
                 Step::Ready => drop(it.ready(now)),
                 Step::Silent => it.silent(now),
                 Step::Heard => it.heard(now),

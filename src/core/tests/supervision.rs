@@ -144,6 +144,60 @@ fn a_missing_executable_is_no_accident() {
 }
 
 #[test]
+fn a_start_that_hangs_is_not_waited_for_for_ever() {
+    let failed = SpawnFailure { permanent: true, message: "no such file".to_owned() };
+    for comes in [true, false] {
+        let mut it = Stage::new(ServerKind::Generic);
+        it.holds_spawns = true;
+        it.editor(json!({"id": 0, "method": "initialize", "params": {}}));
+        it.pass(seconds(34));
+        assert!(it.take(EDITOR).is_empty());
+        it.pass(seconds(1));
+        let told = it.take(EDITOR);
+        assert_eq!(told[0]["error"]["data"]["lspool"]["cause"], "init timeout");
+        assert!(
+            told[0]["error"]["message"].as_str().unwrap().contains("has not started within 35 s"),
+            "{told:?}"
+        );
+        assert_eq!((state(&it), it.terminated.as_slice()), ("failed", &[SERVER][..]));
+        // What becomes of it is no news.
+        it.event(match comes {
+            true => Event::Spawned { process: SERVER, pid: 5 },
+            false => Event::SpawnFailed(SERVER, failed.clone()),
+        });
+        if comes {
+            it.exited(SERVER, Exit::Signal(15));
+        }
+        it.pass(seconds(100));
+        assert_eq!((state(&it), it.spawned.len(), it.take(EDITOR)), ("failed", 1, vec![]));
+    }
+}
+
+#[test]
+fn a_restart_that_hangs_is_one_more_death() {
+    let mut it = generic();
+    it.holds_spawns = true;
+    it.exited(SERVER, Exit::Signal(9));
+    let hanging = process(0, 2);
+    it.editor(json!({"id": 1, "method": "textDocument/hover", "params": {}}));
+    it.pass(seconds(35));
+    assert_eq!((it.spawned.last(), it.terminated.as_slice()), (Some(&hanging), &[hanging][..]));
+    it.pass(seconds(100));
+    assert_eq!(it.terminated.len(), 1, "it is told once");
+    it.event(Event::SpawnFailed(
+        hanging,
+        SpawnFailure { permanent: false, message: "called off".to_owned() },
+    ));
+    let why = it.core.backends[&crate::core::PRIMARY].last_error.clone().unwrap();
+    assert!(why.contains("has not started within 35 s"), "{why}");
+    it.pass(seconds(2));
+    let next = process(0, 3);
+    it.event(Event::Spawned { process: next, pid: 6 });
+    it.open(next);
+    assert_eq!(it.told(next), ["initialized", "textDocument/hover"], "what waited waits for the next one");
+}
+
+#[test]
 fn profiles_say_what_a_death_means() {
     for (profile, required) in [(Profile::Strict, true), (Profile::BestEffort, false)] {
         let mut it = Stage::new(ServerKind::Generic);

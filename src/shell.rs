@@ -7,6 +7,7 @@
 //! always, and nothing else ever waits. The editor waits for us only when it writes, and that we read.
 
 mod brake;
+mod coming;
 pub mod control;
 pub mod discover;
 pub mod driver;

@@ -45,7 +45,7 @@ use crate::{
         Proxy,
         event::{
             BackendId, ClientId, Drops, Effect, Effects, Event, KeepMode, Launch, Measured, Peer, Prepared,
-            ProcessId, SpawnFailure,
+            ProcessId,
         },
     },
     recording::{encode, format::About},
@@ -317,7 +317,12 @@ impl<C: Core, W: World> Driver<C, W> {
         let event = self.renamed(event);
         let Some(mut event) = self.of_client(event) else { return };
         match &mut event {
-            Event::Exited { process, .. } => {
+            Event::Spawned { process, pid } => {
+                if let Some(it) = self.processes.get_mut(process) {
+                    it.pid = Some(*pid);
+                }
+            }
+            Event::Exited { process, .. } | Event::SpawnFailed(process, _) => {
                 if let Some(gone) = self.processes.remove(process) {
                     self.dropped.add(process.backend, gone.outbox.dropped());
                 }
@@ -348,7 +353,7 @@ impl<C: Core, W: World> Driver<C, W> {
         };
         // Without its contents: a configuration may hold secrets.
         tracing::trace!(event = kind(&event));
-        let is_end = matches!(event, Event::Exited { .. });
+        let is_end = matches!(event, Event::Exited { .. } | Event::SpawnFailed(..));
         self.step(kind(&event), |core, now, out| core.handle(now, event, out));
         if is_end {
             self.forget_logs();
@@ -464,7 +469,7 @@ impl<C: Core, W: World> Driver<C, W> {
             Effect::Send(peer, frame) => self.send(peer, frame),
             Effect::Prepare { folders } => self.prepare(folders),
             Effect::WatchEditor(pid) => self.watch_editor(pid),
-            Effect::Spawn(id, launch) => self.spawn(id, &launch),
+            Effect::Spawn(id, launch) => self.spawn(id, launch),
             Effect::Adopt { spare, process } => self.adopt(spare, process),
             Effect::CloseInput(id) => {
                 if let Some(process) = self.processes.get(&id) {
@@ -541,7 +546,7 @@ impl<C: Core, W: World> Driver<C, W> {
             return;
         }
         self.measuring = Some(Vec::new());
-        let pid = |id: ProcessId| Some((id, self.processes.get(&id)?.pid));
+        let pid = |id: ProcessId| Some((id, self.processes.get(&id)?.pid?));
         let pids: Vec<_> = processes.into_iter().filter_map(pid).collect();
         let events = self.events.clone();
         spawn_local(async move {
@@ -654,36 +659,23 @@ impl<C: Core, W: World> Driver<C, W> {
         });
     }
 
-    fn spawn(&mut self, id: ProcessId, launch: &Launch) {
+    fn spawn(&mut self, id: ProcessId, launch: Arc<Launch>) {
         if self.processes.contains_key(&id) {
-            let message = "a process of this number runs already".to_owned();
-            tracing::error!(?id, message);
-            self.own.push_back(Event::SpawnFailed(id, SpawnFailure { permanent: true, message }));
-            return;
+            return tracing::error!(?id, "there is a process of this number");
         }
-        let spawned = match self.world.spawn(launch) {
-            Ok(spawned) => spawned,
-            Err(failure) => {
-                self.own.push_back(Event::SpawnFailed(id, failure));
-                return;
-            }
-        };
         // Some are forgotten when nothing of theirs ends.
         self.forget_logs();
-        let pid = spawned.child.pid();
-        tracing::info!(server = %self.name, ?id, pid, program = %launch.program.display(), "started");
+        let starting = self.world.spawn(launch.clone());
         let around = Surroundings {
-            settings: &self.settings,
-            max_message: launch.max_message,
-            write_stall: launch.write_stall,
-            events: &self.events,
+            launch,
+            outbox: Outbox::braking(self.settings.limits, &self.brake),
+            end_times: self.settings.end_times.clone(),
+            events: self.events.clone(),
             paused: self.editor.over_high_water(),
-            brake: &self.brake,
             name: self.name.clone(),
-            stderr: self.logs.entry(id.backend).or_default(),
+            stderr: self.logs.entry(id.backend).or_default().clone(),
         };
-        self.processes.insert(id, Process::run(id, spawned, &around));
-        self.own.push_back(Event::Spawned { process: id, pid });
+        self.processes.insert(id, Process::start(id, starting, around));
     }
 
     fn end_at_once(&self) {
@@ -723,7 +715,7 @@ impl<C: Core, W: World> Driver<C, W> {
                     break;
                 }
                 event = self.incoming.next() => {
-                    if let Event::Exited { process, .. } = self.renamed(event) {
+                    if let Event::Exited { process, .. } | Event::SpawnFailed(process, _) = self.renamed(event) {
                         self.processes.remove(&process);
                     }
                 }

@@ -1,8 +1,10 @@
-//! One process of a server, from its first byte to its last.
+//! One process of a server, from the wish that there be one to its last byte.
 //!
-//! Owns the tasks that read, write and end it. Does not decide when it starts or ends, and does not know how
+//! Owns the tasks that await, read, write and end it. Does not decide when it starts or ends, and does not know how
 //! processes are made: that is [`World`]'s.
 //!
+//! - **[`Event::Spawned`] or [`Event::SpawnFailed`] comes exactly once**, and before everything the process said. Until
+//!   then, what it is told waits; if it is to end, its start is called off.
 //! - **[`Event::Exited`] comes exactly once**, and after everything the process said.
 //! - The end of its stdout or stdin is told only if it lives on: a process that exits closes both, and that is
 //!   no news of its own.
@@ -14,6 +16,7 @@ use std::{
     path::PathBuf,
     pin::Pin,
     rc::Rc,
+    sync::Arc,
     time::Duration,
 };
 
@@ -25,13 +28,11 @@ use tokio::{
 };
 
 use super::{
-    brake::Brake,
     control::Listener,
     inbox::Events,
     logs::{Log, Scribe},
     outbox::{Outbox, StallClock},
     reader::{self, End, Gate},
-    settings::Settings,
     stdio::{Input, Output},
 };
 use crate::core::event::{Event, Exit, Launch, Peer, ProcessId, SpawnFailure};
@@ -39,10 +40,14 @@ use crate::core::event::{Event, Exit, Launch, Peer, ProcessId, SpawnFailure};
 /// A future of this thread.
 pub type Waiting<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 
+/// A process that is about to be: its executable and its folder may have to be waited for. Whoever drops this calls it off:
+/// nothing comes of it then.
+pub type Starting = Waiting<'static, Result<Spawned, SpawnFailure>>;
+
 /// Where processes come from: the operating system, or a test.
 pub trait World {
     /// Starts a process.
-    fn spawn(&mut self, launch: &Launch) -> Result<Spawned, SpawnFailure>;
+    fn spawn(&mut self, launch: Arc<Launch>) -> Starting;
 
     /// A folder that only this user can enter, and that is gone when lspool is. The same one each time.
     fn private_folder(&mut self) -> Result<PathBuf, String>;
@@ -67,7 +72,7 @@ pub trait Commands {
     fn program(&self) -> PathBuf;
 
     /// Starts it.
-    fn start(&self, launch: &Launch) -> Result<Spawned, SpawnFailure>;
+    fn start(&self, launch: Arc<Launch>) -> Starting;
 }
 
 /// A process that has just been started.
@@ -117,47 +122,80 @@ enum Ending {
 /// What the driver holds of a process.
 #[derive(Debug)]
 pub(super) struct Process {
-    pub(super) pid: u32,
+    /// Once it is there.
+    pub(super) pid: Option<u32>,
     pub(super) outbox: Outbox,
     ending: watch::Sender<Ending>,
 }
 
 /// What the process shares with its surroundings.
-pub(super) struct Surroundings<'a> {
-    pub(super) settings: &'a Settings,
-    /// The longest message that is read from it.
-    pub(super) max_message: usize,
-    /// How long it may take no byte although some wait for it.
-    pub(super) write_stall: Duration,
-    pub(super) events: &'a Events,
+pub(super) struct Surroundings {
+    pub(super) launch: Arc<Launch>,
+    /// What it is told.
+    pub(super) outbox: Outbox,
+    pub(super) end_times: EndTimes,
+    pub(super) events: Events,
     /// Whether the editor's outbox is over high water.
     pub(super) paused: watch::Receiver<bool>,
-    /// What slows the editor down.
-    pub(super) brake: &'a Brake,
     /// For the log.
     pub(super) name: Rc<str>,
     /// Where its stderr goes.
-    pub(super) stderr: &'a Log,
+    pub(super) stderr: Log,
 }
 
 impl Process {
-    /// Starts the tasks of a process that has just been started.
-    pub(super) fn run(id: ProcessId, spawned: Spawned, around: &Surroundings<'_>) -> Process {
-        let Spawned { child, stdin, mut stdout, stderr } = spawned;
-        let outbox = Outbox::braking(around.settings.limits, around.brake);
+    /// Awaits a process, and sees it to its end.
+    pub(super) fn start(id: ProcessId, starting: Starting, around: Surroundings) -> Process {
         let ending = watch::Sender::new(Ending::No);
+        let (outbox, mut is_ending) = (around.outbox.clone(), ending.subscribe());
+        spawn_local(async move {
+            let started = tokio::select! {
+                biased;
+                started = starting => started,
+                _ = is_ending.wait_for(|it| *it != Ending::No) => Err(called_off()),
+            };
+            match started {
+                Ok(spawned) => around.watcher(id, spawned, is_ending).watch().await,
+                Err(failure) => around.events.tell(Event::SpawnFailed(id, failure)),
+            }
+        });
+        Process { pid: None, outbox, ending }
+    }
+
+    /// Ends it: what is queued is written, stdin closed, then signals follow.
+    pub(super) fn end_gently(&self) {
+        self.end(Ending::Gently);
+    }
+
+    /// Ends it without asking.
+    pub(super) fn end_at_once(&self) {
+        self.end(Ending::AtOnce);
+    }
+
+    fn end(&self, ending: Ending) {
+        self.ending.send_if_modified(|it| {
+            let is_more = ending > *it;
+            *it = ending.max(*it);
+            is_more
+        });
+    }
+}
+
+impl Surroundings {
+    /// Tells of a process that is there, and starts the tasks that read and write.
+    fn watcher(self, id: ProcessId, spawned: Spawned, ending: watch::Receiver<Ending>) -> Watcher {
+        let Surroundings { launch, outbox, end_times, events, paused, name, stderr: log } = self;
+        let Spawned { child, stdin, mut stdout, stderr } = spawned;
         let peer = Peer::Backend(id);
         let pid = child.pid();
-        let scribe = Rc::new(RefCell::new(Scribe::new(around.stderr.clone(), id.generation)));
+        tracing::info!(server = %name, ?id, pid, program = %launch.program.display(), "started");
+        events.tell(Event::Spawned { process: id, pid });
+        let scribe = Rc::new(RefCell::new(Scribe::new(log, id.generation)));
         scribe.borrow().note(format_args!("process {pid} started"));
         let dead = watch::Sender::new(false);
 
-        let clock = StallClock {
-            after: around.write_stall,
-            stopped: around.paused.clone(),
-            events: around.events.clone(),
-            peer,
-        };
+        let clock =
+            StallClock { after: launch.write_stall, stopped: paused.clone(), events: events.clone(), peer };
         let streams = watch::Sender::new(Streams::default());
         let writer = spawn_local({
             let (outbox, streams) = (outbox.clone(), streams.clone());
@@ -167,9 +205,9 @@ impl Process {
             }
         });
         let reader = spawn_local({
-            let gate = Gate::Shut { paused: around.paused.clone(), dead: dead.subscribe() };
-            let (events, name, scribe) = (around.events.clone(), around.name.clone(), scribe.clone());
-            let (streams, max_len) = (streams.clone(), around.max_message);
+            let gate = Gate::Shut { paused, dead: dead.subscribe() };
+            let (events, scribe, streams) = (events.clone(), scribe.clone(), streams.clone());
+            let max_len = launch.max_message;
             async move {
                 let junk = |text: &str| {
                     let excerpt = reader::excerpt(text);
@@ -190,40 +228,20 @@ impl Process {
         });
         let mutterings = spawn_local(drain(stderr, scribe.clone()));
 
-        let watcher = Watcher {
+        Watcher {
             id,
             child,
-            outbox: outbox.clone(),
-            ending: ending.subscribe(),
-            times: around.settings.end_times.clone(),
-            events: around.events.clone(),
+            outbox,
+            ending,
+            times: end_times,
+            events,
             streams: streams.subscribe(),
             writer,
             reader,
             mutterings,
             scribe,
             dead,
-        };
-        spawn_local(watcher.watch());
-        Process { pid, outbox, ending }
-    }
-
-    /// Ends it: what is queued is written, stdin closed, then signals follow.
-    pub(super) fn end_gently(&self) {
-        self.end(Ending::Gently);
-    }
-
-    /// Ends it without asking.
-    pub(super) fn end_at_once(&self) {
-        self.end(Ending::AtOnce);
-    }
-
-    fn end(&self, ending: Ending) {
-        self.ending.send_if_modified(|it| {
-            let is_more = ending > *it;
-            *it = ending.max(*it);
-            is_more
-        });
+        }
     }
 }
 
@@ -372,6 +390,10 @@ impl Watcher {
         self.child.signal(Request::Terminate);
         sleep(self.times.terminate).await;
     }
+}
+
+fn called_off() -> SpawnFailure {
+    SpawnFailure { permanent: false, message: "its start was called off".to_owned() }
 }
 
 async fn discard(stream: &mut Input) {

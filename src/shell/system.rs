@@ -1,7 +1,7 @@
 //! Processes of the operating system.
 //!
 //! Owns how a process is started (own group, piped streams, the guard's mark) and what its death looks like.
-//! Must be used from one thread that lives as long as lspool.
+//! Must be used from one thread.
 
 use std::{
     cell::{Cell, RefCell},
@@ -10,6 +10,7 @@ use std::{
     path::{Path, PathBuf},
     process::{ExitStatus, Stdio},
     rc::Rc,
+    sync::Arc,
     time::Duration,
 };
 
@@ -24,10 +25,11 @@ use tokio::{
 };
 
 use super::{
+    coming::{Coming, Parent},
     control::{Listener, Place},
     guard::{Guard, MARK},
     private,
-    process::{Child, Commands, Request, Spawned, Waiting, World},
+    process::{Child, Commands, Request, Spawned, Starting, Waiting, World},
     stdio::widen,
 };
 use crate::core::event::{Exit, Launch, SpawnFailure};
@@ -72,7 +74,7 @@ struct Starter {
 
 impl Starter {
     /// `leads`: it is made the leader of its group. Who is to lead a session must not be one before.
-    fn start(&self, launch: &Launch, leads: bool) -> Result<Spawned, SpawnFailure> {
+    fn start(&self, launch: Arc<Launch>, leads: bool) -> Starting {
         let mut command = Command::new(&launch.program);
         command
             .args(&launch.args)
@@ -81,14 +83,26 @@ impl Starter {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            .kill_on_drop(false);
+            .kill_on_drop(true);
         if leads {
             command.process_group(0);
         }
         if let Some(cwd) = &launch.cwd {
             command.current_dir(cwd);
         }
-        let mut child = command.spawn().map_err(|error| failure(launch, &error))?;
+        let coming = Coming::new(move || command.spawn().map_err(|error| failure(&launch, &error)));
+        let starter = self.clone();
+        Box::pin(async move {
+            match coming.await {
+                Some(come) => come.map(|(child, parent)| starter.started(child, parent)),
+                None => {
+                    Err(SpawnFailure { permanent: false, message: "no thread to start it in".to_owned() })
+                }
+            }
+        })
+    }
+
+    fn started(&self, mut child: tokio::process::Child, parent: Parent) -> Spawned {
         let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
         let (Some(pid), Some(stdin), Some(stdout), Some(stderr)) =
             (pid, child.stdin.take(), child.stdout.take(), child.stderr.take())
@@ -99,12 +113,12 @@ impl Starter {
         widen(&stdout);
         self.guard.borrow_mut().add_group(pid.as_raw_nonzero().get().unsigned_abs());
         self.start_guard_soon();
-        Ok(Spawned {
-            child: Box::new(Own { pid, child, guard: self.guard.clone() }),
+        Spawned {
+            child: Box::new(Own { pid, child, _parent: parent, guard: self.guard.clone() }),
             stdin: Box::new(stdin),
             stdout: Box::new(stdout),
             stderr: Box::new(stderr),
-        })
+        }
     }
 
     fn start_guard_soon(&self) {
@@ -132,13 +146,13 @@ impl Commands for Starter {
         self.guard.borrow().program().to_owned()
     }
 
-    fn start(&self, launch: &Launch) -> Result<Spawned, SpawnFailure> {
+    fn start(&self, launch: Arc<Launch>) -> Starting {
         self.start(launch, false)
     }
 }
 
 impl World for System {
-    fn spawn(&mut self, launch: &Launch) -> Result<Spawned, SpawnFailure> {
+    fn spawn(&mut self, launch: Arc<Launch>) -> Starting {
         self.starter.start(launch, true)
     }
 
@@ -222,6 +236,7 @@ pub(super) fn exists(pid: Pid) -> bool {
 struct Own {
     pid: Pid,
     child: tokio::process::Child,
+    _parent: Parent,
     guard: Rc<RefCell<Guard>>,
 }
 

@@ -6,6 +6,7 @@ mod control;
 mod ending;
 mod flow;
 mod simulation;
+mod starting;
 
 use std::{
     cell::{Cell, RefCell},
@@ -28,7 +29,7 @@ use tokio_util::codec::Decoder as _;
 use super::{
     control::{Connection, Listener},
     driver::{Core, Driver},
-    process::{Child, Request, Spawned, Waiting, World},
+    process::{Child, Request, Spawned, Starting, Waiting, World},
     settings::Settings,
 };
 use crate::{
@@ -183,6 +184,16 @@ struct Fakes<F> {
     server: F,
     log: Log,
     connections: Option<mpsc::Receiver<Connection>>,
+    start: watch::Receiver<Start>,
+}
+
+/// What becomes of a server that is started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Start {
+    Works,
+    Fails,
+    /// Until it shall be otherwise.
+    Hangs,
 }
 
 /// Who connects is sent by the test.
@@ -234,27 +245,33 @@ where
         Err("there is none in memory".to_owned())
     }
 
-    fn spawn(&mut self, _launch: &Launch) -> Result<Spawned, SpawnFailure> {
+    fn spawn(&mut self, _launch: Arc<Launch>) -> Starting {
         let (stdin, input) = duplex(self.pipe);
         let (output, stdout) = duplex(self.pipe);
         let (muttering, stderr) = duplex(self.pipe);
         let server = (self.server)(Streams { talk: Talk::new(input, output), stderr: muttering });
-        let kill = watch::Sender::new(None);
-        let task = spawn_local({
-            let kill = kill.clone();
-            async move {
-                let exit = server.await;
-                kill.send_modify(|it| *it = it.or(Some(exit)));
+        let (log, mut start) = (self.log.clone(), self.start.clone());
+        Box::pin(async move {
+            let start = *start.wait_for(|it| *it != Start::Hangs).await.unwrap();
+            if start == Start::Fails {
+                return Err(SpawnFailure { permanent: true, message: "no such file".to_owned() });
             }
-        })
-        .abort_handle();
-        let child =
-            Fake { pid: 1, task, dead: kill.subscribe(), kill, log: self.log.clone(), is_polite: false };
-        Ok(Spawned {
-            child: Box::new(child),
-            stdin: Box::new(stdin),
-            stdout: Box::new(stdout),
-            stderr: Box::new(stderr),
+            let kill = watch::Sender::new(None);
+            let task = spawn_local({
+                let kill = kill.clone();
+                async move {
+                    let exit = server.await;
+                    kill.send_modify(|it| *it = it.or(Some(exit)));
+                }
+            })
+            .abort_handle();
+            let child = Fake { pid: 1, task, dead: kill.subscribe(), kill, log, is_polite: false };
+            Ok(Spawned {
+                child: Box::new(child),
+                stdin: Box::new(stdin),
+                stdout: Box::new(stdout),
+                stderr: Box::new(stderr),
+            })
         })
     }
 
@@ -303,6 +320,7 @@ struct Stage {
     listening: Option<mpsc::Receiver<i32>>,
     connect: mpsc::Sender<Connection>,
     connections: Option<mpsc::Receiver<Connection>>,
+    start: watch::Sender<Start>,
 }
 
 impl Stage {
@@ -317,6 +335,7 @@ impl Stage {
             listening: Some(listening),
             connect,
             connections: Some(connections),
+            start: watch::Sender::new(Start::Works),
         }
     }
 
@@ -334,7 +353,8 @@ impl Stage {
         let (mouth, stdin) = duplex(self.pipe);
         let (stdout, ear) = duplex(self.pipe);
         let connections = self.connections.take();
-        let world = Fakes { pipe: self.pipe, server, log: self.log.clone(), connections };
+        let start = self.start.subscribe();
+        let world = Fakes { pipe: self.pipe, server, log: self.log.clone(), connections, start };
         let driver = Driver::new(core, world, Arc::new(()), self.settings.clone());
         let editor = editor(Talk::new(ear, mouth));
         let signals = self.listening.take().unwrap();

@@ -222,12 +222,19 @@ async fn in_terminal(
         prepared = preparing => prepared.unwrap_or_else(|error| Err(error.to_string())),
         () = sleep(limit) => Err(took(limit)),
     };
-    let start = |(launch, is_confined)| match commands.start(&launch) {
-        Ok(spawned) => Ok((spawned, is_confined)),
-        Err(failure) => Err(failure.message),
+    let (launch, is_confined) = match prepared {
+        Ok(prepared) => prepared,
+        Err(why) => return Outcome::Failed(why),
     };
-    let (spawned, is_confined) = match prepared.and_then(start) {
-        Ok(started) => started,
+    let started = tokio::select! {
+        // One that is there already is ended in order.
+        biased;
+        started = commands.start(launch.into()) => started.map_err(|failure| failure.message),
+        _ = cancelled.wait_for(|it| *it) => return Outcome::Cancelled,
+        () = sleep(limit) => Err(took(limit)),
+    };
+    let spawned = match started {
+        Ok(spawned) => spawned,
         Err(why) => return Outcome::Failed(why),
     };
     let is_news = limits.confine && !is_confined && !means.is_told.replace(true);

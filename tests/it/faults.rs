@@ -6,6 +6,7 @@ mod correlation;
 mod ending;
 mod flow;
 mod framing;
+mod hanging;
 mod orphans;
 mod reviving;
 mod starting;

@@ -318,13 +318,17 @@ async fn only_processes_that_run_are_measured() {
     let log = stage.log.clone();
     let noted = log.clone();
     let editor = async move |mut editor: Talk| {
+        let until = async |what: &str| {
+            while !noted.lines().iter().any(|it| it.starts_with(what)) {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
         editor.say(&note("start")).await;
+        until("spawned").await;
         editor.say(&note("measure")).await;
         editor.say(&request(1, 1)).await;
         editor.hear().await.unwrap();
-        while !noted.lines().iter().any(|it| it.starts_with("Measured")) {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
+        until("Measured").await;
     };
     let core = Script(answering(&log));
     stage.play(core, editor, deaf).await;

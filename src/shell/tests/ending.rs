@@ -169,6 +169,7 @@ async fn two_deaf_servers_and_a_deaf_editor_hold_us_up_for_less_than_three_secon
     // Its stdin stays open, and it does not read.
     let editor = async |mut talk: Talk| {
         talk.say(&note("start")).await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
         talk.say(&note("exit")).await;
         tokio::time::sleep(Duration::from_mins(1)).await;
         assert!(talk.output.write_all(b"x").await.is_err(), "its streams are closed by now");
@@ -238,6 +239,7 @@ async fn a_bug_in_the_core_ends_us_and_our_servers() {
     let mut stage = Stage::new();
     let editor = async |mut talk: Talk| {
         talk.say(&note("start")).await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
         talk.say(&note("bug")).await;
         talk.hear().await
     };

@@ -52,7 +52,7 @@ impl Pair {
         Pair::handshake(super::Pair::measured_with(&config(""), &[]))
     }
 
-    fn handshake(pair: super::Pair) -> Pair {
+    pub(super) fn handshake(pair: super::Pair) -> Pair {
         let initialize = pair.initialize();
         let primary = pair.host.accept();
         play(&primary);
@@ -111,7 +111,7 @@ fn config(more: &str) -> String {
 
 /// What a Copilot server answers by itself. Turns are for the test to answer; `shutdown` is obeyed, and `exit` waits
 /// for the end of stdin.
-fn play(server: &Puppet) {
+pub(super) fn play(server: &Puppet) {
     let builtin = ["read_file", "list_dir", "grep_search"];
     let builtin = builtin.map(|it| json!({"id": format!("copilot.{it}"), "name": it, "type": "shared"}));
     let offered = Arc::new(Mutex::new(Vec::from(builtin)));

@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tokio::{io::duplex, sync::watch, task::spawn_local};
+use tokio::{io::duplex, sync::watch, task::spawn_local, time::sleep};
 
 use super::{editor::End, server};
 use crate::{
@@ -24,7 +24,7 @@ use crate::{
     shell::{
         driver::{Core, Search},
         outbox::Limits,
-        process::{Spawned, Waiting, World},
+        process::{Spawned, Starting, Waiting, World},
         settings::Settings,
         tests::{Fake, Log},
     },
@@ -331,43 +331,58 @@ impl Plant {
 }
 
 impl World for Plant {
-    fn spawn(&mut self, _launch: &Launch) -> Result<Spawned, SpawnFailure> {
+    fn spawn(&mut self, _launch: Arc<Launch>) -> Starting {
         let is_calm = self.ground.borrow().is_calm;
+        let hanging = (!is_calm && self.rng.chance(10)).then(|| sleep(self.rng.millis(1, 2500)));
+        if hanging.is_some() {
+            self.ground.borrow_mut().fault("a start hangs");
+        }
+        let hanging = async {
+            if let Some(hanging) = hanging {
+                hanging.await;
+            }
+        };
         if !is_calm && self.rng.chance(4) {
             self.ground.borrow_mut().fault("cannot be started");
-            return Err(SpawnFailure { permanent: self.rng.chance(10), message: "no room".to_owned() });
+            let failure = SpawnFailure { permanent: self.rng.chance(10), message: "no room".to_owned() };
+            return Box::pin(async move {
+                hanging.await;
+                Err(failure)
+            });
         }
         self.n += 1;
         let n = self.n;
-        self.ground.borrow_mut().note(&format!("process {n} is started"));
         let (stdin, input) = duplex(self.rng.pipe());
         let (output, stdout) = duplex(self.rng.pipe());
         let (muttering, stderr) = duplex(64);
-        let known = Known { is_alive: true, ..Known::default() };
-        self.ground.borrow_mut().processes.insert(n, known);
         let server = server::Server::new(n, self.ground.clone(), self.rng.fork(), input, output);
-        let kill = watch::Sender::new(None);
-        let ground = self.ground.clone();
-        // The end of its task is its end, however that came.
-        let alive = Alive { n, ground: ground.clone() };
-        let task = spawn_local({
-            let kill = kill.clone();
-            async move {
-                let _alive = alive;
-                let _muttering = muttering;
-                let exit = server.run().await;
-                kill.send_modify(|it: &mut Option<Exit>| *it = it.or(Some(exit)));
-            }
-        })
-        .abort_handle();
-        let is_polite = self.rng.chance(50);
-        let child =
-            Fake { pid: 1000 + n, task, dead: kill.subscribe(), kill, log: Log::default(), is_polite };
-        Ok(Spawned {
-            child: Box::new(child),
-            stdin: Box::new(stdin),
-            stdout: Box::new(stdout),
-            stderr: Box::new(stderr),
+        let (ground, is_polite) = (self.ground.clone(), self.rng.chance(50));
+        Box::pin(async move {
+            hanging.await;
+            ground.borrow_mut().note(&format!("process {n} is started"));
+            let known = Known { is_alive: true, ..Known::default() };
+            ground.borrow_mut().processes.insert(n, known);
+            let kill = watch::Sender::new(None);
+            // The end of its task is its end, however that came.
+            let alive = Alive { n, ground };
+            let task = spawn_local({
+                let kill = kill.clone();
+                async move {
+                    let _alive = alive;
+                    let _muttering = muttering;
+                    let exit = server.run().await;
+                    kill.send_modify(|it: &mut Option<Exit>| *it = it.or(Some(exit)));
+                }
+            })
+            .abort_handle();
+            let child =
+                Fake { pid: 1000 + n, task, dead: kill.subscribe(), kill, log: Log::default(), is_polite };
+            Ok(Spawned {
+                child: Box::new(child),
+                stdin: Box::new(stdin),
+                stdout: Box::new(stdout),
+                stderr: Box::new(stderr),
+            })
         })
     }
 

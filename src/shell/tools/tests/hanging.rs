@@ -12,11 +12,11 @@ use tokio::{runtime::LocalOptions, time::timeout};
 
 use super::*;
 use crate::{
-    core::event::{Event, Exit, Launch, SpawnFailure},
+    core::event::{Event, Exit, Launch},
     rpc::{Frame, RawId},
     shell::{
         inbox::inbox,
-        process::{Child, Commands, Request, Spawned, Waiting, World},
+        process::{Child, Commands, Request, Spawned, Starting, Waiting, World},
         tools::Tools,
     },
 };
@@ -49,19 +49,21 @@ impl Commands for Counting {
         "/lspool".into()
     }
 
-    fn start(&self, _launch: &Launch) -> Result<Spawned, SpawnFailure> {
+    fn start(&self, _launch: Arc<Launch>) -> Starting {
         self.0.update(|it| it + 1);
-        Ok(Spawned {
-            child: Box::new(Ended),
-            stdin: Box::new(tokio::io::sink()),
-            stdout: Box::new(tokio::io::empty()),
-            stderr: Box::new(tokio::io::empty()),
+        Box::pin(async {
+            Ok(Spawned {
+                child: Box::new(Ended),
+                stdin: Box::new(tokio::io::sink()),
+                stdout: Box::new(tokio::io::empty()),
+                stderr: Box::new(tokio::io::empty()),
+            })
         })
     }
 }
 
 impl World for Counting {
-    fn spawn(&mut self, _launch: &Launch) -> Result<Spawned, SpawnFailure> {
+    fn spawn(&mut self, _launch: Arc<Launch>) -> Starting {
         unreachable!("no server is asked for")
     }
 

@@ -1,0 +1,130 @@
+//! A process on its way: the system goes to its folder and reads its executable before it is there, and a disk that
+//! does not answer holds that up.
+//!
+//! Owns the thread that starts it and waits for that; nobody else does. Each process has one of its own, so that however
+//! many starts hang, files are still read.
+//!
+//! - **Nothing comes of a start that is called off**: what has been made for it is killed, and never becomes the program.
+//! - **The thread lives as long as the process**: to the system it is the parent, and a process may have asked to end with
+//!   its parent.
+
+use std::{
+    convert::Infallible,
+    pin::Pin,
+    sync::{Arc, OnceLock, mpsc},
+    task::{Context, Poll},
+    thread,
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::{
+    process::Child,
+    runtime::Handle,
+    sync::oneshot::{self, error::TryRecvError},
+};
+
+/// A process that is about to be. Whoever drops this calls it off.
+pub(super) struct Coming<E> {
+    outcome: oneshot::Receiver<Result<(Child, Parent), E>>,
+    thread: Arc<OnceLock<Pid>>,
+}
+
+/// The parent of a process, which goes when this is dropped.
+pub(super) struct Parent {
+    _stays: mpsc::Sender<Infallible>,
+}
+
+impl<E: Send + 'static> Coming<E> {
+    /// Starts a process. It must be one that is killed when its handle is dropped.
+    pub(super) fn new(start: impl FnOnce() -> Result<Child, E> + Send + 'static) -> Coming<E> {
+        let (tell, outcome) = oneshot::channel();
+        let (runtime, thread) = (Handle::current(), Arc::new(OnceLock::new()));
+        let own = thread.clone();
+        let spawned = thread::Builder::new().name("parent".to_owned()).spawn(move || {
+            let _runtime = runtime.enter();
+            own.set(thread_id()).ok();
+            if tell.is_closed() {
+                return;
+            }
+            let (stays, goes) = mpsc::channel();
+            tell.send(start().map(|child| (child, Parent { _stays: stays }))).ok();
+            goes.recv().ok();
+        });
+        if let Err(error) = spawned {
+            tracing::warn!(%error, "no thread to start a process in");
+        }
+        Coming { outcome, thread }
+    }
+}
+
+impl<E> Future for Coming<E> {
+    /// Nothing if there is no thread for it.
+    type Output = Option<Result<(Child, Parent), E>>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.outcome).poll(context).map(Result::ok)
+    }
+}
+
+impl<E> Drop for Coming<E> {
+    fn drop(&mut self) {
+        if let (Err(TryRecvError::Empty), Some(thread)) = (self.outcome.try_recv(), self.thread.get()) {
+            for child in children(*thread) {
+                // It may be there, or gone, by now.
+                kill_process(child, Signal::KILL).ok();
+            }
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn thread_id() -> Pid {
+    rustix::thread::gettid()
+}
+
+/// What this thread has forked.
+#[cfg(target_os = "linux")]
+fn children(thread: Pid) -> Vec<Pid> {
+    let file = format!("/proc/self/task/{}/children", thread.as_raw_nonzero());
+    let children = std::fs::read_to_string(file).unwrap_or_default();
+    children.split_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)).collect()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn thread_id() -> Pid {
+    rustix::process::getpid()
+}
+
+/// Nobody says what a thread has forked: it is killed when it is there.
+#[cfg(not(target_os = "linux"))]
+fn children(_thread: Pid) -> Vec<Pid> {
+    Vec::new()
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::{path::PathBuf, time::Duration};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_parent_lives_as_long_as_its_child_is_cared_for() {
+        let start = || tokio::process::Command::new("sleep").arg("60").kill_on_drop(true).spawn();
+        let coming = Coming::new(start);
+        let thread = coming.thread.clone();
+        let (child, parent) = coming.await.unwrap().unwrap();
+        let thread = *thread.get().unwrap();
+        let task = PathBuf::from(format!("/proc/self/task/{}", thread.as_raw_nonzero()));
+        for _ in 0..20 {
+            assert_eq!(
+                children(thread).first().map(|it| it.as_raw_nonzero().get().unsigned_abs()),
+                child.id()
+            );
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        drop((child, parent));
+        while task.exists() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+}

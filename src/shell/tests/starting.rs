@@ -1,0 +1,142 @@
+//! Starts that take their time, and those that come to nothing.
+
+use super::*;
+
+/// Relays; notes what comes of the start; the editor's `end` and `close` are the core's to the first server.
+fn noting(log: &Log) -> impl FnMut(Event) -> Vec<Effect> + use<> {
+    let log = log.clone();
+    move |event| {
+        log.note(&event);
+        match event {
+            Event::Received(EDITOR, frame) => match frame.method() {
+                Some("end") => vec![Effect::Terminate(FIRST)],
+                Some("close") => vec![Effect::CloseInput(FIRST)],
+                Some("other") => vec![Effect::Spawn(process(1), launch())],
+                Some("own") => vec![Effect::Send(EDITOR, answer(id(&frame), 10))],
+                _ => relay(Event::Received(EDITOR, frame)),
+            },
+            other => relay(other),
+        }
+    }
+}
+
+fn own(id: u64) -> Frame {
+    Frame::request(RawId::from(id), "own", None)
+}
+
+async fn a_minute() {
+    tokio::time::sleep(Duration::from_mins(1)).await;
+}
+
+/// Answers each request, until its input ends.
+async fn obliging(mut it: Streams) -> Exit {
+    while let Some(frame) = it.talk.hear().await {
+        it.talk.say(&answer(id(&frame), 10)).await;
+    }
+    Exit::Code(0)
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_a_start_is_the_process_alone_and_what_it_was_told_it_hears() {
+    let mut stage = Stage::new();
+    stage.start.send_replace(Start::Hangs);
+    let (start, log) = (stage.start.clone(), stage.log.clone());
+    let editor = async move |mut talk: Talk| {
+        talk.say(&note("start")).await;
+        talk.say(&request(1, 10)).await;
+        talk.say(&request(2, 10)).await;
+        talk.say(&own(3)).await;
+        assert_eq!(id(&talk.hear().await.unwrap()), 3, "the editor is answered");
+        start.send_replace(Start::Works);
+        let (first, second) = (talk.hear().await.unwrap(), talk.hear().await.unwrap());
+        assert_eq!((id(&first), id(&second)), (1, 2));
+        assert_eq!(log.lines(), ["spawned"]);
+    };
+    let (code, ()) = stage.play(Script(noting(&stage.log)), editor, obliging).await;
+    assert_eq!((code, stage.log.lines().last().unwrap().as_str()), (0, "closed the world"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_whose_input_is_to_close_hears_first_what_it_was_told() {
+    let mut stage = Stage::new();
+    stage.start.send_replace(Start::Hangs);
+    let (start, heard) = (stage.start.clone(), Log::default());
+    let server = |mut it: Streams| {
+        let heard = heard.clone();
+        async move {
+            while let Some(frame) = it.talk.hear().await {
+                heard.add(frame.method().unwrap());
+            }
+            Exit::Code(0)
+        }
+    };
+    let editor = async move |mut talk: Talk| {
+        talk.say(&note("start")).await;
+        talk.say(&note("hello")).await;
+        talk.say(&note("close")).await;
+        a_minute().await;
+        start.send_replace(Start::Works);
+        a_minute().await;
+    };
+    stage.play(Script(noting(&stage.log)), editor, server).await;
+    let lines = ["spawned", "exited: exit code 0, \"\"", "closed editor None", "closed the world"];
+    assert_eq!(
+        (stage.log.lines(), heard.lines()),
+        (lines.map(str::to_owned).to_vec(), vec!["hello".to_owned()])
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_start_that_fails_or_is_called_off_is_told_once_and_its_number_is_free() {
+    for is_called_off in [false, true] {
+        let mut stage = Stage::new();
+        stage.start.send_replace(Start::Hangs);
+        let (start, log) = (stage.start.clone(), stage.log.clone());
+        let editor = async move |mut talk: Talk| {
+            talk.say(&note("start")).await;
+            talk.say(&request(1, 10)).await;
+            if is_called_off {
+                talk.say(&note("end")).await;
+            } else {
+                start.send_replace(Start::Fails);
+            }
+            a_minute().await;
+            let failed = match is_called_off {
+                true => "SpawnFailure { permanent: false, message: \"its start was called off\" }",
+                false => "SpawnFailure { permanent: true, message: \"no such file\" }",
+            };
+            assert_eq!(log.lines(), [failed]);
+            start.send_replace(Start::Works);
+            talk.say(&note("start")).await;
+            talk.say(&request(2, 10)).await;
+            assert_eq!(id(&talk.hear().await.unwrap()), 2, "what the other was told is gone with it");
+        };
+        let (code, ()) = stage.play(Script(noting(&stage.log)), editor, obliging).await;
+        let lines = stage.log.lines();
+        assert_eq!(lines[1..], ["spawned", "closed editor None", "closed the world"]);
+        assert_eq!(code, 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn our_end_does_not_wait_for_a_start() {
+    for signals in [1, 2] {
+        let mut stage = Stage::new();
+        stage.start.send_replace(Start::Hangs);
+        let signal = stage.signals.clone();
+        let editor = async move |mut talk: Talk| {
+            talk.say(&note("start")).await;
+            talk.say(&own(1)).await;
+            talk.hear().await.unwrap();
+            let told = tokio::time::Instant::now();
+            for _ in 0..signals {
+                signal.send(15).await.unwrap();
+            }
+            assert!(talk.hear().await.is_none());
+            told.elapsed()
+        };
+        let (code, took) = stage.play(Script(noting(&stage.log)), editor, deaf).await;
+        assert_eq!((code, took), (143, Duration::ZERO));
+        assert_eq!(stage.log.lines().last().unwrap(), "closed the world");
+    }
+}

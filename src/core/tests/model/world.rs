@@ -129,11 +129,8 @@ impl World {
             }
             Shell::SpawnFailed(process, permanent) => {
                 if let Some(process) = pick(&self.with(Life::Spawning), process) {
-                    self.note_lost(process);
-                    self.life(process, Life::Gone);
                     self.faults += 1;
-                    let failure = SpawnFailure { permanent, message: "no such file".to_owned() };
-                    self.event(Event::SpawnFailed(process, failure));
+                    self.spawn_failed(process, permanent);
                 }
             }
             Shell::Exited(process) => {
@@ -177,7 +174,12 @@ impl World {
     fn serve(&mut self) -> bool {
         let spawning = self.with(Life::Spawning);
         for process in &spawning {
-            self.spawned(*process);
+            // A start is called off.
+            if self.servers[process].is_to_end() {
+                self.spawn_failed(*process, false);
+            } else {
+                self.spawned(*process);
+            }
         }
         let answered = self.with(Life::Running).into_iter().filter(|it| self.answer_own(*it)).count();
         !self.is_over() && (!spawning.is_empty() || answered > 0)
@@ -204,6 +206,13 @@ impl World {
     pub(super) fn spawned(&mut self, process: ProcessId) {
         self.life(process, Life::Running);
         self.event(Event::Spawned { process, pid: 1000 + process.backend.0 });
+    }
+
+    fn spawn_failed(&mut self, process: ProcessId, permanent: bool) {
+        self.note_lost(process);
+        self.life(process, Life::Gone);
+        let failure = SpawnFailure { permanent, message: "no such file".to_owned() };
+        self.event(Event::SpawnFailed(process, failure));
     }
 
     pub(super) fn exited(&mut self, process: ProcessId) {
@@ -591,9 +600,10 @@ impl World {
     /// Whoever still says something has said it; time passes; nothing is left.
     pub(super) fn settle(&mut self) {
         self.shell_does(&Shell::Reads(true));
-        for _ in 0..8 {
+        // In steps that are shorter than a start may last.
+        for _ in 0..32 {
             self.until_quiet();
-            self.pass(Duration::from_secs(100));
+            self.pass(Duration::from_secs(25));
         }
         self.until_quiet();
     }

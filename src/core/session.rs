@@ -16,6 +16,7 @@ use self::calls::Calls;
 use crate::{
     core::{
         documents::{Documents, uri},
+        mcp::SwitchedOff,
         route::Keep,
         toolset::ToolSet,
     },
@@ -46,6 +47,8 @@ pub(crate) struct Session {
     folders: BTreeMap<String, (bool, Bytes)>,
     latest: BTreeMap<String, Kept>,
     calls: Calls,
+    /// Taken away from each process as soon as it has them.
+    pub(crate) switched_off: SwitchedOff,
 }
 
 #[derive(Clone, Debug, PartialEq)]

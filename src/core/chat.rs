@@ -537,9 +537,9 @@ impl Proxy {
             let set = set.to_string();
             return self.refuse(process, wire, &name, &set, confirmation, out);
         }
-        if let Some((server, tool)) = mcp_tool(params).filter(|(server, tool)| {
-            confirmation && self.is_mcp_off(server, tool)
-        }) {
+        if let Some((server, tool)) =
+            mcp_tool(params).filter(|(server, tool)| confirmation && self.is_mcp_off(server, tool))
+        {
             let set = backend.set.to_string();
             return self.refuse(process, wire, &format!("{server}/{tool}"), &set, confirmation, out);
         }

@@ -134,12 +134,14 @@ impl Proxy {
             servers: Vec<McpServer>,
             custom_chat_mode_id: Option<IgnoredAny>,
         }
-        let Ok(Params { servers, custom_chat_mode_id: None }) = serde_json::from_slice::<Params>(params) else {
+        let Ok(Params { servers, custom_chat_mode_id: None }) = serde_json::from_slice::<Params>(params)
+        else {
             return;
         };
         for server in servers {
             for tool in server.tools {
-                let is_known = self.modes.mcp_tools(&server.name).is_some_and(|it| it.contains_key(&tool.name));
+                let is_known =
+                    self.modes.mcp_tools(&server.name).is_some_and(|it| it.contains_key(&tool.name));
                 if is_known || tool.is_on() {
                     self.session.switched_off.set(&server.name, &tool.name, tool.is_on());
                 }
@@ -154,7 +156,12 @@ impl Proxy {
 
     /// The primary has accepted statuses of tools by name. Where one server has an MCP tool of a name, and nobody else, it is
     /// that: other processes follow.
-    pub(super) fn on_named_statuses(&mut self, change: &ToolChange, partitions: &[BackendId], out: &mut Effects) {
+    pub(super) fn on_named_statuses(
+        &mut self,
+        change: &ToolChange,
+        partitions: &[BackendId],
+        out: &mut Effects,
+    ) {
         let ToolChange::Status(named) = change else { return };
         let mut meant = Vec::new();
         for (name, is_on) in named.iter().filter(|(name, _)| !self.catalogue.is_clients(name)) {
@@ -182,7 +189,9 @@ impl Proxy {
     pub(super) fn as_switched(&self, frame: Frame) -> Frame {
         let is_it = frame.method() == Some("copilot/mcpTools") && !self.session.switched_off.0.is_empty();
         let params = frame.params().filter(|_| is_it);
-        let Some(mut said) = params.and_then(|it| serde_json::from_slice::<Value>(it).ok()) else { return frame };
+        let Some(mut said) = params.and_then(|it| serde_json::from_slice::<Value>(it).ok()) else {
+            return frame;
+        };
         for server in said["servers"].as_array_mut().into_iter().flatten() {
             let name = server["name"].as_str().unwrap_or_default().to_owned();
             for tool in server["tools"].as_array_mut().into_iter().flatten() {

@@ -327,7 +327,9 @@ impl Proxy {
 
     /// A server has answered `conversation/compress`: that is what it knows of the conversation from now on.
     pub(super) fn on_compressed(&mut self, asked: &Frame, answer: &Frame) {
-        let summary = answer.result().and_then(|it| Some(&it[member(it, "summaryContent")?]));
+        let is_done = |it: &&[u8]| member(it, "success").is_some_and(|range| &it[range] == b"true");
+        let result = answer.result().filter(is_done);
+        let summary = result.and_then(|it| Some(&it[member(it, "summaryContent")?]));
         let conversation = field(asked, "conversationId").and_then(|it| self.conversations.get_mut(&it));
         if let (Some(conversation), Some(summary)) =
             (conversation, summary.filter(|it| it.starts_with(b"\"")))

@@ -119,15 +119,18 @@ fn what_was_compressed_is_told_as_the_summary() {
     it.transcripts.clear();
     let create = it.take(Peer::Backend(next)).pop().unwrap();
     turn(&mut it, next, &create, "T2");
-    it.editor(json!({"id": 3, "method": "conversation/compress", "params": {"conversationId": "c"}}));
-    let compress = it.take(Peer::Backend(next)).pop().unwrap();
-    it.server(next, json!({"id": compress["id"], "result": {"success": true, "summaryContent": "S"}}));
+    for (id, success, summary) in [(3, true, "S"), (4, false, "")] {
+        it.editor(json!({"id": id, "method": "conversation/compress", "params": {"conversationId": "c"}}));
+        let compress = it.take(Peer::Backend(next)).pop().unwrap();
+        let result = json!({"success": success, "summaryContent": summary});
+        it.server(next, json!({"id": compress["id"], "result": result}));
+    }
     it.exited(next, Exit::Signal(9));
     it.pass(std::time::Duration::from_secs(2));
     let last = process(0, 3);
     it.start(last, &[]);
     let params = json!({"conversationId": "c", "message": "third", "workDoneToken": "t3", "turnId": "T3"});
-    it.editor(json!({"id": 4, "method": "conversation/turn", "params": params}));
+    it.editor(json!({"id": 5, "method": "conversation/turn", "params": params}));
     let lines =
         it.transcripts[0].2.lines().map(|it| serde_json::from_str::<Value>(it).unwrap()["data"].clone());
     assert_eq!(

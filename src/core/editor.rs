@@ -152,6 +152,9 @@ impl Proxy {
     /// What belongs to every process goes to all that are running and is remembered for those to come.
     fn tell_everyone(&mut self, keep: Keep, owner: Option<Owner>, frame: &Frame, out: &mut Effects) {
         self.session.keep(keep, frame);
+        if keep == Keep::Folders {
+            self.reload(out);
+        }
         if frame.method() == Some("mcp/updateToolsStatus") {
             self.note_mcp_statuses(frame.params().unwrap_or(b"{}"));
         }

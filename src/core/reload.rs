@@ -21,7 +21,7 @@ use crate::core::{
 const RELOAD_GRACE: Duration = Duration::from_secs(30);
 
 impl Proxy {
-    /// A file may have changed, or somebody says that it has.
+    /// A file may have changed, or somebody says that it has; or there are other workspace folders than before.
     pub(super) fn reload(&mut self, out: &mut Effects) {
         if self.server.is_none() {
             // The first reading is under way, or in vain.
@@ -36,7 +36,8 @@ impl Proxy {
             return;
         }
         self.control.is_reading = true;
-        out.push(Effect::Prepare { folders: self.folders.clone() });
+        // Those of `initialize` stay: the first of them has chosen the server, and what they restrict holds.
+        out.push(Effect::Prepare { folders: self.session.with_added(self.folders.clone()) });
     }
 
     /// The configuration has been read again. What is wrong with it changes nothing.

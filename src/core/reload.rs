@@ -53,10 +53,12 @@ impl Proxy {
         }
         let waiting = std::mem::take(&mut self.control.reloads);
         let prepared = prepared.and_then(|it| self.is_adoptable(&it).map(|()| it));
+        let mut relaunches = false;
         match prepared {
             Ok(prepared) => {
                 self.control.problem = None;
                 let changed = self.adopt(now, *prepared, out);
+                relaunches = changed.contains(&"processes");
                 info!(?changed, "the configuration was read again");
                 for it in &waiting {
                     answer(it, &json!({"changed": changed}), out);
@@ -74,7 +76,7 @@ impl Proxy {
                 self.control.problem = Some(problem);
             }
         }
-        self.restart_found(now, out);
+        self.restart_found(now, relaunches, out);
     }
 
     /// Whether a configuration can take the place of the one that holds. What the editor was told at its start about
@@ -135,6 +137,7 @@ impl Proxy {
         server.config = prepared.config;
         server.launch = prepared.launch;
         server.missing = prepared.missing;
+        server.is_gone = false;
         for backend in self.backends.values_mut().filter(|_| relaunch) {
             backend.life.forgive();
             let why = "its configuration has changed".to_owned();

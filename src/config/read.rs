@@ -101,24 +101,23 @@ impl<'a> Reader<'a> {
         line: usize,
         into: &mut T,
     ) {
-        let place = |name: &str| section.keys.iter().position(|key| key.name == name);
-        let mut given: Vec<_> = table.iter().collect();
-        // A profile stands for what single keys then change, wherever they stand in the file.
-        given.sort_by_key(|(name, _)| place(name.get_ref()));
-        for (name, value) in given {
-            let at_line = self.line(name.span().start);
-            let key_path = join(path, name.get_ref());
-            let at = At { line: at_line, key: &key_path };
-            match section.keys.iter().find(|key| key.name == name.get_ref()) {
-                Some(key) if self.is_refused(key) => self.problem(at.line, at.key, REFUSED),
-                Some(key) => self.value(key, &at, value, into),
-                None => self.problem(at.line, at.key, unknown(section, name.get_ref())),
+        // In the order of the keys: a profile stands for what single keys then change, wherever they stand in the file.
+        for key in section.keys {
+            match table.iter().find(|(name, _)| name.get_ref() == key.name) {
+                Some((name, value)) => {
+                    let at = At { line: self.line(name.span().start), key: &join(path, key.name) };
+                    match self.is_refused(key) {
+                        true => self.problem(at.line, at.key, REFUSED),
+                        false => self.value(key, &at, value, into),
+                    }
+                }
+                None if key.is_required() => self.problem(line, &join(path, key.name), MISSING),
+                None => {}
             }
         }
-        for key in section.keys.iter().filter(|key| key.is_required()) {
-            if !table.iter().any(|(name, _)| name.get_ref() == key.name) {
-                self.problem(line, &join(path, key.name), MISSING);
-            }
+        for name in table.keys().filter(|name| section.keys.iter().all(|key| name.get_ref() != key.name)) {
+            let line = self.line(name.span().start);
+            self.problem(line, &join(path, name.get_ref()), unknown(section, name.get_ref()));
         }
     }
 

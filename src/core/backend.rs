@@ -236,7 +236,13 @@ impl Backend {
 pub(crate) struct Backends {
     all: BTreeMap<BackendId, Backend>,
     have_changed: bool,
+    /// Those that may have changed; each at least once.
+    touched: Vec<BackendId>,
+    /// Of each that has one.
+    deadlines: BTreeMap<BackendId, Deadline>,
+    /// The first of these.
     deadline: Option<Deadline>,
+    idle_timeout: Duration,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "it is used as the map that it is")]
@@ -246,8 +252,15 @@ impl Backends {
     }
 
     pub(crate) fn get_mut(&mut self, id: &BackendId) -> Option<&mut Backend> {
-        self.have_changed = true;
+        self.touch(*id);
         self.all.get_mut(id)
+    }
+
+    fn touch(&mut self, id: BackendId) {
+        self.have_changed = true;
+        if self.touched.last() != Some(&id) {
+            self.touched.push(id);
+        }
     }
 
     pub(crate) fn contains_key(&self, id: &BackendId) -> bool {
@@ -270,15 +283,15 @@ impl Backends {
         backend.health.heard(now);
         if backend.life.state() == State::Degraded {
             backend.life.heard(now);
-            self.have_changed = true;
+            self.touch(process.backend);
         }
     }
 
     /// A backend came to owe answers, or owes none any more. `note` says whether it has another deadline by that. This
     /// is done for most messages.
     pub(crate) fn note_debts(&mut self, id: BackendId, note: impl FnOnce(&mut Health) -> bool) {
-        if let Some(backend) = self.all.get_mut(&id) {
-            self.have_changed |= note(&mut backend.health);
+        if self.all.get_mut(&id).is_some_and(|it| note(&mut it.health)) {
+            self.touch(id);
         }
     }
 
@@ -294,28 +307,44 @@ impl Backends {
 
     pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut Backend> {
         self.have_changed = true;
+        self.touched.extend(self.all.keys());
         self.all.values_mut()
     }
 
     pub(crate) fn insert(&mut self, id: BackendId, backend: Backend) {
-        self.have_changed = true;
+        self.touch(id);
         self.all.insert(id, backend);
     }
 
     pub(crate) fn remove(&mut self, id: &BackendId) {
-        self.have_changed = true;
+        self.touch(*id);
         self.all.remove(id);
     }
 
     /// An event has been dealt with: what it changed may begin to wait, or be waited for no longer.
     pub(crate) fn settle(&mut self, now: Instant, idle_timeout: Duration) {
-        if std::mem::take(&mut self.have_changed) {
-            for it in self.all.values_mut().filter(|it| it.is_ready()) {
+        if !std::mem::take(&mut self.have_changed) {
+            return;
+        }
+        if self.idle_timeout != idle_timeout {
+            self.idle_timeout = idle_timeout;
+            self.touched.extend(self.all.keys());
+        }
+        for id in self.touched.drain(..) {
+            let Some(it) = self.all.get_mut(&id) else {
+                self.deadlines.remove(&id);
+                continue;
+            };
+            if it.is_ready() {
                 it.mcp.note(now);
                 it.reconcile.note(now);
             }
-            self.deadline = self.next_deadline(idle_timeout);
+            match it.deadline(idle_timeout) {
+                Some(deadline) => self.deadlines.insert(id, deadline),
+                None => self.deadlines.remove(&id),
+            };
         }
+        self.deadline = self.first_deadline();
     }
 
     /// When something is to be done about one of them, and what, as of the last [`Backends::settle`].
@@ -323,17 +352,17 @@ impl Backends {
         self.deadline
     }
 
-    fn next_deadline(&self, idle_timeout: Duration) -> Option<Deadline> {
-        self.all.values().filter_map(|it| it.deadline(idle_timeout)).min_by_key(|(at, _)| *at)
+    fn first_deadline(&self) -> Option<Deadline> {
+        self.deadlines.values().copied().min_by_key(|(at, _)| *at)
     }
 
     /// Whether no change has been missed.
     pub(crate) fn check(&self, idle_timeout: Duration) -> Result<(), String> {
-        let right = self.next_deadline(idle_timeout);
-        if self.have_changed || self.deadline == right {
+        let right = self.all.iter().filter_map(|(id, it)| Some((*id, it.deadline(idle_timeout)?))).collect();
+        if self.have_changed || self.deadlines == right && self.deadline == self.first_deadline() {
             return Ok(());
         }
-        Err(format!("the next deadline is {right:?}, noted is {:?}", self.deadline))
+        Err(format!("the deadlines are {right:?}, noted are {:?}", self.deadlines))
     }
 }
 

@@ -131,7 +131,7 @@ fn peer(line: &Line<'_>) -> Result<Peer, String> {
 
 fn data<'a, T: Deserialize<'a>>(line: &Line<'a>) -> Result<T, String> {
     let data = line.data.ok_or("`data` is missing")?;
-    serde_json::from_str(data.get()).map_err(|error| format!("`data`: {error}"))
+    serde_json::from_slice(data.get().as_bytes()).map_err(|error| format!("`data`: {error}"))
 }
 
 fn frame(line: &Line<'_>) -> Result<Frame, String> {

@@ -40,6 +40,8 @@ use crate::{
 const LARGE: usize = 16 * 1024;
 /// So much is copied together at most, or else the messages behind would wait for a copy of all.
 const BATCH: usize = 64 * 1024;
+/// So much of what waits for long lies together.
+const PACK: usize = 64 * 1024;
 /// Linux takes up to 1024 at once; more than this does not help.
 const MAX_SLICES: usize = 64;
 
@@ -217,7 +219,7 @@ impl Outbox {
             Pushed::Taken => {
                 self.0.mark(&queue);
                 // Otherwise the writer looks by itself when it has written what it has.
-                if queue.frames.len() == 1 {
+                if queue.pieces.len() == 1 {
                     self.0.filled.notify_one();
                 }
             }
@@ -359,12 +361,12 @@ struct Queue {
     limits: Limits,
     state: State,
     /// `None` stands for a message that was dropped.
-    frames: Chunked<Option<Queued>>,
-    /// How many messages were ever taken from the front: the number of the first in `frames`.
+    pieces: Chunked<Option<Piece>>,
+    /// How many pieces were ever taken from the front: the number of the first in `pieces`.
     n_popped: u64,
     /// Number of the last queued report of each token.
     reports: BTreeMap<RawId, u64>,
-    /// Bytes in `frames`.
+    /// Bytes in `pieces`.
     waiting: usize,
     /// Bytes in the hands of the writer.
     taken: usize,
@@ -373,13 +375,28 @@ struct Queue {
     dropped: Dropped,
 }
 
+/// What waits.
 #[derive(Debug)]
-struct Queued {
-    frame: Frame,
-    /// With the header.
-    len: usize,
-    /// Boxed: it is seldom there, and many may wait.
-    report: Option<Box<(RawId, Says)>>,
+enum Piece {
+    Message {
+        frame: Frame,
+        /// With the header.
+        len: usize,
+        /// Boxed: it is seldom there, and many may wait.
+        report: Option<Box<(RawId, Says)>>,
+    },
+    /// Messages as they will be written. A small one that waits for long is kept so: as a frame it would take up more
+    /// than twice the room, and with it all that was read together with it.
+    Pack(Vec<u8>),
+}
+
+impl Piece {
+    fn len(&self) -> usize {
+        match self {
+            Piece::Message { len, .. } => *len,
+            Piece::Pack(bytes) => bytes.len(),
+        }
+    }
 }
 
 impl Queue {
@@ -387,7 +404,7 @@ impl Queue {
         Queue {
             limits,
             state: State::Open,
-            frames: Chunked::new(),
+            pieces: Chunked::new(),
             n_popped: 0,
             reports: BTreeMap::new(),
             waiting: 0,
@@ -421,13 +438,17 @@ impl Queue {
             None => None,
         };
         if let Some((token, says)) = report.as_deref() {
-            let number = self.n_popped + self.frames.len() as u64;
+            let number = self.n_popped + self.pieces.len() as u64;
             if let Some(earlier) = self.reports.insert(token.clone(), number) {
                 self.drop_covered(earlier, *says);
             }
         }
         self.waiting += len;
-        self.frames.push_back(Some(Queued { frame, len, report }));
+        if is_over && report.is_none() && len < LARGE {
+            self.pack(&frame, len);
+        } else {
+            self.pieces.push_back(Some(Piece::Message { frame, len, report }));
+        }
         if self.is_far_too_much() {
             self.give_up();
             return Pushed::Stalled;
@@ -435,8 +456,23 @@ impl Queue {
         Pushed::Taken
     }
 
+    fn pack(&mut self, frame: &Frame, len: usize) {
+        let last = self.pieces.len().checked_sub(1).and_then(|last| self.pieces.get_mut(last));
+        if let Some(Some(Piece::Pack(bytes))) = last
+            && bytes.len() + len <= PACK
+        {
+            if bytes.capacity() < bytes.len() + len {
+                bytes.reserve_exact(bytes.len().max(len).min(PACK - bytes.len()));
+            }
+            return write_small(frame, bytes);
+        }
+        let mut bytes = Vec::with_capacity(len);
+        write_small(frame, &mut bytes);
+        self.pieces.push_back(Some(Piece::Pack(bytes)));
+    }
+
     fn is_far_too_much(&self) -> bool {
-        let kept = self.frames.len().saturating_sub(1) * size_of::<Option<Queued>>();
+        let kept = self.pieces.len().saturating_sub(1) * size_of::<Option<Piece>>();
         let all = self.waiting + kept;
         all > self.limits.hard_cap && all - self.head() > self.limits.hard_cap
     }
@@ -446,15 +482,18 @@ impl Queue {
         if self.taken > 0 {
             return 0;
         }
-        self.frames.iter().flatten().next().map_or(0, |queued| queued.len)
+        self.pieces.iter().flatten().next().map_or(0, Piece::len)
     }
 
     fn drop_covered(&mut self, number: u64, says: Says) {
         let index = number.checked_sub(self.n_popped).and_then(|index| usize::try_from(index).ok());
-        let Some(slot) = index.and_then(|index| self.frames.get_mut(index)) else { return };
-        let covered = |queued: &mut Queued| queued.report.as_ref().is_some_and(|it| says.covers(it.1));
+        let Some(slot) = index.and_then(|index| self.pieces.get_mut(index)) else { return };
+        let covered = |piece: &mut Piece| match piece {
+            Piece::Message { report: Some(report), .. } => says.covers(report.1),
+            Piece::Message { report: None, .. } | Piece::Pack(_) => false,
+        };
         if let Some(dropped) = slot.take_if(covered) {
-            self.waiting -= dropped.len;
+            self.waiting -= dropped.len();
             self.dropped.reports += 1;
         }
     }
@@ -463,27 +502,32 @@ impl Queue {
     fn take(&mut self, batch: &mut Batch) -> bool {
         batch.clear();
         while batch.has_room() {
-            let Some(queued) = self.frames.pop_front() else { break };
+            let Some(piece) = self.pieces.pop_front() else { break };
             let number = self.n_popped;
             self.n_popped += 1;
-            let Some(Queued { frame, len, report }) = queued else { continue };
-            if let Some((token, _)) = report.as_deref()
-                && self.reports.get(token) == Some(&number)
-            {
-                self.reports.remove(token);
-            }
-            self.waiting -= len;
-            self.taken += len;
+            let Some(piece) = piece else { continue };
+            self.waiting -= piece.len();
+            self.taken += piece.len();
             self.is_in_flight = true;
-            batch.push(&frame);
+            match piece {
+                Piece::Pack(bytes) => batch.segments.push_back(Segment::Pack(bytes)),
+                Piece::Message { frame, report, .. } => {
+                    if let Some((token, _)) = report.as_deref()
+                        && self.reports.get(token) == Some(&number)
+                    {
+                        self.reports.remove(token);
+                    }
+                    batch.push(&frame);
+                }
+            }
         }
         !batch.is_empty()
     }
 
     fn give_up(&mut self) {
         self.state = State::GivenUp;
-        self.n_popped += self.frames.len() as u64;
-        self.frames = Chunked::new();
+        self.n_popped += self.pieces.len() as u64;
+        self.pieces = Chunked::new();
         self.reports.clear();
         self.waiting = 0;
     }
@@ -493,6 +537,17 @@ fn wire_len(frame: &Frame) -> usize {
     let body = frame.wire_len();
     let digits = body.checked_ilog10().map_or(1, |log| log as usize + 1);
     "Content-Length: \r\n\r\n".len() + digits + body
+}
+
+fn write_header(len: usize, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"Content-Length: ");
+    out.extend_from_slice(itoa::Buffer::new().format(len).as_bytes());
+    out.extend_from_slice(b"\r\n\r\n");
+}
+
+fn write_small(frame: &Frame, out: &mut Vec<u8>) {
+    write_header(frame.wire_len(), out);
+    frame.parts().iter().for_each(|part| out.extend_from_slice(part));
 }
 
 /// Messages in the hands of the writer: small parts side by side, large ones where they lie.
@@ -508,6 +563,7 @@ struct Batch {
 enum Segment {
     Copied(Range<usize>),
     Part(Frame, usize),
+    Pack(Vec<u8>),
 }
 
 impl Batch {
@@ -527,14 +583,11 @@ impl Batch {
 
     fn push(&mut self, frame: &Frame) {
         let start = self.copied.len();
-        let len = frame.wire_len();
-        self.copied.extend_from_slice(b"Content-Length: ");
-        self.copied.extend_from_slice(itoa::Buffer::new().format(len).as_bytes());
-        self.copied.extend_from_slice(b"\r\n\r\n");
-        if len < LARGE {
-            frame.parts().iter().for_each(|part| self.copied.extend_from_slice(part));
+        if frame.wire_len() < LARGE {
+            write_small(frame, &mut self.copied);
             return self.note_copied(start);
         }
+        write_header(frame.wire_len(), &mut self.copied);
         self.note_copied(start);
         for (index, part) in frame.parts().into_iter().enumerate() {
             if part.len() >= LARGE {
@@ -560,6 +613,7 @@ impl Batch {
         match segment {
             Segment::Copied(range) => &self.copied[range.clone()],
             Segment::Part(frame, index) => frame.parts()[*index],
+            Segment::Pack(bytes) => bytes,
         }
     }
 

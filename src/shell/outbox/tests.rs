@@ -4,10 +4,15 @@ use std::{
     task::{Context, Poll},
 };
 
+use bytes::BytesMut;
 use proptest::prelude::*;
+use tokio_util::codec::Decoder as _;
 
 use super::*;
-use crate::shell::inbox::inbox;
+use crate::{
+    rpc::{Codec, Incoming},
+    shell::inbox::inbox,
+};
 
 fn progress(params: &str) -> Frame {
     Frame::notification("$/progress", Some(params.as_bytes()))
@@ -31,11 +36,17 @@ fn queue(high_water: usize) -> Queue {
 
 /// What a peer would get if all were written now.
 fn written(queue: &mut Queue) -> Vec<String> {
-    let mut texts = Vec::new();
-    while let Some(queued) = queue.frames.pop_front() {
-        texts.extend(queued.map(|it| String::from_utf8(it.frame.to_bytes().to_vec()).unwrap()));
+    let (mut batch, mut bytes) = (Batch::default(), BytesMut::new());
+    while queue.take(&mut batch) {
+        batch.segments.iter().for_each(|it| bytes.extend_from_slice(batch.bytes(it)));
     }
-    texts
+    let mut codec = Codec::new(1 << 20);
+    let read = std::iter::from_fn(|| codec.decode(&mut bytes).unwrap());
+    let text = |it: Incoming| match it {
+        Incoming::Body(body) => String::from_utf8(body.to_vec()).unwrap(),
+        Incoming::Junk(junk) => panic!("{junk}"),
+    };
+    read.map(text).collect()
 }
 
 #[test]
@@ -139,7 +150,7 @@ fn a_report_in_the_hands_of_the_writer_is_not_dropped() {
 
 #[test]
 fn the_hard_cap_does_not_count_the_head() {
-    let kept = size_of::<Option<Queued>>();
+    let kept = size_of::<Option<Piece>>();
     let limits = Limits { high_water: 1, low_water: 0, hard_cap: 1000 + 2 * kept };
     let big = note(&"x".repeat(100_000));
     let mut queue = Queue::new(limits);
@@ -160,9 +171,39 @@ fn the_hard_cap_does_not_count_the_head() {
 #[test]
 fn the_hard_cap_counts_what_it_takes_to_keep_small_messages() {
     let mut queue = Queue::new(Limits { high_water: 1, low_water: 0, hard_cap: 1 << 20 });
-    let n = (0..1 << 20).take_while(|_| queue.push(note("")) == Pushed::Taken).count();
-    let each = wire_len(&note("")) + size_of::<Option<Queued>>();
+    let report = |n: usize| report(&format!("{}", 10_000 + n), "");
+    let n = (0..1 << 20).take_while(|n| queue.push(report(*n)) == Pushed::Taken).count();
+    let each = wire_len(&report(0)) + size_of::<Option<Piece>>();
     assert!((n * each).abs_diff(1 << 20) < 2 * each, "{n}");
+}
+
+#[test]
+fn over_high_water_small_messages_are_kept_side_by_side() {
+    let mut queue = Queue::new(Limits { high_water: 1, low_water: 0, hard_cap: 1 << 20 });
+    let n = (0..1 << 20).take_while(|_| queue.push(note("")) == Pushed::Taken).count();
+    let each = wire_len(&note(""));
+    assert!((n * each).abs_diff(1 << 20) < PACK, "{n}");
+
+    let frame = |n: usize| match n % 1000 {
+        500 => note(&"y".repeat(LARGE)),
+        999 => report("1", ""),
+        _ => note(&"x".repeat(n * 7 % 300)),
+    };
+    let mut queue = self::queue(1);
+    for n in 0..3000 {
+        queue.push(frame(n));
+        for piece in queue.pieces.iter().flatten() {
+            let Piece::Pack(bytes) = piece else { continue };
+            assert!(bytes.capacity() <= PACK.min(2 * bytes.len()), "{n}");
+        }
+    }
+    let n_pieces = queue.pieces.iter().flatten().count();
+    assert!(n_pieces <= queue.waiting / PACK + 3 * 4, "{n_pieces}");
+    let is_covered = |n: &usize| n % 1000 == 999 && *n < 2999;
+    let expected = (0..3000).filter(|n| !is_covered(n)).map(|n| frame(n).body().to_vec());
+    let expected: Vec<String> = expected.map(|it| String::from_utf8(it).unwrap()).collect();
+    assert_eq!(written(&mut queue), expected);
+    assert_eq!(queue.dropped, Dropped { log_messages: 0, reports: 2 });
 }
 
 #[test]
@@ -224,9 +265,10 @@ proptest! {
     fn what_is_written_is_what_was_pushed(
         frames in prop::collection::vec((0usize..40_000, any::<Option<u64>>()), 1..12),
         steps in prop::collection::vec(100usize..50_000, 1..5),
+        high_water in prop::sample::select(vec![1, 256 << 10]),
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let outbox = Outbox::new(Limits::default());
+        let outbox = Outbox::new(Limits { high_water, ..Limits::default() });
         let mut expected = Vec::new();
         for (len, id) in frames {
             let frame = Frame::request(RawId::from(1), "m", Some(format!("\"{}\"", "x".repeat(len)).as_bytes()));

@@ -172,6 +172,7 @@ impl Proxy {
         }
         for (server, tool, is_on) in &meant {
             self.session.switched_off.set(server, tool, *is_on);
+            self.modes.switch_mcp_tool(server, tool, *is_on);
         }
         for id in partitions {
             let Some(set) = self.backend(*id).map(|it| &it.set) else { continue };

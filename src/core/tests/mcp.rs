@@ -5,7 +5,10 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::stage::{EDITOR, Stage, name, process};
-use crate::core::event::{Exit, Peer, ProcessId};
+use crate::{
+    config::{Isolation, ServerKind},
+    core::event::{Exit, Peer, ProcessId},
+};
 
 fn tool(name: &str, status: &str) -> Value {
     json!({"name": name, "_status": status})
@@ -42,6 +45,14 @@ fn switched(it: &mut Stage, process: ProcessId) -> Vec<String> {
 fn switch(it: &mut Stage, id: u32, tool: &str, status: &str) {
     let servers = json!([{"name": "mini", "tools": [{"name": tool, "status": status}]}]);
     it.editor(json!({"id": id, "method": "mcp/updateToolsStatus", "params": {"servers": servers}}));
+}
+
+/// The same, of a tool by its name alone. The primary does so.
+fn switch_by_name(it: &mut Stage, id: u32, tool: &str, status: &str) {
+    let params = json!({"tools": [{"name": tool, "status": status}]});
+    it.editor(json!({"id": id, "method": "conversation/updateToolsStatus", "params": params}));
+    let asked = it.take(Peer::Backend(process(0, 1))).pop().unwrap();
+    it.server(process(0, 1), json!({"id": asked["id"], "result": []}));
 }
 
 /// The primary dies and comes back.
@@ -127,15 +138,22 @@ fn a_name_alone_is_the_tool_of_the_one_server_that_has_it() {
     switched(&mut it, process(1, 1));
     it.take(Peer::Backend(process(0, 1)));
 
-    let named = |name: &str| json!([{"name": name, "status": "disabled"}]);
-    for (id, name) in [(2, "echo"), (3, "other")] {
-        let params = json!({"tools": named(name)});
-        it.editor(json!({"id": id, "method": "conversation/updateToolsStatus", "params": params}));
-        let asked = it.take(Peer::Backend(process(0, 1)));
-        it.server(process(0, 1), json!({"id": asked[0]["id"], "result": []}));
-    }
+    switch_by_name(&mut it, 2, "echo", "disabled");
+    switch_by_name(&mut it, 3, "other", "disabled");
     assert_eq!(switched(&mut it, process(1, 1)), ["mini/echo disabled"]);
     let next = crash(&mut it);
     lists(&mut it, next, two);
     assert_eq!(switched(&mut it, next), ["mini/echo disabled"]);
+}
+
+#[test]
+fn what_is_switched_on_by_its_name_is_on_in_modes() {
+    let mut it = Stage::new(ServerKind::Copilot);
+    it.server.isolation = Isolation::Mode;
+    it.initialize();
+    let servers = json!([{"name": "mini", "tools": [tool("echo", "disabled")]}]);
+    it.server(process(0, 1), json!({"method": "copilot/mcpTools", "params": {"servers": servers}}));
+    switch_by_name(&mut it, 1, "echo", "enabled");
+    it.create(2, &json!({"conversationId": "c", "chatMode": "Agent", "lspool": {"tools": ["mini/echo"]}}));
+    assert_eq!(it.modes.last().unwrap().tools, ["mini/echo"]);
 }

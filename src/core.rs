@@ -165,6 +165,8 @@ struct Server {
     config: Arc<Config>,
     /// Why it cannot be started, if there is nothing to start.
     missing: Option<String>,
+    /// What was started is not there any more: it may have been updated, or moved.
+    is_gone: bool,
     /// `max_processes` was made smaller, and there are more.
     shrinks: bool,
 }

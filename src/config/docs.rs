@@ -77,8 +77,8 @@ An editor with TOML support completes and checks it with [`config.schema.json`](
 
 ## Workspace files
 
-A file `.lspool.toml` in a workspace folder is read when the editor sends `initialize`. It comes from whoever wrote
-the repository, and an agent that may edit files can rewrite it. So it may only
+A file `.lspool.toml` in a workspace folder is read when the editor sends `initialize`, or adds the folder later. It comes
+from whoever wrote the repository, and an agent that may edit files can rewrite it. So it may only
 
 - add agents and workers (one whose name is built in or in your own file is kept out and reported as *shadowed*),
 - add routes, which come after your own,
@@ -87,7 +87,9 @@ the repository, and an agent that may edit files can rewrite it. So it may only
 
 It says nothing about commands, arguments, environment, paths, or the log. Any such key, and anything else that is
 wrong with the file, is an error: `initialize` fails with a message that says what is wrong and where. Going on without
-the file would not be safe, because a conversation whose route is missing may use every tool.
+the file would not be safe, because a conversation whose route is missing may use every tool. If it is the file of a folder
+that is added later, a message says so, and lspool goes on with the configuration it has. What the file of a folder of `initialize`
+says holds until the editor starts lspool again, also if the editor removes the folder.
 "#;
 
 fn chapter<T>(section: &Section<T>) -> String {

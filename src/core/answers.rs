@@ -39,8 +39,9 @@ impl Proxy {
         self.close_token(process, &pending);
         if let Owner::Client(client, wire) = &pending.owner {
             let answer = match &pending.purpose {
-                Purpose::Plain if process.backend == PRIMARY => {
-                    let told = self.without_modes(&pending, frame);
+                Purpose::Plain => {
+                    let told = self.deleted(&pending, frame);
+                    let told = told.or_else(|| self.without_modes(&pending, frame));
                     told.as_ref().unwrap_or(frame).with_id(wire.clone())
                 }
                 Purpose::Initialize => self.with_commands(frame).with_id(wire.clone()),
@@ -57,6 +58,9 @@ impl Proxy {
         {
             let servers = member(result, "servers").map_or(result, |range| &result[range]);
             self.learn_mcp(servers, out);
+        }
+        if pending.frame.method() == Some("conversation/compress") {
+            self.on_compressed(&pending.frame, frame);
         }
         match pending.purpose {
             Purpose::Plain | Purpose::ToolCall { .. } | Purpose::Configuration { .. } => {}

@@ -103,7 +103,8 @@ impl ToolChange {
     }
 }
 
-fn status(enabled: bool) -> &'static str {
+/// As servers are told of it.
+pub(crate) fn status(enabled: bool) -> &'static str {
     if enabled { "enabled" } else { "disabled" }
 }
 

@@ -537,6 +537,12 @@ impl Proxy {
             let set = set.to_string();
             return self.refuse(process, wire, &name, &set, confirmation, out);
         }
+        if let Some((server, tool)) =
+            mcp_tool(params).filter(|(server, tool)| confirmation && self.is_mcp_off(server, tool))
+        {
+            let set = backend.set.to_string();
+            return self.refuse(process, wire, &format!("{server}/{tool}"), &set, confirmation, out);
+        }
         if let (Some(id), Some(turn)) = (&conversation, turn) {
             self.note_unreported(id, &turn, confirmation, params);
         }
@@ -716,11 +722,16 @@ fn judge(set: &ToolSet, params: &[u8], called: Option<&str>) -> Result<(), Strin
 /// The same for a question before a call. The tools of MCP servers are never called at the client: only here can
 /// they be judged, and nothing but their own server runs on the answer.
 fn judge_confirmation(set: &ToolSet, params: &[u8], called: Option<&str>) -> Result<(), String> {
-    match (text(params, &["input", "mcpServerName"]), text(params, &["input", "mcpToolName"])) {
-        (Some(server), Some(tool)) if set.contains_mcp(&server, &tool) => Ok(()),
-        (Some(server), Some(tool)) => Err(format!("{server}/{tool}")),
-        _ => judge(set, params, called),
+    match mcp_tool(params) {
+        Some((server, tool)) if set.contains_mcp(&server, &tool) => Ok(()),
+        Some((server, tool)) => Err(format!("{server}/{tool}")),
+        None => judge(set, params, called),
     }
+}
+
+/// The MCP server and its tool that a question before a call is about.
+fn mcp_tool(params: &[u8]) -> Option<(String, String)> {
+    Some((text(params, &["input", "mcpServerName"])?, text(params, &["input", "mcpToolName"])?))
 }
 
 #[cfg(test)]

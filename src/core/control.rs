@@ -352,16 +352,16 @@ impl Proxy {
     }
 
     /// Whoever asked for a restart of what was missing has it now, if it has been found.
-    pub(super) fn restart_found(&mut self, now: Instant, out: &mut Effects) {
+    pub(super) fn restart_found(&mut self, now: Instant, relaunches: bool, out: &mut Effects) {
         for (owner, named) in std::mem::take(&mut self.control.searches) {
             // The new configuration has started the others.
-            let is_due = |state| matches!(state, State::Failed | State::Stopped);
+            let is_due = |state| !relaunches || matches!(state, State::Failed | State::Stopped);
             self.restart_named(now, owner, &named, is_due, out);
         }
     }
 
     fn is_missing(&self) -> bool {
-        self.server.as_ref().is_some_and(|it| it.missing.is_some())
+        self.server.as_ref().is_some_and(|it| it.missing.is_some() || it.is_gone)
     }
 
     /// Restarts those that are due, and answers when all are ready or one has failed.
@@ -499,7 +499,10 @@ impl Proxy {
         let Some(backend) = self.backend(id) else { return };
         match chosen.as_deref() {
             // It may have been installed meanwhile.
-            Some(RESTART) if self.is_missing() => self.reload(out),
+            Some(RESTART) if self.is_missing() => {
+                self.control.searches.push((Owner::Proxy, vec![id]));
+                self.reload(out);
+            }
             Some(RESTART) if !backend.accepts() => {
                 if let Err(failure) = self.restart(id, now, out) {
                     show(1, &failure.message, out);

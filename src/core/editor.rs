@@ -152,6 +152,12 @@ impl Proxy {
     /// What belongs to every process goes to all that are running and is remembered for those to come.
     fn tell_everyone(&mut self, keep: Keep, owner: Option<Owner>, frame: &Frame, out: &mut Effects) {
         self.session.keep(keep, frame);
+        if keep == Keep::Folders {
+            self.reload(out);
+        }
+        if frame.method() == Some("mcp/updateToolsStatus") {
+            self.note_mcp_statuses(frame.params().unwrap_or(b"{}"));
+        }
         let kept = self.session.keeping(frame);
         let frame = kept.as_ref().unwrap_or(frame);
         let partitions = self.partitions_with_session();

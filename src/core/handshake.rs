@@ -137,6 +137,7 @@ impl Proxy {
             launch: prepared.launch,
             config: prepared.config,
             missing: prepared.missing,
+            is_gone: false,
             shrinks: false,
         });
         self.session.kept_transcripts = prepared.transcripts;

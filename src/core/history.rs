@@ -171,6 +171,14 @@ impl History {
         self.turns.retain(|it| it.id != *id);
     }
 
+    /// `conversation/compress`: what was said is this summary now, but for the turn that runs.
+    pub(crate) fn compress(&mut self, summary: &[u8], running: Option<&RawId>) {
+        self.turns.retain(|it| Some(&it.id) == running);
+        // As the model sees it: a question that nobody has answered.
+        self.turns.insert(0, Turn::new(RawId::text("summary"), summary));
+        self.brought = 0;
+    }
+
     /// Whether the file of this conversation can be found again by its id: the id becomes a path.
     pub(crate) fn is_file_name(conversation: &RawId) -> bool {
         let Some(text) = conversation.as_text() else { return false };

@@ -1,20 +1,23 @@
-//! MCP servers of restricted partitions: which are still to come up, and taking away their tools outside the set.
+//! MCP servers: which are still to come up, and taking away their tools that are outside the set, or that the editor has
+//! switched off.
 //!
-//! **A turn begins when the MCP servers that the set wants have come up**, or have had their time: their tools are
-//! all offered at first, and cannot be taken away before they are there. What a turn that runs meanwhile calls is
-//! refused at its confirmation.
+//! **A turn of a restricted partition begins when the MCP servers that the set wants have come up**, or have had their
+//! time: their tools are all offered at first, and cannot be taken away before they are there. What a turn that runs
+//! meanwhile calls is refused at its confirmation.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     time::{Duration, Instant},
 };
 
-use serde_json::json;
+use serde::de::IgnoredAny;
+use serde_json::{Value, json};
 use tracing::{info, warn};
 
 use super::Proxy;
 use crate::{
     core::{
+        catalogue::{ToolChange, status},
         event::{BackendId, Effects, ProcessId},
         failure::reason,
         requests::Purpose,
@@ -96,24 +99,135 @@ pub(super) struct McpServer {
 #[derive(serde::Deserialize)]
 pub(super) struct McpTool {
     pub(super) name: String,
-    #[serde(rename = "_status")]
+    /// A client leaves the line out.
+    #[serde(rename = "_status", alias = "status")]
     pub(super) status: Option<String>,
 }
 
+impl McpTool {
+    pub(super) fn is_on(&self) -> bool {
+        self.status.as_deref() != Some("disabled")
+    }
+}
+
+/// MCP tools that the editor has switched off, by server and name. A fresh process begins with all of them on.
+#[derive(Debug, Default)]
+pub(crate) struct SwitchedOff(BTreeSet<(String, String)>);
+
+impl SwitchedOff {
+    fn set(&mut self, server: &str, tool: &str, is_on: bool) {
+        let key = (server.to_owned(), tool.to_owned());
+        match is_on {
+            true => drop(self.0.remove(&key)),
+            false => drop(self.0.insert(key)),
+        }
+    }
+}
+
 impl Proxy {
-    /// MCP tools appear when their server is up, and cannot be taken away before: then those outside the set are.
+    /// The editor switches MCP tools on or off: `mcp/updateToolsStatus`. Of those that it does not know yet a server takes
+    /// no notice; for a mode it writes to a file.
+    pub(super) fn note_mcp_statuses(&mut self, params: &[u8]) {
+        #[derive(serde::Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Params {
+            servers: Vec<McpServer>,
+            custom_chat_mode_id: Option<IgnoredAny>,
+        }
+        let Ok(Params { servers, custom_chat_mode_id: None }) = serde_json::from_slice::<Params>(params)
+        else {
+            return;
+        };
+        for server in servers {
+            for tool in server.tools {
+                let is_known =
+                    self.modes.mcp_tools(&server.name).is_some_and(|it| it.contains_key(&tool.name));
+                if is_known || tool.is_on() {
+                    self.session.switched_off.set(&server.name, &tool.name, tool.is_on());
+                }
+            }
+        }
+    }
+
+    /// Whether the editor has switched off an MCP tool.
+    pub(super) fn is_mcp_off(&self, server: &str, tool: &str) -> bool {
+        self.session.switched_off.0.contains(&(server.to_owned(), tool.to_owned()))
+    }
+
+    /// The primary has accepted statuses of tools by name. Where one server has an MCP tool of a name, and nobody else, it is
+    /// that: other processes follow.
+    pub(super) fn on_named_statuses(
+        &mut self,
+        change: &ToolChange,
+        partitions: &[BackendId],
+        out: &mut Effects,
+    ) {
+        let ToolChange::Status(named) = change else { return };
+        let mut meant = Vec::new();
+        for (name, is_on) in named.iter().filter(|(name, _)| !self.catalogue.is_clients(name)) {
+            let mut servers = self.modes.mcp_servers_with(name);
+            if let (Some(server), None) = (servers.next(), servers.next()) {
+                meant.push((server.clone(), name, *is_on));
+            }
+        }
+        for (server, tool, is_on) in &meant {
+            self.session.switched_off.set(server, tool, *is_on);
+            self.modes.switch_mcp_tool(server, tool, *is_on);
+        }
+        for id in partitions {
+            let Some(set) = self.backend(*id).map(|it| &it.set) else { continue };
+            let mine = meant.iter().filter(|(server, tool, _)| set.contains_mcp(server, tool));
+            let servers: Vec<Value> = mine
+                .map(|(server, tool, is_on)| json!({"name": server, "tools": [{"name": tool, "status": status(*is_on)}]}))
+                .collect();
+            if !servers.is_empty() {
+                self.narrow(*id, &servers, out);
+            }
+        }
+    }
+
+    /// What the primary says of its MCP tools, as it will be when those are off again that the editor has switched off.
+    pub(super) fn as_switched(&self, frame: Frame) -> Frame {
+        let is_it = frame.method() == Some("copilot/mcpTools") && !self.session.switched_off.0.is_empty();
+        let params = frame.params().filter(|_| is_it);
+        let Some(mut said) = params.and_then(|it| serde_json::from_slice::<Value>(it).ok()) else {
+            return frame;
+        };
+        for server in said["servers"].as_array_mut().into_iter().flatten() {
+            let name = server["name"].as_str().unwrap_or_default().to_owned();
+            for tool in server["tools"].as_array_mut().into_iter().flatten() {
+                if tool["name"].as_str().is_some_and(|it| self.is_mcp_off(&name, it)) {
+                    tool["_status"] = "disabled".into();
+                }
+            }
+        }
+        frame.with_params(said.to_string().as_bytes())
+    }
+
+    fn narrow(&mut self, id: BackendId, servers: &[Value], out: &mut Effects) {
+        let Some(backend) = self.backends.get_mut(&id) else { return };
+        backend.projecting += 1;
+        let params = json!({"servers": servers}).to_string().into_bytes();
+        self.ask_backend(id, Purpose::Narrow, "mcp/updateToolsStatus", &params, out);
+    }
+
+    /// MCP tools appear when their server is up, and cannot be taken away before: then those outside the set are, and those
+    /// that are switched off.
     pub(super) fn on_mcp_tools(&mut self, process: ProcessId, params: &[u8], out: &mut Effects) {
         #[derive(serde::Deserialize)]
         struct Params {
             servers: Vec<McpServer>,
         }
-        let Some(backend) = self.backend(process.backend).filter(|it| !it.set.is_all()) else { return };
+        let Some(backend) = self.backend(process.backend) else { return };
         let Ok(Params { servers }) = serde_json::from_slice::<Params>(params) else { return };
         let reported: Vec<&str> =
             servers.iter().filter(|it| !it.tools.is_empty()).map(|it| it.name.as_str()).collect();
         let outside = |server: &McpServer| {
-            let enabled = server.tools.iter().filter(|it| it.status.as_deref() != Some("disabled"));
-            let foreign = enabled.filter(|it| !backend.set.contains_mcp(&server.name, &it.name));
+            let unwanted = |it: &&McpTool| {
+                let (server, tool) = (&server.name, &it.name);
+                it.is_on() && (!backend.set.contains_mcp(server, tool) || self.is_mcp_off(server, tool))
+            };
+            let foreign = server.tools.iter().filter(unwanted);
             let tools: Vec<_> = foreign.map(|it| json!({"name": it.name, "status": "disabled"})).collect();
             (!tools.is_empty()).then(|| json!({"name": server.name, "tools": tools}))
         };
@@ -123,10 +237,8 @@ impl Proxy {
         if narrowed.is_empty() {
             return self.flush(process.backend, out);
         }
-        info!(backend = backend.name, "taking away MCP tools outside the set");
-        let params = json!({"servers": narrowed}).to_string().into_bytes();
-        backend.projecting += 1;
-        self.ask_backend(process.backend, Purpose::Narrow, "mcp/updateToolsStatus", &params, out);
+        info!(backend = backend.name, "taking away MCP tools outside the set, or switched off");
+        self.narrow(process.backend, &narrowed, out);
     }
 
     /// A process has answered for its MCP tools. It refuses only when the MCP server is gone, and the tools with it.

@@ -193,6 +193,23 @@ impl Modes {
         self.offered.as_ref()
     }
 
+    /// The tools of an MCP server, as the primary last said.
+    pub(crate) fn mcp_tools(&self, server: &str) -> Option<&BTreeMap<String, bool>> {
+        self.mcp.get(server)
+    }
+
+    /// The primary has switched an MCP tool without listing it again.
+    pub(crate) fn switch_mcp_tool(&mut self, server: &str, tool: &str, is_on: bool) {
+        if let Some(status) = self.mcp.get_mut(server).and_then(|it| it.get_mut(tool)) {
+            *status = is_on;
+        }
+    }
+
+    /// The MCP servers that have a tool of this name, as the primary last said.
+    pub(crate) fn mcp_servers_with(&self, tool: &str) -> impl Iterator<Item = &String> {
+        self.mcp.iter().filter(move |(_, tools)| tools.contains_key(tool)).map(|(server, _)| server)
+    }
+
     /// Nothing that was shown to hold needs to hold any more.
     fn doubt(&mut self) {
         self.all.values_mut().for_each(Mode::doubt);

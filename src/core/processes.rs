@@ -185,6 +185,9 @@ impl Proxy {
         }
         let name = backend.name.clone();
         backend.life.fail_to_start(now);
+        if let Some(server) = &mut self.server {
+            server.is_gone = true;
+        }
         let failure = Failure::new(Cause::Unavailable, format!("{name} {what}"));
         self.give_up(process.backend, now, &Failure { partition: Some(name), ..failure }, out);
     }

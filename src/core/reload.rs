@@ -21,7 +21,7 @@ use crate::core::{
 const RELOAD_GRACE: Duration = Duration::from_secs(30);
 
 impl Proxy {
-    /// A file may have changed, or somebody says that it has.
+    /// A file may have changed, or somebody says that it has; or there are other workspace folders than before.
     pub(super) fn reload(&mut self, out: &mut Effects) {
         if self.server.is_none() {
             // The first reading is under way, or in vain.
@@ -36,7 +36,8 @@ impl Proxy {
             return;
         }
         self.control.is_reading = true;
-        out.push(Effect::Prepare { folders: self.folders.clone() });
+        // Those of `initialize` stay: the first of them has chosen the server, and what they restrict holds.
+        out.push(Effect::Prepare { folders: self.session.with_added(self.folders.clone()) });
     }
 
     /// The configuration has been read again. What is wrong with it changes nothing.
@@ -52,10 +53,12 @@ impl Proxy {
         }
         let waiting = std::mem::take(&mut self.control.reloads);
         let prepared = prepared.and_then(|it| self.is_adoptable(&it).map(|()| it));
+        let mut relaunches = false;
         match prepared {
             Ok(prepared) => {
                 self.control.problem = None;
                 let changed = self.adopt(now, *prepared, out);
+                relaunches = changed.contains(&"processes");
                 info!(?changed, "the configuration was read again");
                 for it in &waiting {
                     answer(it, &json!({"changed": changed}), out);
@@ -73,7 +76,7 @@ impl Proxy {
                 self.control.problem = Some(problem);
             }
         }
-        self.restart_found(now, out);
+        self.restart_found(now, relaunches, out);
     }
 
     /// Whether a configuration can take the place of the one that holds. What the editor was told at its start about
@@ -134,6 +137,7 @@ impl Proxy {
         server.config = prepared.config;
         server.launch = prepared.launch;
         server.missing = prepared.missing;
+        server.is_gone = false;
         for backend in self.backends.values_mut().filter(|_| relaunch) {
             backend.life.forgive();
             let why = "its configuration has changed".to_owned();

@@ -24,6 +24,7 @@ use super::{Cause, Failure, Proxy};
 use crate::{
     core::{
         chat::{destruction, question_in},
+        editor::field,
         event::{BackendId, Effect, Effects, Peer, ProcessId},
         history::History,
         modes::Entry,
@@ -312,6 +313,29 @@ impl Proxy {
         let to = To::Process(process);
         let (_, frame) = self.requests.sent(to, Owner::Proxy, Purpose::Plain, &destruction(id));
         out.push(Effect::Send(Peer::Backend(process), frame));
+    }
+
+    /// The answer to `conversation/turnDelete`, where the process does not know the conversation and the history does: there the
+    /// turn is deleted.
+    pub(super) fn deleted(&self, pending: &Pending, answer: &Frame) -> Option<Frame> {
+        let asked = Some(&pending.frame).filter(|it| it.method() == Some("conversation/turnDelete"))?;
+        let said = String::from_utf8_lossy(answer.error_value()?);
+        let is_kept =
+            said.contains(UNKNOWN) && self.conversations.get(&field(asked, "conversationId")?).is_some();
+        is_kept.then(|| Frame::response(RawId::from(0), b"\"OK\""))
+    }
+
+    /// A server has answered `conversation/compress`: that is what it knows of the conversation from now on.
+    pub(super) fn on_compressed(&mut self, asked: &Frame, answer: &Frame) {
+        let is_done = |it: &&[u8]| member(it, "success").is_some_and(|range| &it[range] == b"true");
+        let result = answer.result().filter(is_done);
+        let summary = result.and_then(|it| Some(&it[member(it, "summaryContent")?]));
+        let conversation = field(asked, "conversationId").and_then(|it| self.conversations.get_mut(&it));
+        if let (Some(conversation), Some(summary)) =
+            (conversation, summary.filter(|it| it.starts_with(b"\"")))
+        {
+            conversation.history.compress(summary, conversation.flight.turn.as_ref());
+        }
     }
 
     /// Whether a turn is to be in a mode that has to be looked at before.

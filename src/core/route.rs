@@ -98,7 +98,7 @@ const COPILOT: &[(&str, Route)] = &[
     ("customAgent/unregisterExtensionAgents", Route::Everyone(Keep::All)),
     ("github/didChangeAuth", Route::Everyone(Keep::Auth)),
     ("mcp/serverAction", Route::Everyone(Keep::Nothing)),
-    ("mcp/updateToolsStatus", Route::Everyone(Keep::All)),
+    ("mcp/updateToolsStatus", Route::Everyone(Keep::Nothing)),
     ("setEditorInfo", Route::Everyone(Keep::Latest)),
     ("signInConfirm", Route::SignIn),
     ("signInWithCodeFlow", Route::SignIn),

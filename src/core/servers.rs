@@ -134,7 +134,7 @@ impl Proxy {
                     self.diagnostics.published(process, frame.params().unwrap_or(b"{}"));
                 }
                 if !self.is_about_modes(process, method) && self.is_heard(process, method, &frame) {
-                    tell_editor(frame, out);
+                    tell_editor(self.as_switched(frame), out);
                 }
             }
         }

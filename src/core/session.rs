@@ -16,6 +16,7 @@ use self::calls::Calls;
 use crate::{
     core::{
         documents::{Documents, uri},
+        mcp::SwitchedOff,
         route::Keep,
         toolset::ToolSet,
     },
@@ -46,6 +47,8 @@ pub(crate) struct Session {
     folders: BTreeMap<String, (bool, Bytes)>,
     latest: BTreeMap<String, Kept>,
     calls: Calls,
+    /// Taken away from each process as soon as it has them.
+    pub(crate) switched_off: SwitchedOff,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -129,14 +132,20 @@ impl Session {
 
     /// The workspace folders, as they have become of those of `initialize`.
     pub(crate) fn folders_now(&self, first: &[PathBuf]) -> Vec<PathBuf> {
-        let path = |it: &String| file_path(it);
-        let gone: Vec<PathBuf> =
-            self.folders.iter().filter(|(_, it)| !it.0).filter_map(|(uri, _)| path(uri)).collect();
-        let come = self.folders.iter().filter(|(_, it)| it.0).filter_map(|(uri, _)| path(uri));
-        let mut now: Vec<PathBuf> = first.iter().filter(|it| !gone.contains(it)).cloned().collect();
-        let come: Vec<PathBuf> = come.filter(|it| !now.contains(it)).collect();
-        now.extend(come);
-        now
+        let gone: Vec<PathBuf> = self.folder_paths(false).collect();
+        let stays: Vec<PathBuf> = first.iter().filter(|it| !gone.contains(it)).cloned().collect();
+        self.with_added(stays)
+    }
+
+    /// These, and the folders that have come since `initialize`.
+    pub(crate) fn with_added(&self, mut folders: Vec<PathBuf>) -> Vec<PathBuf> {
+        let come: Vec<PathBuf> = self.folder_paths(true).filter(|it| !folders.contains(it)).collect();
+        folders.extend(come);
+        folders
+    }
+
+    fn folder_paths(&self, added: bool) -> impl Iterator<Item = PathBuf> {
+        self.folders.iter().filter(move |(_, it)| it.0 == added).filter_map(|(uri, _)| file_path(uri))
     }
 
     fn close(&mut self, params: &[u8]) {

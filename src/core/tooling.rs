@@ -54,11 +54,12 @@ impl Proxy {
                 .filter(|it| it.id != PRIMARY && it.spare.is_none() && it.is_ready())
                 .map(|it| it.id)
                 .collect();
-            for id in partitions {
+            for &id in &partitions {
                 let call = self.backend(id).and_then(|it| change.projected(&it.set));
                 self.project(id, call, out);
                 self.project_own_tools(id, out);
             }
+            self.on_named_statuses(change, &partitions, out);
         }
         self.tool_change_undecided(false, out);
     }

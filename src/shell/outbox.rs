@@ -464,10 +464,10 @@ impl Queue {
             if bytes.capacity() < bytes.len() + len {
                 bytes.reserve_exact(bytes.len().max(len).min(PACK - bytes.len()));
             }
-            return write_small(frame, bytes);
+            return write(frame, bytes);
         }
         let mut bytes = Vec::with_capacity(len);
-        write_small(frame, &mut bytes);
+        write(frame, &mut bytes);
         self.pieces.push_back(Some(Piece::Pack(bytes)));
     }
 
@@ -506,8 +506,9 @@ impl Queue {
             let number = self.n_popped;
             self.n_popped += 1;
             let Some(piece) = piece else { continue };
-            self.waiting -= piece.len();
-            self.taken += piece.len();
+            let len = piece.len();
+            self.waiting -= len;
+            self.taken += len;
             self.is_in_flight = true;
             match piece {
                 Piece::Pack(bytes) => batch.segments.push_back(Segment::Pack(bytes)),
@@ -539,13 +540,14 @@ fn wire_len(frame: &Frame) -> usize {
     "Content-Length: \r\n\r\n".len() + digits + body
 }
 
+#[inline]
 fn write_header(len: usize, out: &mut Vec<u8>) {
     out.extend_from_slice(b"Content-Length: ");
     out.extend_from_slice(itoa::Buffer::new().format(len).as_bytes());
     out.extend_from_slice(b"\r\n\r\n");
 }
 
-fn write_small(frame: &Frame, out: &mut Vec<u8>) {
+fn write(frame: &Frame, out: &mut Vec<u8>) {
     write_header(frame.wire_len(), out);
     frame.parts().iter().for_each(|part| out.extend_from_slice(part));
 }
@@ -583,11 +585,12 @@ impl Batch {
 
     fn push(&mut self, frame: &Frame) {
         let start = self.copied.len();
-        if frame.wire_len() < LARGE {
-            write_small(frame, &mut self.copied);
+        let len = frame.wire_len();
+        write_header(len, &mut self.copied);
+        if len < LARGE {
+            frame.parts().iter().for_each(|part| self.copied.extend_from_slice(part));
             return self.note_copied(start);
         }
-        write_header(frame.wire_len(), &mut self.copied);
         self.note_copied(start);
         for (index, part) in frame.parts().into_iter().enumerate() {
             if part.len() >= LARGE {

@@ -84,11 +84,11 @@ pub(super) async fn read(
         }
         events.room().await;
         gate.open().await;
-        // Nor should a message that was large once.
-        if buffer.is_empty() && buffer.capacity() > 2 * LARGE_READ {
+        let missing = codec.missing(&buffer);
+        // Nor should a message that was large once. Between the header and the body of one there is room for the body.
+        if buffer.is_empty() && missing == 0 && buffer.capacity() > 2 * LARGE_READ {
             buffer = BytesMut::new();
         }
-        let missing = codec.missing(&buffer);
         let is_large = missing >= LARGE;
         if !is_large {
             buffer.reserve(chunk);
@@ -128,4 +128,76 @@ fn deliver(incoming: Incoming, peer: Peer, events: &Events, junk: &mut impl FnMu
 /// As much of a text as a log should hold of it.
 pub(super) fn excerpt(text: &str) -> Cow<'_, str> {
     redact(&text[..text.floor_char_boundary(200)])
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        collections::VecDeque,
+        io,
+        pin::Pin,
+        task::{Context, Poll},
+    };
+
+    use tokio::io::ReadBuf;
+
+    use super::*;
+    use crate::{
+        core::event::ClientId,
+        shell::inbox::{Inbox, inbox},
+    };
+
+    const PEER: Peer = Peer::Client(ClientId::EDITOR);
+
+    /// What was written at once is read at once, as far as there is room.
+    struct Writes(VecDeque<Vec<u8>>);
+
+    impl AsyncRead for Writes {
+        fn poll_read(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            into: &mut ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            if let Some(mut written) = self.0.pop_front() {
+                let rest = written.split_off(written.len().min(into.remaining()));
+                into.put_slice(&written);
+                if !rest.is_empty() {
+                    self.0.push_front(rest);
+                }
+            }
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    /// The lengths of the messages that are read, and how the stream ended.
+    async fn lengths(writes: Vec<Vec<u8>>) -> (Vec<usize>, End) {
+        let (events, mut inbox): (Events, Inbox) = inbox(usize::MAX);
+        let (paused, dead) = (watch::Sender::new(false), watch::Sender::new(false));
+        let gate = Gate::Shut { paused: paused.subscribe(), dead: dead.subscribe() };
+        let end = read(&mut Writes(writes.into()), usize::MAX, PEER, gate, &events, |_| {}).await;
+        events.tell(Event::Closed { peer: PEER, error: None });
+        let mut lengths = Vec::new();
+        while let Event::Received(_, frame) = inbox.next().await {
+            lengths.push(frame.body().len());
+        }
+        (lengths, end)
+    }
+
+    #[tokio::test]
+    async fn a_header_and_its_body_may_be_written_one_after_the_other() {
+        for len in [100, LARGE, 2 * LARGE_READ, 200_000, 3_000_000] {
+            let body = format!("{{\"method\":\"{}\"}}", "m".repeat(len)).into_bytes();
+            let header = format!("Content-Length: {}\r\n\r\n", body.len()).into_bytes();
+            let message = [&header[..], &body].concat();
+            for cut in [header.len() - 1, header.len(), header.len() + 1] {
+                let parts = [message[..cut].to_vec(), message[cut..].to_vec()];
+                let writes = [&parts[..], &parts[..]].concat();
+                assert_eq!(
+                    lengths(writes).await,
+                    (vec![body.len(); 2], End::Eof(None)),
+                    "{len}, cut at {cut}"
+                );
+            }
+        }
+    }
 }

@@ -450,6 +450,19 @@ fn mcp_tools_are_in_a_mode_by_server_and_name() {
     session.finish(&session.turn(&json!("all"), "more", json!({}))).expect_success();
     assert_eq!(last_offered(&stub), ["mcp_mini_other"]);
     assert_eq!(servers(&session), 1);
+    // Nor in the process that comes next, and in none of its own: there they all begin switched on.
+    let moment = session.moment();
+    let copilot = real::copilot().display().to_string();
+    let started = session.mark().processes().into_iter().find(|it| it.command.starts_with(&copilot));
+    started.expect("it runs").kill(Signal::KILL);
+    let lists = |it: &Value| it["servers"][0]["tools"][0].is_object();
+    let listed = session.wait_notification_after(moment, "copilot/mcpTools", lists);
+    assert_eq!(listed["servers"][0]["tools"][0]["_status"], "disabled");
+    session.finish(&session.turn(&json!("all"), "more", json!({}))).expect_success();
+    assert_eq!(last_offered(&stub), ["mcp_mini_other"]);
+    let own = json!({"lspool": {"tools": ["mini/*"], "isolation": "process"}});
+    session.finish(&session.create("hello", own)).expect_success();
+    assert_eq!(last_offered(&stub), ["mcp_mini_other"]);
     assert!(session.shutdown().success());
 }
 

@@ -7,7 +7,7 @@ use super::{Proxy, ToolSet};
 use crate::{
     core::{
         event::Effects,
-        mcp::{McpServer, McpTool},
+        mcp::McpServer,
         processes::BRINGS,
         spares::Kit,
         toolset::{EDIT_FAMILY, SUB_AGENT},
@@ -30,7 +30,7 @@ impl Proxy {
         for (server, of_server) in &self.modes.mcp {
             for (tool, is_on) in of_server {
                 let name = format!("{server}/{tool}");
-                if !is_on || self.catalogue.is_switched_off(tool) {
+                if !is_on || self.is_mcp_off(server, tool) {
                     tools.remove(&name);
                 } else if set.contains_mcp(server, tool) {
                     tools.insert(name);
@@ -72,9 +72,8 @@ impl Proxy {
     /// The primary has said what its MCP servers offer.
     pub(in crate::core) fn learn_mcp(&mut self, servers: &[u8], out: &mut Effects) {
         let Ok(servers) = serde_json::from_slice::<Vec<McpServer>>(servers) else { return };
-        let is_on = |it: &McpTool| it.status.as_deref() != Some("disabled");
         let tools = |it: McpServer| {
-            let tools = it.tools.into_iter().map(|it| (it.name.clone(), is_on(&it)));
+            let tools = it.tools.into_iter().map(|it| (it.name.clone(), it.is_on()));
             (it.name, tools.collect())
         };
         self.modes.mcp = servers.into_iter().map(tools).collect();

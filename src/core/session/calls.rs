@@ -14,8 +14,8 @@ const UNDOES: [(&str, &str); 2] = [
     ("customAgent/unregisterExtensionAgents", "customAgent/registerExtensionAgents"),
 ];
 
-/// Each of these says how the things are that it names, whatever was said of them before.
-const SAYS: [&str; 2] = ["copilot/workspace/didChangeTrust", "mcp/updateToolsStatus"];
+/// Says how the things are that it names, whatever was said of them before.
+const SAYS: &str = "copilot/workspace/didChangeTrust";
 
 /// The calls.
 #[derive(Debug, Default)]
@@ -29,7 +29,7 @@ impl Calls {
     /// A repeated call counts as its last occurrence.
     pub(super) fn push(&mut self, call: Kept) {
         let named = named(&call);
-        if SAYS.contains(&&*call.method) {
+        if call.method == SAYS {
             let is_said_again = |it: &Kept| {
                 it.method == call.method
                     && rest(it) == rest(&call)
@@ -85,24 +85,13 @@ fn named(call: &Kept) -> Option<BTreeSet<String>> {
             Some([text(params, &["extensionId"])?].into())
         }
         "copilot/workspace/didChangeTrust" => each("items")?.map(|it| text(it, &["folderUri"])).collect(),
-        "mcp/updateToolsStatus" => {
-            let mut all = BTreeSet::new();
-            for server in each("servers")? {
-                let name = text(server, &["name"])?;
-                let tools = &server[member(server, "tools")?];
-                for tool in elements(tools) {
-                    all.insert(format!("{name}\n{}", text(&tools[tool], &["name"])?));
-                }
-            }
-            Some(all)
-        }
         _ => None,
     }
 }
 
 /// What a call says besides.
 fn rest(call: &Kept) -> Vec<(String, &[u8])> {
-    let others = members(&call.params).filter(|(key, _)| key != "servers" && key != "items");
+    let others = members(&call.params).filter(|(key, _)| key != "items");
     others.map(|(key, range)| (key.into_owned(), &call.params[range])).collect()
 }
 
@@ -171,20 +160,6 @@ mod tests {
 
     #[test]
     fn what_is_said_again_counts_once() {
-        let status = |tools: &[(&str, &str)], mode: &str| {
-            let tools: Vec<Value> =
-                tools.iter().map(|(name, status)| json!({"name": name, "status": status})).collect();
-            let params = json!({"servers": [{"name": "s", "tools": tools}], "customChatModeId": mode});
-            ("mcp/updateToolsStatus", params)
-        };
-        let calls = [
-            status(&[("a", "disabled")], "m"),
-            status(&[("b", "disabled")], "m"),
-            status(&[("a", "enabled")], "m"),
-            status(&[("a", "disabled")], "other"),
-        ];
-        assert_eq!(left(&calls), [1, 2, 3]);
-        assert_eq!(left(&[&calls[..], &[status(&[("a", "x"), ("b", "x")], "m")]].concat()), [3, 4]);
         let trust = |uri: &str, trusted: bool| {
             ("copilot/workspace/didChangeTrust", json!({"items": [{"folderUri": uri, "trusted": trusted}]}))
         };

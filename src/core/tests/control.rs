@@ -1,12 +1,12 @@
 //! What people ask lspool itself.
 
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 use serde_json::{Value, json};
 
 use super::stage::{CONTROL, EDITOR, Stage, measured, name, process};
 use crate::{
-    config::ServerKind,
+    config::{AgentConfig, AgentSource, ServerKind},
     core::event::{BackendId, Dropped, Drops, Event, Exit, Measured, Peer},
 };
 
@@ -317,6 +317,27 @@ fn a_changed_configuration_restarts_what_is_started_otherwise_and_nothing_else()
     assert_eq!(it.terminated, [process(1, 1), process(0, 1)]);
     it.exited(process(0, 1), Exit::Code(0));
     assert_eq!(it.spawned.last(), Some(&process(0, 2)));
+}
+
+#[test]
+fn the_files_of_a_folder_hold_as_soon_as_it_is_added() {
+    let mut it = Stage::new(ServerKind::Copilot);
+    let folder = |path: &str| json!({"uri": format!("file://{path}"), "name": "w"});
+    let params = json!({"processId": 1, "capabilities": {}, "workspaceFolders": [folder("/first")]});
+    it.editor(json!({"id": 0, "method": "initialize", "params": params}));
+    it.open(process(0, 1));
+    it.editor(json!({"method": "initialized"}));
+    assert_eq!(it.folders, [Path::new("/first")]);
+    let agent = AgentConfig::of(AgentSource::Workspace("/second/.lspool.toml".into()));
+    it.config.agents.insert("second".to_owned(), agent);
+    let event = json!({"added": [folder("/second")], "removed": [folder("/first")]});
+    it.editor(json!({"method": "workspace/didChangeWorkspaceFolders", "params": {"event": event}}));
+    assert_eq!(it.folders, [Path::new("/first"), Path::new("/second")]);
+    it.create(1, &json!({"lspool": {"agent": "second"}}));
+    assert_eq!(it.told(process(0, 1)).last().unwrap(), "conversation/create");
+    let event = json!({"added": [], "removed": [folder("/second")]});
+    it.editor(json!({"method": "workspace/didChangeWorkspaceFolders", "params": {"event": event}}));
+    assert_eq!(it.folders, [Path::new("/first")]);
 }
 
 #[test]

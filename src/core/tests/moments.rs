@@ -1,6 +1,6 @@
 //! What people ask at moments at which nobody expects it.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use crate::{
     config::ServerKind,
     core::{
         backend::Backend,
-        event::{Event, Exit, Peer},
+        event::{Event, Exit, Peer, SpawnFailure},
     },
 };
 
@@ -341,6 +341,28 @@ fn a_restart_of_what_was_not_installed_looks_for_it_again() {
     assert_eq!(it.spawned, [process(0, 1)], "once");
     it.open(process(0, 1));
     assert_eq!(it.take(EDITOR).iter().find(|it| it["id"] == 3).unwrap()["result"]["state"], "ready");
+}
+
+#[test]
+fn a_restart_of_what_has_been_moved_looks_for_it_again() {
+    let mut it = Stage::copilot();
+    it.holds_spawns = true;
+    it.create(1, &json!({"conversationId": "c", "lspool": {"tools": ["a"]}}));
+    let gone = || SpawnFailure { permanent: true, message: "no such file".to_owned() };
+    it.event(Event::SpawnFailed(process(1, 1), gone()));
+    let told = it.take(EDITOR);
+    let offer = told.iter().find(|it| it["method"] == "window/showMessageRequest").unwrap();
+    // It is where it was before, as after an update.
+    it.editor(json!({"id": offer["id"], "result": {"title": "Restart"}}));
+    assert_eq!(it.spawned.last(), Some(&process(1, 2)));
+    it.event(Event::SpawnFailed(process(1, 2), gone()));
+    // It is somewhere else.
+    let of_a = it.core.backends[&crate::core::event::BackendId(1)].name.clone();
+    let launch = Arc::clone(&it.core.server.as_ref().unwrap().launch);
+    it.server.args = vec!["--moved".to_owned()];
+    it.editor(json!({"id": 2, "method": "lspool/restart", "params": {"name": of_a}}));
+    assert_eq!(it.spawned.last(), Some(&process(1, 3)));
+    assert_ne!(it.core.server.as_ref().unwrap().launch, launch);
 }
 
 #[test]

@@ -112,6 +112,52 @@ fn a_new_process_is_told_what_was_said_tool_calls_included() {
 }
 
 #[test]
+fn what_was_compressed_is_told_as_the_summary() {
+    let mut it = crashed();
+    let next = ask(&mut it);
+    written(&mut it, next);
+    it.transcripts.clear();
+    let create = it.take(Peer::Backend(next)).pop().unwrap();
+    turn(&mut it, next, &create, "T2");
+    for (id, success, summary) in [(3, true, "S"), (4, false, "")] {
+        it.editor(json!({"id": id, "method": "conversation/compress", "params": {"conversationId": "c"}}));
+        let compress = it.take(Peer::Backend(next)).pop().unwrap();
+        let result = json!({"success": success, "summaryContent": summary});
+        it.server(next, json!({"id": compress["id"], "result": result}));
+    }
+    it.exited(next, Exit::Signal(9));
+    it.pass(std::time::Duration::from_secs(2));
+    let last = process(0, 3);
+    it.start(last, &[]);
+    let params = json!({"conversationId": "c", "message": "third", "workDoneToken": "t3", "turnId": "T3"});
+    it.editor(json!({"id": 5, "method": "conversation/turn", "params": params}));
+    let lines =
+        it.transcripts[0].2.lines().map(|it| serde_json::from_str::<Value>(it).unwrap()["data"].clone());
+    assert_eq!(
+        lines.skip(1).collect::<Vec<_>>(),
+        [json!({"content": "S", "turnId": "summary"}), json!({"turnId": "summary", "status": "success"}),]
+    );
+    written(&mut it, last);
+    assert_eq!(it.take(Peer::Backend(last)).pop().unwrap()["params"]["restoreToTurnId"], "summary");
+}
+
+#[test]
+fn a_turn_is_deleted_that_no_process_knows() {
+    let mut it = crashed();
+    let delete = |id: u32, of: &str| json!({"id": id, "method": "conversation/turnDelete", "params": {"conversationId": of, "turnId": "T1"}});
+    for (id, of) in [(5, "c"), (6, "never heard of")] {
+        it.editor(delete(id, of));
+        let asked = it.take(Peer::Backend(process(0, 2))).pop().unwrap();
+        let message = format!("Conversation with id {of} does not exist");
+        it.server(process(0, 2), json!({"id": asked["id"], "error": {"code": -32603, "message": message}}));
+    }
+    let told = it.take(EDITOR);
+    assert_eq!((&told[0]["result"], &told[1]["error"]["code"]), (&json!("OK"), &json!(-32603)));
+    ask(&mut it);
+    assert_eq!(it.transcripts[0].2.lines().count(), 1, "nothing is left of it");
+}
+
+#[test]
 fn a_conversation_that_came_back_empty_is_asked_again_with_its_text() {
     let mut it = crashed();
     let next = ask(&mut it);

@@ -61,6 +61,8 @@ pub(super) struct Stage {
     pub(super) holds_spawns: bool,
     /// The workspace is looked at for ever.
     pub(super) holds_preparation: bool,
+    /// The folders that were looked at last.
+    pub(super) folders: Vec<std::path::PathBuf>,
     pub(super) server: ServerConfig,
     pub(super) config: Config,
     /// The teams that there are.
@@ -105,6 +107,7 @@ impl Stage {
             unreadable: None,
             holds_spawns: false,
             holds_preparation: false,
+            folders: Vec::new(),
             server: ServerConfig { kind: Some(kind), ..ServerConfig::default() },
             config: Config::default(),
             teams: Vec::new(),
@@ -181,7 +184,10 @@ impl Stage {
                     self.sent.entry(peer).or_default().push(value);
                 }
                 Effect::Prepare { .. } if self.holds_preparation => {}
-                Effect::Prepare { .. } => self.prepared(),
+                Effect::Prepare { folders } => {
+                    self.folders = folders;
+                    self.prepared();
+                }
                 Effect::Spawn(process, _) => {
                     self.spawned.push(process);
                     if self.holds_spawns {

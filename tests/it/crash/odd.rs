@@ -91,6 +91,20 @@ fn a_call_of_an_mcp_server_is_not_made_again() {
 }
 
 #[test]
+fn a_compressed_conversation_comes_back_as_its_summary() {
+    let summary = Rule::on("create a comprehensive summary").then(Round::text("In short."));
+    let scene = Scene::new(Script::default().rule(summary));
+    let session = &scene.session;
+    session.finish(&session.create("[custom] first", json!({"conversationId": "mine"}))).expect_success();
+    assert_eq!(session.ok("conversation/compress", json!({"conversationId": "mine"}))["success"], true);
+    session.finish(&session.turn(&json!("mine"), "second", json!({}))).expect_success();
+    kill_servers(session);
+    let expected = ["user In short.", "user second", "assistant Echo: second"];
+    assert_eq!(scene.history(&json!("mine")), expected);
+    assert!(session.shutdown().success());
+}
+
+#[test]
 fn a_turn_is_cut_off_three_times() {
     let script = Script::default().rule(
         Rule::on("[twice]")

@@ -90,9 +90,8 @@ pub(super) async fn read(
             buffer = BytesMut::new();
         }
         let is_large = missing >= LARGE;
-        if !is_large {
-            buffer.reserve(chunk);
-        }
+        // There is room for what is missing of a large one; none at all would read as the end of the stream.
+        buffer.reserve(if is_large { 1 } else { chunk });
         let room = buffer.capacity() - buffer.len();
         let limit = if is_large { room.min(missing) } else { room };
         let n = match (&mut *stream).take(limit as u64).read_buf(&mut buffer).await {

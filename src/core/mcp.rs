@@ -14,7 +14,7 @@ use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use tracing::{info, warn};
 
-use super::Proxy;
+use super::{Backend, PRIMARY, Proxy};
 use crate::{
     core::{
         catalogue::{ToolChange, status},
@@ -22,7 +22,7 @@ use crate::{
         failure::reason,
         requests::Purpose,
     },
-    rpc::Frame,
+    rpc::{Frame, member},
 };
 
 /// How long turns wait for an MCP server. One that comes later has its tools taken away then.
@@ -186,13 +186,12 @@ impl Proxy {
         }
     }
 
-    /// What the primary says of its MCP tools, as it will be when those are off again that the editor has switched off.
-    pub(super) fn as_switched(&self, frame: Frame) -> Frame {
-        let is_it = frame.method() == Some("copilot/mcpTools") && !self.session.switched_off.0.is_empty();
-        let params = frame.params().filter(|_| is_it);
-        let Some(mut said) = params.and_then(|it| serde_json::from_slice::<Value>(it).ok()) else {
-            return frame;
-        };
+    /// What a process says of its MCP tools, as it will be when those are off again that the editor has switched off.
+    pub(super) fn as_switched(&self, frame: &Frame) -> Option<Frame> {
+        if self.session.switched_off.0.is_empty() {
+            return None;
+        }
+        let mut said: Value = serde_json::from_slice(frame.params()?).ok()?;
         for server in said["servers"].as_array_mut().into_iter().flatten() {
             let name = server["name"].as_str().unwrap_or_default().to_owned();
             for tool in server["tools"].as_array_mut().into_iter().flatten() {
@@ -201,7 +200,7 @@ impl Proxy {
                 }
             }
         }
-        frame.with_params(said.to_string().as_bytes())
+        Some(frame.with_params(said.to_string().as_bytes()))
     }
 
     fn narrow(&mut self, id: BackendId, servers: &[Value], out: &mut Effects) {
@@ -214,6 +213,17 @@ impl Proxy {
     /// MCP tools appear when their server is up, and cannot be taken away before: then those outside the set are, and those
     /// that are switched off.
     pub(super) fn on_mcp_tools(&mut self, process: ProcessId, params: &[u8], out: &mut Effects) {
+        if self.backend(process.backend).is_some_and(Backend::goes_on) {
+            self.take_away(process, params, out);
+        }
+        if process.backend == PRIMARY
+            && let Some(servers) = member(params, "servers")
+        {
+            self.learn_mcp(&params[servers], out);
+        }
+    }
+
+    fn take_away(&mut self, process: ProcessId, params: &[u8], out: &mut Effects) {
         #[derive(serde::Deserialize)]
         struct Params {
             servers: Vec<McpServer>,

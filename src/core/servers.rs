@@ -7,7 +7,6 @@ use tracing::{debug, trace};
 use super::{PRIMARY, Proxy, tell_editor};
 use crate::{
     core::{
-        backend::Backend,
         editor::field,
         event::{ClientId, Effect, Effects, Peer, ProcessId},
         requests::{Owner, Purpose, To},
@@ -117,24 +116,19 @@ impl Proxy {
             "$/progress" => self.on_backend_progress(process, frame, out),
             "$/cancelRequest" => self.on_backend_cancel(process, &frame, out),
             method => {
-                if method == "didChangeStatus" && is_error(frame.params().unwrap_or(b"{}")) {
-                    self.on_error_status(process.backend, out);
-                }
-                let goes_on = self.backend(process.backend).is_some_and(Backend::goes_on);
-                if method == "copilot/mcpTools" && goes_on {
-                    self.on_mcp_tools(process, frame.params().unwrap_or(b"{}"), out);
-                }
-                if method == "copilot/mcpTools" && process.backend == PRIMARY {
-                    let params = frame.params().unwrap_or(b"{}");
-                    if let Some(servers) = member(params, "servers") {
-                        self.learn_mcp(&params[servers], out);
+                let params = frame.params().unwrap_or(b"{}");
+                let mut told = None;
+                match method {
+                    "didChangeStatus" if is_error(params) => self.on_error_status(process.backend, out),
+                    "copilot/mcpTools" => {
+                        self.on_mcp_tools(process, params, out);
+                        told = self.as_switched(&frame);
                     }
-                }
-                if method == "textDocument/publishDiagnostics" {
-                    self.diagnostics.published(process, frame.params().unwrap_or(b"{}"));
+                    "textDocument/publishDiagnostics" => self.diagnostics.published(process, params),
+                    _ => {}
                 }
                 if !self.is_about_modes(process, method) && self.is_heard(process, method, &frame) {
-                    tell_editor(self.as_switched(frame), out);
+                    tell_editor(told.unwrap_or(frame), out);
                 }
             }
         }

@@ -237,7 +237,6 @@ pub(crate) struct Backends {
     deadlines: BTreeMap<BackendId, Deadline>,
     /// The first of these.
     deadline: Option<Deadline>,
-    idle_timeout: Duration,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "it is used as the map that it is")]
@@ -320,10 +319,6 @@ impl Backends {
     pub(crate) fn settle(&mut self, now: Instant, idle_timeout: Duration) {
         if !std::mem::take(&mut self.have_changed) {
             return;
-        }
-        if self.idle_timeout != idle_timeout {
-            self.idle_timeout = idle_timeout;
-            self.touched.extend(self.all.keys());
         }
         for id in self.touched.drain(..) {
             let Some(it) = self.all.get_mut(&id) else {

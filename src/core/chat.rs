@@ -533,15 +533,13 @@ impl Proxy {
             true => judge_confirmation(set, params, called.map(String::as_str)),
             false => judge(set, params, called.map(String::as_str)),
         });
-        if let Some((Err(name), set)) = judged.zip(&sets).find(|(judged, _)| judged.is_err()) {
-            let set = set.to_string();
+        let refused = judged.zip(&sets).find_map(|(judged, set)| Some((judged.err()?, set.to_string())));
+        let switched_off = || {
+            let (server, tool) = mcp_tool(params).filter(|(server, tool)| self.is_mcp_off(server, tool))?;
+            Some((format!("{server}/{tool}"), backend.set.to_string()))
+        };
+        if let Some((name, set)) = refused.or_else(|| confirmation.then(switched_off).flatten()) {
             return self.refuse(process, wire, &name, &set, confirmation, out);
-        }
-        if let Some((server, tool)) =
-            mcp_tool(params).filter(|(server, tool)| confirmation && self.is_mcp_off(server, tool))
-        {
-            let set = backend.set.to_string();
-            return self.refuse(process, wire, &format!("{server}/{tool}"), &set, confirmation, out);
         }
         if let (Some(id), Some(turn)) = (&conversation, turn) {
             self.note_unreported(id, &turn, confirmation, params);

@@ -318,8 +318,9 @@ impl Proxy {
     /// The answer to `conversation/turnDelete`, where the process does not know the conversation and the history does: there the
     /// turn is deleted.
     pub(super) fn deleted(&self, pending: &Pending, answer: &Frame) -> Option<Frame> {
+        let error = answer.error_value()?;
         let asked = Some(&pending.frame).filter(|it| it.method() == Some("conversation/turnDelete"))?;
-        let said = String::from_utf8_lossy(answer.error_value()?);
+        let said = String::from_utf8_lossy(error);
         let is_kept =
             said.contains(UNKNOWN) && self.conversations.get(&field(asked, "conversationId")?).is_some();
         is_kept.then(|| Frame::response(RawId::from(0), b"\"OK\""))

@@ -131,6 +131,7 @@ fn peer(line: &Line<'_>) -> Result<Peer, String> {
 
 fn data<'a, T: Deserialize<'a>>(line: &Line<'a>) -> Result<T, String> {
     let data = line.data.ok_or("`data` is missing")?;
+    // From bytes like all else that is read, or the code for each of these types would be there twice.
     serde_json::from_slice(data.get().as_bytes()).map_err(|error| format!("`data`: {error}"))
 }
 

@@ -24,6 +24,12 @@ fn own(id: u64) -> Frame {
     Frame::request(RawId::from(id), "own", None)
 }
 
+fn hanging() -> Stage {
+    let stage = Stage::new();
+    stage.start.send_replace(Start::Hangs);
+    stage
+}
+
 async fn a_minute() {
     tokio::time::sleep(Duration::from_mins(1)).await;
 }
@@ -38,8 +44,7 @@ async fn obliging(mut it: Streams) -> Exit {
 
 #[tokio::test(start_paused = true)]
 async fn who_waits_for_a_start_is_the_process_alone_and_what_it_was_told_it_hears() {
-    let mut stage = Stage::new();
-    stage.start.send_replace(Start::Hangs);
+    let mut stage = hanging();
     let (start, log) = (stage.start.clone(), stage.log.clone());
     let editor = async move |mut talk: Talk| {
         talk.say(&note("start")).await;
@@ -58,8 +63,7 @@ async fn who_waits_for_a_start_is_the_process_alone_and_what_it_was_told_it_hear
 
 #[tokio::test(start_paused = true)]
 async fn one_whose_input_is_to_close_hears_first_what_it_was_told() {
-    let mut stage = Stage::new();
-    stage.start.send_replace(Start::Hangs);
+    let mut stage = hanging();
     let (start, heard) = (stage.start.clone(), Log::default());
     let server = |mut it: Streams| {
         let heard = heard.clone();
@@ -89,8 +93,7 @@ async fn one_whose_input_is_to_close_hears_first_what_it_was_told() {
 #[tokio::test(start_paused = true)]
 async fn a_start_that_fails_or_is_called_off_is_told_once_and_its_number_is_free() {
     for is_called_off in [false, true] {
-        let mut stage = Stage::new();
-        stage.start.send_replace(Start::Hangs);
+        let mut stage = hanging();
         let (start, log) = (stage.start.clone(), stage.log.clone());
         let editor = async move |mut talk: Talk| {
             talk.say(&note("start")).await;
@@ -121,8 +124,7 @@ async fn a_start_that_fails_or_is_called_off_is_told_once_and_its_number_is_free
 #[tokio::test(start_paused = true)]
 async fn our_end_does_not_wait_for_a_start() {
     for signals in [1, 2] {
-        let mut stage = Stage::new();
-        stage.start.send_replace(Start::Hangs);
+        let mut stage = hanging();
         let signal = stage.signals.clone();
         let editor = async move |mut talk: Talk| {
             talk.say(&note("start")).await;

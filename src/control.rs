@@ -19,6 +19,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 pub use agents::partitions;
 use client::{Client, Error};
@@ -240,25 +241,30 @@ async fn relocate(seen: Vec<Seen>, name: Option<&str>, to: &str, out: &mut dyn W
 
 async fn logs(seen: Vec<Seen>, name: &str, follow: bool, out: &mut dyn Write) -> Result<(), Failure> {
     let (mut client, name) = pick::backend(seen, name)?;
+    let mut interrupts = Interrupts::listen();
     let params = json!({"name": name, "follow": follow});
     let answer = tokio::select! {
         answer = client.request("lspool/logs", &params) => answer?,
-        () = interrupted() => return Ok(()),
+        () = interrupts.next() => return Ok(()),
     };
     let lines = answer["lines"].as_array().map(Vec::as_slice).unwrap_or_default();
     for line in lines.iter().filter_map(Value::as_str) {
         writeln!(out, "{}", plain(line))?;
     }
     out.flush()?;
-    if follow { listen(&mut client, out).await } else { Ok(()) }
+    if follow { listen(&mut client, &mut interrupts, out).await } else { Ok(()) }
 }
 
 /// Writes each further line until lspool ends, and with it its logs.
-async fn listen(client: &mut Client, out: &mut dyn Write) -> Result<(), Failure> {
+async fn listen(
+    client: &mut Client,
+    interrupts: &mut Interrupts,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
     loop {
         let told = tokio::select! {
             told = client.told() => told,
-            () = interrupted() => return Ok(()),
+            () = interrupts.next() => return Ok(()),
         };
         let Ok((method, params)) = told else { return Ok(()) };
         if method == "lspool/log"
@@ -299,10 +305,24 @@ async fn reload(seen: &mut [Seen], out: &mut dyn Write) -> Result<(), Failure> {
     if has_failed { Err(Failure::Failed(String::new())) } else { Ok(()) }
 }
 
-/// Waits for Ctrl-C, which is how one ends what goes on for ever.
-async fn interrupted() {
-    if tokio::signal::ctrl_c().await.is_err() {
-        std::future::pending::<()>().await;
+/// Ctrl-C, which is how one ends what goes on for ever.
+///
+/// Made once and kept: the first that listens takes the signal's default effect away for good, so that one which comes
+/// while nobody listens would have none.
+struct Interrupts(io::Result<Signal>);
+
+impl Interrupts {
+    /// Must be called within the runtime.
+    fn listen() -> Interrupts {
+        Interrupts(signal(SignalKind::interrupt()))
+    }
+
+    /// Waits for one; what has come since the last is not lost.
+    async fn next(&mut self) {
+        match &mut self.0 {
+            Ok(signals) => drop(signals.recv().await),
+            Err(_) => std::future::pending().await,
+        }
     }
 }
 

@@ -1,9 +1,14 @@
 //! What is shown, and who is meant. How they are found and asked is tested with the program (`tests/it/control.rs`).
 
+use std::time::Duration;
+
 use expect_test::{Expect, expect};
+use rustix::process::{Signal, getpid, kill_process};
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
 use super::{
+    Interrupts,
     pick::ask,
     report::{Status, instance, memory, span},
     screen::Screen,
@@ -276,4 +281,14 @@ fn a_spare_has_no_tools() {
               spare 1 of copilot  none   ready  3 min  4712  360 MiB         0      2         1        0
         "#]],
     );
+}
+
+#[tokio::test]
+async fn ctrl_c_is_heard_whenever_it_comes() {
+    let mut interrupts = Interrupts::listen();
+    for _ in 0..2 {
+        // While nobody waits, as when a change is being written.
+        kill_process(getpid(), Signal::INT).unwrap();
+        timeout(Duration::from_secs(30), interrupts.next()).await.expect("it has come");
+    }
 }

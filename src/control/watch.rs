@@ -13,9 +13,9 @@ use tokio::{
 };
 
 use super::{
-    Failure,
+    Failure, Interrupts,
     client::{Client, Error},
-    interrupted, nobody, now,
+    nobody, now,
     pick::{PATIENCE, sockets},
     report::{self, Status},
     screen::{NO_WRAP, Screen, WRAP},
@@ -42,6 +42,7 @@ pub(super) async fn run(
     out: &mut dyn Write,
     screen: Screen,
 ) -> Result<(), Failure> {
+    let mut interrupts = Interrupts::listen();
     let (tell, mut told) = mpsc::channel(16);
     let mut all: BTreeMap<Instance, Watched> = BTreeMap::new();
     let mut shown = None;
@@ -71,7 +72,7 @@ pub(super) async fn run(
                     }
                 }
             },
-            () = interrupted() => return Ok(()),
+            () = interrupts.next() => return Ok(()),
         }
         // The first picture is of all.
         if shown.is_none() && all.values().any(|it| it.said.is_none()) {

@@ -128,12 +128,13 @@ impl Starter {
         let (guard, is_kept) = (self.guard.clone(), self.is_kept.replace(true));
         spawn_local(async move {
             sleep(GUARD_DELAY).await;
-            guard.borrow_mut().start();
             if is_kept {
-                return;
+                return guard.borrow_mut().start();
             }
-            // Without it, nobody would end the servers if lspool were killed next.
-            let Ok(mut deaths) = signal(SignalKind::child()) else { return };
+            // Listened for before it can die: without it, nobody would end the servers if lspool were killed next.
+            let deaths = signal(SignalKind::child());
+            guard.borrow_mut().start();
+            let Ok(mut deaths) = deaths else { return };
             while deaths.recv().await.is_some() {
                 guard.borrow_mut().revive();
             }

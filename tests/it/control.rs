@@ -79,13 +79,16 @@ impl Running {
     fn end(&mut self, signal: Signal) -> Option<i32> {
         let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
         kill_process(pid, signal).unwrap();
-        self.child.wait().unwrap().code()
+        self.wait()
     }
-}
 
-impl Running {
     fn wait(&mut self) -> Option<i32> {
-        self.child.wait().unwrap().code()
+        let mut ended = None;
+        wait_until("an end", || {
+            ended = self.child.try_wait().unwrap();
+            ended.is_some()
+        });
+        ended.and_then(|it| it.code())
     }
 }
 

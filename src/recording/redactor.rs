@@ -12,7 +12,10 @@ use super::{
     mask,
     rules::{self, Place, Rule},
 };
-use crate::{redact, rpc};
+use crate::{
+    redact,
+    rpc::{self, Span},
+};
 
 /// Shorter ones are looked for nowhere but at their own place: they would be found in anything.
 pub(super) const SEARCHED: usize = 8;
@@ -67,11 +70,10 @@ impl Redactor {
             return self.without_secrets(body).into_owned();
         }
         let Ok(envelope) = rpc::scan(body) else { return mask::broken(body) };
-        let mut parts: Vec<_> =
-            [envelope.params, envelope.result, envelope.error].into_iter().flatten().collect();
+        let mut parts = [envelope.params, envelope.result, envelope.error].map(Span::range);
         parts.sort_by_key(|it| it.start);
         let (mut out, mut kept) = (String::new(), 0);
-        for part in parts {
+        for part in parts.into_iter().filter(|it| !it.is_empty()) {
             out += &self.without_secrets(body.get(kept..part.start).unwrap_or_default());
             out += &mask::broken(body.get(part.clone()).unwrap_or_default());
             kept = part.end;

@@ -7,7 +7,7 @@
 
 mod dialogue;
 
-use std::{borrow::Cow, collections::BTreeMap, io::BufRead, ops::Range, sync::Arc, time::Duration};
+use std::{borrow::Cow, collections::BTreeMap, io::BufRead, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use serde::Deserialize;
@@ -247,8 +247,7 @@ fn what_is_said(side: Side, message: &str) -> Result<What, String> {
 
 fn without_json(side: Side, message: &str) -> What {
     let parts = rpc::scan(message).unwrap_or_default();
-    let part = |it: Option<Range<usize>>| it.and_then(|it| message.get(it));
-    let (id, method) = (part(parts.id), part(parts.method));
+    let (id, method) = (parts.id.get(message), parts.method.get(message));
     What::Unreadable {
         side,
         id: id.filter(|_| method.is_some()).map(ToOwned::to_owned),

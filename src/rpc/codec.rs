@@ -166,9 +166,12 @@ impl Codec {
             return None;
         }
         let digits = src.strip_prefix(b"Content-Length: ")?;
-        let n = digits.iter().take(DIGITS).take_while(|it| it.is_ascii_digit()).count();
+        let (mut n, mut length) = (0, 0);
+        while let Some(digit @ b'0'..=b'9') = digits.get(n).filter(|_| n < DIGITS) {
+            length = length * 10 + usize::from(digit - b'0');
+            n += 1;
+        }
         let is_whole = n > 0 && digits[n..].starts_with(b"\r\n\r\n");
-        let length = digits[..n].iter().fold(0, |sum, digit| sum * 10 + usize::from(digit - b'0'));
         (is_whole && (1..=self.max_len).contains(&length)).then(|| (src.len() - digits.len() + n + 4, length))
     }
 
@@ -205,6 +208,12 @@ impl Decoder for Codec {
                 return Ok(self.body(src, length).map(Incoming::Body));
             }
             if let Some((header, length)) = self.plain_header(src) {
+                // All of it is there, as nearly always: the next message begins as this one did.
+                if src.len() - header >= length {
+                    let mut message = src.split_to(header + length).freeze();
+                    message.advance(header);
+                    return Ok(Some(Incoming::Body(message)));
+                }
                 src.advance(header);
                 self.state = State::Body { length };
                 continue;

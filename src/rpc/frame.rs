@@ -9,7 +9,7 @@ use bytestring::ByteString;
 
 use super::{
     patch::quoted,
-    scan::{Envelope, Malformed, Object, decode, scan},
+    scan::{Envelope, Malformed, Object, Span, decode, scan},
 };
 
 mod id;
@@ -84,7 +84,7 @@ pub struct Frame {
 
 struct Message {
     body: ByteString,
-    spans: Spans,
+    envelope: Envelope,
     kind: Kind,
     /// The method, if the body writes it with escapes.
     decoded: Option<Box<str>>,
@@ -93,30 +93,25 @@ struct Message {
 impl Frame {
     /// Checks the envelope of a body and says what the message is.
     pub fn parse(body: Bytes) -> Result<Frame, Malformed> {
-        if u32::try_from(body.len()).is_err() {
-            return Err(Malformed { at: body.len(), what: "end of a message of more than 4 GiB" });
-        }
         let body = ByteString::try_from(body)
             .map_err(|error| Malformed { at: error.valid_up_to(), what: "invalid UTF-8" })?;
         let envelope = scan(&body)?;
-        let spans = Spans::of(&envelope);
-        let kind = match (&envelope.method, &envelope.id) {
-            (Some(_), Some(id)) if body.as_bytes()[id.start] == b'n' => {
-                return Err(Malformed { at: id.start, what: "request with null id" });
+        let Envelope { id, method, result, error, escaped_method, params: _ } = envelope;
+        let start = id.range().start;
+        let kind = match (method.is_absent(), id.is_absent()) {
+            (false, false) if body.as_bytes()[start] == b'n' => {
+                return Err(Malformed { at: start, what: "request with null id" });
             }
-            (Some(_), Some(_)) => Kind::Request,
-            (Some(_), None) => Kind::Notification,
-            (None, Some(_)) if envelope.result.is_some() || envelope.error.is_some() => Kind::Response,
-            (None, Some(id)) => {
-                return Err(Malformed {
-                    at: id.start,
-                    what: "neither method, result nor error beside the id",
-                });
+            (false, false) => Kind::Request,
+            (false, true) => Kind::Notification,
+            (true, false) if result.is_absent() && error.is_absent() => {
+                return Err(Malformed { at: start, what: "neither method, result nor error beside the id" });
             }
-            (None, None) => return Err(Malformed { at: 0, what: "neither method nor id" }),
+            (true, false) => Kind::Response,
+            (true, true) => return Err(Malformed { at: 0, what: "neither method nor id" }),
         };
-        let decoded = if envelope.escaped_method { decoded(&body, spans.method) } else { None };
-        Ok(Frame::of(Message { body, spans, kind, decoded }))
+        let decoded = if escaped_method { decoded(&body, method) } else { None };
+        Ok(Frame::of(Message { body, envelope, kind, decoded }))
     }
 
     fn of(message: Message) -> Frame {
@@ -148,11 +143,11 @@ impl Frame {
 
     /// The method of a request or notification, decoded.
     pub fn method(&self) -> Option<&str> {
-        let Message { body, spans, decoded, .. } = &*self.message;
+        let Message { body, envelope, decoded, .. } = &*self.message;
         if decoded.is_some() {
             return decoded.as_deref();
         }
-        let Range { start, end } = spans.method.range();
+        let Range { start, end } = envelope.method.range();
         (start < end).then(|| &body[start + 1..end - 1])
     }
 
@@ -184,8 +179,8 @@ impl Frame {
         self.message.body.as_bytes()
     }
 
-    fn raw(&self, span: fn(&Spans) -> Span) -> Option<&[u8]> {
-        span(&self.message.spans).get(self.body())
+    fn raw(&self, span: fn(&Envelope) -> Span) -> Option<&[u8]> {
+        span(&self.message.envelope).get(&self.message.body).map(str::as_bytes)
     }
 
     /// The same message, for whoever may have it for long: it keeps no other alive. A large one has its buffer nearly for
@@ -193,12 +188,12 @@ impl Frame {
     #[must_use]
     pub fn unshared(&self) -> Frame {
         const LARGE: usize = 64 * 1024;
-        let Message { body, spans, kind, decoded } = &*self.message;
+        let Message { body, envelope, kind, decoded } = &*self.message;
         if body.len() >= LARGE {
             return self.clone();
         }
         let body = ByteString::from(&**body);
-        let message = Message { body, spans: *spans, kind: *kind, decoded: decoded.clone() };
+        let message = Message { body, envelope: *envelope, kind: *kind, decoded: decoded.clone() };
         Frame { message: Arc::new(message), id: self.id.clone() }
     }
 
@@ -212,19 +207,19 @@ impl Frame {
     /// The same message with other parameters.
     #[must_use]
     pub fn with_params(&self, params: &[u8]) -> Frame {
-        self.with_value("params", |spans| &mut spans.params, params)
+        self.with_value("params", |it| &mut it.params, params)
     }
 
     /// The same message with another result.
     #[must_use]
     pub fn with_result(&self, result: &[u8]) -> Frame {
-        self.with_value("result", |spans| &mut spans.result, result)
+        self.with_value("result", |it| &mut it.result, result)
     }
 
     /// Length of the body as sent.
     pub fn wire_len(&self) -> usize {
         match &self.id {
-            Some(id) => self.body().len() - self.message.spans.id.range().len() + id.as_bytes().len(),
+            Some(id) => self.body().len() - self.message.envelope.id.range().len() + id.as_bytes().len(),
             None => self.body().len(),
         }
     }
@@ -232,7 +227,7 @@ impl Frame {
     /// The body as sent: what precedes the id, the id, what follows it.
     pub fn parts(&self) -> [&[u8]; 3] {
         let body = self.body();
-        let Range { start, end } = self.message.spans.id.range();
+        let Range { start, end } = self.message.envelope.id.range();
         if start == end {
             return [body, &[], &[]];
         }
@@ -245,22 +240,22 @@ impl Frame {
         if self.id.is_none() { self.body().clone() } else { self.parts().concat().into() }
     }
 
-    fn with_value(&self, key: &str, span: fn(&mut Spans) -> &mut Span, raw: &[u8]) -> Frame {
-        let Message { body, spans, kind, decoded } = &*self.message;
-        let (body, mut spans) = (body.as_bytes(), *spans);
-        let old = *span(&mut spans);
+    fn with_value(&self, key: &str, span: fn(&mut Envelope) -> &mut Span, raw: &[u8]) -> Frame {
+        let Message { body, envelope, kind, decoded } = &*self.message;
+        let (body, mut envelope) = (body.as_bytes(), *envelope);
+        let old = *span(&mut envelope);
         // A new member goes behind the one that each message of its kind has.
-        let anchor = if spans.method.is_absent() { spans.id } else { spans.method }.range().end;
+        let anchor = if envelope.method.is_absent() { envelope.id } else { envelope.method }.range().end;
         let (cut, label) = if old.is_absent() {
             (anchor..anchor, [b",", &*quoted(key), b":"].concat())
         } else {
             (old.range(), Vec::new())
         };
         let body = [&body[..cut.start], &label, raw, &body[cut.end..]].concat();
-        spans.shift(cut.end, cut.len(), label.len() + raw.len());
+        envelope.shift(cut.end, cut.len(), label.len() + raw.len());
         let start = cut.start + label.len();
-        *span(&mut spans) = Span::of(start..start + raw.len());
-        let message = Message { body: text(body), spans, kind: *kind, decoded: decoded.clone() };
+        *span(&mut envelope) = Span::of(start..start + raw.len());
+        let message = Message { body: text(body), envelope, kind: *kind, decoded: decoded.clone() };
         Frame { message: Arc::new(message), id: self.id.clone() }
     }
 }
@@ -309,66 +304,6 @@ impl fmt::Debug for Frame {
     }
 }
 
-/// [`Envelope`] without the options.
-#[derive(Clone, Copy, Default)]
-struct Spans {
-    id: Span,
-    method: Span,
-    params: Span,
-    result: Span,
-    error: Span,
-}
-
-impl Spans {
-    fn of(envelope: &Envelope) -> Spans {
-        let span = |range: &Option<Range<usize>>| range.clone().map_or(Span::default(), Span::of);
-        Spans {
-            id: span(&envelope.id),
-            method: span(&envelope.method),
-            params: span(&envelope.params),
-            result: span(&envelope.result),
-            error: span(&envelope.error),
-        }
-    }
-
-    /// Follows an edit: `removed` bytes that ended at `at` gave way to `added` ones.
-    fn shift(&mut self, at: usize, removed: usize, added: usize) {
-        let Spans { id, method, params, result, error } = self;
-        for span in [id, method, params, result, error] {
-            let Range { start, end } = span.range();
-            if start >= at {
-                *span = Span::of(start - removed + added..end - removed + added);
-            }
-        }
-    }
-}
-
-/// No value is empty, so an empty span is that of a member that is not there. Small, for many messages may wait.
-#[derive(Clone, Copy, Default)]
-struct Span {
-    start: u32,
-    end: u32,
-}
-
-impl Span {
-    fn of(range: Range<usize>) -> Span {
-        let small = |it| u32::try_from(it).unwrap_or(u32::MAX);
-        Span { start: small(range.start), end: small(range.end) }
-    }
-
-    fn range(self) -> Range<usize> {
-        self.start as usize..self.end as usize
-    }
-
-    fn is_absent(self) -> bool {
-        self.start == self.end
-    }
-
-    fn get(self, body: &[u8]) -> Option<&[u8]> {
-        if self.is_absent() { None } else { body.get(self.range()) }
-    }
-}
-
 /// What was put together of JSON values. Spans stay right even if one of them was none.
 fn text(body: Vec<u8>) -> ByteString {
     let mended =
@@ -378,20 +313,20 @@ fn text(body: Vec<u8>) -> ByteString {
 
 /// The method, which is written with escapes.
 fn decoded(body: &str, method: Span) -> Option<Box<str>> {
-    decode(method.get(body.as_bytes())?).map(|it| it.into_owned().into())
+    decode(method.get(body)?.as_bytes()).map(|it| it.into_owned().into())
 }
 
 /// Writes a body and notes where its members are.
 struct Builder {
     kind: Kind,
     body: Vec<u8>,
-    spans: Spans,
+    envelope: Envelope,
     decoded: Option<Box<str>>,
 }
 
 impl Builder {
     fn new(kind: Kind) -> Builder {
-        Builder { kind, body: br#"{"jsonrpc":"2.0""#.to_vec(), spans: Spans::default(), decoded: None }
+        Builder { kind, body: br#"{"jsonrpc":"2.0""#.to_vec(), envelope: Envelope::default(), decoded: None }
     }
 
     fn member(&mut self, label: &str, raw: &[u8]) -> Span {
@@ -402,13 +337,13 @@ impl Builder {
     }
 
     fn id(mut self, id: &RawId) -> Builder {
-        self.spans.id = self.member(r#","id":"#, id.as_bytes());
+        self.envelope.id = self.member(r#","id":"#, id.as_bytes());
         self
     }
 
     fn method(mut self, method: &str) -> Builder {
         let quoted = quoted(method);
-        self.spans.method = self.member(r#","method":"#, &quoted);
+        self.envelope.method = self.member(r#","method":"#, &quoted);
         if quoted.len() > method.len() + 2 {
             self.decoded = Some(method.into());
         }
@@ -417,25 +352,25 @@ impl Builder {
 
     fn params(mut self, params: Option<&[u8]>) -> Builder {
         if let Some(params) = params {
-            self.spans.params = self.member(r#","params":"#, params);
+            self.envelope.params = self.member(r#","params":"#, params);
         }
         self
     }
 
     fn result(mut self, result: &[u8]) -> Builder {
-        self.spans.result = self.member(r#","result":"#, result);
+        self.envelope.result = self.member(r#","result":"#, result);
         self
     }
 
     fn error(mut self, error: &[u8]) -> Builder {
-        self.spans.error = self.member(r#","error":"#, error);
+        self.envelope.error = self.member(r#","error":"#, error);
         self
     }
 
     fn build(mut self) -> Frame {
         self.body.push(b'}');
-        let Builder { kind, body, spans, decoded } = self;
-        Frame::of(Message { body: text(body), spans, kind, decoded })
+        let Builder { kind, body, envelope, decoded } = self;
+        Frame::of(Message { body: text(body), envelope, kind, decoded })
     }
 }
 

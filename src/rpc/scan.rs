@@ -9,27 +9,12 @@
 //! inside of strings, and the brackets that remain move the depth.
 
 mod block;
+mod envelope;
 
 use std::{borrow::Cow, ops::Range};
 
 use self::block::Block;
-
-/// Where the members of a JSON-RPC message are: spans of raw values, strings with their quotes.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Envelope {
-    /// A string, a number or `null`.
-    pub id: Option<Range<usize>>,
-    /// A string.
-    pub method: Option<Range<usize>>,
-    /// Any value.
-    pub params: Option<Range<usize>>,
-    /// Any value.
-    pub result: Option<Range<usize>>,
-    /// Any value.
-    pub error: Option<Range<usize>>,
-    /// Whether the method is written with escapes.
-    pub escaped_method: bool,
-}
+pub use self::envelope::{Envelope, Span};
 
 /// Why some bytes are no JSON-RPC message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -45,45 +30,69 @@ pub struct Malformed {
 ///
 /// A member of the envelope that is there twice is malformed, for two readers could disagree about it.
 pub fn scan(body: &str) -> Result<Envelope, Malformed> {
-    let body = body.as_bytes();
+    if u32::try_from(body.len()).is_err() {
+        return Err(Malformed { at: body.len(), what: "end of a message of more than 4 GiB" });
+    }
+    match usual(body.as_bytes()) {
+        Some(envelope) => Ok(envelope),
+        None => unusual(body.as_bytes()),
+    }
+}
+
+/// A message that is written as nearly all are: its members in their usual order, without white space or escapes.
+fn usual(body: &[u8]) -> Option<Envelope> {
+    let mut cursor = Cursor::of(body);
     let mut envelope = Envelope::default();
-    let mut object = Object::of_message(body)?;
+    if !cursor.passes(br#"{"jsonrpc":"2.0""#) {
+        return None;
+    }
+    if cursor.passes(br#","id":"#) {
+        envelope.id = match cursor.peek()? {
+            b'"' => cursor.plain_string()?,
+            b'-' | b'0'..=b'9' => Span::of(cursor.value().ok()?),
+            _ => return None,
+        };
+    }
+    if cursor.passes(br#","method":"#) {
+        envelope.method = cursor.plain_string()?;
+    }
+    let value = match () {
+        () if cursor.passes(br#","params":"#) => &mut envelope.params,
+        () if cursor.passes(br#","result":"#) => &mut envelope.result,
+        () if cursor.passes(br#","error":"#) => &mut envelope.error,
+        () => return None,
+    };
+    *value = Span::of(cursor.value().ok()?);
+    (cursor.rest() == b"}").then_some(envelope)
+}
+
+fn unusual(body: &[u8]) -> Result<Envelope, Malformed> {
+    let mut envelope = Envelope::default();
+    let mut object = Object::open(body)?;
     while let Some(Entry { key, value }) = object.next()? {
         let slot = match key.plain(body).and_then(|it| envelope.slot(it)) {
             Some(slot) => Some(slot),
             None => envelope.slot(key.decode(body)?.as_bytes()),
         };
         let Some(slot) = slot else { continue };
-        if slot.is_some() {
+        if !slot.is_absent() {
             return Err(Malformed { at: key.span.start, what: "duplicate member" });
         }
-        *slot = Some(value);
+        *slot = Span::of(value);
     }
-    if let Some(id) = &envelope.id {
-        check_id(body, id)?;
+    if !envelope.id.is_absent() {
+        check_id(body, &envelope.id.range())?;
     }
-    if let Some(method) = &envelope.method {
+    if !envelope.method.is_absent() {
+        let method = envelope.method.range();
         if body[method.start] != b'"' {
             return Err(Malformed { at: method.start, what: "method that is no string" });
         }
-        let text = Text::of(body, method);
+        let text = Text::of(body, &method);
         text.check(body)?;
         envelope.escaped_method = text.escaped;
     }
     Ok(envelope)
-}
-
-impl Envelope {
-    fn slot(&mut self, key: &[u8]) -> Option<&mut Option<Range<usize>>> {
-        match key {
-            b"id" => Some(&mut self.id),
-            b"method" => Some(&mut self.method),
-            b"params" => Some(&mut self.params),
-            b"result" => Some(&mut self.result),
-            b"error" => Some(&mut self.error),
-            _ => None,
-        }
-    }
 }
 
 fn check_id(body: &[u8], id: &Range<usize>) -> Result<(), Malformed> {
@@ -248,16 +257,6 @@ enum State {
 }
 
 impl<'a> Object<'a> {
-    /// The same as [`Object::open`], and nearly every message begins alike.
-    fn of_message(body: &'a [u8]) -> Result<Object<'a>, Malformed> {
-        const USUAL: &[u8] = br#"{"jsonrpc":"2.0","#;
-        if !body.starts_with(USUAL) {
-            return Object::open(body);
-        }
-        let cursor = Cursor { text: body, at: USUAL.len() - 1 };
-        Ok(Object { cursor, state: State::Between })
-    }
-
     pub(super) fn open(text: &'a [u8]) -> Result<Object<'a>, Malformed> {
         let mut cursor = Cursor::of(text);
         cursor.skip_space();
@@ -358,6 +357,22 @@ impl<'a> Cursor<'a> {
         while let Some(b' ' | b'\t' | b'\n' | b'\r') = self.peek() {
             self.at += 1;
         }
+    }
+
+    /// Moves behind these bytes, if they come next.
+    fn passes(&mut self, bytes: &[u8]) -> bool {
+        let comes = self.rest().starts_with(bytes);
+        if comes {
+            self.at += bytes.len();
+        }
+        comes
+    }
+
+    /// A string in which nothing is to be decoded or refused.
+    fn plain_string(&mut self) -> Option<Span> {
+        let text = self.string().ok()?;
+        text.no_control(text.plain(self.text)?).ok()?;
+        Some(Span::of(text.span))
     }
 
     fn fail<T>(&self, what: &'static str) -> Result<T, Malformed> {

@@ -209,10 +209,10 @@ proptest! {
     fn only_the_value_changes(frame in frame(), params in arbitrary::value(), result in arbitrary::value()) {
         let frame = frame.with_id(RawId::from(77));
         for (edited, raw, span, was) in [
-            (frame.with_params(params.as_bytes()), &params, (|it: &Frame| it.message.spans.params) as fn(&Frame) -> Span, frame.params()),
-            (frame.with_result(result.as_bytes()), &result, |it: &Frame| it.message.spans.result, frame.result()),
+            (frame.with_params(params.as_bytes()), &params, (|it: &Frame| it.message.envelope.params) as fn(&Frame) -> Span, frame.params()),
+            (frame.with_result(result.as_bytes()), &result, |it: &Frame| it.message.envelope.result, frame.result()),
         ] {
-            prop_assert_eq!(span(&edited).get(edited.body()), Some(raw.as_bytes()));
+            prop_assert_eq!(span(&edited).get(&edited.message.body), Some(raw.as_str()));
             prop_assert_eq!(edited.id(), frame.id());
             if was.is_some() {
                 prop_assert_eq!(without(edited.body(), span(&edited)), without(frame.body(), span(&frame)));

@@ -87,6 +87,21 @@ pub(in crate::rpc) fn message() -> impl Strategy<Value = String> {
         .prop_map(|(before, object, after)| [before, &object, after].concat())
 }
 
+/// A message as most are written, or nearly so.
+pub(in crate::rpc) fn usual() -> impl Strategy<Value = String> {
+    let id = prop_oneof![number(), string(), Just("null".to_owned()), Just("[]".to_owned())];
+    let method = prop_oneof![string(), Just("\"textDocument/hover\"".to_owned())];
+    let last = select(vec!["params", "result", "error", "x"]);
+    let end = select(vec!["}", "}", "}", " }", "} ", ",\"id\":1}", ""]);
+    let (id, method) = (proptest::option::of(id), proptest::option::of(method));
+    (id, method, proptest::option::of((last, value())), end).prop_map(|(id, method, last, end)| {
+        let id = id.map_or_else(String::new, |it| format!(",\"id\":{it}"));
+        let method = method.map_or_else(String::new, |it| format!(",\"method\":{it}"));
+        let last = last.map_or_else(String::new, |(key, it)| format!(",\"{key}\":{it}"));
+        format!("{{\"jsonrpc\":\"2.0\"{id}{method}{last}{end}")
+    })
+}
+
 /// Bytes that are nearly JSON.
 pub(in crate::rpc) fn soup() -> impl Strategy<Value = Vec<u8>> {
     let piece = select(vec![

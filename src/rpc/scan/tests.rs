@@ -17,15 +17,15 @@ fn check(body: &str, expected: &Expect) {
 fn render(body: &str, envelope: &Envelope) -> String {
     let mut out = String::new();
     for (name, span) in spans(envelope) {
-        if let Some(span) = span {
-            writeln!(out, "{name} {span:?} {}", &body[span.clone()]).unwrap();
+        if let Some(raw) = span.get(body) {
+            writeln!(out, "{name} {:?} {raw}", span.range()).unwrap();
         }
     }
     out
 }
 
-fn spans(envelope: &Envelope) -> [(&'static str, &Option<Range<usize>>); 5] {
-    let Envelope { id, method, params, result, error, escaped_method: _ } = envelope;
+fn spans(envelope: &Envelope) -> [(&'static str, Span); 5] {
+    let Envelope { id, method, params, result, error, escaped_method: _ } = *envelope;
     [("id", id), ("method", method), ("params", params), ("result", result), ("error", error)]
 }
 
@@ -125,6 +125,19 @@ fn invalid_utf8_is_malformed_where_it_is() {
 }
 
 #[test]
+fn what_is_written_as_usual_is_read_in_one_go() {
+    for body in [
+        r#"{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":[1]}}"#,
+        r#"{"jsonrpc":"2.0","id":"a","method":"m","params":[]}"#,
+        r#"{"jsonrpc":"2.0","method":"m","params":{}}"#,
+        r#"{"jsonrpc":"2.0","id":1,"result":null}"#,
+        r#"{"jsonrpc":"2.0","id":-1,"error":{"code":1}}"#,
+    ] {
+        assert_eq!(usual(body.as_bytes()), Some(scan(body).unwrap()), "{body}");
+    }
+}
+
+#[test]
 fn a_duplicate_below_the_top_is_none_of_our_business() {
     check(
         r#"{"params":{"id":1,"id":2},"x":1,"x":2}"#,
@@ -137,7 +150,7 @@ fn a_duplicate_below_the_top_is_none_of_our_business() {
 #[test]
 fn deep_nesting_needs_no_stack() {
     let body = format!(r#"{{"params":{}{},"id":1}}"#, "[".repeat(1 << 20), "]".repeat(1 << 20));
-    assert_eq!(scan(&body).unwrap().id, Some(body.len() - 2..body.len() - 1));
+    assert_eq!(scan(&body).unwrap().id.range(), body.len() - 2..body.len() - 1);
 }
 
 #[test]
@@ -234,7 +247,7 @@ fn agrees(body: &[u8]) -> Result<(), TestCaseError> {
     let found = found.map_err(|error| TestCaseError::fail(error.to_string()))?;
     let found: BTreeMap<&str, &str> = spans(&found)
         .into_iter()
-        .filter_map(|(name, span)| Some((name, std::str::from_utf8(&body[span.clone()?]).unwrap())))
+        .filter_map(|(name, span)| Some((name, span.get(text)?)))
         .collect();
     prop_assert_eq!(found, expected);
     let keys: Vec<_> = members(body).map(|(key, at)| (key.into_owned(), &body[at])).collect();
@@ -251,6 +264,14 @@ proptest! {
     #[test]
     fn valid_messages_read_as_serde_reads_them(body in arbitrary::message()) {
         prop_assert!(oracle(body.as_bytes()).is_some(), "the generator writes valid JSON");
+        agrees(body.as_bytes())?;
+    }
+
+    #[test]
+    fn what_is_written_as_usual_reads_like_all_else(body in arbitrary::usual()) {
+        if let Some(found) = usual(body.as_bytes()) {
+            prop_assert_eq!(unusual(body.as_bytes()), Ok(found));
+        }
         agrees(body.as_bytes())?;
     }
 

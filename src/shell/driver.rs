@@ -27,7 +27,7 @@ use super::{
     brake::Brake,
     control::{Clients, Connection, Listener},
     editor::Editor,
-    inbox::{Events, Inbox, inbox},
+    inbox::{Events, Inbox, Told, inbox},
     logs::Log,
     memory, modes,
     outbox::{Outbox, Pushed},
@@ -253,7 +253,7 @@ impl<C: Core, W: World> Driver<C, W> {
 
     async fn next(
         &mut self,
-        batch: &mut VecDeque<Event>,
+        batch: &mut VecDeque<Told>,
         signals: &mut mpsc::Receiver<i32>,
         joined: &mut mpsc::Receiver<Connection>,
     ) -> Next {
@@ -285,9 +285,9 @@ impl<C: Core, W: World> Driver<C, W> {
         }
     }
 
-    fn on_batch(&mut self, batch: &mut VecDeque<Event>) {
-        for event in batch.drain(..) {
-            self.on_event(event);
+    fn on_batch(&mut self, batch: &mut VecDeque<Told>) {
+        for told in batch.drain(..) {
+            self.on_event(told.event());
             while let Some(event) = self.own.pop_front().filter(|_| self.exit.is_none()) {
                 self.on_event(event);
             }

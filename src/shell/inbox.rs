@@ -2,6 +2,8 @@
 //!
 //! - **[`Events::tell`] never waits**, so that no task is held up by another one that has much to say.
 //! - Who can say as much as it likes waits for [`Events::room`] in between, so what waits is bounded.
+//! - A message is read when it is taken: it is then let go before the next one is read, and the memory that this takes
+//!   is used again while it is warm.
 
 use std::{
     cell::{Cell, RefCell},
@@ -9,9 +11,13 @@ use std::{
     rc::Rc,
 };
 
+use bytes::Bytes;
 use tokio::sync::Notify;
 
-use crate::core::event::Event;
+use crate::{
+    core::event::{Event, Peer},
+    rpc::Frame,
+};
 
 /// Where events are told.
 #[derive(Clone, Debug)]
@@ -21,10 +27,42 @@ pub struct Events(Rc<Shared>);
 #[derive(Debug)]
 pub struct Inbox(Rc<Shared>);
 
+/// What was told.
+#[derive(Debug)]
+pub struct Told(What);
+
+#[derive(Debug)]
+enum What {
+    Event(Event),
+    /// The body of a message, not looked into yet.
+    Body(Peer, Bytes),
+}
+
+impl Told {
+    /// The event that it is.
+    pub fn event(self) -> Event {
+        match self.0 {
+            What::Event(event) => event,
+            What::Body(peer, body) => match Frame::parse(body.clone()) {
+                Ok(frame) => Event::Received(peer, frame),
+                Err(malformed) => {
+                    Event::Malformed { peer, id: Frame::salvage_id(&body), reason: malformed.to_string() }
+                }
+            },
+        }
+    }
+
+    /// What it takes in memory, but for what is small or rare.
+    fn weight(&self) -> usize {
+        let body = if let What::Body(_, body) = &self.0 { body.len() } else { 0 };
+        body + size_of::<Told>()
+    }
+}
+
 #[derive(Debug)]
 struct Shared {
-    queue: RefCell<VecDeque<Event>>,
-    /// What the events in the queue weigh.
+    queue: RefCell<VecDeque<Told>>,
+    /// What is in the queue weighs so much.
     weight: Cell<usize>,
     limit: usize,
     filled: Notify,
@@ -48,12 +86,21 @@ pub fn inbox(limit: usize) -> (Events, Inbox) {
 impl Events {
     /// Appends an event. If nobody takes them any more, lspool is at its end and nobody cares.
     pub fn tell(&self, event: Event) {
+        self.push(Told(What::Event(event)));
+    }
+
+    /// The same for the body of a message.
+    pub fn deliver(&self, peer: Peer, body: Bytes) {
+        self.push(Told(What::Body(peer, body)));
+    }
+
+    fn push(&self, told: Told) {
         if self.0.is_left.get() {
             return;
         }
-        self.0.weight.set(self.0.weight.get() + weight(&event));
+        self.0.weight.set(self.0.weight.get() + told.weight());
         let mut queue = self.0.queue.borrow_mut();
-        queue.push_back(event);
+        queue.push_back(told);
         if queue.len() == 1 {
             self.0.filled.notify_one();
         }
@@ -71,17 +118,17 @@ impl Inbox {
     /// The next event.
     pub async fn next(&mut self) -> Event {
         loop {
-            if let Some(event) = self.0.queue.borrow_mut().pop_front() {
-                self.0.weight.set(self.0.weight.get() - weight(&event));
+            if let Some(told) = self.0.queue.borrow_mut().pop_front() {
+                self.0.weight.set(self.0.weight.get() - told.weight());
                 self.0.taken.notify_waiters();
-                return event;
+                return told.event();
             }
             self.0.filled.notified().await;
         }
     }
 
     /// All events that are there, at least one. `all` is empty before.
-    pub async fn take(&mut self, all: &mut VecDeque<Event>) {
+    pub async fn take(&mut self, all: &mut VecDeque<Told>) {
         while self.0.queue.borrow().is_empty() {
             self.0.filled.notified().await;
         }
@@ -89,12 +136,6 @@ impl Inbox {
         self.0.weight.set(0);
         self.0.taken.notify_waiters();
     }
-}
-
-/// What it takes in memory, but for what is small or rare.
-fn weight(event: &Event) -> usize {
-    let body = if let Event::Received(_, frame) = event { frame.body().len() } else { 0 };
-    body + size_of::<Event>()
 }
 
 impl Drop for Inbox {
@@ -116,7 +157,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn events_are_taken_in_order_and_make_room() {
-        let (events, mut inbox) = inbox(size_of::<Event>());
+        let (events, mut inbox) = inbox(size_of::<Told>());
         let mut all = VecDeque::new();
         for signal in 1..=3 {
             events.tell(Event::Quit(signal));
@@ -126,11 +167,15 @@ mod tests {
         assert!(matches!(inbox.next().await, Event::Quit(1)));
         assert!(timeout(soon, events.room()).await.is_err(), "two wait");
         let ((), ()) = tokio::join!(events.room(), inbox.take(&mut all));
-        assert!(matches!(all.make_contiguous(), [Event::Quit(2), Event::Quit(3)]));
-        all.clear();
+        assert_eq!(quits(&mut all), [2, 3]);
         assert!(timeout(soon, inbox.take(&mut all)).await.is_err(), "none is left");
         let ((), ()) = tokio::join!(inbox.take(&mut all), async { events.tell(Event::Quit(4)) });
-        assert!(matches!(all.make_contiguous(), [Event::Quit(4)]));
+        assert_eq!(quits(&mut all), [4]);
+    }
+
+    fn quits(all: &mut VecDeque<Told>) -> Vec<i32> {
+        let signal = |it: Told| if let Event::Quit(signal) = it.event() { Some(signal) } else { None };
+        all.drain(..).filter_map(signal).collect()
     }
 
     #[tokio::test(start_paused = true)]

@@ -14,9 +14,9 @@ use tokio_util::codec::Decoder as _;
 
 use super::{brake::Brake, inbox::Events};
 use crate::{
-    core::event::{Event, Peer},
+    core::event::Peer,
     redact::redact,
-    rpc::{Codec, Frame, Incoming, LARGE},
+    rpc::{Codec, Incoming, LARGE},
 };
 
 const SMALL_READ: usize = 8 * 1024;
@@ -113,15 +113,10 @@ pub(super) async fn read(
 }
 
 fn deliver(incoming: Incoming, peer: Peer, events: &Events, junk: &mut impl FnMut(&str)) {
-    events.tell(match incoming {
-        Incoming::Junk(text) => return junk(&text),
-        Incoming::Body(body) => match Frame::parse(body.clone()) {
-            Ok(frame) => Event::Received(peer, frame),
-            Err(malformed) => {
-                Event::Malformed { peer, id: Frame::salvage_id(&body), reason: malformed.to_string() }
-            }
-        },
-    });
+    match incoming {
+        Incoming::Junk(text) => junk(&text),
+        Incoming::Body(body) => events.deliver(peer, body),
+    }
 }
 
 /// As much of a text as a log should hold of it.
@@ -142,7 +137,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        core::event::ClientId,
+        core::event::{ClientId, Event},
         shell::inbox::{Inbox, inbox},
     };
 

@@ -214,12 +214,13 @@ impl Outbox {
     /// Appends a message.
     pub fn push(&self, frame: Frame) -> Pushed {
         let mut queue = self.0.queue.borrow_mut();
+        // Otherwise the writer looks by itself when it has written what it has.
+        let sleeps = queue.pieces.len() == 0;
         let pushed = queue.push(frame);
         match pushed {
             Pushed::Taken => {
                 self.0.mark(&queue);
-                // Otherwise the writer looks by itself when it has written what it has.
-                if queue.pieces.len() == 1 {
+                if sleeps {
                     self.0.filled.notify_one();
                 }
             }
@@ -373,6 +374,8 @@ struct Queue {
     /// What was written may still be in a buffer on its way.
     is_in_flight: bool,
     dropped: Dropped,
+    /// An empty pack that was written, with its memory.
+    spare: Vec<u8>,
 }
 
 /// What waits.
@@ -385,8 +388,8 @@ enum Piece {
         /// Boxed: it is seldom there, and many may wait.
         report: Option<Box<(RawId, Says)>>,
     },
-    /// Messages as they will be written. A small one that waits for long is kept so: as a frame it would take up more
-    /// than twice the room, and with it all that was read together with it.
+    /// Small messages as they will be written. A frame would take up more than twice the room, and with it all that was
+    /// read together with it.
     Pack(Vec<u8>),
 }
 
@@ -411,6 +414,7 @@ impl Queue {
             taken: 0,
             is_in_flight: false,
             dropped: Dropped::default(),
+            spare: Vec::new(),
         }
     }
 
@@ -444,7 +448,7 @@ impl Queue {
             }
         }
         self.waiting += len;
-        if is_over && report.is_none() && len < LARGE {
+        if report.is_none() && len < LARGE {
             self.pack(&frame, len);
         } else {
             self.pieces.push_back(Some(Piece::Message { frame, len, report }));
@@ -466,7 +470,8 @@ impl Queue {
             }
             return write(frame, bytes);
         }
-        let mut bytes = Vec::with_capacity(len);
+        let mut bytes = std::mem::take(&mut self.spare);
+        bytes.reserve_exact(len);
         write(frame, &mut bytes);
         self.pieces.push_back(Some(Piece::Pack(bytes)));
     }
@@ -477,12 +482,12 @@ impl Queue {
         all > self.limits.hard_cap && all - self.head() > self.limits.hard_cap
     }
 
-    /// Size of what is to be written next, which may be as large as it likes.
+    /// Size of the message that is to be written next, which may be as large as it likes. Those of a pack are small.
     fn head(&self) -> usize {
-        if self.taken > 0 {
-            return 0;
+        match self.pieces.iter().flatten().next() {
+            Some(Piece::Message { len, .. }) if self.taken == 0 => *len,
+            Some(Piece::Message { .. } | Piece::Pack(_)) | None => 0,
         }
-        self.pieces.iter().flatten().next().map_or(0, Piece::len)
     }
 
     fn drop_covered(&mut self, number: u64, says: Says) {
@@ -501,6 +506,9 @@ impl Queue {
     /// Fills an empty batch; `false` if there is nothing to write.
     fn take(&mut self, batch: &mut Batch) -> bool {
         batch.clear();
+        if self.spare.capacity() == 0 {
+            self.spare = std::mem::take(&mut batch.spare);
+        }
         while batch.has_room() {
             let Some(piece) = self.pieces.pop_front() else { break };
             let number = self.n_popped;
@@ -560,6 +568,8 @@ struct Batch {
     segments: VecDeque<Segment>,
     /// How much of the first segment is written.
     offset: usize,
+    /// An empty pack that was written.
+    spare: Vec<u8>,
 }
 
 #[derive(Debug)]
@@ -639,7 +649,10 @@ impl Batch {
                 return;
             }
             self.offset -= len;
-            self.segments.pop_front();
+            if let Some(Segment::Pack(mut bytes)) = self.segments.pop_front() {
+                bytes.clear();
+                self.spare = bytes;
+            }
         }
     }
 }

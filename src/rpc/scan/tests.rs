@@ -245,10 +245,8 @@ fn agrees(body: &[u8]) -> Result<(), TestCaseError> {
         return Ok(());
     };
     let found = found.map_err(|error| TestCaseError::fail(error.to_string()))?;
-    let found: BTreeMap<&str, &str> = spans(&found)
-        .into_iter()
-        .filter_map(|(name, span)| Some((name, span.get(text)?)))
-        .collect();
+    let found: BTreeMap<&str, &str> =
+        spans(&found).into_iter().filter_map(|(name, span)| Some((name, span.get(text)?))).collect();
     prop_assert_eq!(found, expected);
     let keys: Vec<_> = members(body).map(|(key, at)| (key.into_owned(), &body[at])).collect();
     let theirs: Vec<_> = pairs.iter().map(|(key, value)| (key.clone(), value.get().as_bytes())).collect();

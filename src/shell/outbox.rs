@@ -462,15 +462,19 @@ impl Queue {
 
     fn pack(&mut self, frame: &Frame, len: usize) {
         let last = self.pieces.len().checked_sub(1).and_then(|last| self.pieces.get_mut(last));
-        if let Some(Some(Piece::Pack(bytes))) = last
-            && bytes.len() + len <= PACK
-        {
-            if bytes.capacity() < bytes.len() + len {
-                bytes.reserve_exact(bytes.len().max(len).min(PACK - bytes.len()));
+        let mut bytes = match last {
+            Some(Some(Piece::Pack(bytes))) if bytes.len() + len <= PACK => {
+                if bytes.capacity() < bytes.len() + len {
+                    bytes.reserve_exact(bytes.len().max(len).min(PACK - bytes.len()));
+                }
+                return write(frame, bytes);
             }
-            return write(frame, bytes);
-        }
-        let mut bytes = std::mem::take(&mut self.spare);
+            // One is full already, so that much will wait.
+            Some(Some(Piece::Pack(_))) if self.spare.capacity() < PACK => Vec::with_capacity(PACK),
+            Some(Some(Piece::Pack(_) | Piece::Message { .. }) | None) | None => {
+                std::mem::take(&mut self.spare)
+            }
+        };
         bytes.reserve_exact(len);
         write(frame, &mut bytes);
         self.pieces.push_back(Some(Piece::Pack(bytes)));

@@ -151,9 +151,18 @@ impl Ord for RawId {
 
 impl Hash for RawId {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        match self.plain() {
-            Some(plain) => plain.hash(state),
-            None => self.meaning().hash(state),
+        let meaning;
+        let (is_text, bytes) = match self.plain() {
+            Some(plain) => plain,
+            None => {
+                meaning = self.meaning();
+                (meaning.0, &*meaning.1)
+            }
+        };
+        // Most are numbers.
+        match decimal(bytes).filter(|_| !is_text) {
+            Some(number) => number.hash(state),
+            None => (is_text, bytes).hash(state),
         }
     }
 }

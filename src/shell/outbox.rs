@@ -8,13 +8,10 @@
 //! - Over the hard cap (not counting what is being written) the peer counts as stalled: all further messages
 //!   to it are discarded, so memory stays bounded whatever it does.
 
-mod chunked;
-
 use std::{
     cell::{Cell, RefCell},
     collections::{BTreeMap, VecDeque},
     io::{self, IoSlice},
-    ops::Range,
     rc::Rc,
     time::Duration,
 };
@@ -25,7 +22,6 @@ use tokio::{
     time::sleep,
 };
 
-use self::chunked::Chunked;
 use super::{
     brake::{Brake, Pedal},
     inbox::Events,
@@ -38,9 +34,7 @@ use crate::{
 
 /// From this size on, a part of a message is written from where it lies.
 const LARGE: usize = 16 * 1024;
-/// So much is copied together at most, or else the messages behind would wait for a copy of all.
-const BATCH: usize = 64 * 1024;
-/// So much of what waits for long lies together.
+/// So much of what waits lies together.
 const PACK: usize = 64 * 1024;
 /// Linux takes up to 1024 at once; more than this does not help.
 const MAX_SLICES: usize = 64;
@@ -215,7 +209,7 @@ impl Outbox {
     pub fn push(&self, frame: Frame) -> Pushed {
         let mut queue = self.0.queue.borrow_mut();
         // Otherwise the writer looks by itself when it has written what it has.
-        let sleeps = queue.pieces.len() == 0;
+        let sleeps = queue.pieces.is_empty();
         let pushed = queue.push(frame);
         match pushed {
             Pushed::Taken => {
@@ -362,7 +356,7 @@ struct Queue {
     limits: Limits,
     state: State,
     /// `None` stands for a message that was dropped.
-    pieces: Chunked<Option<Piece>>,
+    pieces: VecDeque<Option<Piece>>,
     /// How many pieces were ever taken from the front: the number of the first in `pieces`.
     n_popped: u64,
     /// Number of the last queued report of each token.
@@ -407,7 +401,7 @@ impl Queue {
         Queue {
             limits,
             state: State::Open,
-            pieces: Chunked::new(),
+            pieces: VecDeque::new(),
             n_popped: 0,
             reports: BTreeMap::new(),
             waiting: 0,
@@ -461,8 +455,7 @@ impl Queue {
     }
 
     fn pack(&mut self, frame: &Frame, len: usize) {
-        let last = self.pieces.len().checked_sub(1).and_then(|last| self.pieces.get_mut(last));
-        let mut bytes = match last {
+        let mut bytes = match self.pieces.back_mut() {
             Some(Some(Piece::Pack(bytes))) if bytes.len() + len <= PACK => {
                 if bytes.capacity() < bytes.len() + len {
                     bytes.reserve_exact(bytes.len().max(len).min(PACK - bytes.len()));
@@ -509,7 +502,8 @@ impl Queue {
 
     /// Fills an empty batch; `false` if there is nothing to write.
     fn take(&mut self, batch: &mut Batch) -> bool {
-        batch.clear();
+        batch.segments.clear();
+        batch.offset = 0;
         if self.spare.capacity() == 0 {
             self.spare = std::mem::take(&mut batch.spare);
         }
@@ -540,7 +534,7 @@ impl Queue {
     fn give_up(&mut self) {
         self.state = State::GivenUp;
         self.n_popped += self.pieces.len() as u64;
-        self.pieces = Chunked::new();
+        self.pieces = VecDeque::new();
         self.reports.clear();
         self.waiting = 0;
     }
@@ -568,7 +562,6 @@ fn write(frame: &Frame, out: &mut Vec<u8>) {
 /// Messages in the hands of the writer: small parts side by side, large ones where they lie.
 #[derive(Debug, Default)]
 struct Batch {
-    copied: Vec<u8>,
     segments: VecDeque<Segment>,
     /// How much of the first segment is written.
     offset: usize,
@@ -578,60 +571,39 @@ struct Batch {
 
 #[derive(Debug)]
 enum Segment {
-    Copied(Range<usize>),
-    Part(Frame, usize),
     Pack(Vec<u8>),
+    Part(Frame, usize),
 }
 
 impl Batch {
-    fn clear(&mut self) {
-        self.copied.clear();
-        self.segments.clear();
-        self.offset = 0;
-    }
-
     fn is_empty(&self) -> bool {
         self.segments.is_empty()
     }
 
     fn has_room(&self) -> bool {
-        self.copied.len() < BATCH && self.segments.len() < MAX_SLICES / 2
+        self.segments.len() < MAX_SLICES / 2
     }
 
     fn push(&mut self, frame: &Frame) {
-        let start = self.copied.len();
-        let len = frame.wire_len();
-        write_header(len, &mut self.copied);
-        if len < LARGE {
-            frame.parts().iter().for_each(|part| self.copied.extend_from_slice(part));
-            return self.note_copied(start);
-        }
-        self.note_copied(start);
+        let mut small = Vec::new();
+        write_header(frame.wire_len(), &mut small);
         for (index, part) in frame.parts().into_iter().enumerate() {
-            if part.len() >= LARGE {
-                self.segments.push_back(Segment::Part(frame.clone(), index));
+            if part.len() < LARGE {
+                small.extend_from_slice(part);
             } else {
-                let start = self.copied.len();
-                self.copied.extend_from_slice(part);
-                self.note_copied(start);
+                self.segments.push_back(Segment::Pack(std::mem::take(&mut small)));
+                self.segments.push_back(Segment::Part(frame.clone(), index));
             }
         }
-    }
-
-    fn note_copied(&mut self, start: usize) {
-        let end = self.copied.len();
-        match self.segments.back_mut() {
-            Some(Segment::Copied(last)) => last.end = end,
-            _ if start == end => {}
-            _ => self.segments.push_back(Segment::Copied(start..end)),
+        if !small.is_empty() {
+            self.segments.push_back(Segment::Pack(small));
         }
     }
 
-    fn bytes<'a>(&'a self, segment: &'a Segment) -> &'a [u8] {
+    fn bytes(segment: &Segment) -> &[u8] {
         match segment {
-            Segment::Copied(range) => &self.copied[range.clone()],
-            Segment::Part(frame, index) => frame.parts()[*index],
             Segment::Pack(bytes) => bytes,
+            Segment::Part(frame, index) => frame.parts()[*index],
         }
     }
 
@@ -639,7 +611,7 @@ impl Batch {
         let mut n = 0;
         for (slot, segment) in slices.iter_mut().zip(&self.segments) {
             let skip = if n == 0 { self.offset } else { 0 };
-            *slot = IoSlice::new(&self.bytes(segment)[skip..]);
+            *slot = IoSlice::new(&Self::bytes(segment)[skip..]);
             n += 1;
         }
         &slices[..n]
@@ -648,12 +620,14 @@ impl Batch {
     fn advance(&mut self, n: usize) {
         self.offset += n;
         while let Some(first) = self.segments.front() {
-            let len = self.bytes(first).len();
+            let len = Self::bytes(first).len();
             if self.offset < len {
                 return;
             }
             self.offset -= len;
-            if let Some(Segment::Pack(mut bytes)) = self.segments.pop_front() {
+            if let Some(Segment::Pack(mut bytes)) = self.segments.pop_front()
+                && bytes.capacity() > self.spare.capacity()
+            {
                 bytes.clear();
                 self.spare = bytes;
             }

@@ -38,7 +38,7 @@ fn queue(high_water: usize) -> Queue {
 fn written(queue: &mut Queue) -> Vec<String> {
     let (mut batch, mut bytes) = (Batch::default(), BytesMut::new());
     while queue.take(&mut batch) {
-        batch.segments.iter().for_each(|it| bytes.extend_from_slice(batch.bytes(it)));
+        batch.segments.iter().for_each(|it| bytes.extend_from_slice(Batch::bytes(it)));
     }
     let mut codec = Codec::new(1 << 20);
     let read = std::iter::from_fn(|| codec.decode(&mut bytes).unwrap());
@@ -216,7 +216,7 @@ fn the_length_on_the_wire_is_known_before_it_is_written() {
         let frame = note(&"x".repeat(len));
         let mut batch = Batch::default();
         batch.push(&frame);
-        let bytes: usize = batch.segments.iter().map(|it| batch.bytes(it).len()).sum();
+        let bytes: usize = batch.segments.iter().map(|it| Batch::bytes(it).len()).sum();
         assert_eq!(bytes, wire_len(&frame));
     }
 }

@@ -196,7 +196,7 @@ impl Trials {
         {
             let row = &mut self.rows.borrow_mut()[trial.row];
             if let Step::Starting { .. } | Step::Initializing { .. } = trial.step {
-                row.fail(format!("it ended before it answered initialize ({how})"));
+                row.ended(how);
             }
             if let State::Failed(message) = &mut row.state
                 && !stderr.is_empty()

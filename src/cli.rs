@@ -36,6 +36,25 @@ pub struct Cli {
 }
 
 impl Cli {
+    /// An option that the command has no use for.
+    fn unused(&self) -> Option<&'static str> {
+        let (is_configured, serves) = match &self.mode {
+            Mode::Serve(_) | Mode::Orchestrate(_) => (true, true),
+            Mode::Check | Mode::Agents { .. } => (true, false),
+            Mode::Replay(_) | Mode::Control { .. } | Mode::ServeRecording { .. } | Mode::Inspect { .. } => {
+                (false, false)
+            }
+        };
+        let given = [
+            (self.config.is_some() && !is_configured, "--config"),
+            (self.log_file.is_some() && !serves, "--log-file"),
+            (self.log_level.is_some() && !serves, "--log-level"),
+            (self.record.is_some() && !serves, "--record"),
+            (self.record_texts.is_some() && !serves, "--record-texts"),
+        ];
+        given.into_iter().find(|(is_unused, _)| *is_unused).map(|(_, option)| option)
+    }
+
     /// `~/` in paths expanded: editors pass them as they are written, where a shell would do it.
     #[must_use]
     pub fn at_home(mut self, env: &Env) -> Cli {
@@ -145,14 +164,21 @@ pub fn parse_from(words: impl IntoIterator<Item = impl Into<OsString> + Clone>) 
         None => Mode::Serve(CliServer { command: words.next(), args: words.collect() }),
         Some(task) => task.mode(),
     };
-    Ok(Cli {
+    let cli = Cli {
         config: flags.config,
         log_file: flags.log_file,
         log_level: flags.log_level,
         record: flags.record,
         record_texts: flags.record_texts,
         mode,
-    })
+    };
+    match cli.unused() {
+        Some(option) => {
+            let message = format!("{option} would do nothing: this command does not serve an editor");
+            Err(Flags::command().error(ErrorKind::ArgumentConflict, message))
+        }
+        None => Ok(cli),
+    }
 }
 
 /// A word that is no task, with what was probably meant by it.
@@ -454,6 +480,25 @@ mod tests {
         assert!(error.use_stderr());
         assert_eq!(error.exit_code(), 2);
         expected.assert_eq(&error.to_string());
+    }
+
+    #[test]
+    fn an_option_that_would_do_nothing_is_refused() {
+        for (line, option) in [
+            ("status --config x", "--config"),
+            ("check --log-file x", "--log-file"),
+            ("agents --log-level debug", "--log-level"),
+            ("--record x check", "--record"),
+            ("--record-texts yes reload", "--record-texts"),
+        ] {
+            let error = parse_from(format!("lspool {line}").split_whitespace()).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("error: {option} would do nothing: ")), "{error}");
+        }
+        for line in
+            ["check --config x", "agents --config x", "--record x orchestrate goal", "--log-file x -- y"]
+        {
+            parse(line);
+        }
     }
 
     fn serve(command: Option<&str>, args: &[&str]) -> Mode {

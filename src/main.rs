@@ -86,9 +86,12 @@ fn main() -> ExitCode {
 
 fn serve(cli: &Cli, server: CliServer) -> anyhow::Result<ExitCode> {
     let search = Search::new(cli, server);
-    // Nobody is there who could be told by an error answer.
-    if io::stdin().is_terminal() && search.prepare(&[]).is_err() {
-        return Ok(ExitCode::from(NOTHING_TO_SERVE));
+    if io::stdin().is_terminal() {
+        // Nobody is there who could be told by an error answer.
+        if search.prepare(&[]).is_err() {
+            return Ok(ExitCode::from(NOTHING_TO_SERVE));
+        }
+        tell("this is a terminal, and an editor is waited for; `lspool --help` says what else there is");
     }
     let search = Arc::new(search);
     let identity = identity();

@@ -64,6 +64,16 @@ impl Row {
         }
     }
 
+    /// It has ended before it answered.
+    pub(super) fn ended(&mut self, how: &str) {
+        let has_args = self.command.as_ref().is_none_or(|(_, args, _)| !args.is_empty());
+        let advice = match has_args {
+            true => "",
+            false => "; it has no `args`: if your editor gives it some, such as --stdio, write them there",
+        };
+        self.fail(format!("it ended before it answered initialize ({how}){advice}"));
+    }
+
     /// A Copilot server has said who is signed in.
     pub(super) fn note_account(&mut self, answer: &Frame) {
         let State::Well { account, .. } = &mut self.state else { return };

@@ -108,6 +108,19 @@ impl Script {
 }
 
 #[test]
+fn who_is_given_nothing_is_told_where_it_would_be_written() {
+    let mut target = target("a", None);
+    target.launch.args.clear();
+    target.skipped.clear();
+    let mut row = Row::found("a".to_owned(), &target);
+    row.ended("exit code 1");
+    let report = Report { file: Ok("c".into()), warnings: Vec::new(), rows: vec![row], interrupted: None };
+    let expected = "a: it ended before it answered initialize (exit code 1); it has no `args`: if your editor gives it \
+                    some, such as --stdio, write them there";
+    assert_eq!(report.to_string().lines().last(), Some(expected));
+}
+
+#[test]
 fn one_after_the_other_is_started_initialized_and_stopped() {
     let mut script = Script::new();
     script.check(&expect![[r"

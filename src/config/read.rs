@@ -358,16 +358,22 @@ impl<'a> Reader<'a> {
         let mut found = self.named(WORKER.header, at, value);
         // In the order of the file: it is the first who is given what no plan can be made for.
         found.sort_by_key(|(_, line, _)| *line);
+        let mut roles: Vec<String> = Vec::new();
         for (role, line, table) in found {
             // For a model a name is the same in capital letters.
-            let known = field.iter().position(|it| it.role.to_lowercase() == role.to_lowercase());
-            let known = known.filter(|it| self.author != Author::User || field[*it].role == role);
+            let is_same = |other: &str| other.to_lowercase() == role.to_lowercase();
+            if let Some(other) = roles.iter().find(|it| is_same(it)) {
+                let message = format!("there is a worker {other:?} already: for a model it is the same name");
+                self.problem(line, &join(at.key, &role), message);
+                continue;
+            }
+            roles.push(role.clone());
+            let known = field.iter().position(|it| is_same(&it.role));
             let mut worker = known.map_or_else(WORKER.fresh, |it| field[it].clone());
             self.section(&WORKER, &join(at.key, &role), table, line, &mut worker);
             match (known, &self.author) {
                 (Some(known), Author::User) => {
-                    worker.source = AgentSource::User;
-                    field[known] = worker;
+                    field[known] = WorkerConfig { role, source: AgentSource::User, ..worker };
                 }
                 (Some(known), Author::Workspace(_)) => {
                     let (file, by) = (self.file.to_owned(), field[known].source.clone());
@@ -497,9 +503,17 @@ const UNKNOWN: &str = "there is no such key";
 
 const MISSING: &str = "is missing, and has no default";
 
+/// Names that a key has elsewhere: in a section, what is written, and what it is called there.
+const ELSEWHERE: [(&str, &str, &str); 3] = [
+    (AGENT.header, "system_prompt", "prompt"),
+    (ROUTE.header, "mode", "chat_mode"),
+    (WORKER.header, "prompt", "system_prompt"),
+];
+
 fn unknown<T>(section: &Section<T>, name: &str) -> String {
     let keys = || section.keys.iter().map(|key| key.name);
-    if let Some(near) = nearest(name, keys()) {
+    let meant = ELSEWHERE.iter().find(|(header, it, _)| (*header, *it) == (section.header, name));
+    if let Some(near) = meant.map(|it| it.2).or_else(|| nearest(name, keys())) {
         return format!("{UNKNOWN}; did you mean {near:?}?");
     }
     match section_of(name) {

@@ -474,6 +474,37 @@ fn workers_are_added_in_the_order_of_the_file_and_presets_keep_what_is_not_said_
 }
 
 #[test]
+fn workers_whose_roles_differ_in_capital_letters_are_one() {
+    let config = user("[worker.Coder]\nmodel = \"m\"\n");
+    let preset = Config::default().workers[0].clone();
+    let coder = WorkerConfig {
+        role: "Coder".to_owned(),
+        model: Some("m".to_owned()),
+        source: AgentSource::User,
+        ..preset
+    };
+    assert_eq!(config.workers[0], coder);
+    assert_eq!(config.workers[1..], Config::default().workers[1..]);
+    check_problems(
+        "[worker.poet]\n[worker.Poet]\n",
+        &expect![[
+            r#"config.toml:2: worker.Poet: there is a worker "poet" already: for a model it is the same name"#
+        ]],
+    );
+}
+
+#[test]
+fn what_a_key_is_called_in_another_section_is_told_what_it_is_called_here() {
+    check_problems(
+        "[agent.a]\nsystem_prompt = \"p\"\n[worker.a]\nprompt = \"p\"\n[[route]]\nagent = \"a\"\nmode = \"Ask\"\n",
+        &expect![[r#"
+            config.toml:2: agent.a.system_prompt: there is no such key; did you mean "prompt"?
+            config.toml:4: worker.a.prompt: there is no such key; did you mean "system_prompt"?
+            config.toml:7: route[0].mode: there is no such key; did you mean "chat_mode"?"#]],
+    );
+}
+
+#[test]
 fn a_workspace_file_adds_workers_and_redefines_none() {
     let (config, shadowed) = workspace(
         "[worker.mine]\ntools = [\"a\"]\n",

@@ -154,7 +154,7 @@ pub fn target(
             search(env, workspace).map_err(not_found)?
         }
         None => find_command(name, workspace, env).map_err(|missing| {
-            let message = format!("{}; write `command` under [server.{name}]", missing.message);
+            let message = format!("{} (`command` under [server.{name}])", missing.message);
             Missing { message, skipped: missing.skipped }
         })?,
     };
@@ -309,8 +309,10 @@ fn find_command(command: &str, workspace: &Workspace, env: &Env) -> Result<Found
     }
     let mut skipped = Vec::new();
     let Some(path) = on_path(command, env, workspace, &mut skipped).into_iter().next() else {
-        let message =
-            format!("{command:?} was not found in the absolute entries of PATH outside the workspace");
+        let message = format!(
+            "{command:?} was not found in the absolute entries of PATH outside the workspace: install it, or name it by its \
+             absolute path"
+        );
         let hints = skipped.iter().map(|it| format!("\n{it}; if it is meant, write its absolute path"));
         let message = hints.fold(message, |message, hint| message + &hint);
         return Err(Missing { message, skipped });

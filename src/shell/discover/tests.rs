@@ -432,7 +432,7 @@ fn without_a_command_the_configuration_says_which() {
     tree.check_prepare(
         &[],
         "[server.c]\nmax_processes = 1\n",
-        &expect![[r#""c" was not found in the absolute entries of PATH outside the workspace; write `command` under [server.c]"#]],
+        &expect![[r#""c" was not found in the absolute entries of PATH outside the workspace: install it, or name it by its absolute path (`command` under [server.c])"#]],
     );
     tree.check_prepare(
         &[],
@@ -451,7 +451,9 @@ fn paths_of_commands() {
     let command = |command: &str, expected: &Expect| tree.check_prepare(&[command], "", expected);
     command(
         "server",
-        &expect![[r#""server" was not found in the absolute entries of PATH outside the workspace"#]],
+        &expect![[
+            r#""server" was not found in the absolute entries of PATH outside the workspace: install it, or name it by its absolute path"#
+        ]],
     );
     command(
         "bin/server",

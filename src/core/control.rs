@@ -132,7 +132,7 @@ impl Proxy {
         params: &[u8],
         out: &mut Effects,
     ) -> bool {
-        if let Some(wrong) = unknown_parameter(method, params) {
+        if let Some(wrong) = wrong_parameter(method, params) {
             self.fail(&owner, &Failure::new(Cause::InvalidParams, wrong), out);
             return true;
         }
@@ -170,7 +170,11 @@ impl Proxy {
         let name = name.strip_prefix(&self.command_scope()).unwrap_or(name);
         let Some((_, method)) = COMMANDS.iter().find(|(it, _)| *it == name) else { return false };
         let list = path(params, &["arguments"]).map_or(&b"[]"[..], |range| &params[range]);
-        let first = elements(list).next().map(|range| &list[range]);
+        let first = match list.first() {
+            Some(b'[') => elements(list).next().map(|range| &list[range]),
+            // One that is not in a list is meant all the same.
+            Some(_) | None => Some(list),
+        };
         let arguments = match first {
             Some(params) if params.starts_with(b"{") => params.to_vec(),
             // `lspool.restart NAME` as people would type it.
@@ -532,9 +536,13 @@ const PARAMETERS: [(&str, &[&str]); 7] = [
     ("lspool/watch", &[]),
 ];
 
-/// What is wrong with a parameter that there is not: without it, `lspool/stop` would stop everything.
-fn unknown_parameter(method: &str, params: &[u8]) -> Option<String> {
+/// What is wrong with a parameter that there is not, or has no name: without it, `lspool/stop` would stop everything.
+fn wrong_parameter(method: &str, params: &[u8]) -> Option<String> {
     let (_, known) = PARAMETERS.iter().find(|(it, _)| *it == method)?;
+    let has_names = params.starts_with(b"{") || params == b"null";
+    if !has_names && (!params.starts_with(b"[") || elements(params).next().is_some()) {
+        return Some(format!("the parameters of {method} have names: they must be an object"));
+    }
     let tokens = [TOKEN, "partialResultToken"];
     let is_known = |key: &str| known.contains(&key) || tokens.contains(&key);
     let (key, _) = members(params).find(|(key, _)| !is_known(key))?;

@@ -544,6 +544,9 @@ fn chosen(model: &str, models: &[u8]) -> Result<String, String> {
     {
         return Ok(id);
     }
+    if known.is_empty() {
+        return Err("the server has no model, or none that this account may use".to_owned());
+    }
     let by_id = known.iter().find(|(id, _)| id == model);
     let found = by_id.or_else(|| known.iter().find(|(_, it)| it.eq_ignore_ascii_case(name)));
     found.map(|(id, _)| id.clone()).ok_or_else(|| {
@@ -561,5 +564,23 @@ impl Proxy {
     pub(super) fn check_quiet_inside(&self) {
         let left: Vec<_> = self.inside.talks.values().map(|it| (&it.face.name, &it.state)).collect();
         assert!(left.is_empty(), "{left:?} are left");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_without_models_is_told_from_a_model_that_it_does_not_have() {
+        for none in ["[]", "{}", "null", r#"[{"modelName":"M"}]"#] {
+            for model in [DEFAULT_MODEL, "m"] {
+                let why = chosen(model, none.as_bytes()).unwrap_err();
+                assert_eq!(why, "the server has no model, or none that this account may use", "{none}");
+            }
+        }
+        let one = br#"[{"id":"m","modelName":"M"}]"#;
+        assert_eq!(chosen(DEFAULT_MODEL, one).as_deref(), Ok("m"));
+        assert!(chosen("n", one).unwrap_err().ends_with("there are m"));
     }
 }

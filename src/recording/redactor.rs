@@ -198,7 +198,7 @@ impl<'a> Walk<'a, '_> {
         self.space();
         match self.peek() {
             b'{' | b'[' if self.level == DEEPEST => self.leave_out(),
-            b'{' => self.object(rule),
+            b'{' => self.object(name, rule),
             b'[' => self.array(name, rule),
             b'"' => self.string(name, rule),
             _ => {
@@ -217,7 +217,8 @@ impl<'a> Walk<'a, '_> {
         self.out.extend_from_slice(b"null");
     }
 
-    fn object(&mut self, rule: Rule) {
+    fn object(&mut self, name: &str, rule: Rule) {
+        let has_chosen = self.has_chosen_names(name);
         let is_symbol = std::mem::replace(&mut self.is_symbol, is_symbol(&self.json[self.at..]));
         self.depth += 1;
         self.level += 1;
@@ -237,7 +238,10 @@ impl<'a> Walk<'a, '_> {
             }
             self.space();
             self.copy(1);
-            self.member(&name, rule);
+            match has_chosen {
+                true => self.value("", rule),
+                false => self.member(&name, rule),
+            }
             self.space();
             if self.peek() == b',' {
                 self.copy(1);
@@ -247,6 +251,14 @@ impl<'a> Walk<'a, '_> {
         self.level -= 1;
         self.depth -= 1;
         self.is_symbol = is_symbol;
+    }
+
+    /// Whether the names of this object's members are those that people have given in the configuration: a server that
+    /// is called `env` has no variables in it.
+    fn has_chosen_names(&self, name: &str) -> bool {
+        let is_own = self.about.method.is_empty() && self.part.is_empty();
+        // In the configuration, or a folder of it; what agents say beside what lspool knows is deeper.
+        is_own && (2..=3).contains(&self.depth) && rules::CHOSEN.contains(&name)
     }
 
     fn member(&mut self, name: &str, rule: Rule) {

@@ -129,6 +129,9 @@ const SECRETS: &[&str] = &["devicecode", "device_code", "secrets", "usercode", "
 /// Names whose strings may be, however deep.
 const SETTINGS: &[&str] = &["env", "headers"];
 
+/// Parts of the configuration whose members people name as they like.
+pub(super) const CHOSEN: &[&str] = &["agents", "models", "servers"];
+
 /// Whether strings of this name are taken for secrets wherever it stands, and all below it.
 pub fn is_secret_name(name: &str) -> bool {
     is_secret(name) || is_one_of(name, SETTINGS)

@@ -248,6 +248,10 @@ impl<C: Core, W: World> Driver<C, W> {
                 }
             }
         };
+        // The core is told of nothing more, but who has ended already is not waited for.
+        for told in batch {
+            self.note_end(told.event());
+        }
         self.finish(code, &mut signals).await
     }
 
@@ -285,14 +289,14 @@ impl<C: Core, W: World> Driver<C, W> {
         }
     }
 
+    /// Leaves in the batch what comes after the exit.
     fn on_batch(&mut self, batch: &mut VecDeque<Told>) {
-        for told in batch.drain(..) {
+        while self.exit.is_none()
+            && let Some(told) = batch.pop_front()
+        {
             self.on_event(told.event());
             while let Some(event) = self.own.pop_front().filter(|_| self.exit.is_none()) {
                 self.on_event(event);
-            }
-            if self.exit.is_some() {
-                return;
             }
         }
     }
@@ -684,6 +688,12 @@ impl<C: Core, W: World> Driver<C, W> {
         }
     }
 
+    fn note_end(&mut self, event: Event) {
+        if let Event::Exited { process, .. } | Event::SpawnFailed(process, _) = self.renamed(event) {
+            self.processes.remove(&process);
+        }
+    }
+
     /// Writes what the editor will still read, and ends all processes, at the same time. The core is not asked
     /// any more.
     async fn finish(&mut self, mut code: i32, signals: &mut mpsc::Receiver<i32>) -> i32 {
@@ -714,11 +724,7 @@ impl<C: Core, W: World> Driver<C, W> {
                     tracing::error!(n = self.processes.len(), "processes do not end");
                     break;
                 }
-                event = self.incoming.next() => {
-                    if let Event::Exited { process, .. } | Event::SpawnFailed(process, _) = self.renamed(event) {
-                        self.processes.remove(&process);
-                    }
-                }
+                event = self.incoming.next() => self.note_end(event),
             }
         }
         let dropped = self.dropped();

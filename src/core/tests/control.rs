@@ -255,6 +255,28 @@ fn a_parameter_that_there_is_not_is_refused() {
 }
 
 #[test]
+fn a_name_without_its_key_does_not_mean_everything() {
+    let mut it = Stage::copilot();
+    for method in ["lspool/restart", "lspool/stop", "lspool/move", "lspool/logs"] {
+        for params in [json!(["copilot"]), json!("copilot"), json!([{"name": "copilot"}]), json!(7)] {
+            let wrong = asked(&mut it, method, &params)["error"].take();
+            let expected = format!("the parameters of {method} have names: they must be an object");
+            assert_eq!((&wrong["code"], &wrong["message"]), (&json!(-32602), &json!(expected)), "{params}");
+        }
+    }
+    // Whoever has none to give may give an empty list.
+    for none in [json!([]), json!(null), json!({})] {
+        assert_eq!(asked(&mut it, "lspool/reload", &none)["error"], Value::Null, "{none}");
+    }
+    for (id, arguments) in [(20, json!({"name": "nobody"})), (21, json!("nobody"))] {
+        let params = json!({"command": "lspool.restart", "arguments": arguments});
+        it.editor(json!({"id": id, "method": "workspace/executeCommand", "params": params}));
+        assert_eq!(it.take(EDITOR)[0]["error"]["code"], -32602, "{arguments}");
+    }
+    assert_eq!(it.terminated, []);
+}
+
+#[test]
 fn what_was_stopped_says_why_and_keeps_its_conversations() {
     let mut it = Stage::copilot();
     it.create(1, &json!({"conversationId": "c", "lspool": {"tools": ["a"]}}));

@@ -135,6 +135,29 @@ fn a_setting_that_may_stand_anywhere_is_a_secret_at_its_own_place_alone() {
 }
 
 #[test]
+fn a_section_of_the_configuration_may_have_any_name() {
+    let server = |value: &str| json!({"env": {"A": value}, "policy": {"restart": "on-failure"}});
+    let agent = |value: &str| json!({"tools": ["read_file"], "other": {"servers": {"env": {"A": value}}}});
+    for name in ["env", "headers", "my-token", "servers", "agents"] {
+        let config = |value: &str| {
+            json!({"config": {
+                "servers": {name: server(value)},
+                "folders": [{"servers": {name: server(value)}}],
+                "agents": {name: agent(value)},
+                "models": {name: "gpt-4.1"},
+            }})
+        };
+        let told = Redactor::new(false, []).own(&config("two words").to_string()).unwrap();
+        let told: Value = serde_json::from_slice(&told).unwrap();
+        assert_eq!(told, config("<secret-1>"), "what else is called so holds secrets");
+    }
+    // In a message the name says what it is.
+    let message = json!({"method": "x", "params": {"config": {"servers": {"token": {"a": "b c"}}}}});
+    let told = redacted(&mut Redactor::new(true, []), "", false, &message);
+    assert!(!told.contains("b c"), "{told}");
+}
+
+#[test]
 fn half_a_character_hides_no_secret() {
     for texts in [false, true] {
         let about = About { method: "x", is_answer: false };

@@ -112,6 +112,16 @@ fn nothing_is_dropped_under_high_water() {
 }
 
 #[test]
+fn a_log_message_that_is_long_by_itself_is_kept_if_nothing_waits() {
+    let mut queue = queue(10);
+    for n_dropped in [0, 1] {
+        assert_eq!(queue.push(log()), Pushed::Taken);
+        assert_eq!(queue.dropped, Dropped { log_messages: n_dropped, reports: 0 });
+    }
+    assert_eq!(written(&mut queue).len(), 1);
+}
+
+#[test]
 fn over_high_water_a_report_gives_way_to_a_later_one_that_says_as_much() {
     let mut queue = queue(10);
     let frames = [

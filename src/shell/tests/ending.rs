@@ -183,6 +183,28 @@ async fn two_deaf_servers_and_a_deaf_editor_hold_us_up_for_less_than_three_secon
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_server_that_ends_as_we_are_about_to_is_not_waited_for() {
+    let core = Script(|event: Event| match event {
+        Event::Received(EDITOR, _) => {
+            vec![Effect::Spawn(process(0), launch()), Effect::Spawn(process(1), launch())]
+        }
+        Event::Exited { .. } => vec![Effect::Exit(0)],
+        _ => vec![],
+    });
+    let editor = async |mut talk: Talk| {
+        let started = tokio::time::Instant::now();
+        talk.say(&note("start")).await;
+        assert!(talk.hear().await.is_none());
+        started.elapsed()
+    };
+    let mut stage = Stage::new();
+    // Both end at once, and the end of the second is no news to the core any more.
+    let (code, took) = stage.play(core, editor, async |_: Streams| Exit::Code(0)).await;
+    assert_eq!((code, took), (0, Duration::ZERO));
+    assert_eq!(stage.log.lines(), ["closed the world"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_the_editor_is_owed_is_written_before_the_exit() {
     let core = Script(|event: Event| match event {
         Event::Received(..) => vec![Effect::Send(EDITOR, answer(1, 1 << 20)), Effect::Exit(0)],

@@ -56,11 +56,14 @@ fn usual(body: &[u8]) -> Option<Envelope> {
     if cursor.passes(br#","method":"#) {
         envelope.method = cursor.plain_string()?;
     }
-    let value = match () {
-        () if cursor.passes(br#","params":"#) => &mut envelope.params,
-        () if cursor.passes(br#","result":"#) => &mut envelope.result,
-        () if cursor.passes(br#","error":"#) => &mut envelope.error,
-        () => return None,
+    let value = if cursor.passes(br#","params":"#) {
+        &mut envelope.params
+    } else if cursor.passes(br#","result":"#) {
+        &mut envelope.result
+    } else if cursor.passes(br#","error":"#) {
+        &mut envelope.error
+    } else {
+        return None;
     };
     *value = Span::of(cursor.value().ok()?);
     (cursor.rest() == b"}").then_some(envelope)

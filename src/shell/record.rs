@@ -180,6 +180,9 @@ fn size(it: &Happening) -> usize {
 
 /// Makes the file, under this name or the next free one.
 fn create(file: &Path) -> io::Result<(File, PathBuf)> {
+    if file.is_dir() {
+        return Err(io::Error::new(io::ErrorKind::IsADirectory, "it is a folder: name a file in it"));
+    }
     let mut all = std::iter::once(file.to_owned()).chain((2..=NAMES).map(|n| numbered(file, n)));
     let open = |path: &PathBuf| OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
     let found = all.find_map(|path| match open(&path) {

@@ -74,6 +74,14 @@ fn recorded<C: Core>(core: C, disk: &Disk, plan: &Plan) -> Recorded<C> {
 }
 
 #[test]
+fn a_folder_is_no_name_for_a_recording() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let error = Recorder::create(folder.path(), &PLAN, IDENTITY, &Config::default()).unwrap_err();
+    assert_eq!(error.to_string(), "it is a folder: name a file in it");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
 fn a_recording_is_for_its_user_alone_and_touches_no_file() {
     let folder = tempfile::tempdir().unwrap();
     let elsewhere = folder.path().join("elsewhere");

@@ -174,7 +174,9 @@ pub fn parse_from(words: impl IntoIterator<Item = impl Into<OsString> + Clone>) 
     };
     match cli.unused() {
         Some(option) => {
-            let message = format!("{option} would do nothing: this command does not serve an editor");
+            let why =
+                if option == "--config" { "reads no configuration" } else { "does not serve an editor" };
+            let message = format!("{option} would do nothing: this command {why}");
             Err(Flags::command().error(ErrorKind::ArgumentConflict, message))
         }
         None => Ok(cli),

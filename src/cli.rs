@@ -36,8 +36,10 @@ pub struct Cli {
 }
 
 impl Cli {
-    /// An option that the command has no use for.
-    fn unused(&self) -> Option<&'static str> {
+    /// An option that the command has no use for, and why.
+    fn unused(&self) -> Option<(&'static str, &'static str)> {
+        const UNREAD: &str = "reads no configuration";
+        const UNSERVED: &str = "does not serve an editor";
         let (is_configured, serves) = match &self.mode {
             Mode::Serve(_) | Mode::Orchestrate(_) => (true, true),
             Mode::Check | Mode::Agents { .. } => (true, false),
@@ -46,11 +48,11 @@ impl Cli {
             }
         };
         let given = [
-            (self.config.is_some() && !is_configured, "--config"),
-            (self.log_file.is_some() && !serves, "--log-file"),
-            (self.log_level.is_some() && !serves, "--log-level"),
-            (self.record.is_some() && !serves, "--record"),
-            (self.record_texts.is_some() && !serves, "--record-texts"),
+            (self.config.is_some() && !is_configured, ("--config", UNREAD)),
+            (self.log_file.is_some() && !serves, ("--log-file", UNSERVED)),
+            (self.log_level.is_some() && !serves, ("--log-level", UNSERVED)),
+            (self.record.is_some() && !serves, ("--record", UNSERVED)),
+            (self.record_texts.is_some() && !serves, ("--record-texts", UNSERVED)),
         ];
         given.into_iter().find(|(is_unused, _)| *is_unused).map(|(_, option)| option)
     }
@@ -173,9 +175,7 @@ pub fn parse_from(words: impl IntoIterator<Item = impl Into<OsString> + Clone>) 
         mode,
     };
     match cli.unused() {
-        Some(option) => {
-            let why =
-                if option == "--config" { "reads no configuration" } else { "does not serve an editor" };
+        Some((option, why)) => {
             let message = format!("{option} would do nothing: this command {why}");
             Err(Flags::command().error(ErrorKind::ArgumentConflict, message))
         }

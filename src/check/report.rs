@@ -66,10 +66,11 @@ impl Row {
 
     /// It has ended before it answered.
     pub(super) fn ended(&mut self, how: &str) {
-        let has_args = self.command.as_ref().is_none_or(|(_, args, _)| !args.is_empty());
-        let advice = match has_args {
-            true => "",
-            false => "; it has no `args`: if your editor gives it some, such as --stdio, write them there",
+        let advice = match &self.command {
+            Some((_, args, _)) if args.is_empty() => {
+                "; it has no `args`: if your editor gives it some, such as --stdio, write them there"
+            }
+            Some(_) | None => "",
         };
         self.fail(format!("it ended before it answered initialize ({how}){advice}"));
     }

@@ -365,7 +365,6 @@ impl<'a> Reader<'a> {
             if let Some(other) = roles.iter().find(|it| is_same(it)) {
                 let message = format!("there is a worker {other:?} already: for a model it is the same name");
                 self.problem(line, &join(at.key, &role), message);
-                continue;
             }
             roles.push(role.clone());
             let known = field.iter().position(|it| is_same(&it.role));

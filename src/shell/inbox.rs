@@ -29,10 +29,8 @@ pub struct Inbox(Rc<Shared>);
 
 /// What was told.
 #[derive(Debug)]
-pub struct Told(What);
-
-#[derive(Debug)]
-enum What {
+pub enum Told {
+    /// As it is.
     Event(Event),
     /// The body of a message, not looked into yet.
     Body(Peer, Bytes),
@@ -41,9 +39,9 @@ enum What {
 impl Told {
     /// The event that it is.
     pub fn event(self) -> Event {
-        match self.0 {
-            What::Event(event) => event,
-            What::Body(peer, body) => match Frame::parse(body.clone()) {
+        match self {
+            Told::Event(event) => event,
+            Told::Body(peer, body) => match Frame::parse(body.clone()) {
                 Ok(frame) => Event::Received(peer, frame),
                 Err(malformed) => {
                     Event::Malformed { peer, id: Frame::salvage_id(&body), reason: malformed.to_string() }
@@ -54,7 +52,7 @@ impl Told {
 
     /// What it takes in memory, but for what is small or rare.
     fn weight(&self) -> usize {
-        let body = if let What::Body(_, body) = &self.0 { body.len() } else { 0 };
+        let body = if let Told::Body(_, body) = self { body.len() } else { 0 };
         body + size_of::<Told>()
     }
 }
@@ -86,12 +84,12 @@ pub fn inbox(limit: usize) -> (Events, Inbox) {
 impl Events {
     /// Appends an event. If nobody takes them any more, lspool is at its end and nobody cares.
     pub fn tell(&self, event: Event) {
-        self.push(Told(What::Event(event)));
+        self.push(Told::Event(event));
     }
 
     /// The same for the body of a message.
     pub fn deliver(&self, peer: Peer, body: Bytes) {
-        self.push(Told(What::Body(peer, body)));
+        self.push(Told::Body(peer, body));
     }
 
     fn push(&self, told: Told) {

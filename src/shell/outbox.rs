@@ -311,8 +311,8 @@ impl Outbox {
             if n == 0 {
                 return Err(io::ErrorKind::WriteZero.into());
             }
-            batch.advance(n);
             let mut queue = self.0.queue.borrow_mut();
+            batch.advance(n, &mut queue.spare);
             queue.taken -= n;
             self.0.pedal.iter().for_each(Pedal::moved);
             self.0.mark(&queue);
@@ -505,9 +505,6 @@ impl Queue {
     fn take(&mut self, batch: &mut Batch) -> bool {
         batch.segments.clear();
         batch.offset = 0;
-        if self.spare.capacity() == 0 {
-            self.spare = std::mem::take(&mut batch.spare);
-        }
         while batch.has_room() {
             let Some(piece) = self.pieces.pop_front() else { break };
             let number = self.n_popped;
@@ -566,8 +563,6 @@ struct Batch {
     segments: VecDeque<Segment>,
     /// How much of the first segment is written.
     offset: usize,
-    /// An empty pack that was written.
-    spare: Vec<u8>,
 }
 
 #[derive(Debug)]
@@ -618,7 +613,8 @@ impl Batch {
         &slices[..n]
     }
 
-    fn advance(&mut self, n: usize) {
+    /// So much is written. A pack that was written whole becomes the spare one if it has more room.
+    fn advance(&mut self, n: usize, spare: &mut Vec<u8>) {
         self.offset += n;
         while let Some(first) = self.segments.front() {
             let len = Self::bytes(first).len();
@@ -627,10 +623,10 @@ impl Batch {
             }
             self.offset -= len;
             if let Some(Segment::Pack(mut bytes)) = self.segments.pop_front()
-                && bytes.capacity() > self.spare.capacity()
+                && bytes.capacity() > spare.capacity()
             {
                 bytes.clear();
-                self.spare = bytes;
+                *spare = bytes;
             }
         }
     }

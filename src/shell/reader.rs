@@ -1,4 +1,4 @@
-//! Reads one peer's stream: bytes to events, in order.
+//! Reads one peer's stream: bytes to messages, in order.
 //!
 //! Owns the read buffer. **No byte is ever lost to a wait that is given up**: what was read is in the buffer
 //! before anything else is awaited, and the buffer outlives every wait.

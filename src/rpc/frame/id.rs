@@ -151,16 +151,10 @@ impl Ord for RawId {
 
 impl Hash for RawId {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        let meaning;
-        let (is_text, bytes) = match self.plain() {
-            Some(plain) => plain,
-            None => {
-                meaning = self.meaning();
-                (meaning.0, &*meaning.1)
-            }
-        };
+        let (is_text, bytes) =
+            self.plain().map_or_else(|| self.meaning(), |(is_text, bytes)| (is_text, Cow::Borrowed(bytes)));
         // Most are numbers.
-        match decimal(bytes).filter(|_| !is_text) {
+        match decimal(&bytes).filter(|_| !is_text) {
             Some(number) => number.hash(state),
             None => (is_text, bytes).hash(state),
         }

@@ -243,6 +243,7 @@ fn numbers_are_equal_by_value() {
     {
         assert_eq!(id(one), id(other), "{one} {other}");
         assert_eq!(id(one).cmp(&id(other)), std::cmp::Ordering::Equal, "{one} {other}");
+        assert_eq!(HashSet::from([id(one), id(other)]).len(), 1, "{one} {other}");
     }
     for (one, other) in
         [("7", "\"7\""), ("7", "7.5"), ("9007199254740993", "9007199254740992"), ("null", "0")]

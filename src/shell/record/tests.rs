@@ -75,10 +75,12 @@ fn recorded<C: Core>(core: C, disk: &Disk, plan: &Plan) -> Recorded<C> {
 
 #[test]
 fn a_folder_is_no_name_for_a_recording() {
-    let folder = tempfile::TempDir::new().unwrap();
-    let error = Recorder::create(folder.path(), &PLAN, IDENTITY, &Config::default()).unwrap_err();
+    let parent = tempfile::tempdir().unwrap();
+    let folder = parent.path().join("recordings");
+    std::fs::create_dir(&folder).unwrap();
+    let error = Recorder::create(&folder, &PLAN, IDENTITY, &Config::default()).unwrap_err();
     assert_eq!(error.to_string(), "it is a folder: name a file in it");
-    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    assert_eq!(std::fs::read_dir(parent.path()).unwrap().count(), 1, "nothing beside it");
 }
 
 #[test]

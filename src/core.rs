@@ -7,50 +7,30 @@
 //! order in which they must happen.
 #![warn(clippy::disallowed_methods)]
 
+mod admin;
 mod agents;
-mod answers;
-mod backend;
-mod cancel;
-mod catalogue;
-mod chat;
-mod check;
-mod control;
-mod conversations;
-mod diagnostics;
-mod documents;
-mod editor;
+mod copilot;
 pub mod event;
-mod failure;
-mod handshake;
-mod health;
-mod history;
-mod inside;
-mod lifecycle;
-mod mcp;
-mod modes;
-mod orchestrate;
-mod partitions;
-mod processes;
-mod progress;
-mod reconcile;
-mod recovery;
-mod registrations;
-mod reload;
-mod requests;
-mod restore;
-mod results;
-mod revive;
-mod route;
-mod said;
-mod selection;
-mod servers;
-mod session;
-mod spares;
-mod tally;
-mod tooling;
-mod tools;
-mod toolset;
-mod unknown_tools;
+mod mux;
+
+// Names as they were.
+use self::{
+    admin::control,
+    agents::{conversations as inside, orchestrations as orchestrate, subagents},
+    copilot::{
+        conversation as conversations, history, modes, progress as said, restore, resume as recovery,
+        selection, spares,
+        tools::{calls as tools, catalog as catalogue, mcp, tool_set as toolset},
+        turns as chat,
+    },
+    mux::{
+        clients as handshake, diagnostics, failure, from_client as editor, from_server as servers,
+        pool::{backend, health, lifecycle, processes, reconcile, usage as tally},
+        registrations, requests, result_ids as results, routes as route, session,
+        session::documents,
+        tokens as progress,
+    },
+};
 
 use std::{
     collections::VecDeque,
@@ -63,7 +43,6 @@ use bytes::Bytes;
 use tracing::{debug, info, warn};
 
 use self::{
-    agents::Agents,
     backend::{Backend, Backends},
     catalogue::Catalogue,
     control::Control,
@@ -80,6 +59,7 @@ use self::{
     requests::{Owner, Purpose, Requests, SentId, To},
     said::Shapes,
     session::Session,
+    subagents::Agents,
     toolset::ToolSet,
 };
 pub use self::{failure::SIGN_IN, recovery::CONTINUE, selection::partition_of};

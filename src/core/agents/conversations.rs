@@ -1,0 +1,586 @@
+//! Conversations that lspool itself holds: those of sub-agents, and of whoever else works for the user inside.
+//!
+//! A [`Talk`] is a client of the pool like the editor: its conversation gets the partition of its tools, and survives
+//! crashes as any other does. It has no stream: what it is told is taken out of the effects of each event, and acted on
+//! at once ([`door`]). Whoever holds it ([`Holder`]) says what is asked, and is told what comes of it ([`News`]).
+//!
+//! - [`Proxy::open_talk`] notes one, and costs nothing.
+//! - [`Proxy::say`] asks a turn of it. The first creates its conversation, in the partition of its tools; later ones go on
+//!   in it, or bring it back with its history.
+//! - [`Proxy::stop_talk`] ends a turn early. Its holder is told the end as of any other turn, soon: a server that does not
+//!   answer is not waited for.
+//! - [`Proxy::close_talk`] ends it, whatever it is doing, and destroys its conversation. Its holder hears no more of it.
+//!
+//! **Each turn that is asked is told to have ended once**, unless the talk is closed before.
+
+mod door;
+mod talk;
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use foldhash::fast::RandomState;
+use serde_json::json;
+use tracing::warn;
+
+pub(crate) use self::talk::{Face, News, SAID_BEFORE, Talk};
+use self::{door::Said, talk::State};
+use crate::core::{PRIMARY, Proxy};
+use crate::{
+    agents::{self, ORCHESTRATION, SUMMARY},
+    config::AgentConfig,
+    core::{
+        chat::destruction,
+        event::{ClientId, Effects},
+        failure::{Failure, SIGN_IN, reason},
+        history::History,
+        modes::Wish,
+        requests::{Owner, Purpose},
+        selection::{Choice, agent_set},
+        toolset::ToolSet,
+    },
+    rpc::{Frame, Patch, RawId, elements, member, path, text},
+};
+
+/// How ids of these conversations begin, which are their tokens as well.
+const OWN: &str = "lspool-inside-";
+
+/// How long a server may take to answer a turn that it was told to end.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Of a request of the editor's, and of the create before it, what each conversation has as well that works for it.
+pub(crate) const INHERITED: [&str; 6] = [
+    "source",
+    "capabilities",
+    "userLanguage",
+    "workspaceFolder",
+    "workspaceFolders",
+    "needToolCallConfirmation",
+];
+
+/// The model that a server takes for its default, unless this is a tier of the configuration.
+pub(crate) const DEFAULT_MODEL: &str = "default";
+
+/// How a request says which model it wants.
+const MODEL: [&str; 3] = ["modelInfo", "model", "modelProviderName"];
+
+/// Who holds a conversation, and is told what comes of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Holder {
+    /// A sub-agent.
+    Run(u32),
+    /// One of those who work for an orchestration.
+    Orchestration(u32, usize),
+    /// A member of a team.
+    Member(u32),
+}
+
+/// What a turn may cost, and what it must bring.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Limits {
+    /// How long it may take.
+    pub(crate) time: Option<Duration>,
+    /// How often its model may be asked.
+    pub(crate) rounds: Option<usize>,
+    /// A turn without a word is asked once for one, and fails if none comes.
+    pub(crate) needs_words: bool,
+}
+
+/// A conversation to come.
+#[derive(Debug)]
+pub(crate) struct Opening {
+    pub(crate) holder: Holder,
+    /// Its tools, its model, and what it is told first.
+    pub(crate) agent: AgentConfig,
+    pub(crate) face: Face,
+    pub(crate) limits: Limits,
+    /// Parameters that each of its requests has: [`usual`].
+    pub(crate) usual: Bytes,
+    /// What was said in it already.
+    pub(crate) history: Option<History>,
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(crate) struct Inside {
+    talks: BTreeMap<u32, Talk>,
+    by_conversation: HashMap<RawId, u32, RandomState>,
+    due: BTreeSet<(Instant, u32)>,
+    /// How many there have been.
+    last: u32,
+    /// How many conversations they have created.
+    n_conversations: u64,
+}
+
+impl Inside {
+    /// Whether there has never been one.
+    pub(crate) fn is_unused(&self) -> bool {
+        self.last == 0
+    }
+
+    /// The one whose conversation, and token, this is.
+    pub(crate) fn of(&self, conversation: &RawId) -> Option<u32> {
+        self.by_conversation.get(conversation).copied()
+    }
+
+    /// When something is to be done.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.due.first().map(|(at, _)| *at)
+    }
+
+    fn set_due(&mut self, no: u32, at: Option<Instant>) {
+        let Some(talk) = self.talks.get_mut(&no) else { return };
+        if let Some(before) = std::mem::replace(&mut talk.due, at) {
+            self.due.remove(&(before, no));
+        }
+        self.due.extend(at.map(|at| (at, no)));
+    }
+}
+
+/// Whether this, as it stands in a message, is the id of a conversation of this module's, be it of one that is no more.
+pub(crate) fn is_own(raw: &[u8]) -> bool {
+    raw.strip_prefix(b"\"").is_some_and(|it| it.starts_with(OWN.as_bytes()))
+}
+
+/// Parameters that each request of a conversation inside has: those of the create, and of the turn, that it works for.
+pub(crate) fn usual(chat_mode: &str, create: &[u8], asked: &[u8]) -> Bytes {
+    let mut usual = Patch::of(br#"{"computeSuggestions":false}"#);
+    usual.set("chatMode", json!(chat_mode).to_string().as_bytes());
+    // What stands in the request that is under way comes last, and holds.
+    for (keys, from) in [(&INHERITED[..], create), (&INHERITED[..], asked), (&MODEL[..], asked)] {
+        for key in keys {
+            if let Some(range) = member(from, key) {
+                usual.set(key, &from[range]);
+            }
+        }
+    }
+    usual.finish().into()
+}
+
+impl Proxy {
+    /// Notes a conversation in which nothing has been said yet, or nothing by this process.
+    pub(crate) fn open_talk(&mut self, opening: Opening) -> u32 {
+        self.inside.last += 1;
+        let no = self.inside.last;
+        self.inside.talks.insert(no, Talk::new(ClientId(ClientId::INSIDE + no), opening));
+        no
+    }
+
+    /// Asks a turn. Not while one is running.
+    pub(crate) fn say(&mut self, now: Instant, no: u32, words: &str, out: &mut Effects) {
+        let config = self.server.as_ref().map(|it| it.config.clone());
+        let Some(talk) = self.inside.talks.get_mut(&no).filter(|it| it.state == State::Idle) else { return };
+        talk.is_asked_again = false;
+        talk.heard = talk::Heard::default();
+        let due = talk.limits.time.map(|it| now + it);
+        let model = talk.agent.model.clone().filter(|_| !talk.has_model);
+        self.inside.set_due(no, due);
+        let Some(model) = model else { return self.ask(now, no, words, out) };
+        let model = config.and_then(|it| it.models.get(&model).cloned()).unwrap_or(model);
+        let Some(talk) = self.inside.talks.get_mut(&no) else { return };
+        talk.agent.model = Some(model);
+        talk.state = State::Choosing(words.to_owned());
+        let id = talk.next_id();
+        let frame = Frame::request(id.clone(), "copilot/models", Some(b"{}"));
+        let owner = Owner::Client(talk.client, id);
+        self.send_to_backend(PRIMARY, owner, Purpose::Plain, &frame, out);
+    }
+
+    /// Asks its model: in the conversation that it has, or in a new one.
+    fn ask(&mut self, now: Instant, no: u32, words: &str, out: &mut Effects) {
+        let Some(talk) = self.inside.talks.get(&no) else { return };
+        let is_new = self.conversations.get(&talk.conversation).is_none();
+        let set = self.set_inside(&talk.agent, talk.holder);
+        let wish = Wish { agent: Some(talk.face.agent.clone()), ..Wish::default() };
+        if is_new {
+            self.inside.n_conversations += 1;
+            let it = &self.identity;
+            let id = format!("{OWN}{}-{}-{}", it.pid, it.started, self.inside.n_conversations);
+            self.rename_talk(no, RawId::text(&id));
+        }
+        let Some(talk) = self.inside.talks.get_mut(&no) else { return };
+        talk.state = State::Turning;
+        let owner = Owner::Client(talk.client, talk.next_id());
+        let id = talk.conversation.clone();
+        let mut params = Patch::of(&talk.usual);
+        params.set("conversationId", id.as_bytes()).set("workDoneToken", id.as_bytes());
+        let history = talk.history.take().filter(|_| is_new);
+        match history {
+            None if is_new => {
+                let request = json!([{"request": agents::request(&talk.agent, words)}]).to_string();
+                let params = params.set("turns", request.as_bytes()).finish();
+                let frame = Frame::request(RawId::from(0), "conversation/create", Some(&params));
+                self.create(now, owner, Choice { set, events: false, wish }, &frame, out);
+            }
+            history => {
+                if let Some(history) = history
+                    && let Err((history, failure)) =
+                        self.bind_again(now, &id, Choice { set, events: false, wish }, history, out)
+                {
+                    self.keep_history(no, history);
+                    return self.fail(&owner, &failure, out);
+                }
+                let params = params.set("message", json!(words).to_string().as_bytes()).finish();
+                let frame = Frame::request(RawId::from(0), "conversation/turn", Some(&params));
+                self.on_turn(now, owner, &frame, out);
+            }
+        }
+    }
+
+    /// A conversation that no process knows is served again, from its history.
+    fn bind_again(
+        &mut self,
+        now: Instant,
+        id: &RawId,
+        choice: Choice,
+        history: History,
+        out: &mut Effects,
+    ) -> Result<(), (History, Failure)> {
+        let Choice { set, events: _, wish } = choice;
+        let isolation = self.wish(&wish);
+        match self.place(&set, isolation, b"{}", now, out) {
+            Ok(place) => drop(self.conversations.bind(id.clone(), place.backend, set, None)),
+            Err(failure) => return Err((history, failure)),
+        }
+        if let Some(conversation) = self.conversations.get_mut(id) {
+            (conversation.history, conversation.wish) = (history, wish);
+        }
+        Ok(())
+    }
+
+    fn keep_history(&mut self, no: u32, history: History) {
+        if let Some(talk) = self.inside.talks.get_mut(&no) {
+            talk.history = Some(history).filter(History::has_begun);
+        }
+    }
+
+    fn rename_talk(&mut self, no: u32, id: RawId) {
+        let Some(talk) = self.inside.talks.get_mut(&no) else { return };
+        self.inside.by_conversation.remove(&talk.conversation);
+        talk.conversation = id.clone();
+        self.inside.by_conversation.insert(id, no);
+    }
+
+    /// The tools of a conversation inside: those of its agent, without any that starts or steers others.
+    fn set_inside(&self, agent: &AgentConfig, holder: Option<Holder>) -> ToolSet {
+        let set = self.set_without_others(agent);
+        match holder {
+            Some(Holder::Member(_)) => set.with_member(),
+            Some(Holder::Run(_) | Holder::Orchestration(..)) | None => set,
+        }
+    }
+
+    fn set_without_others(&self, agent: &AgentConfig) -> ToolSet {
+        let set = agent_set(agent);
+        let has = |it: &&str| set.contains(it) && (!set.is_open() || self.catalogue.is_clients(it));
+        let others: Vec<String> = ORCHESTRATION.iter().copied().filter(has).map(str::to_owned).collect();
+        if others.is_empty() {
+            return set;
+        }
+        let denied: Vec<String> = agent.disallowed_tools.iter().cloned().chain(others).collect();
+        ToolSet::new(agent.tools.as_deref(), &denied)
+    }
+
+    /// The turn that is running is to end. Whether there is one, and that is news to it.
+    pub(crate) fn stop_talk(&mut self, now: Instant, no: u32, why: &str, out: &mut Effects) -> bool {
+        let running = |it: &&mut Talk| it.is_owed() && it.stop.is_none();
+        let Some(talk) = self.inside.talks.get_mut(&no).filter(running) else { return false };
+        talk.stop = Some(why.to_owned());
+        let (client, params) = (talk.client, json!({"id": talk.asked}).to_string());
+        self.inside.set_due(no, Some(now + PATIENCE));
+        let frame = Frame::notification("$/cancelRequest", Some(params.as_bytes()));
+        self.on_client_cancel(client, &frame, out);
+        true
+    }
+
+    /// Ends a conversation, whatever it is doing.
+    pub(crate) fn close_talk(&mut self, now: Instant, no: u32, out: &mut Effects) {
+        let Some(talk) = self.inside.talks.get_mut(&no) else { return };
+        talk.holder = None;
+        match talk.is_owed() {
+            true => drop(self.stop_talk(now, no, "it is not wanted any more", out)),
+            false => self.end_talk(no, out),
+        }
+    }
+
+    /// It is no more.
+    fn end_talk(&mut self, no: u32, out: &mut Effects) {
+        self.inside.set_due(no, None);
+        let Some(talk) = self.inside.talks.remove(&no) else { return };
+        self.inside.by_conversation.remove(&talk.conversation);
+        self.destroy_inside(&talk.conversation, out);
+    }
+
+    fn destroy_inside(&mut self, id: &RawId, out: &mut Effects) {
+        if self.conversations.get(id).is_some() {
+            self.on_destroy(Owner::Proxy, &destruction(id), out);
+        }
+    }
+
+    /// What those inside are told they act on. Whether anything has come of it. `seen`: how many of the effects have
+    /// been looked at.
+    pub(crate) fn run_inside(&mut self, now: Instant, seen: &mut usize, out: &mut Effects) -> bool {
+        if (self.inside.is_unused() && self.agents.is_idle()) || self.phase.is_exiting() {
+            return false;
+        }
+        if !out[*seen..].iter().any(door::may_concern_one_inside) {
+            *seen = out.len();
+            return false;
+        }
+        let said = self.take_said(now, *seen, out);
+        // To look at some of them may have ended a run, and that is news to its conversation.
+        let is_left = out[*seen..].iter().any(door::is_for_one_inside);
+        if !is_left {
+            *seen = out.len();
+        }
+        let is_news = is_left || !said.is_empty();
+        for it in said {
+            match it {
+                Said::Answer(no, answer) => self.on_talk_answered(now, no, &answer, out),
+                Said::Progress(no, params) => self.on_talk_progress(now, no, &params, out),
+            }
+        }
+        is_news
+    }
+
+    fn on_talk_progress(&mut self, now: Instant, no: u32, params: &[u8], out: &mut Effects) {
+        let Some(talk) = self.inside.talks.get_mut(&no) else { return };
+        let conversation = talk.conversation.clone();
+        let news = talk.heard.hear(&conversation, params);
+        let too_many = talk.has_asked_too_often();
+        for it in news {
+            self.tell_holder(now, no, it, out);
+        }
+        if let Some(why) = too_many {
+            self.stop_talk(now, no, &why, out);
+        }
+    }
+
+    fn tell_holder(&mut self, now: Instant, no: u32, news: News, out: &mut Effects) {
+        match self.inside.talks.get(&no).and_then(|it| it.holder) {
+            Some(Holder::Run(run)) => self.on_run_news(now, run, news, out),
+            Some(Holder::Orchestration(no, conversation)) => {
+                self.on_orchestration_news(now, (no, conversation), news, out);
+            }
+            Some(Holder::Member(desk)) => self.on_member_news(desk, news, out),
+            None => {}
+        }
+    }
+
+    fn on_talk_answered(&mut self, now: Instant, no: u32, answer: &Frame, out: &mut Effects) {
+        let Some(talk) = self.inside.talks.get_mut(&no) else { return };
+        if !talk.is_owed() || answer.id().and_then(|it| it.as_u64()) != Some(talk.asked) {
+            return;
+        }
+        let error = answer.error_value().map(|_| reason(answer));
+        match &talk.state {
+            State::Choosing(words) if talk.stop.is_none() => {
+                let words = words.clone();
+                let found = match (answer.result(), &talk.agent.model) {
+                    (Some(models), Some(model)) => chosen(model, models),
+                    _ => Err(unknown_models(&error.unwrap_or_default())),
+                };
+                match found {
+                    Ok(model) => {
+                        let info = json!({"id": model}).to_string();
+                        let mut usual = Patch::of(&talk.usual);
+                        for key in MODEL {
+                            usual.remove(key);
+                        }
+                        talk.usual = usual.set("modelInfo", info.as_bytes()).finish().into();
+                        talk.has_model = true;
+                        self.ask(now, no, &words, out);
+                    }
+                    Err(why) => self.turn_ended(now, no, Err(why), out),
+                }
+            }
+            State::Choosing(_) | State::Turning => match talk.outcome(error.as_deref()) {
+                Some(result) => self.turn_ended(now, no, result, out),
+                None if !talk.limits.needs_words => self.turn_ended(now, no, Ok(String::new()), out),
+                None if talk.is_asked_again => {
+                    let why = "it has ended without a word, twice".to_owned();
+                    self.turn_ended(now, no, Err(why), out);
+                }
+                None => {
+                    talk.is_asked_again = true;
+                    talk.heard.again();
+                    self.ask(now, no, SUMMARY, out);
+                }
+            },
+            State::Idle => {}
+        }
+    }
+
+    fn turn_ended(&mut self, now: Instant, no: u32, result: Result<String, String>, out: &mut Effects) {
+        self.inside.set_due(no, None);
+        let Some(talk) = self.inside.talks.get_mut(&no) else { return };
+        (talk.state, talk.stop) = (State::Idle, None);
+        match talk.holder {
+            Some(_) => self.tell_holder(now, no, News::Ended(result), out),
+            None => self.end_talk(no, out),
+        }
+    }
+
+    pub(crate) fn on_inside_deadlines(&mut self, now: Instant, out: &mut Effects) {
+        while let Some((_, no)) = self.inside.due.first().copied().filter(|(at, _)| *at <= now) {
+            self.inside.set_due(no, None);
+            let Some(talk) = self.inside.talks.get(&no) else { continue };
+            if talk.stop.is_some() {
+                self.give_up_turn(now, no, out);
+            } else {
+                let limit = talk.limits.time.unwrap_or_default().as_secs();
+                self.stop_talk(now, no, &format!("it was stopped: it may take {limit} s"), out);
+            }
+        }
+    }
+
+    /// A server does not answer a turn that it was told to end. Nobody waits for it any more, and what was said before
+    /// it is kept.
+    fn give_up_turn(&mut self, now: Instant, no: u32, out: &mut Effects) {
+        let Some(talk) = self.inside.talks.get_mut(&no) else { return };
+        let (client, id, asked) = (talk.client, talk.conversation.clone(), RawId::from(talk.asked));
+        warn!(conversation = %id, "a server does not answer a turn that was cancelled: going on without it");
+        let result = talk.outcome(None).unwrap_or_else(|| Ok(String::new()));
+        if let Some(conversation) = self.conversations.get_mut(&id) {
+            let history = std::mem::take(&mut conversation.history);
+            self.keep_history(no, history);
+        }
+        self.destroy_inside(&id, out);
+        // What its server says of it from now on is of a conversation that is no more.
+        self.inside.by_conversation.remove(&id);
+        if let Some(talk) = self.inside.talks.get_mut(&no) {
+            talk.conversation = RawId::null();
+        }
+        // An answer that comes all the same finds nothing.
+        if let Some(sent) = self.requests.of_client(client, &asked) {
+            self.requests.take(sent);
+        }
+        self.turn_ended(now, no, result, out);
+    }
+
+    /// Whether this conversation is there, and held by that one.
+    pub(crate) fn is_held_by(&self, no: u32, holder: Holder) -> bool {
+        self.holder_of(no) == Some(holder)
+    }
+
+    /// Who holds a conversation, if anybody wants it still.
+    pub(crate) fn holder_of(&self, no: u32) -> Option<Holder> {
+        self.inside.talks.get(&no)?.holder
+    }
+
+    /// Whether a turn of a conversation is running, be it on its way to its end.
+    pub(crate) fn is_talking(&self, no: u32) -> bool {
+        self.inside.talks.get(&no).is_some_and(Talk::is_owed)
+    }
+
+    /// The editor knows a conversation under other ids from now on.
+    pub(crate) fn face(&mut self, no: u32, face: Face) {
+        if let Some(talk) = self.inside.talks.get_mut(&no) {
+            talk.face = face;
+        }
+    }
+
+    /// What was said in a conversation, and whether a turn of it is running that has begun.
+    pub(crate) fn said_in(&self, no: u32) -> Option<(&History, bool)> {
+        let talk = self.inside.talks.get(&no)?;
+        match self.conversations.get(&talk.conversation) {
+            Some(conversation) => Some((&conversation.history, conversation.flight.turn.is_some())),
+            None => talk.history.as_ref().map(|it| (it, false)),
+        }
+    }
+
+    /// Whether those inside agree with the other tables.
+    pub(crate) fn check_inside(&self) -> Result<(), String> {
+        for (no, talk) in &self.inside.talks {
+            let name = &talk.face.name;
+            let is_owed = self.requests.of_client(talk.client, &RawId::from(talk.asked)).is_some();
+            if talk.is_owed() && !is_owed {
+                return Err(format!("{name} waits for an answer that nobody owes: {:?}", talk.state));
+            }
+            if !talk.is_owed() && talk.holder.is_none() {
+                return Err(format!("{name} has ended, and nobody wants it"));
+            }
+            let is_known = self.inside.of(&talk.conversation) == Some(*no);
+            if !is_known && talk.conversation != RawId::null() {
+                return Err(format!("the conversation of {name} is not found"));
+            }
+            if talk.due.is_some_and(|at| !self.inside.due.contains(&(at, *no))) {
+                return Err(format!("{name} has a deadline that nobody looks at"));
+            }
+        }
+        let n_due = self.inside.talks.values().filter(|it| it.due.is_some()).count();
+        let n_bound = self.inside.talks.values().filter(|it| it.conversation != RawId::null()).count();
+        if n_due != self.inside.due.len() || n_bound != self.inside.by_conversation.len() {
+            return Err("an index of the conversations inside holds one that is no more".to_owned());
+        }
+        let lost = |id: &RawId| is_own(id.as_bytes()) && self.inside.of(id).is_none();
+        match self.conversations.iter().find(|(id, _)| lost(id)) {
+            Some((id, _)) => Err(format!("nobody holds conversation {id}")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Why a server does not say which models there are, and what can be done about it.
+fn unknown_models(why: &str) -> String {
+    match why.contains("NotSignedIn") {
+        true => format!("nobody is signed in to Copilot: {SIGN_IN}"),
+        false => format!("which models there are is not known: {why}"),
+    }
+}
+
+/// The id of the model that is meant, of those that a server has; else why there is none.
+fn chosen(model: &str, models: &[u8]) -> Result<String, String> {
+    let known = |it: &[u8]| Some((text(it, &["id"])?, text(it, &["modelName"]).unwrap_or_default()));
+    let known: Vec<_> = elements(models).filter_map(|it| known(&models[it])).collect();
+    let name = model.strip_suffix(" (copilot)").unwrap_or(model);
+    let is_default = |it: &&[u8]| path(it, &["isChatDefault"]).is_some_and(|at| &it[at] == b"true");
+    let all = || elements(models).map(|it| &models[it]);
+    if model == DEFAULT_MODEL
+        && let Some(id) = all().find(is_default).or_else(|| all().next()).and_then(|it| text(it, &["id"]))
+    {
+        return Ok(id);
+    }
+    if known.is_empty() {
+        return Err("the server has no model, or none that this account may use".to_owned());
+    }
+    let by_id = known.iter().find(|(id, _)| id == model);
+    let found = by_id.or_else(|| known.iter().find(|(_, it)| it.eq_ignore_ascii_case(name)));
+    found.map(|(id, _)| id.clone()).ok_or_else(|| {
+        let ids: Vec<&str> = known.iter().map(|(id, _)| id.as_str()).collect();
+        let ids = ids.join(", ");
+        format!(
+            "the model {model:?} is none that the server knows, and no tier of [models] in the configuration; there are {ids}"
+        )
+    })
+}
+
+#[cfg(test)]
+impl Proxy {
+    /// Nothing is left inside.
+    pub(crate) fn check_quiet_inside(&self) {
+        let left: Vec<_> = self.inside.talks.values().map(|it| (&it.face.name, &it.state)).collect();
+        assert!(left.is_empty(), "{left:?} are left");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_without_models_is_told_from_a_model_that_it_does_not_have() {
+        for none in ["[]", "{}", "null", r#"[{"modelName":"M"}]"#] {
+            for model in [DEFAULT_MODEL, "m"] {
+                let why = chosen(model, none.as_bytes()).unwrap_err();
+                assert_eq!(why, "the server has no model, or none that this account may use", "{none}");
+            }
+        }
+        let one = br#"[{"id":"m","modelName":"M"}]"#;
+        assert_eq!(chosen(DEFAULT_MODEL, one).as_deref(), Ok("m"));
+        assert!(chosen("n", one).unwrap_err().ends_with("there are m"));
+    }
+}

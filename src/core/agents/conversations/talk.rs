@@ -1,0 +1,284 @@
+//! One conversation that lspool holds: what it is asked next, and what is heard of it.
+//!
+//! ```text
+//!          say                  model known
+//!   Idle ───────→ Choosing ─────────────────→ Turning ⟲ once, for a word
+//!    ↑ └──────────────── say ────────────────→  │
+//!    └──────────── answered, or given up ───────┘
+//! ```
+
+use std::{collections::BTreeMap, time::Instant};
+
+use bytes::Bytes;
+
+use super::{Holder, Limits, Opening};
+use crate::{
+    config::AgentConfig,
+    core::{event::ClientId, history::History, said::Said},
+    rpc::{RawId, path, text},
+};
+
+/// A conversation of lspool's own. It is a client of the pool: it asks under its own id, hears progress under the id
+/// of its conversation, and is answered as an editor is.
+#[derive(Debug)]
+pub(crate) struct Talk {
+    pub(super) client: ClientId,
+    /// `None`: it is to end, and nobody wants to know of it.
+    pub(super) holder: Option<Holder>,
+    pub(super) agent: AgentConfig,
+    pub(super) face: Face,
+    pub(super) limits: Limits,
+    /// Of its conversation, and its token. Another one each time that it is created.
+    pub(super) conversation: RawId,
+    /// What was said in it, while no partition has it.
+    pub(super) history: Option<History>,
+    /// The parameters that each of its requests has.
+    pub(super) usual: Bytes,
+    /// The model has been looked up, or need not be.
+    pub(super) has_model: bool,
+    pub(super) state: State,
+    /// Why its turn is to end.
+    pub(super) stop: Option<String>,
+    /// When something is to be done about its turn if that has not ended.
+    pub(super) due: Option<Instant>,
+    /// The number of its last request.
+    pub(super) asked: u64,
+    pub(super) heard: Heard,
+    pub(super) is_asked_again: bool,
+}
+
+/// How far a conversation has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// Nothing is asked.
+    Idle,
+    /// The server is asked which models there are. This is said then.
+    Choosing(String),
+    /// Its model is asked.
+    Turning,
+}
+
+/// Under what the editor knows a conversation: its ids, not lspool's, stand in what tools are asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Face {
+    pub(crate) conversation: RawId,
+    pub(crate) turn: RawId,
+    pub(crate) round: u64,
+    /// Whose tool it is: `explore-1`.
+    pub(crate) name: String,
+    /// Which agent that is: `explore`.
+    pub(crate) agent: String,
+}
+
+/// Between why a turn has failed, and what was said in it.
+pub(crate) const SAID_BEFORE: &str = ". What it had said before:";
+
+/// What the one who holds a conversation is told of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum News {
+    /// More words of the answer.
+    Text(String),
+    /// The tool that is running now.
+    Tool(Option<String>),
+    /// The turn is over: what was said in the end, or why there is nothing.
+    Ended(Result<String, String>),
+}
+
+/// What is heard of a turn.
+#[derive(Debug, Default)]
+pub(super) struct Heard {
+    /// By round.
+    texts: BTreeMap<u64, String>,
+    /// Rounds before it was asked again.
+    rounds_before: u64,
+    /// Tools that are running, by call.
+    tools: Vec<(String, String)>,
+    /// Why it ended, if that is no good reason.
+    fault: Option<String>,
+}
+
+impl Talk {
+    pub(super) fn new(client: ClientId, opening: Opening) -> Talk {
+        let Opening { holder, agent, face, usual, limits, history } = opening;
+        Talk {
+            client,
+            holder: Some(holder),
+            has_model: agent.model.is_none(),
+            agent,
+            face,
+            limits,
+            conversation: RawId::null(),
+            history: history.filter(History::has_begun),
+            usual,
+            state: State::Idle,
+            stop: None,
+            due: None,
+            asked: 0,
+            heard: Heard::default(),
+            is_asked_again: false,
+        }
+    }
+
+    /// The number of its next request.
+    pub(super) fn next_id(&mut self) -> RawId {
+        self.asked += 1;
+        RawId::from(self.asked)
+    }
+
+    /// Whether an answer is owed to it.
+    pub(super) fn is_owed(&self) -> bool {
+        self.state != State::Idle
+    }
+
+    /// Why its model may not be asked any more, if so.
+    pub(super) fn has_asked_too_often(&self) -> Option<String> {
+        let most = self.limits.rounds?;
+        // One more to say what has come of it.
+        let may = most.saturating_add(usize::from(self.is_asked_again));
+        let has = usize::try_from(self.heard.rounds()).unwrap_or(usize::MAX);
+        (has > may).then(|| format!("it was stopped: it may ask its model {most} times"))
+    }
+
+    /// Its turn is over: how, as its holder is told. `None`: well, and without a word.
+    pub(super) fn outcome(&mut self, error: Option<&str>) -> Option<Result<String, String>> {
+        let failed = error.map(|it| format!("its turn failed: {it}")).or(self.heard.fault.take());
+        match self.stop.take().or(failed) {
+            Some(why) => Some(Err(self.heard.with_words(why))),
+            None => self.heard.answer().map(|it| Ok(it.to_owned())),
+        }
+    }
+}
+
+impl Heard {
+    /// Takes in progress of this conversation.
+    pub(super) fn hear(&mut self, conversation: &RawId, params: &[u8]) -> Vec<News> {
+        let said = Said::of(params);
+        // The server's own sub-agents are its tools.
+        if said.conversation().as_ref() != Some(conversation) {
+            return Vec::new();
+        }
+        match said.kind {
+            Some(b"\"report\"") => self.report(&said),
+            Some(b"\"end\"") => {
+                self.fault = match path(params, &["value", "error"]) {
+                    Some(_) => {
+                        let why = text(params, &["value", "error", "message"]);
+                        Some(format!("its model failed: {}", why.as_deref().unwrap_or("no reason")))
+                    }
+                    None => {
+                        text(params, &["value", "cancellationReason"]).map(|_| "it was cancelled".to_owned())
+                    }
+                };
+                Vec::new()
+            }
+            Some(_) | None => Vec::new(),
+        }
+    }
+
+    fn report(&mut self, said: &Said<'_>) -> Vec<News> {
+        let before = self.tool().map(str::to_owned);
+        let mut words = String::new();
+        let decoded = |it: Option<&[u8]>| serde_json::from_slice::<String>(it?).ok();
+        let mut say = |texts: &mut BTreeMap<u64, String>, round: u64, reply: Option<&[u8]>| {
+            let reply = decoded(reply).unwrap_or_default();
+            words.push_str(&reply);
+            texts.entry(round).or_default().push_str(&reply);
+        };
+        if said.report.reply.is_some() {
+            say(&mut self.texts, 1, said.report.reply);
+        }
+        for round in said.report.rounds() {
+            say(&mut self.texts, round.id, round.reply);
+            for call in round.calls() {
+                let [id, name, status] = ["id", "name", "status"].map(|key| text(call, &[key]));
+                let (Some(id), Some(name), Some(status)) = (id, name, status) else { continue };
+                self.tools.retain(|(of, _)| *of != id);
+                if status == "running" {
+                    self.tools.push((id, name));
+                }
+            }
+        }
+        let mut news = Vec::new();
+        if !words.is_empty() {
+            news.push(News::Text(words));
+        }
+        if before.as_deref() != self.tool() {
+            news.push(News::Tool(self.tool().map(str::to_owned)));
+        }
+        news
+    }
+
+    /// The tool that has been started last of those that are running.
+    fn tool(&self) -> Option<&str> {
+        self.tools.last().map(|(_, name)| &**name)
+    }
+
+    /// How often the model was asked.
+    fn rounds(&self) -> u64 {
+        self.rounds_before.saturating_add(self.texts.keys().next_back().copied().unwrap_or(0))
+    }
+
+    /// What it has said in the end. What it said between its calls is no answer.
+    fn answer(&self) -> Option<&str> {
+        self.texts.values().next_back().filter(|it| !it.is_empty()).map(String::as_str)
+    }
+
+    /// The reason, with what it has said last.
+    fn with_words(&self, why: String) -> String {
+        match self.texts.values().rev().find(|it| !it.is_empty()) {
+            Some(said) => format!("{why}{SAID_BEFORE}\n{said}"),
+            None => why,
+        }
+    }
+
+    /// It is asked once more.
+    pub(super) fn again(&mut self) {
+        *self = Heard { rounds_before: self.rounds(), ..Heard::default() };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn hear(heard: &mut Heard, value: &Value) -> Vec<News> {
+        let mut value = value.clone();
+        value["conversationId"] = json!("c");
+        heard.hear(&RawId::text("c"), json!({"token": "c", "value": value}).to_string().as_bytes())
+    }
+
+    fn tool(name: &str) -> News {
+        News::Tool(Some(name.to_owned()))
+    }
+
+    #[test]
+    fn a_call_that_cannot_be_read_drops_nothing_else() {
+        let mut heard = Heard::default();
+        let calls = json!([{"id": 7}, "x", {"id": "a", "name": "grep", "status": "running"}]);
+        let rounds = json!([{"roundId": "odd"}, {"roundId": 2, "reply": "found", "toolCalls": calls}]);
+        let news = hear(&mut heard, &json!({"kind": "report", "editAgentRounds": rounds}));
+        assert_eq!(news, [News::Text("found".to_owned()), tool("grep")]);
+        assert_eq!((heard.answer(), heard.rounds()), (Some("found"), 2));
+        heard.again();
+        hear(&mut heard, &json!({"kind": "report", "editAgentRounds": [{"roundId": u64::MAX}]}));
+        assert_eq!(heard.rounds(), u64::MAX);
+    }
+
+    #[test]
+    fn the_tool_is_the_last_one_that_is_running() {
+        let mut heard = Heard::default();
+        let mut report = |calls: &[(&str, &str)]| {
+            let calls: Vec<Value> = calls
+                .iter()
+                .map(|(id, status)| json!({"id": id, "name": format!("tool {id}"), "status": status}))
+                .collect();
+            let round = json!([{"roundId": 1, "toolCalls": calls}]);
+            hear(&mut heard, &json!({"kind": "report", "editAgentRounds": round}))
+        };
+        assert_eq!(report(&[("a", "running"), ("b", "running")]), [tool("tool b")]);
+        assert_eq!(report(&[("a", "completed")]), []);
+        assert_eq!(report(&[("b", "error")]), [News::Tool(None)]);
+    }
+}

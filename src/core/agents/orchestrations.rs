@@ -1,0 +1,334 @@
+//! Orchestrations that are under way: each is a request of the editor's, answered when the work on its goal has ended.
+//!
+//! What is done next is decided by [`Orchestration`], which knows no server. Here it is carried out: those whom it asks are
+//! conversations of lspool's own ([`inside`](crate::core::inside)), each in the partition of its tools; what it tells goes to the
+//! editor as progress of the request, and in `lspool/orchestratorEvent`.
+//!
+//! **The request is answered once**, after the event `finished`; nobody works for it after that.
+
+mod asked;
+
+use std::{collections::BTreeMap, time::Instant};
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+use tracing::info;
+
+use self::asked::Asked;
+use crate::core::{Cause, Failure, Proxy, tell_editor};
+use crate::{
+    agents::orchestration::{Do, End, Event, Heard, Orchestration, Order, Told, Who},
+    config::{AgentConfig, AgentSource, OrchestrationConfig},
+    core::{
+        control::answer,
+        event::{ClientId, Effects},
+        inside::{DEFAULT_MODEL, Face, Holder, INHERITED, Limits, News, Opening, SAID_BEFORE, usual},
+        requests::Owner,
+    },
+    rpc::{Frame, Patch, RawId, member},
+};
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(crate) struct Orchestrations {
+    runs: BTreeMap<u32, Run>,
+    /// How many there have been.
+    last: u32,
+}
+
+/// One of them.
+#[derive(Debug)]
+struct Run {
+    it: Orchestration,
+    /// Who has asked for it.
+    owner: Owner,
+    /// Under which it reports.
+    token: Option<RawId>,
+    /// The conversations inside, by their number here.
+    talks: BTreeMap<usize, u32>,
+    /// For whoever has none of his own.
+    model: Option<String>,
+    /// What a request had that the conversations have as well.
+    params: Bytes,
+}
+
+impl Orchestrations {
+    fn of(&self, wanted: impl Fn(&Run) -> bool) -> Option<u32> {
+        self.runs.iter().find(|(_, it)| wanted(it)).map(|(no, _)| *no)
+    }
+
+    fn of_request(&self, id: &RawId) -> Option<u32> {
+        self.of(|it| matches!(&it.owner, Owner::Client(ClientId::EDITOR, of) if of == id))
+    }
+
+    /// Whether the editor is owed an answer under this id.
+    pub(crate) fn is_owed(&self, id: &RawId) -> bool {
+        self.of_request(id).is_some()
+    }
+
+    /// How many answers the editor is owed.
+    pub(crate) fn n_owed(&self) -> usize {
+        self.runs.len()
+    }
+}
+
+impl Proxy {
+    /// `lspool/orchestrate`.
+    pub(crate) fn orchestrate(&mut self, now: Instant, owner: Owner, params: &[u8], out: &mut Effects) {
+        let Some(server) = &self.server else {
+            return self.fail(&owner, &crate::core::control::not_initialized(), out);
+        };
+        if !self.is_copilot() {
+            let message = format!("an orchestration needs a Copilot server, and {} is none", server.name);
+            return self.fail(&owner, &Failure::new(Cause::InvalidRequest, message), out);
+        }
+        if !self.session.initialized {
+            let failure = Failure::new(Cause::NotInitialized, "send initialized first");
+            return self.fail(&owner, &failure, out);
+        }
+        let asked = match Asked::read(params, &server.config.workers) {
+            Ok(asked) => asked,
+            Err(message) => return self.fail(&owner, &Failure::new(Cause::InvalidParams, message), out),
+        };
+        let OrchestrationConfig { max_parallel, max_tasks, .. } = server.config.orchestration;
+        let Asked { goal, workers, model, max_parallel: wanted, token } = asked;
+        let max_parallel = wanted.map_or(max_parallel, |it| it.min(max_parallel));
+        self.orchestrations.last += 1;
+        let no = self.orchestrations.last;
+        let id = format!("lspool-orchestration-{}-{}-{no}", self.identity.pid, self.identity.started);
+        info!(id, workers = workers.len(), "an orchestration begins");
+        if let Some(token) = &token {
+            let title = title(&goal);
+            let value = json!({"kind": "begin", "title": title, "cancellable": true, "percentage": 0});
+            report(token, &value, out);
+        }
+        let order = Order { goal, workers, max_parallel, max_tasks };
+        let (it, todo) = Orchestration::start(id, order, now);
+        let params = self.usual_of(params);
+        let run = Run { it, owner, token, talks: BTreeMap::new(), model, params };
+        self.orchestrations.runs.insert(no, run);
+        self.carry_out(now, no, todo, out);
+    }
+
+    /// What conversations have that work for this request: what it says of that itself, else what editors say.
+    fn usual_of(&self, params: &[u8]) -> Bytes {
+        let mut usual = Patch::of(br#"{"source":"panel","capabilities":{"skills":[],"allSkills":false}}"#);
+        // Nobody has allowed anything yet.
+        usual.set("needToolCallConfirmation", b"true");
+        if let Some(folders) = member(&self.session.initialize, "workspaceFolders") {
+            usual.set("workspaceFolders", &self.session.initialize[folders]);
+        }
+        for key in INHERITED.iter().chain(&["modelInfo"]) {
+            if let Some(value) = member(params, key) {
+                usual.set(key, &params[value]);
+            }
+        }
+        usual.finish().into()
+    }
+
+    /// Something is heard of a conversation that works for an orchestration.
+    pub(crate) fn on_orchestration_news(
+        &mut self,
+        now: Instant,
+        (no, conversation): (u32, usize),
+        news: News,
+        out: &mut Effects,
+    ) {
+        let Some(run) = self.orchestrations.runs.get_mut(&no) else { return };
+        let heard = match news {
+            News::Text(_) => return,
+            News::Tool(tool) => Heard::Tool(tool),
+            News::Ended(result) => Heard::Answer(result),
+        };
+        let todo = run.it.heard(now, conversation, heard);
+        self.carry_out(now, no, todo, out);
+    }
+
+    /// `$/cancelRequest` of the editor. Whether it was one for an orchestration.
+    pub(crate) fn cancels_orchestration(&mut self, now: Instant, frame: &Frame, out: &mut Effects) -> bool {
+        let id = crate::core::editor::field(frame, "id");
+        let no = id.and_then(|it| self.orchestrations.of_request(&it));
+        self.cancel_orchestration(now, no, out)
+    }
+
+    /// The user does not want to wait for what is shown under a token. Whether it is an orchestration.
+    pub(crate) fn cancels_orchestration_by_token(
+        &mut self,
+        now: Instant,
+        frame: &Frame,
+        out: &mut Effects,
+    ) -> bool {
+        let Some(token) = crate::core::editor::field(frame, "token") else { return false };
+        let no = self.orchestrations.of(|it| it.token.as_ref() == Some(&token));
+        self.cancel_orchestration(now, no, out)
+    }
+
+    fn cancel_orchestration(&mut self, now: Instant, no: Option<u32>, out: &mut Effects) -> bool {
+        let Some(run) = no.and_then(|it| self.orchestrations.runs.get_mut(&it)) else { return false };
+        let todo = run.it.cancel(now);
+        self.carry_out(now, no.unwrap_or_default(), todo, out);
+        true
+    }
+
+    /// All of them stop.
+    pub(crate) fn cancel_orchestrations(&mut self, now: Instant, out: &mut Effects) {
+        for no in self.orchestrations.runs.keys().copied().collect::<Vec<_>>() {
+            self.cancel_orchestration(now, Some(no), out);
+        }
+    }
+
+    fn carry_out(&mut self, now: Instant, no: u32, todo: Vec<Do>, out: &mut Effects) {
+        for it in todo {
+            match it {
+                Do::Ask { conversation, text } => {
+                    if let Some(talk) = self.talk_of(no, conversation) {
+                        self.say(now, talk, &text, out);
+                    }
+                }
+                Do::Close { conversation } => {
+                    let run = self.orchestrations.runs.get_mut(&no);
+                    if let Some(talk) = run.and_then(|it| it.talks.remove(&conversation)) {
+                        self.close_talk(now, talk, out);
+                    }
+                }
+                Do::Tell(told) => self.tell_orchestration(now, no, &told, out),
+            }
+        }
+    }
+
+    /// The conversation of this number; opened if there is none yet.
+    fn talk_of(&mut self, no: u32, conversation: usize) -> Option<u32> {
+        let limit = self.server.as_ref()?.config.orchestration.time_limit;
+        let run = self.orchestrations.runs.get(&no)?;
+        if let Some(talk) = run.talks.get(&conversation) {
+            return Some(*talk);
+        }
+        let (who, name) = run.it.who(conversation)?;
+        let id = RawId::text(run.it.id());
+        let (role, tools, model, works) = match who {
+            // Without tools nothing is done before there is a plan.
+            Who::Planner | Who::Summarizer => (name, Some(Vec::new()), None, false),
+            Who::Worker(it) if !it.agent_mode => (&*it.role, Some(Vec::new()), it.model.clone(), false),
+            Who::Worker(it) => (&*it.role, it.tools.clone(), it.model.clone(), true),
+        };
+        let has_model = member(&run.params, "modelInfo").is_some();
+        let usual_model = || run.model.clone().or_else(|| (!has_model).then(|| DEFAULT_MODEL.to_owned()));
+        let agent =
+            AgentConfig { tools, model: model.or_else(usual_model), ..AgentConfig::of(AgentSource::User) };
+        let opening = Opening {
+            holder: Holder::Orchestration(no, conversation),
+            agent,
+            face: Face {
+                conversation: id.clone(),
+                turn: id,
+                round: 1,
+                name: name.to_owned(),
+                agent: role.to_owned(),
+            },
+            // Whoever makes no plan is asked to mend it.
+            limits: Limits { time: Some(limit), rounds: None, needs_words: who != Who::Planner },
+            usual: usual(if works { "Agent" } else { "Ask" }, &run.params, &run.params),
+            history: None,
+        };
+        let talk = self.open_talk(opening);
+        self.orchestrations.runs.get_mut(&no)?.talks.insert(conversation, talk);
+        Some(talk)
+    }
+
+    fn tell_orchestration(&mut self, now: Instant, no: u32, told: &Told, out: &mut Effects) {
+        let Some(run) = self.orchestrations.runs.get(&no) else { return };
+        let event = json!(told);
+        let params = event.to_string();
+        tell_editor(Frame::notification("lspool/orchestratorEvent", Some(params.as_bytes())), out);
+        if let Some(token) = &run.token {
+            let (done, all) = run.it.progress();
+            let mut value = match &told.event {
+                Event::Finished { .. } => json!({"kind": "end"}),
+                // The summary is one thing more to do.
+                _ => json!({"kind": "report", "percentage": 100 * done / (all + 1)}),
+            };
+            value["message"] = json!(message(&told.event));
+            value["lspool"] = event;
+            report(token, &value, out);
+        }
+        if matches!(told.event, Event::Finished { .. }) {
+            self.answer_goal(now, no, out);
+        }
+    }
+
+    fn answer_goal(&mut self, now: Instant, no: u32, out: &mut Effects) {
+        let Some(run) = self.orchestrations.runs.remove(&no) else { return };
+        info!(id = run.it.id(), end = ?run.it.end(), "an orchestration has ended");
+        for talk in run.talks.into_values() {
+            self.close_talk(now, talk, out);
+        }
+        let outcome = run.it.outcome(now);
+        match (run.it.end(), outcome.error.as_ref().filter(|_| outcome.tasks.is_empty())) {
+            (Some(End::Cancelled), _) => {
+                let failure = Failure::new(Cause::Cancelled, "the orchestration was cancelled");
+                self.fail(&run.owner, &failure, out);
+            }
+            (_, Some(message)) => {
+                // Without what somebody had said until then: it is not for logs.
+                let why = message.split(SAID_BEFORE).next().unwrap_or_default();
+                let failure = Failure::new(Cause::NoPlan, why);
+                self.fail(&run.owner, &failure, out);
+            }
+            (_, None) => answer(&run.owner, &json!(outcome), out),
+        }
+    }
+
+    /// Whether orchestrations agree with the other tables.
+    pub(crate) fn check_orchestrations(&self) -> Result<(), String> {
+        for (no, run) in &self.orchestrations.runs {
+            let (id, end) = (run.it.id(), run.it.end());
+            if end.is_some() {
+                return Err(format!("{id} has ended, and nobody was told"));
+            }
+            for (conversation, talk) in &run.talks {
+                if !self.is_held_by(*talk, Holder::Orchestration(*no, *conversation)) {
+                    return Err(format!("conversation {conversation} of {id} is not its own"));
+                }
+            }
+            if run.talks.is_empty() {
+                return Err(format!("nobody works for {id}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn report(token: &RawId, value: &Value, out: &mut Effects) {
+    let value = value.to_string();
+    let params = Patch::of(b"{}").set("value", value.as_bytes()).set("token", token.as_bytes()).finish();
+    tell_editor(Frame::notification("$/progress", Some(&params)), out);
+}
+
+/// What a goal is called where there is little room.
+fn title(goal: &str) -> String {
+    const LONGEST: usize = 60;
+    let line = goal.lines().next().unwrap_or_default();
+    match line.char_indices().nth(LONGEST) {
+        Some((at, _)) => format!("{}…", &line[..at]),
+        None => line.to_owned(),
+    }
+}
+
+/// An event for people.
+fn message(event: &Event) -> String {
+    match event {
+        Event::PlanStarted { attempt: 1, .. } => "planning".to_owned(),
+        Event::PlanStarted { .. } => "the plan is to be mended".to_owned(),
+        Event::PlanCompleted { fallback: Some(_), .. } => {
+            "there is no plan: one worker does it all".to_owned()
+        }
+        Event::PlanCompleted { tasks, .. } => format!("{} tasks", tasks.len()),
+        Event::TaskAssigned { task, worker, .. } => format!("{worker} begins task {task}"),
+        Event::TaskProgress { worker, tool: Some(tool), .. } => format!("{worker} runs {tool}"),
+        Event::TaskProgress { worker, tool: None, .. } => format!("{worker} is at work"),
+        Event::TaskCompleted { task, state, .. } => format!("task {task}: {}", state.word()),
+        Event::SummarizeCompleted { .. } => "summarized".to_owned(),
+        Event::Error { message } => message.clone(),
+        Event::Finished { state, .. } => state.word().to_owned(),
+    }
+}

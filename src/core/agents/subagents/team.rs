@@ -1,0 +1,679 @@
+//! Teams: which there are, who leads them, what is stored of them, and when their members are asked.
+//!
+//! What a team is and who reads what is [`team`]'s. Each member works in a conversation of its own, in the partition of its
+//! tools and `send_message` ([`inside`](crate::core::inside)).
+//!
+//! **Members work while a turn of their lead runs**: it lasts until all are idle, and is then told what they have written to
+//! it, as it is told results of sub-agents. What waits when it ends waits for the next one.
+//!
+//! **What is stored is one state of the whole team**: messages, marks and what each has said, so that what a member has
+//! written and its call that has written it are there both or neither. A call is answered when what it has done is stored.
+
+mod stored;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Instant,
+};
+
+use serde_json::{json, value::RawValue};
+use tracing::info;
+
+use super::{
+    Lead, Proxy, TeamCall, answer_of,
+    view::{at_rest, report},
+};
+use crate::{
+    agents::team::{self, Letter, Team},
+    core::{
+        event::{Effect, Effects, Peer, ProcessId, TeamFault},
+        history::History,
+        inside::{Face, Holder, Limits, News, Opening, usual},
+        recovery::{CONTINUE, round_with},
+        tell_editor,
+    },
+    rpc::{Frame, Patch, RawId, member, path, text},
+};
+
+/// All teams of this workspace.
+#[derive(Debug, Default)]
+pub(super) struct Teams {
+    known: Known,
+    live: BTreeMap<String, Live>,
+    /// Teams that cannot be had, and why.
+    faulty: BTreeMap<String, TeamFault>,
+    /// Whose conversation a member's is.
+    desks: BTreeMap<u32, (String, usize)>,
+    last: u32,
+    /// The number of the last state that was to be stored.
+    last_stored: u64,
+    /// Calls that came before it was known which teams there are.
+    early: Vec<Call>,
+    /// Teams of which something is to be stored.
+    pub(super) dirty: BTreeSet<String>,
+}
+
+/// Whether it is known which teams there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Known {
+    #[default]
+    No,
+    Asked,
+    Yes,
+}
+
+/// A team that is led from here.
+#[derive(Debug)]
+struct Live {
+    team: Team,
+    /// The conversation that leads it.
+    lead: Option<RawId>,
+    desks: Vec<Desk>,
+    /// It has never been stored.
+    is_new: bool,
+    /// The number of the state that is being stored.
+    storing: Option<u64>,
+    /// The last state could not be stored.
+    is_unsaved: bool,
+    /// Answers to calls whose doing is stored with the next state, and with the one that is being stored.
+    to_answer: Vec<(Call, String)>,
+    answering: Vec<(Call, String)>,
+}
+
+/// Where a member works.
+#[derive(Debug)]
+struct Desk {
+    no: u32,
+    talk: Option<u32>,
+    /// What was said before this lspool, and whether its last turn was to go on.
+    history: Option<(History, bool)>,
+    /// It was at work when the lspool before this one ended.
+    is_interrupted: bool,
+    tool: Option<String>,
+    /// What is stored of what was said, unless that has changed.
+    stored: Option<Box<RawValue>>,
+}
+
+/// A call of one of the tools.
+#[derive(Debug)]
+pub(super) struct Call {
+    process: ProcessId,
+    wire: RawId,
+    frame: Frame,
+    conversation: RawId,
+    /// The member that calls; else it is a lead.
+    desk: Option<u32>,
+    /// It has failed, and it was looked again which teams there are.
+    is_again: bool,
+}
+
+impl Teams {
+    /// The teams that a conversation leads.
+    fn led_by(&self, conversation: &RawId) -> impl Iterator<Item = (&String, &Live)> {
+        self.live.iter().filter(move |(_, it)| it.lead.as_ref() == Some(conversation))
+    }
+
+    /// Whether another lspool has a team.
+    fn has_busy(&self) -> bool {
+        self.faulty.values().any(|it| matches!(it, TeamFault::Busy(_)))
+    }
+
+    fn of_desk(&mut self, desk: u32) -> Option<(&mut Live, usize)> {
+        let (name, at) = self.desks.get(&desk)?;
+        Some((self.live.get_mut(name)?, *at))
+    }
+}
+
+impl Live {
+    /// Something was said to a member, or by it.
+    fn has_spoken(&mut self, at: usize) {
+        if let Some(desk) = self.desks.get_mut(at) {
+            desk.stored = None;
+        }
+    }
+
+    fn at_work(&self) -> usize {
+        self.team.at_work().filter(|at| self.desks.get(*at).is_some_and(|it| !it.is_interrupted)).count()
+    }
+
+    /// Whether a member is to be asked something.
+    fn is_called(&self) -> bool {
+        self.team.called().next().is_some() || self.desks.iter().any(|it| it.is_interrupted)
+    }
+}
+
+impl Proxy {
+    fn seated(&mut self, name: &str, team: Team) -> Live {
+        let teams = &mut self.agents.teams;
+        let desk = |at: usize| {
+            teams.last += 1;
+            teams.desks.insert(teams.last, (name.to_owned(), at));
+            Desk {
+                no: teams.last,
+                talk: None,
+                history: None,
+                is_interrupted: false,
+                tool: None,
+                stored: None,
+            }
+        };
+        let desks = (0..team.members.len()).map(desk).collect();
+        Live {
+            team,
+            lead: None,
+            desks,
+            is_new: true,
+            storing: None,
+            is_unsaved: false,
+            to_answer: Vec::new(),
+            answering: Vec::new(),
+        }
+    }
+
+    /// Takes in a call of `create_team`, `send_message` or `delete_team`. `desk`: of a member.
+    pub(super) fn on_team_call(
+        &mut self,
+        process: ProcessId,
+        wire: &RawId,
+        conversation: &RawId,
+        desk: Option<u32>,
+        frame: &Frame,
+        out: &mut Effects,
+    ) {
+        let (wire, frame, conversation) = (wire.clone(), frame.clone(), conversation.clone());
+        let call = Call { process, wire, frame, conversation, desk, is_again: false };
+        self.load_teams(out);
+        match self.agents.teams.known {
+            Known::Yes => self.carry_out_team_call(call, out),
+            Known::No | Known::Asked => self.agents.teams.early.push(call),
+        }
+    }
+
+    fn carry_out_team_call(&mut self, mut call: Call, out: &mut Effects) {
+        let params = call.frame.params().unwrap_or(b"{}");
+        let name = text(params, &["name"]).unwrap_or_default();
+        let input = path(params, &["input"]).map_or(&b"{}"[..], |it| &params[it]);
+        let done = match (&*name, call.desk) {
+            (team::SEND, Some(desk)) => self.send_of_member(desk, input),
+            (team::SEND, None) => self.send_of_lead(&call.conversation, input),
+            (team::CREATE, None) => self.create_team(&call.conversation, input),
+            (team::DELETE, None) => self.delete_team(&call.conversation, input, out),
+            _ => Err(format!("only a lead may call {name}")),
+        };
+        let (team, text) = match done {
+            Ok(it) => it,
+            // Who had a team may have ended.
+            Err(_) if !call.is_again && self.agents.teams.has_busy() => {
+                call.is_again = true;
+                self.agents.teams.early.push(call);
+                self.agents.teams.known = Known::No;
+                return self.load_teams(out);
+            }
+            Err(why) => return self.answer_team_call(&call, "error", &why, out),
+        };
+        let answer = answer_of(&call.wire, "success", &text);
+        // Before it is stored: what it has done and that it was called belong together.
+        self.on_tool_answered(&call.conversation, &call.frame, Some(&answer));
+        let lead = self.agents.teams.live.get(&team).and_then(|it| it.lead.clone());
+        if call.desk.is_none() && lead.is_some() {
+            self.note_team_call(&call.conversation, call.frame.params().unwrap_or(b"{}"), out);
+        }
+        if let Some(no) = lead.and_then(|it| self.lead_of_running(&it)) {
+            self.agents.due.insert(no);
+        }
+        match self.agents.teams.live.get_mut(&team) {
+            Some(live) => {
+                live.to_answer.push((call, text));
+                self.agents.teams.dirty.insert(team);
+            }
+            None => out.push(Effect::Send(Peer::Backend(call.process), answer)),
+        }
+    }
+
+    /// The call of a lead that its teams are shown under from now on. The one before it is shown as it ended.
+    fn note_team_call(&mut self, conversation: &RawId, params: &[u8], out: &mut Effects) {
+        let Some(no) = self.lead_of_running(conversation) else { return };
+        let id = text(params, &["toolCallId"]).unwrap_or_default();
+        let round = member(params, "roundId").and_then(|it| serde_json::from_slice(&params[it]).ok());
+        let entry = self.entry(conversation, &id, params);
+        let call = TeamCall { id, round: round.unwrap_or(1), shown: entry.clone(), entry };
+        let before = self.agents.leads.get_mut(&no).and_then(|it| it.team_call.replace(call));
+        let before = before.map(|it| (at_rest(&it.entry), it)).filter(|(rest, it)| *rest != it.shown);
+        if let (Some((rest, before)), Some(lead)) = (before, self.agents.leads.get(&no))
+            && let Some(report) = report(lead, &round_with(before.round, &rest))
+        {
+            tell_editor(report, out);
+        }
+    }
+
+    /// What the members of a lead's teams are doing, for people, if any is at work.
+    pub(super) fn teams_at_work(&self, conversation: &RawId) -> Option<String> {
+        let mut all = Vec::new();
+        for (_, live) in self.agents.teams.led_by(conversation) {
+            for at in live.team.at_work() {
+                let (Some(desk), Some(member)) = (live.desks.get(at), live.team.members.get(at)) else {
+                    continue;
+                };
+                all.push(match &desk.tool {
+                    Some(tool) => format!("{} runs {tool}", member.name),
+                    None => format!("{} is at work", member.name),
+                });
+            }
+        }
+        (!all.is_empty()).then(|| all.join(", "))
+    }
+
+    fn answer_team_call(&mut self, call: &Call, status: &str, text: &str, out: &mut Effects) {
+        let answer = answer_of(&call.wire, status, text);
+        self.on_tool_answered(&call.conversation, &call.frame, Some(&answer));
+        if self.is_current(call.process) {
+            out.push(Effect::Send(Peer::Backend(call.process), answer));
+        }
+    }
+
+    /// The number of the running turn of a conversation that leads.
+    fn lead_of_running(&mut self, conversation: &RawId) -> Option<u32> {
+        let turn = self.conversations.get(conversation)?.flight.turn.clone()?;
+        Some(self.lead(conversation, turn))
+    }
+
+    fn create_team(&mut self, lead: &RawId, input: &[u8]) -> Result<(String, String), String> {
+        let agents = self.server.as_ref().map(|it| &it.config.agents).ok_or("there are no agents")?;
+        let team = Team::create(input, agents)?;
+        let name = team.name.clone();
+        if let Some(fault) = self.agents.teams.faulty.get(&name) {
+            return Err(format!("there is a team {name} already, and it cannot be had: {fault}"));
+        }
+        if self.agents.teams.live.contains_key(&name) {
+            return Err(format!("there is a team {name} already; write to its members, or delete it first"));
+        }
+        let members: Vec<String> = team.members.iter().map(|it| it.name.clone()).collect();
+        let live = Live { lead: Some(lead.clone()), ..self.seated(&name, team) };
+        self.agents.teams.live.insert(name.clone(), live);
+        info!(team = name, lead = %lead, "a team");
+        let text = format!("team {name} started: {}", members.join(", "));
+        Ok((name, text))
+    }
+
+    fn send_of_lead(&mut self, lead: &RawId, input: &[u8]) -> Result<(String, String), String> {
+        let letter = Letter::read(input)?;
+        let team = letter.to.split_once('/').map(|(team, _)| team);
+        let may_lead = |it: &Live| self.may_lead(it, lead);
+        let meant = |(name, it): &(&String, &Live)| match team {
+            Some(team) => *name == team,
+            None => it.team.position(&letter.to).is_some(),
+        };
+        let meant: Vec<&String> = self.agents.teams.live.iter().filter(meant).map(|it| it.0).collect();
+        let own: Vec<&String> =
+            self.agents.teams.live.iter().filter(|it| may_lead(it.1)).map(|it| it.0).collect();
+        let name = match meant[..] {
+            [] => match own[..] {
+                [] => return Err(self.no_team(team)),
+                [only] => only.clone(),
+                _ => {
+                    let names: Vec<&str> = own.iter().map(|it| it.as_str()).collect();
+                    return Err(format!(
+                        "there is no {:?} in any team; the teams are {}",
+                        letter.to,
+                        names.join(", ")
+                    ));
+                }
+            },
+            [only] => only.clone(),
+            _ => return Err(format!("several teams have a member {:?}: write TEAM/{0}", letter.to)),
+        };
+        let may_lead = self.agents.teams.live.get(&name).is_some_and(may_lead);
+        if !may_lead {
+            return Err(format!("team {name} is led by another conversation"));
+        }
+        let Some(live) = self.agents.teams.live.get_mut(&name) else { return Err(self.no_team(team)) };
+        live.team.send(None, &letter.to, &letter)?;
+        live.lead = Some(lead.clone());
+        Ok((name, format!("sent to {}", letter.to)))
+    }
+
+    fn no_team(&self, named: Option<&str>) -> String {
+        let all = &self.agents.teams.faulty;
+        match named.and_then(|it| all.get_key_value(it)).or_else(|| all.first_key_value()) {
+            Some((name, fault)) => format!("team {name} cannot be had: {fault}"),
+            None => format!("there is no team; {} makes one", team::CREATE),
+        }
+    }
+
+    /// Whether a conversation leads a team, or may come to, because nobody does.
+    fn may_lead(&self, live: &Live, conversation: &RawId) -> bool {
+        let leads = |it: &RawId| self.conversations.get(it).is_some_and(|it| it.set.is_lead());
+        live.lead.as_ref().is_none_or(|it| it == conversation || !leads(it))
+    }
+
+    fn send_of_member(&mut self, desk: u32, input: &[u8]) -> Result<(String, String), String> {
+        let letter = Letter::read(input)?;
+        let (live, at) = self.agents.teams.of_desk(desk).ok_or("there is no such team any more")?;
+        live.team.send(Some(at), &letter.to, &letter)?;
+        live.has_spoken(at);
+        Ok((live.team.name.clone(), format!("sent to {}", letter.to)))
+    }
+
+    fn delete_team(
+        &mut self,
+        lead: &RawId,
+        input: &[u8],
+        out: &mut Effects,
+    ) -> Result<(String, String), String> {
+        let name = team::to_delete(input)?;
+        if self.agents.teams.live.get(&name).is_some_and(|it| !self.may_lead(it, lead)) {
+            return Err(format!("team {name} is led by another conversation"));
+        }
+        if let Some(fault @ TeamFault::Busy(_)) = self.agents.teams.faulty.get(&name) {
+            return Err(format!("team {name} cannot be deleted: {fault}"));
+        }
+        let live = self.forget_team(&name);
+        if live.is_none() && self.agents.teams.faulty.remove(&name).is_none() {
+            return Err(match self.agents.teams.live.keys().map(String::as_str).collect::<Vec<_>>()[..] {
+                [] => format!("there is no team {name:?}"),
+                ref names => format!("there is no team {name:?}; there are {}", names.join(", ")),
+            });
+        }
+        info!(team = name, "a team is deleted");
+        if let Some(live) = live {
+            for (call, text) in live.to_answer.into_iter().chain(live.answering) {
+                out.push(Effect::Send(Peer::Backend(call.process), answer_of(&call.wire, "success", &text)));
+            }
+            if let Some(lead) = live.lead {
+                self.show_teams(&lead, out);
+            }
+        }
+        out.push(Effect::RemoveTeam { folders: self.folders.clone(), team: name.clone() });
+        Ok((name.clone(), format!("team {name} is deleted")))
+    }
+
+    /// Whether the turn of a lead is to last, or to be told something, because of its teams.
+    pub(super) fn has_teams_to_wait_for(&self, lead: &Lead) -> bool {
+        let may_be_told = lead.follow_ups < self.limits().max_followups;
+        let has_news = || self.agents.teams.led_by(&lead.conversation).any(|(_, it)| it.team.has_news());
+        self.are_teams_at_work(lead) || (may_be_told && has_news())
+    }
+
+    /// A team is no more, nor are the conversations of its members.
+    fn forget_team(&mut self, name: &str) -> Option<Live> {
+        let live = self.agents.teams.live.remove(name)?;
+        self.agents.teams.dirty.remove(name);
+        self.agents.teams.desks.retain(|_, (of, _)| of != name);
+        self.agents.closing.extend(live.desks.iter().filter_map(|it| it.talk));
+        Some(live)
+    }
+
+    /// Whether members of a lead's teams are at work, or are to be.
+    pub(super) fn are_teams_at_work(&self, lead: &Lead) -> bool {
+        let may_wake =
+            lead.follow_ups < self.limits().max_followups && lead.wakes < self.limits().max_subagents;
+        self.agents
+            .teams
+            .led_by(&lead.conversation)
+            .any(|(_, it)| it.at_work() > 0 || (may_wake && it.is_called()))
+    }
+
+    /// A turn of a lead comes to its end: teams that nobody leads, and that have something to say or to do, are its own
+    /// from now on.
+    pub(super) fn adopt_teams(&mut self, conversation: &RawId) {
+        let is_lead = self.conversations.get(conversation).is_some_and(|it| it.set.is_lead());
+        if !is_lead || self.agents.teams.live.is_empty() {
+            return;
+        }
+        let adoptable = |it: &&Live| {
+            self.may_lead(it, conversation) && (it.team.has_news() || it.is_called() || it.at_work() > 0)
+        };
+        let names: Vec<String> = self
+            .agents
+            .teams
+            .live
+            .iter()
+            .filter(|(_, it)| adoptable(it))
+            .map(|(name, _)| name.clone())
+            .collect();
+        if names.is_empty() {
+            return;
+        }
+        for name in names {
+            if let Some(live) = self.agents.teams.live.get_mut(&name) {
+                live.lead = Some(conversation.clone());
+            }
+        }
+        self.lead_of_running(conversation);
+    }
+
+    /// A turn of a lead has ended: what of its teams could not be stored is tried again.
+    pub(super) fn store_again(&mut self, conversation: &RawId) {
+        let teams = &mut self.agents.teams;
+        let unsaved =
+            teams.live.iter().filter(|(_, it)| it.is_unsaved && it.lead.as_ref() == Some(conversation));
+        teams.dirty.extend(unsaved.map(|(name, _)| name.clone()));
+    }
+
+    /// Asks those members of a lead's teams for which there is room. Whether there were any.
+    pub(super) fn wake_members(&mut self, now: Instant, no: u32, mut room: usize, out: &mut Effects) -> bool {
+        let Some(lead) = self.agents.leads.get(&no) else { return false };
+        let limits = self.limits();
+        if lead.follow_ups >= limits.max_followups {
+            return false;
+        }
+        let mut left = limits.max_subagents.saturating_sub(lead.wakes);
+        let conversation = lead.conversation.clone();
+        let names: Vec<String> =
+            self.agents.teams.led_by(&conversation).map(|(name, _)| name.clone()).collect();
+        let at_work: usize = self.agents.teams.led_by(&conversation).map(|(_, it)| it.at_work()).sum();
+        room = room.saturating_sub(at_work);
+        let mut has_acted = false;
+        for name in names {
+            let Some(live) = self.agents.teams.live.get(&name) else { continue };
+            let interrupted = live.desks.iter().enumerate().filter(|(_, it)| it.is_interrupted);
+            let called = interrupted.map(|(at, _)| at).chain(live.team.called());
+            // One that was stopped may not have come to its end.
+            let talks =
+                |at: &usize| live.desks.get(*at).and_then(|it| it.talk).is_some_and(|it| self.is_talking(it));
+            let called: Vec<usize> = called.filter(|at| !talks(at)).collect();
+            for at in called {
+                if room == 0 || left == 0 {
+                    return has_acted;
+                }
+                (room, left, has_acted) = (room - 1, left - 1, true);
+                if let Some(lead) = self.agents.leads.get_mut(&no) {
+                    lead.wakes += 1;
+                }
+                self.wake_member(now, no, &name, at, out);
+            }
+        }
+        has_acted
+    }
+
+    fn wake_member(&mut self, now: Instant, no: u32, name: &str, at: usize, out: &mut Effects) {
+        let Some(live) = self.agents.teams.live.get_mut(name) else { return };
+        let Some(desk) = live.desks.get_mut(at) else { return };
+        let words = match std::mem::take(&mut desk.is_interrupted) {
+            true => {
+                let goes_on = desk.history.as_mut().is_some_and(|(it, runs)| *runs && it.can_continue());
+                let asked = live.team.asked(at).map(str::to_owned);
+                if goes_on { Some(CONTINUE.to_owned()) } else { asked }
+            }
+            false => live.team.wake(at),
+        };
+        let Some(words) = words else { return };
+        desk.stored = None;
+        self.agents.teams.dirty.insert(name.to_owned());
+        match self.seat(no, name, at) {
+            Ok(talk) => {
+                self.show_member(name, at, "running", out);
+                self.say(now, talk, &words, out);
+            }
+            Err(why) => {
+                if let Some(live) = self.agents.teams.live.get_mut(name) {
+                    live.team.ended(at, &Err(why));
+                }
+                self.show_member(name, at, "failed", out);
+                // Nobody else tells its lead.
+                self.agents.due.insert(no);
+            }
+        }
+    }
+
+    /// The conversation of a member, whose tools are called for this turn of its lead from now on.
+    fn seat(&mut self, no: u32, name: &str, at: usize) -> Result<u32, String> {
+        let gone = || "there is no such team any more".to_owned();
+        let time = Some(self.limits().time_limit);
+        let live = self.agents.teams.live.get_mut(name).ok_or_else(gone)?;
+        let (desk, member) = live.desks.get_mut(at).zip(live.team.members.get(at)).ok_or_else(gone)?;
+        let lead = self.agents.leads.get(&no).ok_or_else(gone)?;
+        let face = Face {
+            conversation: lead.conversation.clone(),
+            turn: lead.turn.clone(),
+            round: 1,
+            name: member.name.clone(),
+            agent: member.agent_type.clone(),
+        };
+        if let Some(talk) = desk.talk {
+            self.face(talk, face);
+            return Ok(talk);
+        }
+        let agents = self.server.as_ref().map(|it| &it.config.agents);
+        let agent = agents.and_then(|it| it.get(&member.agent_type)).cloned();
+        let mut agent = agent.ok_or_else(|| format!("there is no agent {} any more", member.agent_type))?;
+        agent.model = member.model.clone().or(agent.model);
+        let introduced = live.team.introduce(at);
+        agent.prompt = Some(match agent.prompt {
+            Some(prompt) => format!("{prompt}\n\n{introduced}"),
+            None => introduced,
+        });
+        let conversation = self.conversations.get(&lead.conversation);
+        let asked =
+            conversation.and_then(|it| self.requests.get(it.active()?)).and_then(|it| it.frame.params());
+        let create = conversation.map_or(&b"{}"[..], |it| &it.history.create);
+        let usual = usual("Agent", create, asked.unwrap_or(b"{}"));
+        let limits = Limits { time, rounds: agent.max_turns, needs_words: false };
+        let (holder, history) = (Holder::Member(desk.no), desk.history.take().map(|it| it.0));
+        let talk = self.open_talk(Opening { holder, agent, face, limits, usual, history });
+        if let Some(desk) = self.agents.teams.live.get_mut(name).and_then(|it| it.desks.get_mut(at)) {
+            desk.talk = Some(talk);
+        }
+        Ok(talk)
+    }
+
+    /// Something has become of the conversation of a member.
+    pub(crate) fn on_member_news(&mut self, desk: u32, news: News, out: &mut Effects) {
+        let Some((live, at)) = self.agents.teams.of_desk(desk) else { return };
+        let (name, lead) = (live.team.name.clone(), live.lead.clone());
+        let lead = lead.and_then(|it| self.agents.by_conversation.get(&it).copied());
+        self.agents.due.extend(lead);
+        match news {
+            News::Text(_) => {}
+            News::Tool(tool) => {
+                let desk = live.desks.get_mut(at);
+                let before = desk.and_then(|it| std::mem::replace(&mut it.tool, tool));
+                // Of a call that runs nothing is stored.
+                if before.is_some() {
+                    live.has_spoken(at);
+                    self.agents.teams.dirty.insert(name.clone());
+                }
+                self.show_member(&name, at, "running", out);
+            }
+            News::Ended(result) => {
+                if live.team.asked(at).is_none() {
+                    return;
+                }
+                live.team.ended(at, &result);
+                live.has_spoken(at);
+                if let Some(desk) = live.desks.get_mut(at) {
+                    desk.tool = None;
+                }
+                self.agents.teams.dirty.insert(name.clone());
+                let state = if result.is_ok() { "idle" } else { "failed" };
+                self.show_member(&name, at, state, out);
+            }
+        }
+    }
+
+    /// Nobody waits any more for the members that are at work for a lead. Whether there were any.
+    pub(super) fn stop_members(&mut self, now: Instant, conversation: &RawId, out: &mut Effects) -> bool {
+        let mut stopped = Vec::new();
+        for (name, live) in &mut self.agents.teams.live {
+            if live.lead.as_ref() != Some(conversation) {
+                continue;
+            }
+            for at in live.team.at_work().collect::<Vec<_>>() {
+                let Some(desk) = live.desks.get_mut(at).filter(|it| !it.is_interrupted) else { continue };
+                desk.stored = None;
+                live.team.stopped(at);
+                stopped.push((name.clone(), at, desk.talk));
+            }
+        }
+        for (name, at, talk) in &stopped {
+            if let Some(talk) = talk {
+                self.stop_talk(now, *talk, "it was cancelled", out);
+            }
+            self.agents.teams.dirty.insert(name.clone());
+            self.show_member(name, *at, "cancelled", out);
+        }
+        !stopped.is_empty()
+    }
+
+    /// What the members have written to a lead, as it is told it.
+    pub(super) fn read_by_lead(&mut self, conversation: &RawId) -> Vec<String> {
+        let mut news = Vec::new();
+        for (name, live) in &mut self.agents.teams.live {
+            if live.lead.as_ref() == Some(conversation)
+                && let Some(it) = live.team.read_by_lead()
+            {
+                news.push(it);
+                self.agents.teams.dirty.insert(name.clone());
+            }
+        }
+        news
+    }
+
+    /// Tells programs that ask what a member is doing.
+    fn show_member(&self, name: &str, at: usize, state: &str, out: &mut Effects) {
+        let Some(live) = self.agents.teams.live.get(name) else { return };
+        let lead = live.lead.as_ref().and_then(|it| self.agents.leads.get(&self.agents.lead_of(it)?));
+        let (Some(lead), Some(desk), Some(member)) =
+            (lead.filter(|it| it.events), live.desks.get(at), live.team.members.get(at))
+        else {
+            return;
+        };
+        let mut event =
+            json!({"agent": member.name, "agentType": member.agent_type, "team": name, "state": state});
+        if let Some(tool) = &desk.tool {
+            event["tool"] = json!(tool);
+        }
+        let event = Patch::of(event.to_string().as_bytes())
+            .set("turnId", lead.turn.as_bytes())
+            .set("conversationId", lead.conversation.as_bytes())
+            .finish();
+        tell_editor(Frame::notification("lspool/agentEvent", Some(&event)), out);
+    }
+
+    /// Whether teams agree with the other tables.
+    pub(super) fn check_teams(&self) -> Result<(), String> {
+        for (name, live) in &self.agents.teams.live {
+            for (at, desk) in live.desks.iter().enumerate() {
+                if self.agents.teams.desks.get(&desk.no) != Some(&(name.clone(), at)) {
+                    return Err(format!("member {at} of team {name} is not found"));
+                }
+                if let Some(talk) = desk.talk
+                    && !self.is_held_by(talk, Holder::Member(desk.no))
+                {
+                    return Err(format!("member {at} of team {name} has a conversation that is not its own"));
+                }
+            }
+            let unknown = live
+                .team
+                .at_work()
+                .find(|at| !live.desks.get(*at).is_some_and(|it| it.is_interrupted || it.talk.is_some()));
+            if let Some(at) = unknown {
+                return Err(format!("member {at} of team {name} is at work, and has no conversation"));
+            }
+            if live.storing.is_none() && !live.answering.is_empty() {
+                return Err(format!("calls wait for team {name} to be stored, which it is not"));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,166 @@
+//! What is stored of teams: what there is at first, what is to be stored next, and who waits for that.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, value::RawValue};
+use tracing::{info, warn};
+
+use super::{Call, Desk, Known, Live};
+use crate::{
+    agents::team::Team,
+    core::{
+        Proxy,
+        event::{Effect, Effects, Peer, ProcessId, StoredTeam, TeamFault},
+        history::History,
+        subagents::answer_of,
+    },
+    rpc::RawId,
+};
+
+impl Proxy {
+    /// A lead may need its teams.
+    pub(crate) fn load_teams(&mut self, out: &mut Effects) {
+        if self.agents.teams.known == Known::No {
+            self.agents.teams.known = Known::Asked;
+            out.push(Effect::LoadTeams { folders: self.folders.clone() });
+        }
+    }
+
+    /// What the shell has found.
+    pub(crate) fn on_teams_loaded(&mut self, found: Vec<StoredTeam>, out: &mut Effects) {
+        if self.agents.teams.known == Known::Yes {
+            return;
+        }
+        self.agents.teams.known = Known::Yes;
+        self.agents.teams.faulty.clear();
+        for StoredTeam { name, state } in found {
+            if self.agents.teams.live.contains_key(&name) {
+                continue;
+            }
+            let read = |text: &[u8]| Team::from_stored(&name, text).map_err(TeamFault::Unreadable);
+            match state.and_then(|it| read(&it)).and_then(|it| self.revived(&name, it)) {
+                Ok(live) => drop(self.agents.teams.live.insert(name, live)),
+                Err(fault) => {
+                    warn!(team = name, %fault, "a team cannot be had");
+                    self.agents.teams.faulty.insert(name, fault);
+                }
+            }
+        }
+        for call in std::mem::take(&mut self.agents.teams.early) {
+            self.carry_out_team_call(call, out);
+        }
+    }
+
+    fn revived(
+        &mut self,
+        name: &str,
+        (team, histories): (Team, BTreeMap<String, Value>),
+    ) -> Result<Live, TeamFault> {
+        let mut read = BTreeMap::new();
+        for (member, history) in histories {
+            let damaged =
+                || format!("what is stored of it is damaged: what {member} has said cannot be read");
+            let history = History::from_stored(&history).ok_or_else(|| TeamFault::Unreadable(damaged()))?;
+            read.insert(member, history);
+        }
+        info!(team = name, members = team.members.len(), "a team is there again");
+        let asked: BTreeSet<usize> = team.at_work().collect();
+        let mut live = self.seated(name, team);
+        for (at, desk) in live.desks.iter_mut().enumerate() {
+            desk.history = live.team.members.get(at).and_then(|it| read.remove(&it.name));
+            desk.is_interrupted = asked.contains(&at);
+        }
+        Ok(Live { is_new: false, ..live })
+    }
+
+    /// Stores what has changed. Whether anything had.
+    pub(in crate::core::agents::subagents) fn store_teams(&mut self, out: &mut Effects) -> bool {
+        let mut has_acted = false;
+        for name in std::mem::take(&mut self.agents.teams.dirty) {
+            let Some(live) = self.agents.teams.live.get(&name) else { continue };
+            if live.storing.is_some() {
+                self.agents.teams.dirty.insert(name);
+                continue;
+            }
+            let changed = live.desks.iter().enumerate().filter(|(_, it)| it.stored.is_none());
+            let changed: Vec<_> = changed.filter_map(|(at, it)| Some((at, self.stored(it)?))).collect();
+            let Some(live) = self.agents.teams.live.get_mut(&name) else { continue };
+            for (at, stored) in changed {
+                if let Some(desk) = live.desks.get_mut(at) {
+                    desk.stored = Some(stored);
+                }
+            }
+            let said = live.desks.iter().zip(&live.team.members);
+            let said = said.filter_map(|(desk, member)| Some((&*member.name, desk.stored.as_deref()?)));
+            let content = live.team.to_stored(&said.collect());
+            self.agents.teams.last_stored += 1;
+            let number = self.agents.teams.last_stored;
+            live.storing = Some(number);
+            live.answering = std::mem::take(&mut live.to_answer);
+            let (folders, content, is_new) = (self.folders.clone(), content.into(), live.is_new);
+            out.push(Effect::WriteTeam { number, folders, team: name, content, is_new });
+            has_acted = true;
+        }
+        has_acted
+    }
+
+    fn stored(&self, desk: &Desk) -> Option<Box<RawValue>> {
+        let said = desk.talk.and_then(|it| self.said_in(it));
+        let (history, is_running) = said.or_else(|| desk.history.as_ref().map(|it| (&it.0, it.1)))?;
+        Some(history.to_stored(is_running))
+    }
+
+    /// A state of a team is stored, or could not be.
+    pub(crate) fn on_team_written(
+        &mut self,
+        number: u64,
+        name: &str,
+        written: &Result<(), TeamFault>,
+        out: &mut Effects,
+    ) {
+        let Some(live) = self.agents.teams.live.get_mut(name).filter(|it| it.storing == Some(number)) else {
+            return;
+        };
+        live.storing = None;
+        let mut answering = std::mem::take(&mut live.answering);
+        let is_lost = live.is_new && written.is_err();
+        live.is_new &= written.is_err();
+        live.is_unsaved = written.is_err();
+        if let Err(fault) = written {
+            warn!(team = name, %fault, "a team cannot be stored");
+        }
+        if is_lost && let Some(live) = self.forget_team(name) {
+            answering.extend(live.to_answer);
+            self.agents.due.extend(live.lead.and_then(|it| self.agents.lead_of(&it)));
+        }
+        for (call, text) in answering {
+            let (status, text) = match written {
+                Ok(()) => ("success", text),
+                Err(fault) if is_lost => ("error", format!("team {name} cannot be made: {fault}")),
+                Err(fault) => ("success", format!("{text}, but not stored: {fault}")),
+            };
+            match is_lost {
+                true => self.answer_team_call(&call, status, &text, out),
+                false if self.is_current(call.process) => {
+                    out.push(Effect::Send(Peer::Backend(call.process), answer_of(&call.wire, status, &text)));
+                }
+                false => {}
+            }
+        }
+    }
+
+    /// A turn is cancelled: its calls do not wait any more for what they have done to be stored.
+    pub(crate) fn settle_team_calls(&mut self, process: ProcessId, family: &[RawId], out: &mut Effects) {
+        let is_open = |it: &Call| it.process == process && family.contains(&it.conversation);
+        let teams = &mut self.agents.teams;
+        let mut open: Vec<Call> = teams.early.extract_if(.., |it| is_open(it)).collect();
+        for live in teams.live.values_mut() {
+            for calls in [&mut live.answering, &mut live.to_answer] {
+                open.extend(calls.extract_if(.., |it| is_open(&it.0)).map(|it| it.0));
+            }
+        }
+        for Call { wire, .. } in open {
+            out.push(Effect::Send(Peer::Backend(process), Self::cancelled_call(wire, false)));
+        }
+    }
+}

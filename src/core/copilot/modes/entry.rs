@@ -1,0 +1,386 @@
+//! The way of a turn into its mode: the file is looked at, the server is asked what it makes of it, and only then the
+//! turn goes on. Where that fails it goes to a process.
+
+use std::borrow::Cow;
+
+use serde_json::{Value, json};
+use tracing::{debug, info, warn};
+
+use super::{Cause, Entry, Failure, Mode, ModeId, Proxy, Registering, State};
+use crate::{
+    core::{
+        PRIMARY,
+        event::{Effect, Effects, KeepMode, KeptMode, ProcessId},
+        requests::{Purpose, SentId},
+        tell_editor,
+        toolset::SUB_AGENT,
+    },
+    rpc::{Frame, Patch, RawId, elements, file_path, file_uri, member, text},
+};
+
+/// Who registers the modes.
+const EXTENSION: &str = "lspool";
+
+/// What the primary is asked for the sake of a mode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ask {
+    /// To know it.
+    Register,
+    /// Whether it knows it as it is to be. `number`: of the file.
+    Prove { mode: ModeId, number: u64 },
+    /// What it offers.
+    List,
+}
+
+impl Proxy {
+    /// A turn has come to its process that is to be in a mode, or cannot be.
+    pub(crate) fn enter(&mut self, process: ProcessId, sent: SentId, entry: Entry, out: &mut Effects) {
+        let Some(backend) = self.backends.get_mut(&process.backend) else { return };
+        backend.restores.entering.insert(sent, entry);
+        match entry {
+            Entry::Mode(mode) => self.keep_mode(mode, out),
+            Entry::Process | Entry::Leaves => self.modes.leaving.push(sent),
+        }
+    }
+
+    /// Asks the shell to see to the file of a mode, as soon as it is known what is to be in it.
+    fn keep_mode(&mut self, id: ModeId, out: &mut Effects) {
+        let Some(mode) = self.modes.get(id) else { return };
+        if let Some(why) = mode.why_not().cloned() {
+            return self.break_mode(id, why);
+        }
+        let set = mode.key.set.clone();
+        if self.catalogue.undecided > 0 {
+            return;
+        }
+        if self.lacks_list(&set) {
+            return self.ask_for_list(out);
+        }
+        let tools = self.tools_in(&set);
+        if self.can_run_sub_agents(&set, &tools) {
+            return self.break_mode(id, format!("{SUB_AGENT} is in its set"));
+        }
+        let number = self.modes.numbers + 1;
+        let Some(mode) = self.modes.all.get_mut(&id) else { return };
+        let is_asked = mode.asked > 0 && !mode.is_kept;
+        if is_asked && mode.tools == tools {
+            return;
+        }
+        self.modes.numbers = number;
+        (mode.asked, mode.is_kept) = (number, false);
+        mode.tools.clone_from(&tools);
+        let of = mode.key.of.as_deref().and_then(file_path);
+        out.push(Effect::KeepMode(KeepMode { number, name: mode.name.clone(), tools, of }));
+    }
+
+    fn ask_for_list(&mut self, out: &mut Effects) {
+        if !std::mem::replace(&mut self.modes.is_listing, true) {
+            let purpose = Purpose::Mode(Ask::List);
+            self.ask_backend(PRIMARY, purpose, "conversation/registerTools", br#"{"tools":[]}"#, out);
+        }
+    }
+
+    /// The shell has seen to the file of a mode, or could not.
+    pub(crate) fn on_mode_kept(&mut self, number: u64, kept: Result<KeptMode, String>, out: &mut Effects) {
+        let Some((id, mode)) = self.modes.all.iter_mut().find(|(_, it)| it.asked == number) else { return };
+        let id = *id;
+        mode.is_kept = true;
+        let KeptMode { file, title, tools, is_new } = match kept {
+            Ok(kept) => kept,
+            Err(why) => return self.break_mode(id, why),
+        };
+        let uri = file_uri(&file);
+        if is_new || uri != mode.uri || title != mode.title || tools != mode.written {
+            mode.doubt();
+        }
+        (mode.title, mode.written) = (title, tools);
+        self.modes.folder = uri.rfind('/').map(|at| uri[..=at].to_owned());
+        mode.uri = uri;
+        if self.is_entered(id) {
+            self.prove(id, out);
+        }
+    }
+
+    /// Whether turns wait for a mode.
+    fn is_entered(&self, id: ModeId) -> bool {
+        let entering = self.backend(PRIMARY).map(|it| &it.restores.entering);
+        entering.is_some_and(|it| it.values().any(|it| *it == Entry::Mode(id)))
+    }
+
+    /// Asks the primary whether it knows a mode as it is to be, if it has not said so since anything may have changed.
+    fn prove(&mut self, id: ModeId, out: &mut Effects) {
+        let Some(process) = self.backend(PRIMARY).map(super::Backend::process) else { return };
+        if self.modes.is_proven(id, process) {
+            return self.let_in(id, process, out);
+        }
+        let Some(mode) = self.modes.get(id) else { return };
+        let agent = json!({"uri": mode.uri, "name": mode.title, "description": "tools"});
+        let number = mode.asked;
+        if self.modes.registering.of != Some(process) {
+            self.modes.registering = Registering { of: Some(process), ..Registering::default() };
+        }
+        self.modes.registering.n += 1;
+        self.modes.registering.changes += 1;
+        let agents = json!({"extensionId": EXTENSION, "agents": [agent]}).to_string();
+        let register = "customAgent/registerExtensionAgents";
+        self.ask_backend(PRIMARY, Purpose::Mode(Ask::Register), register, agents.as_bytes(), out);
+        let prove = Purpose::Mode(Ask::Prove { mode: id, number });
+        let folders = self.folders_of(id);
+        self.ask_backend(PRIMARY, prove, "conversation/modes", &folders, out);
+    }
+
+    /// A server lists the modes of a workspace only to those who name its folders: those of a turn that waits for this mode.
+    fn folders_of(&self, id: ModeId) -> Vec<u8> {
+        let key = "workspaceFolders";
+        let entering = self.backend(PRIMARY).into_iter().flat_map(|it| &it.restores.entering);
+        let waiting = entering
+            .filter(|(_, it)| **it == Entry::Mode(id))
+            .filter_map(|(sent, _)| self.requests.get(*sent));
+        let of_turn = waiting.filter_map(|it| it.frame.params()).chain([&self.session.initialize[..]]);
+        let mut folders =
+            of_turn.filter_map(|it| Some(&it[member(it, key)?])).filter(|it| it.starts_with(b"["));
+        match folders.next() {
+            Some(folders) => Patch::of(b"{}").set(key, folders).finish(),
+            None => b"{}".to_vec(),
+        }
+    }
+
+    /// The primary has answered what it was asked for the sake of a mode. `None`: its answer could not be read.
+    pub(crate) fn on_mode_answered(
+        &mut self,
+        process: ProcessId,
+        ask: Ask,
+        answer: Option<&Frame>,
+        out: &mut Effects,
+    ) {
+        let result = answer.and_then(Frame::result);
+        match ask {
+            Ask::Register => {
+                let registering = &mut self.modes.registering;
+                if registering.of == Some(process) {
+                    registering.n = registering.n.saturating_sub(1);
+                    registering.changes = registering.changes.min(registering.n);
+                }
+            }
+            Ask::List => {
+                self.modes.is_listing = false;
+                match result {
+                    Some(offered) => self.learn_offered(offered, out),
+                    None => self.break_all("the server does not say which tools it offers"),
+                }
+            }
+            Ask::Prove { mode: id, number } => {
+                // Else its file is being looked at again, and is asked about then.
+                let Some(mode) = self.modes.get(id).filter(|it| it.asked == number && it.is_kept) else {
+                    return;
+                };
+                if let Some(why) = mode.why_not().cloned() {
+                    return self.break_mode(id, why);
+                }
+                match result.map_or(Err("it does not list its modes".to_owned()), |it| mode.is_listed(it)) {
+                    Ok(()) => {
+                        debug!(mode = mode.name, "the server knows the mode");
+                        if let Some(mode) = self.modes.all.get_mut(&id) {
+                            mode.state = State::Proven(process);
+                        }
+                        if let (Some(set), Some(offered)) =
+                            (self.modes.set(id).cloned(), self.modes.offered.clone())
+                        {
+                            self.tell_unknown_tools(&set, &offered, out);
+                        }
+                        self.let_in(id, process, out);
+                    }
+                    Err(why) => self.break_mode(id, why),
+                }
+            }
+        }
+    }
+
+    /// A mode holds: what waits for it goes on.
+    fn let_in(&mut self, id: ModeId, process: ProcessId, out: &mut Effects) {
+        let undecided = self.catalogue.undecided > 0;
+        let Some(backend) = self.backends.get_mut(&process.backend) else { return };
+        let entering = &mut backend.restores.entering;
+        let all: Vec<SentId> =
+            entering.iter().filter(|(_, it)| **it == Entry::Mode(id)).map(|(sent, _)| *sent).collect();
+        entering.retain(|sent, _| !all.contains(sent));
+        let is_open = backend.is_open(undecided);
+        let mut frames: Vec<(SentId, Frame)> =
+            all.into_iter().filter_map(|it| Some((it, self.requests.get(it)?.frame.clone()))).collect();
+        if !is_open {
+            // They wait where they had waited before.
+            if let Some(backend) = self.backends.get_mut(&process.backend) {
+                frames.drain(..).rev().for_each(|(_, frame)| backend.gate().push_front(frame));
+            }
+        }
+        for (sent, frame) in frames {
+            self.hand_over(process, sent, frame, out);
+        }
+    }
+
+    /// A mode is not as it is to be: its turns go to processes.
+    pub(super) fn break_mode(&mut self, id: ModeId, why: String) {
+        let Some(mode) = self.modes.all.get_mut(&id) else { return };
+        let why_now = State::Broken(why);
+        if mode.state != why_now && !matches!(mode.state, State::Barred(_)) {
+            warn!(set = %mode.key.set, state = ?why_now, "a chat mode cannot be used");
+            mode.state = why_now;
+        }
+        let entering = self.backend(PRIMARY).into_iter().flat_map(|it| &it.restores.entering);
+        let all = entering.filter(|(_, it)| **it == Entry::Mode(id)).map(|(sent, _)| *sent);
+        let all: Vec<SentId> = all.collect();
+        self.modes.leaving.extend(all);
+    }
+
+    /// A mode has not held: as long as this process lives it is not used again, whatever is said of it.
+    pub(super) fn bar_mode(&mut self, id: ModeId, why: String) {
+        self.break_mode(id, why.clone());
+        if let Some(mode) = self.modes.all.get_mut(&id) {
+            mode.state = State::Barred(why);
+        }
+    }
+
+    fn break_all(&mut self, why: &str) {
+        for id in self.modes.all.keys().copied().collect::<Vec<_>>() {
+            if self.is_entered(id) {
+                self.break_mode(id, why.to_owned());
+            }
+        }
+    }
+
+    /// What the primary offers may have changed, and with it what is in the files.
+    pub(crate) fn follow_catalogue(&mut self, out: &mut Effects) {
+        if self.catalogue.undecided > 0 {
+            return;
+        }
+        for id in self.modes.all.keys().copied().collect::<Vec<_>>() {
+            let Some(mode) = self.modes.get(id) else { continue };
+            let differs = mode.asked > 0 && self.tools_in(&mode.key.set) != mode.tools;
+            if let Some(mode) = self.modes.all.get_mut(&id).filter(|_| differs) {
+                mode.doubt();
+            }
+            if differs || self.is_entered(id) {
+                self.keep_mode(id, out);
+            }
+        }
+    }
+
+    /// Turns that cannot be in a mode go to a process.
+    pub(crate) fn evict_leaving(&mut self, now: std::time::Instant, out: &mut Effects) {
+        while !self.modes.leaving.is_empty() {
+            for sent in std::mem::take(&mut self.modes.leaving) {
+                self.evict(now, sent, out);
+            }
+        }
+    }
+
+    fn evict(&mut self, now: std::time::Instant, sent: SentId, out: &mut Effects) {
+        let Some(primary) = self.backends.get_mut(&PRIMARY) else { return };
+        let Some(entry) = primary.restores.entering.remove(&sent) else { return };
+        let Some(pending) = self.requests.get(sent).cloned() else { return };
+        let Purpose::Turn { conversation: id, create, .. } = &pending.purpose else { return };
+        let of_mode = match entry {
+            Entry::Mode(mode) => self.modes.get(mode),
+            Entry::Process | Entry::Leaves => None,
+        };
+        let Some(set) = self.conversations.get(id).filter(|it| it.runs(sent)).map(|it| it.set.clone()) else {
+            // Destroyed or replaced meanwhile.
+            self.requests.take(sent);
+            let failure = does_not_exist(id);
+            return self.fail_request(&pending.owner, &pending.purpose, &failure, out);
+        };
+        if let Some(why) = of_mode.and_then(Mode::why_not).cloned() {
+            self.note_reason(&set, why);
+        }
+        let backend = match self.partition(&set, now, out) {
+            Ok(backend) => backend,
+            Err(failure) => {
+                self.requests.take(sent);
+                let error = json!({"message": failure.message}).to_string();
+                if let Some(end) = self.tokens.ended(PRIMARY, id, Some(("error", error))) {
+                    tell_editor(Frame::notification("$/progress", Some(&end)), out);
+                }
+                self.fail_request(&pending.owner, &pending.purpose, &failure, out);
+                return self.on_turn_failed(id, sent, *create, out);
+            }
+        };
+        info!(conversation = %id, partition = %set, "moved to a process");
+        let mut all = vec![sent];
+        self.leave_behind(id, backend, out);
+        self.conversations.move_to(id, backend);
+        self.tokens.moved(id, PRIMARY, backend);
+        if let Some(conversation) = self.conversations.get_mut(id) {
+            conversation.mode = None;
+            all.extend(conversation.waiting.iter().filter_map(|it| it.id()?.as_u64()));
+            conversation.waiting.clear();
+        }
+        for of in all {
+            let Some(frame) = self.requests.moved(of, backend) else { continue };
+            let Some(again) = frame.id().and_then(|it| it.as_u64()) else { continue };
+            let Some(conversation) = self.conversations.get_mut(id) else { continue };
+            if !conversation.ask_again(of, again) {
+                conversation.waiting.push_back(frame);
+                continue;
+            }
+            self.release(backend, frame, out);
+        }
+    }
+
+    /// A conversation is served by another process from now on: the one that knows it forgets it.
+    pub(crate) fn leave_behind(&mut self, id: &RawId, backend: super::BackendId, out: &mut Effects) {
+        let Some(conversation) = self.conversations.get_mut(id) else { return };
+        let Some(process) = conversation.known_by().filter(|it| it.backend != backend) else { return };
+        if process.backend == PRIMARY {
+            self.modes.bury(id);
+        }
+        // With what it tells the model it may remove what that is to be restored from.
+        let is_kept = self.session.kept_transcripts.is_some();
+        if self.is_current(process) && id.as_text().is_some() && !is_kept {
+            self.make_forget(process, id, out);
+        }
+    }
+}
+
+impl Mode {
+    /// Whether the server lists exactly this mode with exactly these tools; else why not.
+    fn is_listed(&self, modes: &[u8]) -> Result<(), String> {
+        let all = elements(modes).map(|range| &modes[range]);
+        let mut found = all.filter(|it| text(it, &["id"]).as_deref() == Some(&self.uri));
+        let mode = found.next().ok_or("the server does not list it")?;
+        if found.next().is_some() {
+            return Err("the server lists it twice".to_owned());
+        }
+        if text(mode, &["kind"]).as_deref() != Some("Agent") {
+            return Err("the server lists it as another kind of mode".to_owned());
+        }
+        let tools = custom_tools(mode).ok_or("the server lists it with every tool")?;
+        if tools != self.written {
+            return Err("the server lists it with other tools".to_owned());
+        }
+        // What lspool has read in the file of the editor's must be what the server reads there.
+        let Some(of) = &self.key.of else { return Ok(()) };
+        let mut all = elements(modes).map(|range| &modes[range]);
+        let of = all
+            .find(|it| text(it, &["id"]).as_ref() == Some(of))
+            .ok_or("the server does not list the editor's own")?;
+        let is_own = match custom_tools(of) {
+            Some(own) => own.into_iter().filter(|it| self.tools.contains(it)).eq(tools),
+            None => self.tools == tools,
+        };
+        if is_own { Ok(()) } else { Err("the server lists the editor's own with other tools".to_owned()) }
+    }
+}
+
+/// What a server says of a conversation that it does not know.
+pub(crate) fn does_not_exist(id: &RawId) -> Failure {
+    let id = id.as_text().map_or_else(|| id.to_string(), Cow::into_owned);
+    let message =
+        format!("Request conversation/turn failed with message: Conversation with id {id} does not exist");
+    Failure::new(Cause::Unknown, message)
+}
+
+/// The tools that a mode is listed with, if it does not have all. What is no text is one that nobody has.
+fn custom_tools(mode: &[u8]) -> Option<Vec<String>> {
+    let tools: Vec<Value> = serde_json::from_slice(&mode[member(mode, "customTools")?]).ok()?;
+    Some(tools.into_iter().map(|it| it.as_str().unwrap_or_default().to_owned()).collect())
+}

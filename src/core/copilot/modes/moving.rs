@@ -1,0 +1,199 @@
+//! Conversations that go from one kind of isolation to the other: because somebody says so, because the configuration
+//! has changed, or because a mode does not hold.
+//!
+//! **A turn that runs stays where it is.** The conversation is told to the other process before its next turn, as after a
+//! crash.
+
+use std::{borrow::Cow, collections::BTreeSet, time::Instant};
+
+use serde::Deserialize;
+use serde_json::json;
+use tracing::{error, info};
+
+use super::{Entry, Mode, Proxy, ToolSet};
+use crate::{
+    config::Isolation,
+    core::{
+        Cause, Failure, PRIMARY,
+        control::{answer, show},
+        conversations::Conversation,
+        event::{BackendId, Effect, Effects, Peer, ProcessId},
+        processes::cancellation,
+        requests::{Owner, Purpose},
+        said::{Report, Round},
+    },
+    rpc::{RawId, text},
+};
+
+impl Proxy {
+    /// What is wanted may have changed: each conversation that is elsewhere moves with its next turn. A process that only
+    /// such conversations are in is ended, if it is at rest.
+    pub(crate) fn note_isolation(&mut self, now: Instant, out: &mut Effects) {
+        // What was found out about the modes may have been mended with the file.
+        self.modes.doubt();
+        let differs: Vec<(RawId, bool)> = self
+            .conversations
+            .iter()
+            .filter(|(_, it)| !it.set.is_all() && it.parent.is_none())
+            .map(|(id, it)| (id.clone(), (self.wish(&it.wish) == Isolation::Mode) != it.mode.is_some()))
+            .collect();
+        for (id, moves) in differs {
+            if let Some(conversation) = self.conversations.get_mut(&id) {
+                conversation.wish.moves = moves;
+            }
+        }
+        // What no mode serves has its process also then.
+        let goes = |it: &Conversation| it.mode.is_none() && it.wish.moves;
+        let going = self.conversations.iter().filter(|(_, it)| goes(it));
+        let going: Vec<_> =
+            going.map(|(_, it)| (it.backend, it.set.clone(), it.history.create.clone())).collect();
+        let mut stays: BTreeSet<BackendId> =
+            self.conversations.iter().filter(|(_, it)| !it.wish.moves).map(|(_, it)| it.backend).collect();
+        for (backend, set, create) in going {
+            if let Err(why) = self.mode_for(&set, &create) {
+                self.note_reason(&set, why);
+                stays.insert(backend);
+            }
+        }
+        let is_left = |id: BackendId| {
+            self.conversations.iter().any(|(_, it)| it.backend == id && it.mode.is_none())
+                && !stays.contains(&id)
+        };
+        let resting = |id| self.requests.n_owed_by(id) == 0;
+        let others =
+            self.backends.values().filter(|it| it.id != PRIMARY && it.spare.is_none() && it.accepts());
+        let left: Vec<BackendId> = others.map(|it| it.id).filter(|it| is_left(*it) && resting(*it)).collect();
+        for id in left {
+            info!(backend = self.name_of(id), "its conversations go on in chat modes: ending it");
+            self.stop(id, "its conversations go on in chat modes", now, out);
+        }
+    }
+
+    /// `lspool/move`: conversations, by id or by tool set, are to be isolated in this way.
+    pub(crate) fn ask_move(&mut self, now: Instant, owner: &Owner, params: &[u8], out: &mut Effects) {
+        #[derive(Deserialize)]
+        struct Params {
+            name: Option<String>,
+            to: Isolation,
+        }
+        let wrong = |message: String| Failure::new(Cause::InvalidParams, message);
+        let Ok(Params { name, to }) = serde_json::from_slice(params) else {
+            let message =
+                "to: \"process\" or \"mode\"; name: a conversation or a tool set, all if it is left out";
+            return self.fail(owner, &wrong(message.to_owned()), out);
+        };
+        let is_meant = |id: &RawId, set: &ToolSet, backend: BackendId| {
+            let Some(name) = &name else { return true };
+            id.as_text().is_some_and(|it| it == *name)
+                || id.to_string() == *name
+                || set.to_string() == *name
+                || set.shown() == *name
+                || self.name_of(backend) == name
+        };
+        let meant: Vec<RawId> = self
+            .conversations
+            .iter()
+            .filter(|(id, it)| !it.set.is_all() && it.parent.is_none() && self.inside.of(id).is_none())
+            .filter(|(id, it)| is_meant(id, &it.set, it.backend))
+            .map(|(id, _)| id.clone())
+            .collect();
+        if let (true, Some(name)) = (meant.is_empty(), &name) {
+            return self.fail(owner, &wrong(self.nothing_to_move(name)), out);
+        }
+        let mut refused = Vec::new();
+        for id in meant.iter().filter(|_| to == Isolation::Mode) {
+            let Some(conversation) = self.conversations.get(id) else { continue };
+            let (set, create) = (conversation.set.clone(), conversation.history.create.clone());
+            // Another chance for one that could not be used.
+            self.modes.all.values_mut().filter(|it| it.key.set == set).for_each(Mode::doubt);
+            if let Err(why) = self.mode_for(&set, &create) {
+                refused.push((id.clone(), why));
+            }
+        }
+        let meant: Vec<RawId> =
+            meant.into_iter().filter(|id| !refused.iter().any(|(it, _)| it == id)).collect();
+        if let ([], [(id, why), ..]) = (&meant[..], &refused[..]) {
+            let others = match refused.len() {
+                1 => String::new(),
+                n => format!(", nor can {} others", n - 1),
+            };
+            let message = format!("conversation {id} cannot be served by a chat mode: {why}{others}");
+            return self.fail(owner, &Failure::new(Cause::Unavailable, message), out);
+        }
+        for id in &meant {
+            if let Some(conversation) = self.conversations.get_mut(id) {
+                conversation.wish.isolation = Some(to);
+            }
+        }
+        info!(?meant, to = to.word(), "moved: somebody asks for it");
+        self.note_isolation(now, out);
+        let shown = |it: &RawId| it.as_text().map_or_else(|| it.to_string(), Cow::into_owned);
+        let moved: Vec<String> = meant.iter().map(shown).collect();
+        let refused: Vec<_> =
+            refused.iter().map(|(id, why)| json!({"conversation": shown(id), "why": why})).collect();
+        let result = json!({"conversations": moved, "isolation": to.word(), "refused": refused});
+        answer(owner, &result, out);
+    }
+
+    /// Nothing that can be moved has this name.
+    fn nothing_to_move(&self, name: &str) -> String {
+        let movable = |id: &RawId, it: &Conversation| {
+            !it.set.is_all() && it.parent.is_none() && self.inside.of(id).is_none()
+        };
+        let sets: BTreeSet<String> = self
+            .conversations
+            .iter()
+            .filter(|(id, it)| movable(id, it))
+            .map(|(_, it)| it.set.shown())
+            .collect();
+        let there_are = match sets.len() {
+            0 => "every conversation has all tools, and there is nothing to move".to_owned(),
+            _ => format!("there are conversations with {}", sets.into_iter().collect::<Vec<_>>().join("; ")),
+        };
+        format!("no conversation, and no tool set of one, is called {name:?}; {there_are}")
+    }
+
+    /// A turn in a mode tells of its calls. One outside the set says that the mode did not hold: the turn is ended, and the
+    /// mode is not used any more.
+    pub(crate) fn look_at_calls(
+        &mut self,
+        process: ProcessId,
+        id: &RawId,
+        report: &Report<'_>,
+        out: &mut Effects,
+    ) {
+        let Some(conversation) = self.conversations.get(id) else { return };
+        let (set, active) = (&conversation.set, conversation.active());
+        // Its conversation may be in another one by now, with the turns that wait.
+        let mode = match active.and_then(|it| self.requests.get(it)).map(|it| &it.purpose) {
+            Some(Purpose::Turn { entry: Entry::Mode(mode), .. }) => Some(*mode),
+            Some(_) | None => conversation.mode,
+        };
+        let is_outside = |call: &&[u8]| {
+            let name = text(call, &["name"]).unwrap_or_default();
+            let of_mcp = text(call, &["toolType"]).as_deref() == Some("mcp");
+            let is_in = match of_mcp {
+                true => self.modes.mcp.keys().any(|server| set.contains_mcp(server, &name)),
+                false => set.contains(&name),
+            };
+            !is_in
+        };
+        let Some(call) = report.rounds().flat_map(Round::calls).find(is_outside) else { return };
+        let (tool, set) = (text(call, &["name"]).unwrap_or_default(), set.clone());
+        error!(conversation = %id, tool, %set, "a turn in a chat mode has called a tool outside its set");
+        if let Some(mode) = mode {
+            self.bar_mode(mode, format!("a turn in it has called {tool}"));
+        }
+        if let Some(backend) = self.backends.get_mut(&process.backend) {
+            backend.refused += 1;
+        }
+        let Some(sent) = active.filter(|_| !self.is_cancelled(active)) else { return };
+        let message = format!(
+            "lspool has ended a turn: it had called {tool}, which is outside its set ({set}). The conversation goes on in a \
+             process of its own."
+        );
+        show(1, &message, out);
+        out.push(Effect::Send(Peer::Backend(process), cancellation(sent)));
+        self.note_cancelled(sent, process, out);
+    }
+}

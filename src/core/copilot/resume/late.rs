@@ -1,0 +1,205 @@
+//! The editor's answers to what a process has asked that is gone.
+//!
+//! The result of a client's tool is waited for, without a limit, as the server itself does. A confirmation of a
+//! client's tool is acted on here: lspool calls the tool. Any other confirmation stays open: if the next process asks
+//! the same, it gets the answer.
+
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+use super::{Proxy, reports};
+use crate::{
+    core::{
+        event::{Effect, Effects, Peer, ProcessId},
+        requests::{Owner, Pending, Purpose, SentId},
+    },
+    rpc::{Frame, Patch, RawId, elements, member, path, text},
+};
+
+/// What the model is told of a call that the user did not allow.
+const SKIPPED: &str = "The user chose to skip the tool call, they want to proceed without running it";
+
+/// What a server adds to the input in a confirmation.
+const ADDED: [&str; 2] = ["toolType", "commandLineType"];
+
+/// A confirmation that the editor was asked by a process that is gone.
+#[derive(Debug)]
+pub(super) enum Dialogue {
+    Open(SentId),
+    /// What was asked, and the answer, for which nobody has asked yet.
+    Answered(Box<(Frame, Frame)>),
+}
+
+impl Dialogue {
+    pub(super) fn answered(asked: Frame, answer: Frame) -> Dialogue {
+        Dialogue::Answered(Box::new((asked, answer)))
+    }
+
+    pub(super) fn open(&self) -> Option<SentId> {
+        match self {
+            Dialogue::Open(sent) => Some(*sent),
+            Dialogue::Answered(_) => None,
+        }
+    }
+}
+
+impl Proxy {
+    /// The editor has answered what a process has asked that is gone.
+    pub(crate) fn on_late_answer(
+        &mut self,
+        now: Instant,
+        sent: SentId,
+        pending: Pending,
+        answer: Option<&Frame>,
+        out: &mut Effects,
+    ) {
+        if let Purpose::Allow(call) = pending.purpose {
+            return self.on_allowed(now, call, answer, out);
+        }
+        let Purpose::ToolCall { conversation: Some(of), confirmation } = pending.purpose else { return };
+        let id = self.conversations.top(&of);
+        let Some(conversation) = self.conversations.get_mut(&id) else { return };
+        let is_it = |it: &&mut Dialogue| it.open() == Some(sent);
+        if let Some(dialogue) = conversation.flight.dialogues.iter_mut().find(is_it) {
+            if let Some(answer) = answer {
+                *dialogue = Dialogue::answered(pending.frame, answer.clone());
+            } else {
+                conversation.flight.dialogues.retain(|it| it.open() != Some(sent));
+            }
+            return;
+        }
+        let is_waited_for = conversation.flight.waits_for.remove(&sent);
+        match (confirmation, is_waited_for) {
+            (true, true) => self.on_late_confirmation(&id, &pending.frame, answer, out),
+            (true, false) => {}
+            (false, _) => {
+                self.on_tool_answered(&of, &pending.frame, answer);
+                if is_waited_for {
+                    let call = text(pending.frame.params().unwrap_or(b"{}"), &["toolCallId"]);
+                    self.close_calls(&id, &of, |it| Some(&it.id) == call.as_ref(), out);
+                }
+            }
+        }
+        self.go_on_if_settled(&id, out);
+    }
+
+    fn go_on_if_settled(&mut self, id: &RawId, out: &mut Effects) {
+        let Some(conversation) = self.conversations.get_mut(id) else { return };
+        if !conversation.flight.waits_for.is_empty() || self.waits_for_results(id) {
+            return;
+        }
+        let Some(conversation) = self.conversations.get_mut(id) else { return };
+        let backend = conversation.backend;
+        if let Some(frame) = conversation.flight.resting.take() {
+            self.go_on(id, out);
+            self.release(backend, frame, out);
+        }
+    }
+
+    /// The user has allowed a client's tool, or has not: what the server would do now is done here.
+    pub(super) fn on_late_confirmation(
+        &mut self,
+        id: &RawId,
+        asked: &Frame,
+        answer: Option<&Frame>,
+        out: &mut Effects,
+    ) {
+        let params = asked.params().unwrap_or(b"{}");
+        let result = answer.and_then(Frame::result).unwrap_or(b"[]");
+        let first = elements(result).next().map_or(&b"{}"[..], |it| &result[it]);
+        let accepted = text(first, &["result"]).as_deref() == Some("accept");
+        let Some((round, call)) = confirmed(params, accepted) else { return };
+        if let Some(turn) = self.running_turn(id) {
+            turn.called(round, &call);
+            if !accepted && let Some(call) = text(params, &["toolCallId"]).and_then(|it| turn.call(&it)) {
+                SKIPPED.clone_into(&mut call.result);
+            }
+        }
+        self.report(id, id, &reports::round_with(round, &call), out);
+        if let Some(answer) = answer.filter(|_| accepted) {
+            self.on_confirmed(id, asked, answer);
+            self.invoke(id, params, out);
+        }
+    }
+
+    /// Calls a client's tool in place of the process that is gone.
+    fn invoke(&mut self, id: &RawId, params: &[u8], out: &mut Effects) {
+        let mut call = Patch::of(b"{}");
+        for key in ["toolCallId", "roundId", "turnId", "conversationId"] {
+            if let Some(range) = member(params, key) {
+                call.set(key, &params[range]);
+            }
+        }
+        call.set("input", &input(params));
+        if let Some(range) = member(params, "name") {
+            call.set("name", &params[range]);
+        }
+        let purpose = Purpose::ToolCall { conversation: Some(id.clone()), confirmation: false };
+        let call = Frame::request(RawId::from(0), "conversation/invokeClientTool", Some(&call.finish()));
+        let sent = self.ask_tool(Owner::Proxy, purpose, &call, out);
+        if let Some(conversation) = self.conversations.get_mut(id) {
+            conversation.flight.waits_for.insert(sent);
+        }
+    }
+
+    /// A process asks for a confirmation. If the editor was asked the same for the process before it, that answer is
+    /// this one's. Whether it was.
+    pub(crate) fn answer_confirmation(
+        &mut self,
+        process: ProcessId,
+        wire: &RawId,
+        id: &RawId,
+        frame: &Frame,
+        out: &mut Effects,
+    ) -> bool {
+        let Some(conversation) = self.conversations.get_mut(id) else { return false };
+        let requests = &self.requests;
+        let same = |it: &Dialogue| match it {
+            Dialogue::Open(sent) => requests.get(*sent).is_some_and(|it| is_same(&it.frame, frame)),
+            Dialogue::Answered(it) => is_same(&it.0, frame),
+        };
+        let dialogues = &mut conversation.flight.dialogues;
+        let Some(at) = dialogues.iter().position(same) else { return false };
+        match dialogues.remove(at) {
+            Dialogue::Open(sent) => self.requests.give_to(sent, Owner::Backend(process, wire.clone())),
+            Dialogue::Answered(it) => {
+                out.push(Effect::Send(Peer::Backend(process), it.1.with_id(wire.clone())));
+            }
+        }
+        true
+    }
+}
+
+/// Whether two confirmations are about the same call.
+fn is_same(one: &Frame, other: &Frame) -> bool {
+    let what = |it: &Frame, key: &str| -> Option<Value> {
+        let params = it.params()?;
+        serde_json::from_slice(&params[member(params, key)?]).ok()
+    };
+    ["name", "input"].into_iter().all(|key| what(one, key) == what(other, key))
+}
+
+/// What was confirmed as the report of a call, and its round.
+fn confirmed(params: &[u8], accepted: bool) -> Option<(u64, Vec<u8>)> {
+    let round: u64 = serde_json::from_slice(&params[member(params, "roundId")?]).ok()?;
+    let (id, name) = (text(params, &["toolCallId"])?, text(params, &["name"])?);
+    let input = input(params);
+    let pretty: Value = serde_json::from_slice(&input).ok()?;
+    let status = if accepted { "running" } else { "cancelled" };
+    let call = json!({
+        "id": id, "name": name, "toolType": "client", "status": status, "input": {},
+        "inputMessage": serde_json::to_string_pretty(&pretty).unwrap_or_default(),
+        "progressMessage": format!("Running {name} tool"),
+    });
+    Some((round, Patch::of(call.to_string().as_bytes()).set("input", &input).finish()))
+}
+
+/// The input of the tool, without what the server adds to it for the dialogue.
+fn input(params: &[u8]) -> Vec<u8> {
+    let mut patch = Patch::of(path(params, &["input"]).map_or(b"{}", |it| &params[it]));
+    for key in ADDED {
+        patch.remove(key);
+    }
+    patch.finish()
+}

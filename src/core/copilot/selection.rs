@@ -1,0 +1,222 @@
+//! Which tools a conversation has: what its create asks for, else what a route says, else every tool.
+
+use crate::core::{Proxy, ToolSet};
+use crate::{
+    config::{AgentConfig, Config, Isolation, RouteConfig, nearest},
+    core::{chat::question_in, modes::Wish},
+    rpc::{members, text},
+};
+
+/// What was chosen for a conversation.
+pub(crate) struct Choice {
+    pub(crate) set: ToolSet,
+    /// The editor wants to be told what its sub-agents do.
+    pub(crate) events: bool,
+    /// What keeps it to them.
+    pub(crate) wish: Wish,
+}
+
+impl Proxy {
+    /// The tool set of a create.
+    pub(crate) fn choose(&self, params: &[u8]) -> Result<Choice, String> {
+        let Some(server) = &self.server else {
+            return Ok(Choice { set: ToolSet::all(), events: false, wish: Wish::default() });
+        };
+        let config = &server.config;
+        let Asked { wanted, lead, events, isolation } =
+            asked(params).map_err(|what| format!("lspool: {what}"))?;
+        let agent = match &wanted {
+            Some(Wanted::Tools(tools)) => {
+                let set = ToolSet::new(Some(tools), &[]);
+                let wish = Wish { isolation, ..Wish::default() };
+                return Ok(Choice { set: set.with_lead(lead.unwrap_or(false)), events, wish });
+            }
+            Some(Wanted::Agent(agent)) => Some(agent),
+            None => config.routes.iter().find(|it| matches(it, params)).map(|it| &it.agent),
+        };
+        let Some(agent) = agent else {
+            let set = ToolSet::all().with_lead(lead.unwrap_or(false));
+            return Ok(Choice { set, events, wish: Wish { isolation, ..Wish::default() } });
+        };
+        let wish = Wish { agent: Some(agent.clone()), isolation, ..Wish::default() };
+        let Some(agent) = config.agents.get(agent) else {
+            let hint = match nearest(agent, config.agents.keys().map(String::as_str)) {
+                Some(meant) => format!("did you mean {meant:?}?"),
+                None => format!("there are {}", known_agents(config)),
+            };
+            return Err(format!("lspool: there is no agent {agent:?}; {hint}"));
+        };
+        Ok(Choice { set: agent_set(agent).with_lead(lead.unwrap_or(agent.lead)), events, wish })
+    }
+}
+
+/// `lspool` of a create.
+#[derive(Debug, Default)]
+struct Asked {
+    wanted: Option<Wanted>,
+    lead: Option<bool>,
+    events: bool,
+    isolation: Option<Isolation>,
+}
+
+#[derive(Debug)]
+enum Wanted {
+    Tools(Vec<String>),
+    Agent(String),
+}
+
+/// The keys that it may have.
+const KEYS: [&str; 5] = ["tools", "agent", "lead", "events", "isolation"];
+
+/// Two of them, of which there is one at most.
+const EITHER: &str = r#"write {"tools": ["NAME", …]} or {"agent": "NAME"}"#;
+
+/// What a create asks for. Whatever is not understood is refused, twice the same key too: it may have been meant to
+/// narrow the set.
+fn asked(params: &[u8]) -> Result<Asked, String> {
+    let mut given = members(params).filter(|(key, _)| key == "lspool").map(|(_, range)| &params[range]);
+    let (first, second) = (given.next(), given.next());
+    if second.is_some() {
+        return Err("is there twice".to_owned());
+    }
+    let Some(asked) = first.filter(|it| *it != b"null") else { return Ok(Asked::default()) };
+    if asked.first() != Some(&b'{') || serde_json::from_slice::<serde::de::IgnoredAny>(asked).is_err() {
+        return Err(format!("is no object; {EITHER}"));
+    }
+    let (mut tools, mut agent, mut lead, mut events, mut isolation) = (None, None, None, None, None);
+    for (key, range) in members(asked) {
+        let value = &asked[range];
+        let slot = match &*key {
+            "tools" => &mut tools,
+            "agent" => &mut agent,
+            "lead" => &mut lead,
+            "events" => &mut events,
+            "isolation" => &mut isolation,
+            _ => {
+                let hint = match nearest(&key, KEYS) {
+                    Some(meant) => format!("did you mean {meant:?}?"),
+                    None => format!("there are {}", KEYS.join(", ")),
+                };
+                return Err(format!("there is no key {key:?}; {hint}"));
+            }
+        };
+        if slot.replace(value).is_some() {
+            return Err(format!("{key} is there twice"));
+        }
+    }
+    let given = |it: Option<&[u8]>| it.filter(|it| *it != b"null").map(<[u8]>::to_vec);
+    let flag = |it: Option<&[u8]>, key: &str| match given(it).as_deref() {
+        None => Ok(None),
+        Some(b"true") => Ok(Some(true)),
+        Some(b"false") => Ok(Some(false)),
+        Some(_) => Err(format!("{key} is neither true nor false")),
+    };
+    let (lead, events) = (flag(lead, "lead")?, flag(events, "events")?.unwrap_or(false));
+    let isolation = match given(isolation).as_deref() {
+        None => None,
+        Some(br#""process""#) => Some(Isolation::Process),
+        Some(br#""mode""#) => Some(Isolation::Mode),
+        Some(_) => return Err("isolation is neither \"process\" nor \"mode\"".to_owned()),
+    };
+    let wanted = match (given(tools), given(agent)) {
+        (Some(_), Some(_)) => return Err(format!("tools and agent are both there; {EITHER}")),
+        (Some(tools), None) => match serde_json::from_slice(&tools) {
+            Ok(tools) => Some(Wanted::Tools(tools)),
+            Err(_) => return Err(format!("tools is no list of strings; {EITHER}")),
+        },
+        (None, Some(agent)) => match serde_json::from_slice(&agent) {
+            Ok(agent) => Some(Wanted::Agent(agent)),
+            Err(_) => return Err(format!("agent is no string; {EITHER}")),
+        },
+        (None, None) => None,
+    };
+    Ok(Asked { wanted, lead, events, isolation })
+}
+
+/// The tools of the partition that serves an agent, as `lspool status` shows them.
+pub fn partition_of(agent: &AgentConfig) -> String {
+    agent_set(agent).with_lead(agent.lead).shown()
+}
+
+pub(crate) fn known_agents(config: &Config) -> String {
+    config.agents.keys().map(String::as_str).collect::<Vec<_>>().join(", ")
+}
+
+/// The tools that an agent is defined with.
+pub(crate) fn agent_set(agent: &AgentConfig) -> ToolSet {
+    ToolSet::new(agent.tools.as_deref(), &agent.disallowed_tools)
+}
+
+fn matches(route: &RouteConfig, params: &[u8]) -> bool {
+    let question = question_in(params).map(|it| &params[it]);
+    let slug = || text(params, &["agentSlug"]).or_else(|| text(question?, &["agentSlug"]));
+    let model = || text(params, &["modelInfo", "id"]).or_else(|| text(params, &["model"]));
+    let holds = |wanted: &Option<String>, actual: &dyn Fn() -> Option<String>| {
+        wanted.as_ref().is_none_or(|it| actual().as_ref() == Some(it))
+    };
+    holds(&route.chat_mode, &|| text(params, &["chatMode"]))
+        && holds(&route.custom_chat_mode, &|| text(params, &["customChatModeId"]))
+        && holds(&route.source, &|| text(params, &["source"]))
+        && holds(&route.agent_slug, &slug)
+        && holds(&route.model, &model)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_create_asks_for_in_a_wrong_way_is_refused() {
+        for wrong in [
+            r#"{"lspool":{"tools":["a"]},"\u006cspool":{"tools":["*"]}}"#,
+            r#"{"lspool":{"tools":["a"],"tools":["*"]}}"#,
+            r#"{"lspool":[["a"],null]}"#,
+            r#"{"lspool":"explore"}"#,
+            r#"{"lspool":{"tools" ["a"]}}"#,
+            r#"{"lspool":{"tools":"a"}}"#,
+            r#"{"lspool":{"tools":["a",1]}}"#,
+            r#"{"lspool":{"tools":["a"],"agent":"b"}}"#,
+            r#"{"lspool":{"agent":["b"]}}"#,
+            r#"{"lspool":{"Tools":["a"]}}"#,
+            r#"{"lspool":{"lead":1}}"#,
+            r#"{"lspool":{"events":"true"}}"#,
+            r#"{"lspool":{"isolation":"none"}}"#,
+        ] {
+            assert!(asked(wrong.as_bytes()).is_err(), "{wrong}");
+        }
+        for nothing in
+            ["{}", r#"{"lspool":null}"#, r#"{"lspool":{}}"#, r#"{"lspool":{"tools":null,"agent":null}}"#]
+        {
+            assert!(asked(nothing.as_bytes()).is_ok_and(|it| it.wanted.is_none() && !it.events), "{nothing}");
+        }
+        assert!(
+            matches!(asked(br#"{"\u006cspool":{"to\u006fls":[]}}"#), Ok(Asked { wanted: Some(Wanted::Tools(it)), .. }) if it.is_empty())
+        );
+    }
+
+    #[test]
+    fn what_was_meant_is_told() {
+        for (wrong, told) in [
+            (r#"{"agnet":"a"}"#, r#"there is no key "agnet"; did you mean "agent"?"#),
+            (r#"{"xyzzy":1}"#, r#"there is no key "xyzzy"; there are tools, agent, lead, events, isolation"#),
+            (r#"{"isolation":"none"}"#, r#"isolation is neither "process" nor "mode""#),
+            (r#"{"agent":1}"#, r#"agent is no string; write {"tools": ["NAME", …]} or {"agent": "NAME"}"#),
+        ] {
+            assert_eq!(asked(format!(r#"{{"lspool":{wrong}}}"#).as_bytes()).unwrap_err(), told);
+        }
+    }
+
+    #[test]
+    fn a_route_holds_if_all_it_names_hold() {
+        let params = br#"{"chatMode":"Agent","model":"m","turns":[{"request":"q","agentSlug":"s"}]}"#;
+        let route = |chat_mode: Option<&str>, slug: Option<&str>, model: Option<&str>| RouteConfig {
+            chat_mode: chat_mode.map(str::to_owned),
+            agent_slug: slug.map(str::to_owned),
+            model: model.map(str::to_owned),
+            ..RouteConfig::default()
+        };
+        assert!(matches(&route(Some("Agent"), Some("s"), Some("m")), params));
+        assert!(!matches(&route(Some("Agent"), Some("t"), None), params));
+        assert!(matches(&route(None, None, None), params));
+    }
+}

@@ -1,0 +1,293 @@
+//! MCP servers: which are still to come up, and taking away their tools that are outside the set, or that the editor has
+//! switched off.
+//!
+//! **A turn of a restricted partition begins when the MCP servers that the set wants have come up**, or have had their
+//! time: their tools are all offered at first, and cannot be taken away before they are there. What a turn that runs
+//! meanwhile calls is refused at its confirmation.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::{Duration, Instant},
+};
+
+use serde::de::IgnoredAny;
+use serde_json::{Value, json};
+use tracing::{info, warn};
+
+use crate::core::{Backend, PRIMARY, Proxy};
+use crate::{
+    core::{
+        catalogue::{ToolChange, status},
+        event::{BackendId, Effects, ProcessId},
+        failure::reason,
+        requests::Purpose,
+    },
+    rpc::{Frame, member},
+};
+
+/// How long turns wait for an MCP server. One that comes later has its tools taken away then.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The MCP servers of one process.
+#[derive(Debug, Default)]
+pub(crate) struct McpServers {
+    /// By name; whether its tools have come.
+    configured: BTreeMap<String, bool>,
+    waiting: Waiting,
+}
+
+#[derive(Debug, Default)]
+enum Waiting {
+    /// What is not there yet is waited for, from the next moment on.
+    #[default]
+    Yes,
+    Until(Instant),
+    /// Nothing more is waited for.
+    No,
+}
+
+impl McpServers {
+    fn configured(&mut self, servers: Vec<String>) {
+        let known = std::mem::take(&mut self.configured);
+        for server in servers {
+            let is_up = known.get(&server).copied();
+            if is_up.is_none() {
+                self.waiting = Waiting::Yes;
+            }
+            self.configured.insert(server, is_up.unwrap_or(false));
+        }
+    }
+
+    fn reported(&mut self, servers: &[&str]) {
+        for (_, is_up) in self.configured.iter_mut().filter(|(name, _)| servers.contains(&name.as_str())) {
+            *is_up = true;
+        }
+    }
+
+    fn give_up(&mut self) {
+        self.waiting = Waiting::No;
+    }
+
+    /// Servers that have just been configured have their time from now on.
+    pub(crate) fn note(&mut self, now: Instant) {
+        if matches!(self.waiting, Waiting::Yes) && self.configured.values().any(|it| !it) {
+            self.waiting = Waiting::Until(now + PATIENCE);
+        }
+    }
+
+    /// Whether turns may begin.
+    pub(crate) fn is_ready(&self) -> bool {
+        matches!(self.waiting, Waiting::No) || self.configured.values().all(|it| *it)
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        match self.waiting {
+            Waiting::Until(at) if !self.is_ready() => Some(at),
+            Waiting::Until(_) | Waiting::Yes | Waiting::No => None,
+        }
+    }
+}
+
+/// What `copilot/mcpTools` says of one server, and the answer to `mcp/updateToolsStatus`.
+#[derive(serde::Deserialize)]
+pub(crate) struct McpServer {
+    pub(crate) name: String,
+    #[serde(default)]
+    pub(crate) tools: Vec<McpTool>,
+}
+
+#[derive(serde::Deserialize)]
+pub(crate) struct McpTool {
+    pub(crate) name: String,
+    /// A client leaves the line out.
+    #[serde(rename = "_status", alias = "status")]
+    pub(crate) status: Option<String>,
+}
+
+impl McpTool {
+    pub(crate) fn is_on(&self) -> bool {
+        self.status.as_deref() != Some("disabled")
+    }
+}
+
+/// MCP tools that the editor has switched off, by server and name. A fresh process begins with all of them on.
+#[derive(Debug, Default)]
+pub(crate) struct SwitchedOff(BTreeSet<(String, String)>);
+
+impl SwitchedOff {
+    fn set(&mut self, server: &str, tool: &str, is_on: bool) {
+        let key = (server.to_owned(), tool.to_owned());
+        match is_on {
+            true => drop(self.0.remove(&key)),
+            false => drop(self.0.insert(key)),
+        }
+    }
+}
+
+impl Proxy {
+    /// The editor switches MCP tools on or off: `mcp/updateToolsStatus`. Of those that it does not know yet a server takes
+    /// no notice; for a mode it writes to a file.
+    pub(crate) fn note_mcp_statuses(&mut self, params: &[u8]) {
+        #[derive(serde::Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Params {
+            servers: Vec<McpServer>,
+            custom_chat_mode_id: Option<IgnoredAny>,
+        }
+        let Ok(Params { servers, custom_chat_mode_id: None }) = serde_json::from_slice::<Params>(params)
+        else {
+            return;
+        };
+        for server in servers {
+            for tool in server.tools {
+                let is_known =
+                    self.modes.mcp_tools(&server.name).is_some_and(|it| it.contains_key(&tool.name));
+                if is_known || tool.is_on() {
+                    self.session.switched_off.set(&server.name, &tool.name, tool.is_on());
+                }
+            }
+        }
+    }
+
+    /// Whether the editor has switched off an MCP tool.
+    pub(crate) fn is_mcp_off(&self, server: &str, tool: &str) -> bool {
+        self.session.switched_off.0.contains(&(server.to_owned(), tool.to_owned()))
+    }
+
+    /// The primary has accepted statuses of tools by name. Where one server has an MCP tool of a name, and nobody else, it is
+    /// that: other processes follow.
+    pub(crate) fn on_named_statuses(
+        &mut self,
+        change: &ToolChange,
+        partitions: &[BackendId],
+        out: &mut Effects,
+    ) {
+        let ToolChange::Status(named) = change else { return };
+        let mut meant = Vec::new();
+        for (name, is_on) in named.iter().filter(|(name, _)| !self.catalogue.is_clients(name)) {
+            let mut servers = self.modes.mcp_servers_with(name);
+            if let (Some(server), None) = (servers.next(), servers.next()) {
+                meant.push((server.clone(), name, *is_on));
+            }
+        }
+        for (server, tool, is_on) in &meant {
+            self.session.switched_off.set(server, tool, *is_on);
+            self.modes.switch_mcp_tool(server, tool, *is_on);
+        }
+        for id in partitions {
+            let Some(set) = self.backend(*id).map(|it| &it.set) else { continue };
+            let mine = meant.iter().filter(|(server, tool, _)| set.contains_mcp(server, tool));
+            let servers: Vec<Value> = mine
+                .map(|(server, tool, is_on)| json!({"name": server, "tools": [{"name": tool, "status": status(*is_on)}]}))
+                .collect();
+            if !servers.is_empty() {
+                self.narrow(*id, &servers, out);
+            }
+        }
+    }
+
+    /// What a process says of its MCP tools, as it will be when those are off again that the editor has switched off.
+    pub(crate) fn as_switched(&self, frame: &Frame) -> Option<Frame> {
+        if self.session.switched_off.0.is_empty() {
+            return None;
+        }
+        let mut said: Value = serde_json::from_slice(frame.params()?).ok()?;
+        for server in said["servers"].as_array_mut().into_iter().flatten() {
+            let name = server["name"].as_str().unwrap_or_default().to_owned();
+            for tool in server["tools"].as_array_mut().into_iter().flatten() {
+                if tool["name"].as_str().is_some_and(|it| self.is_mcp_off(&name, it)) {
+                    tool["_status"] = "disabled".into();
+                }
+            }
+        }
+        Some(frame.with_params(said.to_string().as_bytes()))
+    }
+
+    fn narrow(&mut self, id: BackendId, servers: &[Value], out: &mut Effects) {
+        let Some(backend) = self.backends.get_mut(&id) else { return };
+        backend.projecting += 1;
+        let params = json!({"servers": servers}).to_string().into_bytes();
+        self.ask_backend(id, Purpose::Narrow, "mcp/updateToolsStatus", &params, out);
+    }
+
+    /// MCP tools appear when their server is up, and cannot be taken away before: then those outside the set are, and those
+    /// that are switched off.
+    pub(crate) fn on_mcp_tools(&mut self, process: ProcessId, params: &[u8], out: &mut Effects) {
+        if self.backend(process.backend).is_some_and(Backend::goes_on) {
+            self.take_away(process, params, out);
+        }
+        if process.backend == PRIMARY
+            && let Some(servers) = member(params, "servers")
+        {
+            self.learn_mcp(&params[servers], out);
+        }
+    }
+
+    fn take_away(&mut self, process: ProcessId, params: &[u8], out: &mut Effects) {
+        #[derive(serde::Deserialize)]
+        struct Params {
+            servers: Vec<McpServer>,
+        }
+        let Some(backend) = self.backend(process.backend) else { return };
+        let Ok(Params { servers }) = serde_json::from_slice::<Params>(params) else { return };
+        let reported: Vec<&str> =
+            servers.iter().filter(|it| !it.tools.is_empty()).map(|it| it.name.as_str()).collect();
+        let outside = |server: &McpServer| {
+            let unwanted = |it: &&McpTool| {
+                let (server, tool) = (&server.name, &it.name);
+                it.is_on() && (!backend.set.contains_mcp(server, tool) || self.is_mcp_off(server, tool))
+            };
+            let foreign = server.tools.iter().filter(unwanted);
+            let tools: Vec<_> = foreign.map(|it| json!({"name": it.name, "status": "disabled"})).collect();
+            (!tools.is_empty()).then(|| json!({"name": server.name, "tools": tools}))
+        };
+        let narrowed: Vec<_> = servers.iter().filter_map(outside).collect();
+        let Some(backend) = self.backends.get_mut(&process.backend) else { return };
+        backend.mcp.reported(&reported);
+        if narrowed.is_empty() {
+            return self.flush(process.backend, out);
+        }
+        info!(backend = backend.name, "taking away MCP tools outside the set, or switched off");
+        self.narrow(process.backend, &narrowed, out);
+    }
+
+    /// A process has answered for its MCP tools. It refuses only when the MCP server is gone, and the tools with it.
+    pub(crate) fn on_narrowed(&mut self, process: ProcessId, answer: &Frame, out: &mut Effects) {
+        let Some(backend) = self.backends.get_mut(&process.backend) else { return };
+        backend.projecting = backend.projecting.saturating_sub(1);
+        if answer.error_value().is_some() {
+            let why = reason(answer);
+            warn!(backend = backend.name, why, "taking away MCP tools was refused");
+        }
+        self.flush(process.backend, out);
+    }
+
+    /// The settings that a partition is given name these MCP servers.
+    pub(crate) fn await_mcp(&mut self, id: BackendId, servers: Vec<String>) {
+        if let Some(backend) = self.backends.get_mut(&id).filter(|it| !it.set.is_all()) {
+            backend.mcp.configured(servers);
+        }
+    }
+
+    /// A new sign-in may bring up what was given up.
+    pub(crate) fn await_mcp_again(&mut self, id: BackendId) {
+        if let Some(backend) = self.backends.get_mut(&id) {
+            backend.mcp.waiting = Waiting::Yes;
+        }
+    }
+
+    /// MCP servers are not started without a sign-in: nothing is to be waited for. A process says so too while the
+    /// editor's own sign-in has not reached it.
+    pub(crate) fn on_error_status(&mut self, id: BackendId, out: &mut Effects) {
+        if !self.session.has_auth() {
+            self.go_on_without_mcp(id, out);
+        }
+    }
+
+    pub(crate) fn go_on_without_mcp(&mut self, id: BackendId, out: &mut Effects) {
+        if let Some(backend) = self.backends.get_mut(&id) {
+            backend.mcp.give_up();
+        }
+        self.flush(id, out);
+    }
+}

@@ -1,0 +1,786 @@
+//! Conversations with a Copilot server: which partition a create goes to, one turn at a time, and no tool call
+//! from outside a partition's set.
+
+use std::{borrow::Cow, ops::Range, time::Instant};
+
+use tracing::{info, warn};
+
+use crate::core::{
+    Backend, Cause, Failure, Identity, PRIMARY, Proxy, ToolSet, conversations::Conversation, inside,
+    selection::Choice, toolset::is_edit_tool,
+};
+use crate::{
+    config::Isolation,
+    core::{
+        editor::field,
+        event::{BackendId, Effect, Effects, Peer, ProcessId},
+        history::{Answer, History},
+        modes::{Entry, Place, does_not_exist},
+        recovery::{Over, Part},
+        requests::{Owner, Pending, Purpose, SentId, To},
+        restore::question,
+        said::{Said, Words},
+    },
+    rpc::{Frame, Patch, RawId, elements, member, text},
+    tools::{Outcome, bare},
+};
+
+/// What the server asks the client for when the model has called one of its own edit tools.
+const CARRIERS: [&str; 2] = ["insert_edit_into_file", "create_file"];
+
+impl Proxy {
+    /// `conversation/create`: the partition is chosen and the conversation bound before it is sent on, so that no
+    /// tool call can come for an unbound one.
+    pub(crate) fn on_create(&mut self, now: Instant, owner: Owner, frame: &Frame, out: &mut Effects) {
+        let params = frame.params().unwrap_or(b"{}");
+        match self.choose(params) {
+            Ok(choice) => self.create(now, owner, choice, frame, out),
+            Err(message) => self.fail(&owner, &Failure::new(Cause::InvalidParams, message), out),
+        }
+    }
+
+    /// Creates a conversation whose tools are chosen.
+    pub(crate) fn create(
+        &mut self,
+        now: Instant,
+        owner: Owner,
+        choice: Choice,
+        frame: &Frame,
+        out: &mut Effects,
+    ) {
+        let params = frame.params().unwrap_or(b"{}");
+        let Choice { set, events, wish } = choice;
+        let odd_id =
+            member(params, "conversationId").is_some_and(|it| RawId::from_raw(&params[it]).is_none());
+        match (odd_id, self.session.initialized) {
+            (false, true) => {}
+            // What is no id, or comes too early, is for the server to refuse.
+            _ if set.is_all() => {
+                self.send_to_backend(PRIMARY, owner, Purpose::Plain, &without_lspool(frame), out);
+                return;
+            }
+            // Here, if the primary would have more tools for it than it asks for.
+            (_, false) => {
+                let failure = Failure::new(Cause::NotInitialized, "send initialized first");
+                return self.fail(&owner, &failure, out);
+            }
+            (true, true) => {
+                let message = "conversationId: a string or a number is expected";
+                return self.fail(&owner, &Failure::new(Cause::InvalidParams, message), out);
+            }
+        }
+        let id = field(frame, "conversationId").unwrap_or_else(|| self.invent_id());
+        // The server makes a folder of this name.
+        let leaves = |it: &str| it.contains('/') || it == "..";
+        if self.session.kept_transcripts.is_some() && id.as_text().is_some_and(|it| leaves(&it)) {
+            let message = "conversationId: with exact_restore it must be the name of a folder";
+            return self.fail(&owner, &Failure::new(Cause::InvalidParams, message), out);
+        }
+        let isolation = self.wish(&wish);
+        let place = match self.place(&set, isolation, params, now, out) {
+            Ok(place) => place,
+            Err(failure) => return self.fail(&owner, &failure, out),
+        };
+        if set.is_lead() {
+            self.load_teams(out);
+        }
+        let backend = place.backend;
+        let frame = self.with_ids(&without_lspool(frame), &id);
+        let token = field(&frame, "workDoneToken");
+        let purpose = Purpose::Turn { conversation: id.clone(), token, create: true, entry: place.entry() };
+        let Some((sent, frame)) = self.accept(backend, owner, purpose, &frame, out) else { return };
+        info!(conversation = %id, partition = %set, by_mode = place.mode.is_some(), "bound");
+        self.end_kept(&id, out);
+        self.drop_unsent(&id, out);
+        let replaced = self.conversations.bind(id.clone(), backend, set, None);
+        if let Some(conversation) = self.conversations.get_mut(&id) {
+            conversation.ask(sent);
+            conversation.events = events;
+            (conversation.mode, conversation.wish) = (place.mode, wish);
+            conversation.history = History::new(frame.params().unwrap_or(b"{}"));
+        }
+        if let Some(replaced) = replaced {
+            if replaced.mode.is_some() {
+                self.modes.bury(&id);
+            }
+            self.on_replaced(&id, backend, replaced.backend, replaced.waiting.into(), out);
+        }
+        self.release(backend, frame, out);
+    }
+
+    /// A create took the id of a living conversation. In another partition the old one is destroyed.
+    fn on_replaced(
+        &mut self,
+        id: &RawId,
+        new: BackendId,
+        old: BackendId,
+        waiting: Vec<Frame>,
+        out: &mut Effects,
+    ) {
+        for frame in waiting {
+            self.release(old, frame, out);
+        }
+        if new != old && id.as_text().is_some() {
+            self.send_to_backend(old, Owner::Proxy, Purpose::Plain, &destruction(id), out);
+        }
+    }
+
+    /// The request with an id for the conversation and the turn, if it has none: a turn that is to go on in another
+    /// process must be known by name.
+    fn with_ids(&mut self, frame: &Frame, id: &RawId) -> Frame {
+        let params = frame.params().unwrap_or(b"{}");
+        let mut patch = Patch::of(params);
+        if field(frame, "conversationId").is_none() {
+            patch.set("conversationId", id.as_bytes());
+        }
+        let has_turn = |it: &[u8]| member(it, "turnId").is_some_and(|range| &it[range] != b"null");
+        match (frame.method(), question_in(params)) {
+            (Some("conversation/create"), Some(last))
+                if params[last.start] == b'{' && !has_turn(&params[last.clone()]) =>
+            {
+                let turn =
+                    Patch::of(&params[last.clone()]).set("turnId", self.invent_turn().as_bytes()).finish();
+                let turns = member(params, "turns").unwrap_or_else(|| last.clone());
+                let before = &params[turns.start..last.start];
+                patch.set("turns", &[before, &turn, &params[last.end..turns.end]].concat());
+            }
+            (Some("conversation/turn"), _) if !has_turn(params) => {
+                patch.set("turnId", self.invent_turn().as_bytes());
+            }
+            _ => {}
+        }
+        frame.with_params(&patch.finish())
+    }
+
+    fn invent_turn(&mut self) -> RawId {
+        self.n_turns += 1;
+        RawId::text(&uuid(&self.identity, self.n_turns))
+    }
+
+    pub(crate) fn invent_id(&mut self) -> RawId {
+        self.n_conversations += 1;
+        let it = &self.identity;
+        RawId::text(&format!("lspool-{}-{}-{}", it.pid, it.started, self.n_conversations))
+    }
+
+    pub(crate) fn on_turn(&mut self, now: Instant, owner: Owner, frame: &Frame, out: &mut Effects) {
+        let id = field(frame, "conversationId");
+        if let Some(id) =
+            id.as_ref().filter(|it| self.conversations.get(it).is_none() && self.modes.is_buried(it))
+        {
+            return self.fail(&owner, &does_not_exist(id), out);
+        }
+        let Some(id) = id.filter(|it| self.conversations.get(it).is_some()) else {
+            self.send_to_backend(PRIMARY, owner, Purpose::Plain, frame, out);
+            return;
+        };
+        let (place, entry) = match self.next_place(&id, frame.params().unwrap_or(b"{}"), now, out) {
+            Ok(place) => place,
+            Err(failure) => return self.fail(&owner, &failure, out),
+        };
+        let backend = place.backend;
+        let frame = self.with_ids(frame, &id);
+        let token = field(&frame, "workDoneToken");
+        let purpose = Purpose::Turn { conversation: id.clone(), token, create: false, entry };
+        let Some((sent, frame)) = self.accept(backend, owner, purpose, &frame, out) else { return };
+        self.leave_behind(&id, backend, out);
+        let before = self.conversations.get(&id).map(|it| it.backend);
+        self.conversations.move_to(&id, backend);
+        if let Some(before) = before.filter(|it| *it != backend) {
+            self.forget(before, now);
+        }
+        let Some(conversation) = self.conversations.get_mut(&id) else { return };
+        conversation.mode = place.mode;
+        if conversation.active().is_some() {
+            return conversation.waiting.push_back(frame);
+        }
+        conversation.wish.moves = false;
+        conversation.ask(sent);
+        self.release(backend, frame, out);
+    }
+
+    /// Where the next turn of a conversation is served, and what keeps it to its tools there.
+    fn next_place(
+        &mut self,
+        id: &RawId,
+        request: &[u8],
+        now: Instant,
+        out: &mut Effects,
+    ) -> Result<(Place, Entry), Failure> {
+        let Some(conversation) = self.conversations.get(id) else {
+            return Ok((Place { backend: PRIMARY, mode: None }, Entry::Process));
+        };
+        let (set, mode) = (conversation.set.clone(), conversation.mode);
+        if conversation.active().is_some() && mode.is_some() {
+            // It stays where it is until the turn that runs is over.
+            let place = Place { backend: conversation.backend, mode };
+            let entry = self.mode_for(&set, request).map_or(Entry::Leaves, Entry::Mode);
+            return Ok((place, entry));
+        }
+        let is_known = conversation.known_by().is_some_and(|it| self.is_current(it));
+        let isolation = match mode {
+            _ if conversation.active().is_some() => Isolation::Process,
+            _ if conversation.wish.moves => self.wish(&conversation.wish),
+            Some(_) => Isolation::Mode,
+            None if is_known => Isolation::Process,
+            None => self.wish(&conversation.wish),
+        };
+        let place = self.place(&set, isolation, request, now, out)?;
+        Ok((place, place.entry()))
+    }
+
+    /// The server forgets a turn, and so does what it would be told of it.
+    pub(crate) fn on_turn_delete(&mut self, frame: &Frame) {
+        let conversation = field(frame, "conversationId").and_then(|it| self.conversations.get_mut(&it));
+        if let (Some(conversation), Some(turn)) = (conversation, field(frame, "turnId")) {
+            conversation.history.delete(&turn);
+        }
+    }
+
+    /// The editor has answered a tool call: its result counts even if no process lives to report it.
+    pub(crate) fn on_tool_answered(&mut self, id: &RawId, call: &Frame, answer: Option<&Frame>) {
+        let params = call.params().unwrap_or(b"{}");
+        let result = answer.and_then(Frame::result);
+        let answer = match (result, answer.and_then(Frame::error_value)) {
+            (Some(result), _) => match elements(result).next() {
+                Some(first) => Answer::Result(&result[first]),
+                None => Answer::Result(b"{}"),
+            },
+            (None, Some(error)) => Answer::Error(error),
+            (None, None) => Answer::Error(br#"{"message":"the answer could not be read"}"#),
+        };
+        let file = text(params, &["input", "filePath"]);
+        let turn = field(call, "turnId").and_then(|it| self.conversations.get_mut(id)?.history.turn(&it));
+        if let (Some(turn), Some(call)) = (turn, text(params, &["toolCallId"])) {
+            turn.answered(&call, answer, file.as_deref());
+        }
+    }
+
+    /// The answer to a create or turn: nothing of that turn follows it.
+    pub(crate) fn on_turn_answered(
+        &mut self,
+        process: ProcessId,
+        sent: SentId,
+        id: &RawId,
+        create: bool,
+        answer: &Frame,
+        out: &mut Effects,
+    ) {
+        match answer.result() {
+            Some(result) => {
+                if let Some(turn) = member(result, "turnId").and_then(|it| RawId::from_raw(&result[it])) {
+                    self.conversations.learn_turn(turn, process.backend);
+                }
+                self.conversations.learn_answer(result);
+                self.end_turn(id, sent, out);
+            }
+            None => {
+                self.end_restore(process, id, out);
+                self.on_turn_failed(id, sent, create, out);
+            }
+        }
+        self.clear_transcripts(process, out);
+    }
+
+    /// Lets the next turn of the conversation go.
+    pub(crate) fn end_turn(&mut self, id: &RawId, sent: SentId, out: &mut Effects) {
+        if self.conversations.get(id).is_none_or(|it| !it.runs(sent)) {
+            return;
+        }
+        self.withdraw_kept(id, out);
+        if let Some((backend, next)) = self.conversations.advance(id) {
+            self.release(backend, next, out);
+        }
+    }
+
+    /// The server says itself what becomes of turns that waited.
+    fn unbind(&mut self, id: &RawId, out: &mut Effects) {
+        self.withdraw_kept(id, out);
+        for of in self.conversations.family(id) {
+            self.forget_transcript(&of, out);
+            if self.conversations.get(&of).is_some_and(|it| it.mode.is_some()) {
+                self.modes.bury(&of);
+            }
+        }
+        for (backend, frame) in self.conversations.unbind(id) {
+            self.release(backend, frame, out);
+        }
+    }
+
+    /// A create or turn was refused, or cancelled before any process had seen it. Where there is no conversation,
+    /// none keeps its partition busy.
+    pub(crate) fn on_turn_failed(&mut self, id: &RawId, sent: SentId, create: bool, out: &mut Effects) {
+        match self.conversations.get(id) {
+            Some(it) if create && it.runs(sent) && it.flight.turn.is_none() => {
+                self.unbind(id, out);
+            }
+            Some(_) | None => self.end_turn(id, sent, out),
+        }
+    }
+
+    /// `conversation/destroy` unbinds. The server takes strings only: a number lives on, but counts no more.
+    pub(crate) fn on_destroy(&mut self, owner: Owner, frame: &Frame, out: &mut Effects) {
+        let id = field(frame, "conversationId");
+        let text = id.as_ref().and_then(RawId::as_text).map(std::borrow::Cow::into_owned);
+        let found = id.as_ref().filter(|_| text.is_some()).and_then(|it| self.conversations.get(it));
+        let backend = found.map(|it| it.backend);
+        if let (Some(_), Some(id)) = (backend, &id) {
+            self.end_kept(id, out);
+            self.drop_unsent(id, out);
+        }
+        self.send_to_backend(self.served(backend.unwrap_or(PRIMARY)), owner, Purpose::Plain, frame, out);
+        match (backend, &id) {
+            (Some(_), Some(id)) => self.unbind(id, out),
+            (_, _) => {
+                if let Some(number) = text.and_then(|it| RawId::from_raw(it.as_bytes())) {
+                    self.conversations.count_out(&number);
+                }
+            }
+        }
+    }
+
+    /// Progress of a Copilot server: where turns and the conversations of sub-agents are first seen, and what was
+    /// said. Gives the parameters that the editor gets, if it gets any.
+    pub(crate) fn on_chat_progress<'a>(
+        &mut self,
+        process: ProcessId,
+        params: &'a [u8],
+        said: &Said<'_>,
+        out: &mut Effects,
+    ) -> Option<Cow<'a, [u8]>> {
+        let unchanged = Cow::Borrowed(params);
+        let is_own = said.token.is_some_and(inside::is_own);
+        if self.is_stray(process, said)
+            || (is_own && said.token().is_none_or(|it| self.inside.of(&it).is_none()))
+        {
+            return None;
+        }
+        let Some((conversation, turn)) = said.turn() else { return Some(unchanged) };
+        match said.kind {
+            Some(b"\"begin\"") => {
+                let token = said.token();
+                let is_news = match said.caller() {
+                    Some(caller) => {
+                        self.on_sub_agent(process, &conversation, &turn, caller, token.as_ref());
+                        true
+                    }
+                    None => {
+                        self.on_begun(process, &conversation, token.as_ref(), out)
+                            && self.on_question(&conversation, &turn, token.as_ref())
+                    }
+                };
+                self.conversations.learn_turn(turn, process.backend);
+                is_news.then_some(unchanged)
+            }
+            Some(b"\"report\"") => {
+                self.shapes.learn(params, said);
+                let part = self.part(&conversation, &turn);
+                let Some(renumbered) = part.and_then(|it| it.report(params)) else {
+                    self.on_reported(process, &conversation, &turn, said, out);
+                    return Some(unchanged);
+                };
+                self.on_reported(process, &conversation, &turn, &Said::of(&renumbered), out);
+                Some(Cow::Owned(renumbered))
+            }
+            Some(b"\"end\"") => {
+                self.note_over(&conversation, &turn, Over::Ended);
+                (!self.hold_end_for_results(&conversation, params)).then_some(unchanged)
+            }
+            Some(_) | None => Some(unchanged),
+        }
+    }
+
+    /// A few more words of an answer, as a report of the usual shape has them. Noted, if the editor gets the report as it
+    /// is. This is done for each of them.
+    pub(crate) fn note_told(&mut self, process: ProcessId, words: &Words<'_>) -> bool {
+        let Words { conversation, turn, round, reply } = words;
+        let is_stray = |it: &Backend| it.restores.is_stray(conversation);
+        if self.tokens.are_renamed() || self.backend(process.backend).is_some_and(is_stray) {
+            return false;
+        }
+        let Some(conversation) = self.conversations.get_mut(conversation) else {
+            return !inside::is_own(conversation.as_bytes());
+        };
+        if conversation.flight.part.is_some() {
+            return false;
+        }
+        if let Some(turn) = conversation.history.turn(turn) {
+            turn.say(*round, reply);
+        }
+        true
+    }
+
+    /// How ids of this turn are told to the editor, if another process has begun it.
+    fn part(&self, id: &RawId, turn: &RawId) -> Option<&Part> {
+        let flight = &self.conversations.get(id)?.flight;
+        flight.part.as_ref().filter(|_| flight.turn.as_ref() == Some(turn))
+    }
+
+    fn note_over(&mut self, id: &RawId, turn: &RawId, over: Over) {
+        if let Some(it) = self.conversations.get_mut(id).filter(|it| it.flight.turn.as_ref() == Some(turn)) {
+            it.flight.over = it.flight.over.max(over);
+        }
+    }
+
+    fn on_sub_agent(
+        &mut self,
+        process: ProcessId,
+        id: &RawId,
+        turn: &RawId,
+        caller: RawId,
+        token: Option<&RawId>,
+    ) {
+        let parent = self.caller(process.backend, token);
+        let of_caller = parent.as_ref().and_then(|it| self.conversations.get(it)).map(|it| it.set.clone());
+        let set = of_caller.or_else(|| self.backend(process.backend).map(|it| it.set.clone()));
+        let (Some(set), None) = (set, self.conversations.get(id)) else { return };
+        let lives_in_another = parent.is_some();
+        self.conversations.bind(id.clone(), process.backend, set, parent);
+        if let Some(conversation) = self.conversations.get_mut(id).filter(|_| lives_in_another) {
+            conversation.caller = Some(caller);
+            conversation.flight.turn = Some(turn.clone());
+            conversation.history.begin(turn.clone(), b"\"\"");
+        }
+    }
+
+    /// A turn begins: its question is part of the history. Whether the editor has not heard of it before.
+    fn on_question(&mut self, id: &RawId, turn: &RawId, token: Option<&RawId>) -> bool {
+        let Some(conversation) = self.conversations.get_mut(id) else { return true };
+        let Some(asked) = conversation.active().and_then(|it| self.requests.get(it)) else { return true };
+        if !matches!(&asked.purpose, Purpose::Turn { token: of, .. } if of.as_ref() == token) {
+            return true;
+        }
+        if let Some(question) = question(&asked.frame) {
+            conversation.history.begin(turn.clone(), question);
+        }
+        let flight = &mut conversation.flight;
+        if flight.turn.is_some() && flight.part.is_some() {
+            return false;
+        }
+        // A server may begin it again that has ended it.
+        flight.over = Over::No;
+        flight.turn = Some(turn.clone());
+        true
+    }
+
+    fn on_reported(
+        &mut self,
+        process: ProcessId,
+        id: &RawId,
+        turn: &RawId,
+        said: &Said<'_>,
+        out: &mut Effects,
+    ) {
+        let mut is_in_mode = false;
+        if let Some(conversation) = self.conversations.get_mut(id) {
+            let restricted = !conversation.set.is_all();
+            let may_call = conversation.history.turn(turn).is_none_or(|it| it.report(&said.report));
+            if restricted && may_call {
+                conversation.note_calls(&said.report);
+                is_in_mode = conversation.mode.is_some();
+            }
+        }
+        if is_in_mode {
+            self.look_at_calls(process, id, &said.report, out);
+        }
+        if said.is_counted {
+            self.note_over(id, turn, Over::Counted);
+        }
+    }
+
+    /// The conversation whose turn runs under the token of this progress.
+    fn caller(&self, backend: BackendId, token: Option<&RawId>) -> Option<RawId> {
+        let running = self.requests.filter(|it| match (&it.purpose, it.to) {
+            (Purpose::Turn { token: of, .. }, To::Process(process)) => {
+                process.backend == backend && of.as_ref() == token
+            }
+            _ => false,
+        });
+        match &self.requests.get(*running.first()?)?.purpose {
+            Purpose::Turn { conversation, .. } => Some(conversation.clone()),
+            _ => None,
+        }
+    }
+
+    /// `conversation/invokeClientTool` and its confirmation: passed to the editor if the tool is in the
+    /// partition's set, else answered here as a tool that failed.
+    pub(crate) fn on_tool_call(
+        &mut self,
+        process: ProcessId,
+        frame: &Frame,
+        confirmation: bool,
+        out: &mut Effects,
+    ) {
+        let (Some(wire), Some(backend)) = (frame.id(), self.backends.get(&process.backend)) else { return };
+        let (conversation, turn) = (field(frame, "conversationId"), field(frame, "turnId"));
+        let is_unwanted = |it: &RawId| {
+            backend.restores.is_stray(it)
+                || self.is_cancelled(self.turn_of_call(process, it, turn.clone()))
+                || self.is_of_none_inside(it)
+        };
+        if conversation.as_ref().is_some_and(is_unwanted) {
+            return out.push(Effect::Send(Peer::Backend(process), Self::cancelled_call(wire, confirmation)));
+        }
+        let part = conversation.as_ref().and_then(|it| self.part(it, turn.as_ref()?));
+        let renumbered = part.map(|it| it.asked(frame));
+        let frame = renumbered.as_ref().unwrap_or(frame);
+        let params = frame.params().unwrap_or(b"{}");
+        let called = conversation
+            .as_ref()
+            .and_then(|it| self.conversations.get(it)?.called.get(&text(params, &["toolCallId"])?));
+        let sets = self.sets_of(backend, conversation.as_ref(), turn.as_ref());
+        let judged = sets.iter().map(|set| match confirmation {
+            true => judge_confirmation(set, params, called.map(String::as_str)),
+            false => judge(set, params, called.map(String::as_str)),
+        });
+        let refused = judged.zip(&sets).find_map(|(judged, set)| Some((judged.err()?, set.to_string())));
+        let switched_off = || {
+            let (server, tool) = mcp_tool(params).filter(|(server, tool)| self.is_mcp_off(server, tool))?;
+            Some((format!("{server}/{tool}"), backend.set.to_string()))
+        };
+        if let Some((name, set)) = refused.or_else(|| confirmation.then(switched_off).flatten()) {
+            return self.refuse(process, wire, &name, &set, confirmation, out);
+        }
+        if let (Some(id), Some(turn)) = (&conversation, turn) {
+            self.note_unreported(id, &turn, confirmation, params);
+        }
+        if self.answer_orchestration(process, &wire, conversation.as_ref(), frame, out) {
+            return;
+        }
+        if let Some(id) = conversation.as_ref().filter(|_| confirmation)
+            && self.answer_confirmation(process, &wire, id, frame, out)
+        {
+            return;
+        }
+        let purpose = Purpose::ToolCall { conversation, confirmation };
+        self.ask_tool(Owner::Backend(process, wire), purpose, frame, out);
+    }
+
+    /// A turn without a token reports nothing: what the client is asked is all that is known of it.
+    fn note_unreported(&mut self, id: &RawId, turn: &RawId, confirmation: bool, params: &[u8]) {
+        let silent = |it: SentId| match self.requests.get(it).map(|it| &it.purpose) {
+            Some(Purpose::Turn { token, .. }) => token.is_none(),
+            _ => false,
+        };
+        if !self.conversations.get(id).and_then(Conversation::active).is_some_and(silent) {
+            return;
+        }
+        self.on_question(id, turn, None);
+        if !confirmation
+            && let Some((round, call)) = unreported(params)
+            && let Some(turn) = self.conversations.get_mut(id).and_then(|it| it.history.turn(turn))
+        {
+            turn.called(round, &call);
+        }
+    }
+
+    /// The sets in each of which a call must be: that of its process, and in the primary that of its conversation. One that
+    /// lspool does not know any more may still run.
+    fn sets_of(&self, backend: &Backend, id: Option<&RawId>, turn: Option<&RawId>) -> Vec<ToolSet> {
+        let mut sets = vec![backend.set.clone()];
+        if backend.id != PRIMARY {
+            return sets;
+        }
+        let bound = id.and_then(|it| self.conversations.get(it)).filter(|it| it.backend == PRIMARY);
+        sets.extend(bound.map(|it| it.set.clone()));
+        if let Some(bound) = bound.filter(|it| turn.is_some() && it.flight.turn.as_ref() == turn) {
+            let asked = bound.active().and_then(|it| self.requests.get(it)).map(|it| &it.purpose);
+            if let Some(Purpose::Turn { entry: Entry::Mode(mode), .. }) = asked {
+                sets.extend(self.modes.set(*mode).cloned());
+            }
+            return sets;
+        }
+        let runs = |it: &Pending| match &it.purpose {
+            Purpose::Turn { conversation, entry: Entry::Mode(mode), .. } if Some(conversation) == id => {
+                let of = turn_of(&it.frame);
+                (turn.is_none() || of.is_none() || of.as_ref() == turn).then_some(*mode)
+            }
+            _ => None,
+        };
+        let modes = self.requests.iter().filter_map(|(_, it)| runs(it));
+        sets.extend(modes.filter_map(|it| self.modes.set(it).cloned()));
+        // Which tools it had is not known any more.
+        if sets.len() == 1 && id.is_some_and(|it| self.modes.is_buried(it)) {
+            sets.push(ToolSet::none());
+        }
+        sets
+    }
+
+    /// Whether a turn was cancelled: tools are not called for it any more.
+    pub(crate) fn is_cancelled(&self, turn: Option<SentId>) -> bool {
+        turn.and_then(|it| self.requests.get(it)).is_some_and(|it| it.marks.cancelled)
+    }
+
+    /// The turn in which a process has called a tool: that which runs in the conversation, or one whose conversation was
+    /// destroyed or replaced since. Such a turn runs on.
+    pub(crate) fn turn_of_call(&self, process: ProcessId, id: &RawId, turn: Option<RawId>) -> Option<SentId> {
+        let (mut id, mut turn) = (id, turn);
+        while let Some(sub_agent) = self.conversations.get(id)
+            && let Some(parent) = &sub_agent.parent
+        {
+            (id, turn) = (parent, sub_agent.caller.clone());
+        }
+        let conversation = self.conversations.get(id);
+        let active = conversation.and_then(Conversation::active);
+        if turn.is_none() || conversation.is_some_and(|it| it.flight.turn == turn) {
+            return active;
+        }
+        let is_it = |it: &Pending| match &it.purpose {
+            Purpose::Turn { conversation, .. } => {
+                it.to == To::Process(process) && conversation == id && turn_of(&it.frame) == turn
+            }
+            _ => false,
+        };
+        self.requests.iter().find(|(_, it)| is_it(it)).map(|(sent, _)| sent).or(active)
+    }
+
+    pub(crate) fn refuse(
+        &mut self,
+        process: ProcessId,
+        wire: RawId,
+        tool: &str,
+        set: &str,
+        confirmation: bool,
+        out: &mut Effects,
+    ) {
+        let Some(backend) = self.backends.get_mut(&process.backend) else { return };
+        backend.refused += 1;
+        warn!(backend = backend.name, tool, refused = backend.refused, "refused a tool call outside the set");
+        let result = if confirmation {
+            serde_json::json!([{"result": "dismiss"}, null])
+        } else {
+            let why = format!("the tool {tool} is not available to this agent: its tools are {set}");
+            Outcome::Failed(why).answer()
+        };
+        let answer = Frame::response(wire, result.to_string().as_bytes());
+        out.push(Effect::Send(Peer::Backend(process), answer));
+    }
+}
+
+/// Asks a server to forget a conversation.
+pub(crate) fn destruction(id: &RawId) -> Frame {
+    let params = Patch::of(b"{}").set("conversationId", id.as_bytes()).finish();
+    Frame::request(RawId::from(0), "conversation/destroy", Some(&params))
+}
+
+/// Where the parameters of a create have what is asked: the last of the turns.
+pub(crate) fn question_in(params: &[u8]) -> Option<Range<usize>> {
+    let turns = member(params, "turns")?;
+    let last = elements(&params[turns.clone()]).last()?;
+    Some(turns.start + last.start..turns.start + last.end)
+}
+
+/// The turn that a create or turn asks for.
+fn turn_of(frame: &Frame) -> Option<RawId> {
+    let params = frame.params()?;
+    let turn = question_in(params).map_or(params, |it| &params[it]);
+    RawId::from_raw(&turn[member(turn, "turnId")?])
+}
+
+/// A call that no report tells of, as a report, and its round.
+fn unreported(params: &[u8]) -> Option<(u64, Vec<u8>)> {
+    let round = serde_json::from_slice(&params[member(params, "roundId")?]).ok()?;
+    let mut call = Patch::of(br#"{"toolType":"client","status":"running"}"#);
+    for (key, name) in [("input", "input"), ("name", "name"), ("toolCallId", "id")] {
+        call.set(name, &params[member(params, key)?]);
+    }
+    Some((round, call.finish()))
+}
+
+/// The id of a turn, as the server writes those that it makes: clients may take it for one.
+fn uuid(identity: &Identity, n: u64) -> String {
+    let high = identity.mixed(2 * n);
+    let low = identity.mixed(2 * n + 1);
+    // Version 4, variant 1.
+    let high = high & !0xf000 | 0x4000;
+    let low = low & !(0b11 << 62) | 0b10 << 62;
+    let hex = format!("{high:016x}{low:016x}");
+    [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
+}
+
+/// The create as the server gets it: what is meant for lspool stays here.
+fn without_lspool(frame: &Frame) -> Frame {
+    match frame.params() {
+        Some(params) if member(params, "lspool").is_some() => {
+            frame.with_params(&Patch::of(params).remove("lspool").finish())
+        }
+        Some(_) | None => frame.clone(),
+    }
+}
+
+/// Whether a call is inside the set; else the name it is refused under. `called`: what the model called, as the
+/// progress of the turn has said.
+fn judge(set: &ToolSet, params: &[u8], called: Option<&str>) -> Result<(), String> {
+    let asked = text(params, &["name"]).unwrap_or_default();
+    let asked = bare(&asked);
+    let name = called.filter(|it| is_edit_tool(it) && CARRIERS.contains(&asked)).unwrap_or(asked);
+    if set.contains(name) { Ok(()) } else { Err(name.to_owned()) }
+}
+
+/// The same for a question before a call. The tools of MCP servers are never called at the client: only here can
+/// they be judged, and nothing but their own server runs on the answer.
+fn judge_confirmation(set: &ToolSet, params: &[u8], called: Option<&str>) -> Result<(), String> {
+    match mcp_tool(params) {
+        Some((server, tool)) if set.contains_mcp(&server, &tool) => Ok(()),
+        Some((server, tool)) => Err(format!("{server}/{tool}")),
+        None => judge(set, params, called),
+    }
+}
+
+/// The MCP server and its tool that a question before a call is about.
+fn mcp_tool(params: &[u8]) -> Option<(String, String)> {
+    Some((text(params, &["input", "mcpServerName"])?, text(params, &["input", "mcpToolName"])?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judged(set: &[&str], params: &str, called: Option<&str>) -> Result<(), String> {
+        judge(&ToolSet::new(Some(set), &[]), params.as_bytes(), called)
+    }
+
+    #[test]
+    fn invented_turn_ids_look_like_those_of_the_server() {
+        let ids: std::collections::BTreeSet<String> =
+            (0..1000).map(|n| uuid(&Identity { pid: 77, started: 5 }, n)).collect();
+        assert_eq!(ids.len(), 1000);
+        for id in ids {
+            let parts: Vec<usize> = id.split('-').map(str::len).collect();
+            assert_eq!(parts, [8, 4, 4, 4, 12], "{id}");
+            assert!(
+                id.as_bytes()[14] == b'4' && matches!(id.as_bytes()[19], b'8' | b'9' | b'a' | b'b'),
+                "{id}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_call_is_judged_by_what_the_model_called_only_where_the_server_asks_for_a_carrier() {
+        let edit = r#"{"name":"insert_edit_into_file","toolCallId":"1"}"#;
+        assert_eq!(judged(&["apply_patch"], edit, Some("apply_patch")), Ok(()));
+        assert_eq!(judged(&["read_file"], edit, Some("apply_patch")), Err("apply_patch".to_owned()));
+        // A server that says one thing and asks for another.
+        let run = r#"{"name":"run_in_terminal","toolCallId":"1"}"#;
+        assert_eq!(judged(&["read_file"], run, Some("read_file")), Err("run_in_terminal".to_owned()));
+        let edits = Err("insert_edit_into_file".to_owned());
+        assert_eq!(judged(&["read_file"], edit, Some("read_file")), edits, "no edit tool was called");
+    }
+
+    #[test]
+    fn confirmations_name_tools_in_ways_of_their_own() {
+        let judged = |set: &[&str], params: &str| {
+            judge_confirmation(&ToolSet::new(Some(set), &[]), params.as_bytes(), None)
+        };
+        assert_eq!(judged(&["create_file"], r#"{"name":"copilot.create_file"}"#), Ok(()));
+        let mcp = r#"{"name":"echo","input":{"mcpServerName":"mini","mcpToolName":"echo"}}"#;
+        assert_eq!(judged(&["mini/echo"], mcp), Ok(()));
+        assert_eq!(judged(&["echo"], mcp), Err("mini/echo".to_owned()));
+    }
+
+    #[test]
+    fn a_call_is_not_taken_for_an_mcp_tool_because_its_input_says_so() {
+        let run = r#"{"name":"run_in_terminal","input":{"mcpServerName":"mini","mcpToolName":"echo"}}"#;
+        assert_eq!(judged(&["mini/echo"], run, None), Err("run_in_terminal".to_owned()));
+    }
+}

@@ -1,0 +1,402 @@
+//! Whether a process that is there still lives: one that owes an answer and has been silent for long is asked, and
+//! any message is an answer. How much memory it holds.
+//!
+//! A model may think for minutes, and the server still answers a ping meanwhile. It is not asked while it waits for
+//! the editor itself, nor while it is not being read.
+
+use std::time::{Duration, Instant};
+
+use tracing::{info, warn};
+
+use crate::core::{PRIMARY, Proxy, control::show};
+use crate::{
+    config::ServerKind,
+    core::{
+        backend::{Backend, Deadline},
+        event::{BackendId, Effect, Effects, Measured, ProcessId},
+        failure::Cause,
+        requests::{Purpose, To},
+    },
+};
+
+/// A request that no server knows; its error answer is as good as any.
+const PING: &str = "$/lspool/ping";
+
+/// How long a Copilot server may be degraded.
+const COPILOT_HANG: Duration = Duration::from_mins(1);
+
+/// How often memory is looked at, if it is limited.
+const MEASURE_EVERY: Duration = Duration::from_secs(10);
+
+/// A process has taken what it needs from the first by then.
+const SOON: Duration = Duration::from_mins(1);
+
+/// What is known of the health of one process.
+#[derive(Clone, Debug)]
+pub(crate) struct Health {
+    /// When it last said something.
+    heard: Instant,
+    /// Since when it owes answers.
+    owes_since: Option<Instant>,
+    vigil: Vigil,
+    /// Resident bytes, as last measured.
+    pub(crate) memory: Option<u64>,
+    /// It is to be replaced once it is quiet, for this reason; at the latest then.
+    pub(crate) renewal: Option<Renewal>,
+    began: Instant,
+    /// What it held when it was over its limit soon after its start, as its successor would be.
+    needs: Option<u64>,
+}
+
+/// A process is to be replaced once no request is open.
+#[derive(Clone, Debug)]
+pub(crate) struct Renewal {
+    pub(crate) why: String,
+    pub(crate) until: Option<Instant>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Vigil {
+    /// It owes nothing.
+    Off,
+    /// It owes an answer, or did. Its silence is looked at then.
+    Watching { until: Instant },
+    /// It was asked, and has this long to say anything.
+    Asked { at: Instant, until: Instant },
+    /// It did not; then it is ended, or looked at again.
+    Hanging { at: Instant, until: Instant },
+}
+
+/// What a process holds, compared to its limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Size {
+    Fits,
+    /// More, and its successor will hold less.
+    Outgrown,
+    /// More, and its successor would, too.
+    Needed,
+}
+
+/// What the silence of a process calls for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Finding {
+    Lives,
+    Ask,
+    Degraded,
+    Hangs,
+}
+
+impl Health {
+    pub(crate) fn new(now: Instant) -> Health {
+        Health {
+            heard: now,
+            owes_since: None,
+            vigil: Vigil::Off,
+            memory: None,
+            renewal: None,
+            began: now,
+            needs: None,
+        }
+    }
+
+    pub(crate) fn heard(&mut self, now: Instant) {
+        self.heard = now;
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Deadline> {
+        let vigil = match self.vigil {
+            Vigil::Off => None,
+            Vigil::Watching { until } => Some((until, "it owes an answer and is silent")),
+            Vigil::Asked { until, .. } => Some((until, "it does not say whether it lives")),
+            Vigil::Hanging { until, .. } => Some((until, "it hangs")),
+        };
+        let renewal = self.renewal.as_ref().and_then(|it| it.until).map(|at| (at, "it is to be replaced"));
+        vigil.into_iter().chain(renewal).min_by_key(|(at, _)| *at)
+    }
+
+    /// It came to owe an answer, or owes none any more. Whether it has another deadline by that: one that was set for an
+    /// earlier debt stands, since this is done for most messages.
+    fn owes(&mut self, now: Instant, owes: bool, times: &Times) -> bool {
+        match owes {
+            true => drop(self.owes_since.get_or_insert(now)),
+            false => self.owes_since = None,
+        }
+        let begins = owes && self.vigil == Vigil::Off;
+        if begins {
+            self.watch(now, times);
+        }
+        begins
+    }
+
+    /// What it holds, compared to its limit. Soon after its start it holds what it needs.
+    fn size(&mut self, now: Instant, bytes: u64, limit: u64, window: Duration) -> Size {
+        if bytes <= limit {
+            return Size::Fits;
+        }
+        match self.needs {
+            Some(needs) if bytes <= needs.saturating_mul(2) => Size::Fits,
+            None if now.duration_since(self.began) < window => {
+                self.needs = Some(bytes);
+                Size::Needed
+            }
+            Some(_) | None => Size::Outgrown,
+        }
+    }
+
+    fn watch(&mut self, from: Instant, times: &Times) {
+        self.vigil = times.stall.map_or(Vigil::Off, |it| Vigil::Watching { until: from + it });
+    }
+
+    /// Looks at its silence, if that is due. `excused`: nobody can expect it to speak.
+    fn look(&mut self, now: Instant, excused: bool, times: &Times) -> Finding {
+        let is_due = |until: Instant| until <= now;
+        let Some(owes_since) = self.owes_since else {
+            self.vigil = Vigil::Off;
+            return Finding::Lives;
+        };
+        let silent_since = if excused { now } else { self.heard.max(owes_since) };
+        match self.vigil {
+            Vigil::Watching { until } if is_due(until) => {
+                if times.stall.is_none_or(|it| now < silent_since + it) {
+                    self.watch(silent_since, times);
+                    return Finding::Lives;
+                }
+                self.vigil = Vigil::Asked { at: now, until: now + times.probe };
+                Finding::Ask
+            }
+            Vigil::Asked { at, .. } | Vigil::Hanging { at, .. } if silent_since >= at => {
+                self.watch(silent_since, times);
+                Finding::Lives
+            }
+            Vigil::Asked { at, until } if is_due(until) => {
+                self.vigil = Vigil::Hanging { at, until: now + times.patience() };
+                Finding::Degraded
+            }
+            Vigil::Hanging { at, until } if is_due(until) => {
+                self.vigil = Vigil::Hanging { at, until: now + times.patience() };
+                if times.hang.is_some() { Finding::Hangs } else { Finding::Lives }
+            }
+            Vigil::Off | Vigil::Watching { .. } | Vigil::Asked { .. } | Vigil::Hanging { .. } => {
+                Finding::Lives
+            }
+        }
+    }
+}
+
+/// How long silence may last.
+#[derive(Clone, Copy, Debug)]
+struct Times {
+    stall: Option<Duration>,
+    probe: Duration,
+    hang: Option<Duration>,
+}
+
+impl Times {
+    /// How long one that is degraded is let be.
+    fn patience(&self) -> Duration {
+        self.hang.or(self.stall).unwrap_or(COPILOT_HANG)
+    }
+}
+
+impl Proxy {
+    fn times(&self) -> Option<Times> {
+        let server = self.server.as_ref()?;
+        let some = |it: Duration| (it > Duration::ZERO).then_some(it);
+        let usual = (server.kind == ServerKind::Copilot).then_some(COPILOT_HANG);
+        let settings = &server.settings;
+        let hang = settings.hang_timeout.map_or(usual, some);
+        Some(Times { stall: some(settings.stall_timeout), probe: settings.probe_timeout, hang })
+    }
+
+    /// A backend came to owe answers, or owes none any more.
+    pub(crate) fn note_debts(&mut self, id: BackendId, now: Instant) {
+        let (Some(times), owes) = (self.times(), self.requests.n_owed_by(id) > 0) else { return };
+        self.backends.note_debts(id, |it| it.owes(now, owes, &times));
+    }
+
+    /// Asks after a process that has been silent too long, or ends it.
+    pub(crate) fn look_after(&mut self, id: BackendId, now: Instant, out: &mut Effects) {
+        let Some(times) = self.times() else { return };
+        let Some(process) = self.backend(id).map(Backend::process) else { return };
+        let excused = self.is_paused || self.waits_for_the_editor(process);
+        let Some(backend) = self.backends.get_mut(&id) else { return };
+        match backend.health.look(now, excused, &times) {
+            Finding::Lives => {}
+            Finding::Ask => {
+                info!(backend = backend.name, "it owes an answer and is silent: asking whether it lives");
+                self.ask_backend(id, Purpose::Plain, PING, b"{}", out);
+            }
+            Finding::Degraded => {
+                warn!(backend = backend.name, "it does not say whether it lives");
+                backend.life.silent(now);
+                backend.last_error = Some("it owes an answer and says nothing".to_owned());
+            }
+            Finding::Hangs => {
+                let silent = (now - backend.health.heard).as_secs_f64();
+                let fault = format!("it hangs: it owes an answer and has said nothing for {silent:.0} s");
+                self.condemn(process, Some((Cause::Transport, fault)), out);
+            }
+        }
+    }
+
+    /// Whether a process has asked the editor something, or helps somebody to sign in.
+    fn waits_for_the_editor(&self, process: ProcessId) -> bool {
+        self.requests.has_asked(process)
+            || process.backend == PRIMARY
+                && !self
+                    .requests
+                    .filter(|it| matches!(it.purpose, Purpose::SignIn) && it.to == To::Process(process))
+                    .is_empty()
+    }
+
+    /// What a process holds is looked at from time to time if it is limited.
+    pub(crate) fn look_at_memory(&mut self, now: Instant, out: &mut Effects) {
+        let is_limited = self.server.as_ref().is_some_and(|it| it.settings.memory_limit.is_some());
+        if !is_limited {
+            self.next_measure = None;
+        } else if self.next_measure.is_none_or(|at| at <= now) {
+            self.next_measure = Some(now + MEASURE_EVERY);
+            if self.backends.values().any(|it| it.life.is_alive()) {
+                self.measure(out);
+            }
+        }
+    }
+
+    /// Asks what the processes hold, and what was dropped.
+    pub(crate) fn measure(&mut self, out: &mut Effects) {
+        let alive = self.backends.values().filter(|it| it.life.is_alive()).map(Backend::process);
+        out.push(Effect::Measure(alive.collect()));
+    }
+
+    pub(crate) fn on_measured(&mut self, now: Instant, measured: Measured, out: &mut Effects) {
+        self.control.dropped = measured.dropped;
+        let limit = self.server.as_ref().and_then(|it| it.settings.memory_limit);
+        let limit = limit.and_then(|it| u64::try_from(it).ok());
+        let window = self.server.as_ref().map_or(SOON, |it| it.settings.policy.restart_window.max(SOON));
+        for (process, bytes) in &measured.resident {
+            let Some(backend) = self.backends.get_mut(&process.backend).filter(|it| it.is_current(*process))
+            else {
+                continue;
+            };
+            backend.health.memory = Some(*bytes);
+            let Some(limit) = limit.filter(|_| backend.health.renewal.is_none()) else { continue };
+            let (mib, limit_mib) = (bytes >> 20, limit >> 20);
+            match backend.health.size(now, *bytes, limit, window) {
+                Size::Fits => {}
+                Size::Outgrown => {
+                    let why = format!("it holds {mib} MiB, more than its memory_limit");
+                    warn!(
+                        backend = backend.name,
+                        mib, "more than its memory_limit: it is replaced when it is quiet"
+                    );
+                    backend.last_error = Some(why.clone());
+                    backend.health.renewal = Some(Renewal { why, until: None });
+                }
+                Size::Needed => {
+                    let why = format!(
+                        "it holds {mib} MiB soon after its start, and its memory_limit is {limit_mib} MiB: another \
+                         process would need as much, so it is replaced only when it holds twice that; raise \
+                         memory_limit"
+                    );
+                    warn!(backend = backend.name, why);
+                    backend.last_error = Some(why.clone());
+                    if backend.spare.is_none() && !std::mem::replace(&mut self.limit_told, true) {
+                        show(2, &format!("{}: {why}", backend.name), out);
+                    }
+                }
+            }
+        }
+        self.renew(now, out);
+        self.answer_statuses(out);
+    }
+
+    /// Replaces those processes that are to be replaced and are quiet, or can be waited for no longer.
+    pub(crate) fn renew(&mut self, now: Instant, out: &mut Effects) {
+        let due = |renewal: &Renewal, id| {
+            self.requests.n_owed_by(id) == 0 || renewal.until.is_some_and(|at| at <= now)
+        };
+        let due: Vec<(BackendId, String)> = self
+            .backends
+            .values()
+            .filter(|it| it.is_ready())
+            .filter_map(|it| Some((it.id, it.health.renewal.as_ref()?)))
+            .filter(|(id, renewal)| due(renewal, *id))
+            .map(|(id, renewal)| (id, renewal.why.clone()))
+            .collect();
+        for (id, why) in due {
+            let Some(backend) = self.backend(id) else { continue };
+            info!(backend.name, why, "replacing its process");
+            self.replace(id, now, out);
+        }
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "the tests are the clock")]
+mod tests {
+    use super::*;
+
+    const TIMES: Times = Times {
+        stall: Some(Duration::from_mins(1)),
+        probe: Duration::from_secs(10),
+        hang: Some(Duration::from_mins(1)),
+    };
+
+    fn seconds(n: u64) -> Duration {
+        Duration::from_secs(n)
+    }
+
+    #[test]
+    fn silence_is_asked_about_before_it_is_judged() {
+        let start = Instant::now();
+        let mut it = Health::new(start);
+        assert_eq!(it.look(start + seconds(600), false, &TIMES), Finding::Lives, "it owes nothing");
+        it.owes(start, true, &TIMES);
+        assert_eq!(it.deadline().map(|it| it.0), Some(start + seconds(60)));
+        assert_eq!(it.look(start + seconds(59), false, &TIMES), Finding::Lives);
+        assert_eq!(it.look(start + seconds(60), false, &TIMES), Finding::Ask);
+        assert_eq!(it.look(start + seconds(69), false, &TIMES), Finding::Lives);
+        assert_eq!(it.look(start + seconds(70), false, &TIMES), Finding::Degraded);
+        assert_eq!(it.look(start + seconds(129), false, &TIMES), Finding::Lives);
+        assert_eq!(it.look(start + seconds(130), false, &TIMES), Finding::Hangs);
+    }
+
+    #[test]
+    fn a_process_is_replaced_if_that_helps() {
+        let start = Instant::now();
+        let size = |it: &mut Health, at, bytes| it.size(start + seconds(at), bytes, 100, seconds(180));
+        let mut it = Health::new(start);
+        assert_eq!(size(&mut it, 10, 100), Size::Fits);
+        assert_eq!(size(&mut it, 200, 101), Size::Outgrown);
+        let mut it = Health::new(start);
+        assert_eq!(size(&mut it, 10, 120), Size::Needed);
+        assert_eq!(size(&mut it, 3600, 240), Size::Fits, "and that is said once");
+        assert_eq!(size(&mut it, 7200, 241), Size::Outgrown);
+    }
+
+    #[test]
+    fn whatever_it_says_is_life() {
+        let start = Instant::now();
+        let mut it = Health::new(start);
+        it.owes(start, true, &TIMES);
+        it.heard(start + seconds(50));
+        assert_eq!(it.look(start + seconds(60), false, &TIMES), Finding::Lives);
+        assert_eq!(it.deadline().map(|it| it.0), Some(start + seconds(110)));
+        assert_eq!(it.look(start + seconds(110), false, &TIMES), Finding::Ask);
+        it.heard(start + seconds(111));
+        assert_eq!(it.look(start + seconds(120), false, &TIMES), Finding::Lives);
+        assert_eq!(it.deadline().map(|it| it.0), Some(start + seconds(171)));
+    }
+
+    #[test]
+    fn one_that_waits_for_the_editor_is_not_asked() {
+        let start = Instant::now();
+        let mut it = Health::new(start);
+        it.owes(start, true, &TIMES);
+        for n in 1..=5 {
+            assert_eq!(it.look(start + seconds(60 * n), true, &TIMES), Finding::Lives);
+        }
+        assert_eq!(it.look(start + seconds(360), false, &TIMES), Finding::Ask);
+        assert_eq!(it.look(start + seconds(370), true, &TIMES), Finding::Lives);
+    }
+}

@@ -1,0 +1,182 @@
+//! What the editor shows of a process that is gone: what its successor does not repeat is taken back.
+//!
+//! Registrations and diagnostics are left as they are while the next process starts, or the screen would flicker at
+//! each restart. It has [`GRACE`] from the moment it is ready to say again what is still true. What the editor pulls
+//! is pulled anew, for which it is asked once.
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use tracing::debug;
+
+use crate::core::{PRIMARY, Proxy, tell_editor};
+use crate::{
+    core::{
+        backend::Deadline,
+        event::{BackendId, Effects, ProcessId},
+        requests::Purpose,
+    },
+    rpc::{Frame, path},
+};
+
+/// How long a process that took the place of another may take to repeat what that one has said.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// When the process of a backend has had its time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Reconcile {
+    /// It has no predecessor of which the editor shows anything.
+    #[default]
+    Nothing,
+    /// It has just become ready.
+    Begins,
+    At(Instant),
+}
+
+impl Reconcile {
+    /// The event that made it ready has been dealt with.
+    pub(crate) fn note(&mut self, now: Instant) {
+        if *self == Reconcile::Begins {
+            *self = Reconcile::At(now + GRACE);
+        }
+    }
+
+    pub(crate) fn deadline(self) -> Option<Deadline> {
+        match self {
+            Reconcile::At(at) => Some((at, "what a process did not repeat is taken back")),
+            Reconcile::Nothing | Reconcile::Begins => None,
+        }
+    }
+
+    pub(crate) fn is_due(self, now: Instant) -> bool {
+        self.deadline().is_some_and(|(at, _)| at <= now)
+    }
+}
+
+/// What an editor pulls, and can be asked to pull anew.
+struct Pulled {
+    /// The request that asks for it.
+    refresh: &'static str,
+    /// The editor's capability below `workspace`.
+    capability: &'static str,
+    /// The server's capability, and the method under which it may register it instead.
+    provider: &'static str,
+    method: &'static str,
+}
+
+const PULLED: [Pulled; 4] = [
+    Pulled {
+        refresh: "workspace/codeLens/refresh",
+        capability: "codeLens",
+        provider: "codeLensProvider",
+        method: "textDocument/codeLens",
+    },
+    Pulled {
+        refresh: "workspace/diagnostic/refresh",
+        capability: "diagnostics",
+        provider: "diagnosticProvider",
+        method: "textDocument/diagnostic",
+    },
+    Pulled {
+        refresh: "workspace/inlayHint/refresh",
+        capability: "inlayHint",
+        provider: "inlayHintProvider",
+        method: "textDocument/inlayHint",
+    },
+    Pulled {
+        refresh: "workspace/semanticTokens/refresh",
+        capability: "semanticTokens",
+        provider: "semanticTokensProvider",
+        method: "textDocument/semanticTokens",
+    },
+];
+
+impl Proxy {
+    /// A process that took the place of another is ready, and has been told the session.
+    pub(crate) fn begin_reconciling(&mut self, process: ProcessId, result: &[u8], out: &mut Effects) {
+        if process.generation.0 == 1 {
+            return;
+        }
+        let is_stale = self.registrations.has_stale(process) || self.diagnostics.has_stale(process);
+        if let Some(backend) = self.backends.get_mut(&process.backend).filter(|_| is_stale) {
+            backend.reconcile = Reconcile::Begins;
+        }
+        // What the editor pulls it pulls from the primary.
+        if process.backend == PRIMARY {
+            self.refresh_what_is_pulled(result, out);
+        }
+    }
+
+    fn refresh_what_is_pulled(&mut self, result: &[u8], out: &mut Effects) {
+        let initialize = &self.session.initialize;
+        let is_supported = |it: &&Pulled| {
+            let range = path(initialize, &["capabilities", "workspace", it.capability, "refreshSupport"]);
+            range.is_some_and(|range| &initialize[range] == b"true")
+        };
+        let is_provided = |it: &&Pulled| {
+            let range = path(result, &["capabilities", it.provider]).map(|range| &result[range]);
+            let is_static = range.is_some_and(|it| it != b"false" && it != b"null");
+            is_static || self.registrations.has(PRIMARY, it.method)
+        };
+        let wanted: Vec<&str> =
+            PULLED.iter().filter(is_supported).filter(is_provided).map(|it| it.refresh).collect();
+        for method in wanted {
+            self.ask_editor(Purpose::Plain, method, None, out);
+        }
+    }
+
+    /// Takes back what was not repeated in time.
+    pub(crate) fn on_reconcile_deadlines(&mut self, now: Instant, out: &mut Effects) {
+        let due = self.backends.values().filter(|it| it.is_ready() && it.reconcile.is_due(now));
+        for id in due.map(|it| it.id).collect::<Vec<_>>() {
+            self.reconcile(id, out);
+        }
+    }
+
+    fn reconcile(&mut self, id: BackendId, out: &mut Effects) {
+        let Some(backend) = self.backends.get_mut(&id) else { return };
+        backend.reconcile = Reconcile::Nothing;
+        let (process, name) = (backend.process(), backend.name.clone());
+        let (registrations, diagnostics) =
+            (self.registrations.stale(process), self.diagnostics.stale(process));
+        debug!(
+            name,
+            registrations = registrations.is_some(),
+            diagnostics = diagnostics.len(),
+            "taken back at the editor"
+        );
+        self.take_back(registrations.as_deref(), diagnostics, out);
+    }
+
+    /// A backend has no process any more, and none will come.
+    pub(crate) fn forget_shown(&mut self, id: BackendId, out: &mut Effects) {
+        let registrations = self.registrations.abandoned(id);
+        let mut diagnostics = self.diagnostics.abandoned(id);
+        if self.phase.is_shut_down() {
+            // An editor that is quitting takes them down itself.
+            diagnostics.clear();
+        }
+        self.take_back(registrations.as_deref(), diagnostics, out);
+    }
+
+    fn take_back(&mut self, registrations: Option<&[u8]>, diagnostics: Vec<Vec<u8>>, out: &mut Effects) {
+        if let Some(params) = registrations {
+            self.ask_editor(Purpose::Plain, "client/unregisterCapability", Some(params), out);
+        }
+        for params in diagnostics {
+            tell_editor(Frame::notification("textDocument/publishDiagnostics", Some(&params)), out);
+        }
+    }
+
+    /// `client/registerCapability` of a process: what of it is news to the editor.
+    pub(crate) fn register(
+        &mut self,
+        process: ProcessId,
+        params: &Bytes,
+        out: &mut Effects,
+    ) -> Option<Bytes> {
+        let asked = self.registrations.register(process, params);
+        self.take_back(asked.unregister.as_deref(), Vec::new(), out);
+        asked.register
+    }
+}

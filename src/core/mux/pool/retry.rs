@@ -1,0 +1,153 @@
+//! Requests that were with a process when it died: which of them the next process is asked, and what becomes of the
+//! others.
+//!
+//! What only reads is asked again, once: a request that has seen two processes die may be the reason. Nothing is asked
+//! again of which the editor has seen a part, or that it has cancelled.
+
+use std::collections::BTreeMap;
+
+use tracing::debug;
+
+use crate::core::{Cause, Failure, Proxy};
+use crate::{
+    core::{
+        event::{BackendId, Effect, Effects, Peer, ProcessId},
+        requests::{Marks, Owner, Pending, Purpose, SentId, To},
+        results::Results,
+        route::{Keep, Route, is_read, route, source, source_of},
+    },
+    rpc::{Frame, RawId},
+};
+
+/// What becomes of a request whose process has died.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    /// The next process is asked.
+    Again,
+    /// Nobody wants it.
+    Cancelled,
+    /// It has been asked twice.
+    Spent,
+    /// It concerns what died with the process, or may have been done: whoever asked is told.
+    Lost,
+}
+
+impl Proxy {
+    /// A process has died. What is left in the table afterwards is lost.
+    pub(crate) fn revive_requests(
+        &mut self,
+        process: ProcessId,
+        restarts: bool,
+        cause: Cause,
+        what: &str,
+        out: &mut Effects,
+    ) {
+        let Some(name) = self.backend(process.backend).map(|it| it.name.clone()) else { return };
+        let copilot = self.is_copilot();
+        let asked = self.requests.iter().filter(|(_, it)| it.to == To::Process(process));
+        let fates: Vec<(SentId, Fate)> =
+            asked.map(|(sent, it)| (sent, fate(it, restarts, copilot))).collect();
+        let mut again: Vec<Frame> = Vec::new();
+        for (sent, fate) in fates {
+            let failure = match fate {
+                Fate::Lost => continue,
+                Fate::Again => {
+                    again.extend(self.requests.again(sent));
+                    continue;
+                }
+                Fate::Cancelled => Failure::new(Cause::Cancelled, "cancelled, and the server is gone"),
+                Fate::Spent => {
+                    let method = self.requests.get(sent).and_then(|it| it.frame.method()).unwrap_or_default();
+                    let message = format!(
+                        "{name} {what} during {method}; it is the second process that has died with this \
+                         request, which is not sent again"
+                    );
+                    Failure { cause, partition: Some(name.clone()), message, retry: false }
+                }
+            };
+            if let Some(pending) = self.requests.take(sent) {
+                self.fail_request(&pending.owner, &pending.purpose, &failure, out);
+            }
+        }
+        if !again.is_empty() {
+            debug!(name, n = again.len(), "asked again of the next process");
+            self.put_first(process.backend, again);
+        }
+    }
+
+    /// What is asked again is asked before all that the process that is gone has not heard, and in its order, turns
+    /// included.
+    fn put_first(&mut self, id: BackendId, again: Vec<Frame>) {
+        let first = |it: &Frame| self.requests.get(it.id()?.as_u64()?)?.marks.first;
+        let gated = self.backend(id).into_iter().flat_map(crate::core::backend::Backend::gated);
+        let first: BTreeMap<RawId, SentId> =
+            again.iter().chain(gated).filter_map(|it| Some((it.id()?, first(it)?))).collect();
+        let Some(backend) = self.backends.get_mut(&id) else { return };
+        let gate = backend.gate();
+        gate.extend(again);
+        gate.make_contiguous()
+            .sort_by_key(|it| it.id().and_then(|it| first.get(&it).copied()).unwrap_or(SentId::MAX));
+    }
+
+    /// A process that took the place of another has answered a client: it has made items, or given ids, itself.
+    pub(crate) fn note_answered_by_successor(&mut self, process: ProcessId, asked: &Frame, answer: &Frame) {
+        let source = asked.method().and_then(source);
+        let result = answer.result().and_then(|_| Results::key(asked));
+        if source.is_none() && result.is_none() {
+            return;
+        }
+        if let Some(backend) = self.backends.get_mut(&process.backend) {
+            backend.sources.extend(source);
+            backend.results.0.extend(result);
+        }
+    }
+
+    /// A message as a process that took the place of another is told it. None: it is answered here.
+    pub(crate) fn for_successor(
+        &mut self,
+        process: ProcessId,
+        frame: Frame,
+        out: &mut Effects,
+    ) -> Option<Frame> {
+        if process.generation.0 == 1 {
+            return Some(frame);
+        }
+        let Some(backend) = self.backend(process.backend) else { return Some(frame) };
+        let foreign = frame.method().and_then(source_of).is_some_and(|it| !backend.sources.contains(it));
+        match frame.id().and_then(|it| it.as_u64()).filter(|_| foreign) {
+            Some(sent) => {
+                // What the item holds for the server means nothing, or something else, to this process.
+                let Pending { owner, .. } = self.requests.take(sent)?;
+                if let Owner::Client(client, id) = owner {
+                    let item = frame.params().unwrap_or(b"null");
+                    out.push(Effect::Send(Peer::Client(client), Frame::response(id, item)));
+                }
+                None
+            }
+            None => Some(backend.results.without_foreign_ids(&frame).unwrap_or(frame)),
+        }
+    }
+}
+
+fn fate(pending: &Pending, restarts: bool, copilot: bool) -> Fate {
+    let Marks { cancelled, first, streamed } = pending.marks;
+    let is_clients = matches!(pending.owner, Owner::Client(..));
+    if !is_clients || !matches!(pending.purpose, Purpose::Plain) {
+        return Fate::Lost;
+    }
+    if cancelled {
+        return Fate::Cancelled;
+    }
+    if !may_be_repeated(pending.frame.method().unwrap_or_default(), copilot) {
+        return Fate::Lost;
+    }
+    if first.is_some() {
+        return Fate::Spent;
+    }
+    if streamed || !restarts { Fate::Lost } else { Fate::Again }
+}
+
+/// Whether it only reads, or says what every process is told at its start in any case.
+fn may_be_repeated(method: &str, copilot: bool) -> bool {
+    is_read(method) || matches!(route(method, copilot), Route::Everyone(Keep::Latest | Keep::All))
+}

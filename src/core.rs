@@ -3,386 +3,408 @@
 //! It does no I/O, reads no clock, spawns nothing, draws nothing at random, locks nothing, and cannot fail: what
 //! goes wrong at a peer is an event, what a peer must be told is an effect.
 //!
-//! **Mutate once, then carry out**: [`Proxy::handle`] pushes all effects of one event before it returns, in the
-//! order in which they must happen.
+//! Four owners share the work. [`Mux`] has what any language server needs; [`Copilot`] has conversations with a
+//! Copilot server; [`Agents`] has those who work for the user inside lspool; [`Admin`] answers what people ask lspool
+//! itself. [`Proxy`] only puts them together. **Nobody calls upward**: where a lower owner needs a decision of a higher
+//! one, `Proxy` asks that one and hands the answer down as a value.
 #![warn(clippy::disallowed_methods)]
 
 mod admin;
 mod agents;
+mod backends;
 mod copilot;
 pub mod event;
+mod identity;
+mod messages;
 mod mux;
+mod purpose;
 
-// Names as they were.
+use std::{path::PathBuf, time::Instant};
+
+use tracing::{info, warn};
+
 use self::{
-    admin::control,
-    agents::{conversations as inside, orchestrations as orchestrate, subagents},
-    copilot::{
-        conversation as conversations, history, modes, progress as said, restore, resume as recovery,
-        selection, spares,
-        tools::{calls as tools, catalog as catalogue, mcp, tool_set as toolset},
-        turns as chat,
-    },
+    admin::{Admin, offered_commands},
+    agents::Agents,
+    backends::{flush, give_up, renew, start_waiting, stop},
+    copilot::Copilot,
+    event::{BackendId, ClientId, Effects, Event, Peer, Prepared, ProcessId, ServerId},
     mux::{
-        clients as handshake, diagnostics, failure, from_client as editor, from_server as servers,
-        pool::{backend, health, lifecycle, processes, reconcile, usage as tally},
-        registrations, requests, result_ids as results, routes as route, session,
-        session::documents,
-        tokens as progress,
+        Mux,
+        failure::Cause,
+        pool::{
+            lifecycle::Handshake,
+            processes::{Due, Ready, SpawnEnd, Wanted},
+        },
     },
 };
-
-use std::{
-    collections::VecDeque,
-    path::PathBuf,
-    sync::Arc,
-    time::{Duration, Instant},
+pub use self::{
+    copilot::{resume::CONTINUE, selection::partition_of},
+    identity::Identity,
+    mux::failure::SIGN_IN,
 };
-
-use bytes::Bytes;
-use tracing::{debug, info, warn};
-
-use self::{
-    backend::{Backend, Backends},
-    catalogue::Catalogue,
-    control::Control,
-    conversations::Conversations,
-    diagnostics::Diagnostics,
-    event::{BackendId, ClientId, Effect, Effects, Event, Launch, Peer},
-    failure::{Cause, Failure},
-    handshake::{Draining, Phase},
-    inside::Inside,
-    modes::Modes,
-    orchestrate::Orchestrations,
-    progress::Tokens,
-    registrations::Registrations,
-    requests::{Owner, Purpose, Requests, SentId, To},
-    said::Shapes,
-    session::Session,
-    subagents::Agents,
-    toolset::ToolSet,
-};
-pub use self::{failure::SIGN_IN, recovery::CONTINUE, selection::partition_of};
-use crate::{
-    config::{Config, ServerConfig, ServerKind},
-    rpc::{Frame, RawId},
-};
-
-/// What makes the ids that this lspool invents its own.
-#[derive(Clone, Copy, Debug)]
-pub struct Identity {
-    /// Process id of this lspool.
-    pub pid: u32,
-    /// When it started, in milliseconds since 1970.
-    pub started: u64,
-}
-
-impl Identity {
-    /// Anything, but the same for the same number in the same run, and hardly the same in another one.
-    fn mixed(&self, n: u64) -> u64 {
-        let mix = |seed: u64| {
-            let it = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let it = (it ^ (it >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            let it = (it ^ (it >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            it ^ (it >> 31)
-        };
-        mix(self.started ^ mix(u64::from(self.pid) << 32 | n))
-    }
-}
+use crate::{config::ServerKind, rpc::path};
 
 /// The state machine.
 #[derive(Debug)]
 pub struct Proxy {
-    identity: Identity,
-    phase: Phase,
-    /// The editor has closed its stream.
-    draining: Option<Draining>,
-    /// The editor gives one id to several requests.
-    unnumbered: bool,
-    server: Option<Server>,
-    requests: Requests,
-    backends: Backends,
-    last_backend: u32,
-    control: Control,
-    /// Workspace folders of `initialize`.
-    folders: Vec<PathBuf>,
-    /// When the first event came.
-    born: Option<Instant>,
-    /// The editor lets so much wait that servers are not read.
-    is_paused: bool,
-    /// Of processes that were kept ready.
-    spare_deaths: lifecycle::Budget,
-    /// When spares may be started.
-    next_spare: Option<Instant>,
-    /// The user has been told that `memory_limit` is less than a process needs.
-    limit_told: bool,
-    /// When memory is to be looked at.
-    next_measure: Option<Instant>,
-    session: Session,
-    catalogue: Catalogue,
-    modes: Modes,
-    conversations: Conversations,
+    mux: Mux,
+    /// What there is of a Copilot server beside what any server has; `None` for any other.
+    copilot: Option<Copilot>,
     agents: Agents,
-    inside: Inside,
-    orchestrations: Orchestrations,
-    tokens: Tokens,
-    shapes: Shapes,
-    registrations: Registrations,
-    diagnostics: Diagnostics,
-    n_conversations: u64,
-    n_turns: u64,
-    /// What the servers last said to the user.
-    said: VecDeque<(BackendId, Bytes)>,
+    admin: Admin,
+    /// Where a Copilot server would keep what it tells the model, until it is known whether the server is one.
+    unused_transcripts: Option<PathBuf>,
 }
-
-/// The server that is stood in front of, as the configuration and the workspace have it.
-#[derive(Debug)]
-struct Server {
-    name: String,
-    kind: ServerKind,
-    settings: ServerConfig,
-    launch: Arc<Launch>,
-    config: Arc<Config>,
-    /// Why it cannot be started, if there is nothing to start.
-    missing: Option<String>,
-    /// What was started is not there any more: it may have been updated, or moved.
-    is_gone: bool,
-    /// `max_processes` was made smaller, and there are more.
-    shrinks: bool,
-}
-
-/// The partition that serves what belongs to the process; for a generic server the only backend.
-const PRIMARY: BackendId = BackendId(0);
-
-const EDITOR: Peer = Peer::Client(ClientId::EDITOR);
 
 impl Proxy {
     /// A proxy to which nothing has happened.
     pub fn new(identity: Identity) -> Proxy {
         Proxy {
-            identity,
-            phase: Phase::default(),
-            draining: None,
-            unnumbered: false,
-            server: None,
-            requests: Requests::default(),
-            backends: Backends::default(),
-            last_backend: 0,
-            control: Control::default(),
-            folders: Vec::new(),
-            born: None,
-            is_paused: false,
-            spare_deaths: lifecycle::Budget::default(),
-            next_spare: None,
-            limit_told: false,
-            next_measure: None,
-            session: Session::default(),
-            catalogue: Catalogue::default(),
-            modes: Modes::default(),
-            conversations: Conversations::default(),
+            mux: Mux::new(identity),
+            copilot: None,
             agents: Agents::default(),
-            inside: Inside::default(),
-            orchestrations: Orchestrations::default(),
-            tokens: Tokens::default(),
-            shapes: Shapes::default(),
-            registrations: Registrations::default(),
-            diagnostics: Diagnostics::default(),
-            n_conversations: 0,
-            n_turns: 0,
-            said: VecDeque::new(),
+            admin: Admin::default(),
+            unused_transcripts: None,
         }
     }
 
-    /// Takes in one event.
+    /// Takes in one event. **All effects of it are there when it returns**, in the order in which they must happen.
     pub fn handle(&mut self, now: Instant, event: Event, out: &mut Effects) {
-        if self.phase.is_exiting() {
+        if self.mux.clients().is_exiting() {
             return;
         }
-        self.born.get_or_insert(now);
-        match event {
-            Event::Received(EDITOR, frame) => self.on_editor_frame(now, frame, out),
-            Event::Received(Peer::Client(client), frame) => self.on_control_frame(now, client, &frame, out),
-            Event::Received(Peer::Backend(process), frame) => {
-                self.backends.heard(process, now);
-                self.on_backend_frame(now, process, frame, out);
-            }
-            Event::Malformed { peer: Peer::Client(client), id, reason } => {
-                self.on_malformed_client(now, client, id, &reason, out);
-            }
-            Event::Malformed { peer: Peer::Backend(process), id, reason } => {
-                self.on_malformed_backend(process, id, &reason, out);
-            }
-            Event::Closed { peer: EDITOR, error } => self.on_editor_closed(now, error, out),
-            Event::Closed { peer: Peer::Client(client), .. } => self.on_control_closed(client),
-            Event::Closed { peer: Peer::Backend(process), error } => {
-                self.on_backend_closed(process, error, out);
-            }
-            Event::Unwritable(ClientId::EDITOR) => self.exit(i32::from(!self.phase.is_shut_down()), out),
-            Event::Unwritable(client) => self.on_control_closed(client),
-            Event::Prepared(prepared) if self.server.is_some() => self.on_reloaded(now, prepared, out),
-            Event::Prepared(Ok(prepared)) => self.on_prepared(now, *prepared, out),
-            Event::Prepared(Err(message)) => self.on_unprepared(&message, out),
-            Event::Spawned { process, pid } => self.on_spawned(now, process, pid, out),
-            Event::SpawnFailed(process, failure) => self.on_spawn_failed(now, process, &failure, out),
-            Event::Exited { process, exit, stderr } => self.on_exited(now, process, exit, &stderr, out),
-            Event::TranscriptWritten { process, conversation, folder } => {
-                self.on_transcript(process, &conversation, folder, out);
-            }
-            Event::TeamsLoaded(found) => self.on_teams_loaded(found, out),
-            Event::TeamWritten { number, team, written } => {
-                self.on_team_written(number, &team, &written, out);
-            }
-            Event::ModeKept { number, kept } => self.on_mode_kept(number, kept, out),
-            Event::ToolRan(answer) => self.on_tool_ran(now, &answer, out),
-            Event::Measured(measured) => self.on_measured(now, *measured, out),
-            Event::FilesChanged => self.reload(out),
-            Event::EditorReads(reads) => self.is_paused = !reads,
-            Event::Stalled(EDITOR) => {
-                warn!("the editor does not read: too much waits for it");
-                self.exit(1, out);
-            }
-            Event::Stalled(Peer::Client(client)) => self.on_control_closed(client),
-            Event::Stalled(Peer::Backend(process)) => {
-                self.on_backend_closed(process, Some("it takes no bytes".to_owned()), out);
-            }
-            Event::EditorGone => {
-                info!("the editor's process is gone");
-                self.exit(1, out);
-            }
-            Event::Quit(signal) => self.exit(128 + signal, out),
-        }
-        self.settle(now, out);
+        self.mux.begin(now, out);
+        self.on_event(event);
+        self.settle();
+        self.mux.end(out);
     }
 
     /// Does what has become due.
     pub fn handle_timeout(&mut self, now: Instant, out: &mut Effects) {
-        if self.phase.is_exiting() {
+        if self.mux.clients().is_exiting() {
             return;
         }
-        self.on_editor_deadlines(now, out);
+        self.mux.begin(now, out);
+        self.mux.on_editor_deadlines();
         // What is due for the servers is not done any more for an editor that is left.
-        if self.phase.is_exiting() {
-            return;
+        if !self.mux.clients().is_exiting() {
+            self.on_deadlines();
+            self.settle();
         }
-        self.on_backend_deadlines(now, out);
-        self.look_at_memory(now, out);
-        self.on_spare_deadline(now);
-        self.on_inside_deadlines(now, out);
-        self.settle(now, out);
+        self.mux.end(out);
     }
 
     /// When [`Proxy::handle_timeout`] is to be called, and why.
     pub fn poll_timeout(&self) -> Option<(Instant, &'static str)> {
-        if self.phase.is_exiting() {
+        if self.mux.clients().is_exiting() {
             return None;
         }
-        let draining = self.draining.as_ref().map(Draining::deadline);
-        let measure = self.next_measure.map(|at| (at, "memory is to be looked at"));
-        let spare = self.next_spare.map(|at| (at, "spares may be started"));
-        let inside = self.inside.deadline().map(|at| (at, "an agent has had its time"));
-        let all = [self.backends.deadline(), draining, self.phase.deadline(), measure, spare, inside];
+        let [draining, phase] = self.mux.editor_deadlines();
+        let [mcp, spare] = self.copilot.as_ref().map_or([None; 2], Copilot::poll_timeout);
+        let measure = self.mux.measure_deadline();
+        let all = [
+            self.mux.backends().deadline(),
+            mcp,
+            draining,
+            phase,
+            measure,
+            spare,
+            self.agents.poll_timeout(),
+        ];
         all.into_iter().flatten().min_by_key(|(at, _)| *at)
     }
 
     /// Whether there is such a backend. One that is forgotten does not come back.
     pub fn knows(&self, id: BackendId) -> bool {
-        self.backends.get(&id).is_some()
+        self.mux.backends().contains(id)
     }
 
     /// What a backend is, for people: its name, and the tools of its conversations as they were declared.
     pub fn about(&self, id: BackendId) -> Option<(&str, Vec<String>)> {
-        self.backend(id).map(|it| (&*it.name, it.set.names()))
+        let tools = self.copilot.as_ref().and_then(|it| it.declared_tools(id));
+        self.mux.backend(id).map(|it| (&*it.name, tools.unwrap_or_else(|| vec!["*".to_owned()])))
+    }
+
+    /// Says which invariant of the state machine is broken, if one is. It costs time in proportion to all there
+    /// is: for tests, and for a driver that has to know whether it may go on.
+    ///
+    /// Between two events, that is: what [`Proxy::handle`] was interrupted in may be half done.
+    pub fn check(&self) -> Result<(), String> {
+        admin::check::check(&self.mux, self.copilot.as_ref(), &self.agents)
+    }
+
+    fn on_event(&mut self, event: Event) {
+        match event {
+            Event::Received(Peer::EDITOR, frame) => self.on_editor_frame(frame),
+            Event::Received(Peer::Client(client), frame) => self.on_control_frame(client, &frame),
+            Event::Received(Peer::Backend(process), frame) => self.on_server_frame(process, frame),
+            Event::Malformed { peer: Peer::Client(client), id, reason } => {
+                self.on_malformed_client(client, id, &reason);
+            }
+            Event::Malformed { peer: Peer::Backend(process), id, reason } => {
+                self.on_malformed_server(process, id, &reason);
+            }
+            Event::Closed { peer: Peer::EDITOR, error } => self.on_editor_closed(error),
+            Event::Closed { peer: Peer::Client(client), .. } => self.admin.on_client_closed(client),
+            Event::Closed { peer: Peer::Backend(process), error } => {
+                self.mux.on_server_closed(process, error);
+            }
+            Event::Unwritable(ClientId::EDITOR) => {
+                self.mux.exit(i32::from(!self.mux.clients().is_shut_down()));
+            }
+            Event::Unwritable(client) => self.admin.on_client_closed(client),
+            Event::Prepared(prepared) if self.mux.servers().first().is_some() => {
+                self.admin.on_reloaded(&mut self.mux, &mut self.copilot, prepared);
+            }
+            Event::Prepared(Ok(prepared)) => self.on_prepared(*prepared),
+            Event::Prepared(Err(message)) => self.mux.on_unprepared(&message),
+            Event::Spawned { process, pid } => self.on_spawned(process, pid),
+            Event::SpawnFailed(process, failure) => match self.mux.on_spawn_failed(process, &failure) {
+                Some(SpawnEnd::Gone(cause, what)) => self.on_gone(process, cause, what),
+                Some(SpawnEnd::Hopeless(failure)) => {
+                    give_up(&mut self.copilot, &mut self.mux, process.backend, &failure);
+                }
+                None => {}
+            },
+            Event::Exited { process, exit, stderr } => {
+                if let Some((cause, what)) = self.mux.on_exited(process, exit, &stderr) {
+                    self.on_gone(process, cause, what);
+                }
+            }
+            Event::Measured(mut measured) => {
+                self.admin.note_dropped(&mut measured);
+                self.mux.on_measured(&measured);
+                renew(&mut self.copilot, &mut self.mux);
+                self.admin.on_measured(&mut self.mux, self.copilot.as_ref());
+            }
+            Event::FilesChanged => self.admin.reload(&mut self.mux),
+            Event::EditorReads(reads) => self.mux.on_editor_reads(reads),
+            Event::Stalled(Peer::EDITOR) => {
+                warn!("the editor does not read: too much waits for it");
+                self.mux.exit(1);
+            }
+            Event::Stalled(Peer::Client(client)) => self.admin.on_client_closed(client),
+            Event::Stalled(Peer::Backend(process)) => {
+                self.mux.on_server_closed(process, Some("it takes no bytes".to_owned()));
+            }
+            Event::EditorGone => {
+                info!("the editor's process is gone");
+                self.mux.exit(1);
+            }
+            Event::Quit(signal) => self.mux.exit(128 + signal),
+            Event::TranscriptWritten { .. }
+            | Event::TeamsLoaded(_)
+            | Event::TeamWritten { .. }
+            | Event::ModeKept { .. }
+            | Event::ToolRan(_) => self.on_copilot_event(event),
+        }
+    }
+
+    /// What the shell has done for conversations and agents.
+    fn on_copilot_event(&mut self, event: Event) {
+        let Proxy { mux, copilot: Some(copilot), agents, .. } = self else { return };
+        match event {
+            Event::TranscriptWritten { process, conversation, folder } => {
+                copilot.on_transcript(mux, process, &conversation, folder);
+            }
+            Event::ModeKept { number, kept } => copilot.on_mode_kept(mux, number, kept),
+            Event::ToolRan(answer) => copilot.on_tool_ran(mux, &answer),
+            Event::TeamsLoaded(found) => agents.on_teams_loaded(copilot, mux, found),
+            Event::TeamWritten { number, team, written } => {
+                agents.on_team_written(copilot, mux, number, &team, &written);
+            }
+            other => warn!(?other, "not an event of conversations"),
+        }
+    }
+
+    /// The workspace is known: the server's first process starts, and messages flow.
+    fn on_prepared(&mut self, mut prepared: Prepared) {
+        let Some(early) = self.mux.open() else { return };
+        let kind = prepared.server.kind.unwrap_or(ServerKind::Generic);
+        info!(server = prepared.name, ?kind, program = %prepared.launch.program.display(), "initialize");
+        self.admin.warn_of(&mut self.mux, &prepared.warnings);
+        let transcripts = prepared.transcripts.take();
+        let server = self.mux.add_server(prepared);
+        match kind {
+            ServerKind::Copilot => self.add_copilot(server, transcripts),
+            ServerKind::Generic => self.unused_transcripts = transcripts,
+        }
+        let commands = offered_commands(&self.mux.server(server).name, self.copilot.is_some());
+        self.mux.server_mut(server).commands = commands;
+        start_waiting(&mut self.copilot, &mut self.mux);
+        self.mux.look_at_memory();
+        for frame in early {
+            if self.mux.is_opening(&frame) {
+                self.admin.note_watching_editor(frame.params().unwrap_or(b"{}"));
+                self.mux.forward_initialize(&frame);
+            } else {
+                self.on_editor_frame(frame);
+            }
+        }
+    }
+
+    fn add_copilot(&mut self, server: ServerId, transcripts: Option<PathBuf>) {
+        let mut copilot = Copilot::new(&mut self.mux, server);
+        copilot.keep_transcripts(transcripts);
+        self.copilot = Some(copilot);
+    }
+
+    /// The editor will send no more. It answers no question of theirs any more, and does not wait for minutes.
+    fn on_editor_closed(&mut self, error: Option<String>) {
+        if self.mux.on_editor_closed(error) {
+            self.cancel_orchestrations();
+            let elsewhere = self.admin.n_owed_to(ClientId::EDITOR) + self.agents.n_owed();
+            self.mux.begin_draining(elsewhere);
+        }
+    }
+
+    fn on_spawned(&mut self, process: ProcessId, pid: u32) {
+        match (self.mux.on_spawned(process, pid), &self.copilot) {
+            (None, _) => {}
+            (Some(Handshake::Editor), _) => flush(&mut self.copilot, &mut self.mux, process.backend),
+            (Some(Handshake::Own), Some(copilot)) => {
+                let params = copilot.initialize_params(&self.mux, process.backend);
+                self.mux.initialize(process, &params);
+            }
+            (Some(Handshake::Own), None) => self.mux.initialize_as_editor(process),
+        }
+    }
+
+    /// A process is ready: it is told the session, unless the editor tells it.
+    fn on_ready(&mut self, process: ProcessId, ready: &Ready, result: &[u8]) {
+        if ready.is_first {
+            self.learn_kind(process, result);
+        }
+        if let Some(copilot) = &mut self.copilot {
+            copilot.on_ready(process.backend);
+        }
+        if ready.handshake == Handshake::Own {
+            match &mut self.copilot {
+                Some(copilot) => copilot.replay_session(&mut self.mux, process),
+                None => self.mux.replay_session(process),
+            }
+            self.mux.begin_reconciling(process, result);
+        }
+        flush(&mut self.copilot, &mut self.mux, process.backend);
+    }
+
+    /// A Copilot server under another name says itself what it is, if nobody else has.
+    fn learn_kind(&mut self, process: ProcessId, result: &[u8]) {
+        let Some(backend) = self.mux.backend(process.backend) else { return };
+        let server = self.mux.servers().of(backend);
+        let (id, name) = (server.id, server.name.clone());
+        let says = path(result, &["serverInfo", "name"]).map(|range| &result[range]);
+        if server.settings.kind.is_none() && says == Some(COPILOT_NAME) {
+            info!(server = name, "it is a Copilot server");
+            let transcripts = self.unused_transcripts.take();
+            self.add_copilot(id, transcripts);
+        }
+        if self.copilot.is_none() && self.unused_transcripts.take().is_some() {
+            let hint =
+                "only a Copilot server keeps what it tells the model; if it is one, set `kind = \"copilot\"`";
+            let problem = format!("[server.{name}] exact_restore has no effect: {hint}");
+            warn!(problem);
+            self.mux.show(2, &problem);
+        }
+    }
+
+    /// A process is gone, or was never there. Each owner says what it still wants; then the mux ends the rest.
+    fn on_gone(&mut self, process: ProcessId, cause: Cause, what: String) {
+        let Proxy { mux, copilot, agents, .. } = self;
+        let Some(gone) = mux.begin_gone(process, cause, what) else { return };
+        let mut waits = false;
+        match copilot {
+            Some(copilot) => {
+                let followed_up = agents.followed_up(copilot, mux);
+                let (suspended, waits_for_process) = copilot.on_gone(mux, &gone, &followed_up);
+                for id in &suspended {
+                    agents.note_suspended(id);
+                }
+                waits = waits_for_process;
+            }
+            None if gone.comes_back => drop(mux.requeue(process)),
+            None => {}
+        }
+        let Some(after) = mux.decide_gone(gone, waits) else { return };
+        let wanted = match copilot {
+            Some(copilot) => copilot.on_followed(mux, process.backend, after.is_followed()),
+            None => Wanted::default(),
+        };
+        mux.finish_gone(&after, &wanted);
+        match copilot {
+            Some(copilot) => copilot.after_gone(mux, &after),
+            None => {
+                mux.report_gone(&after);
+                mux.start_waiting();
+                mux.on_shutdown_progress();
+            }
+        }
+    }
+
+    fn on_deadlines(&mut self) {
+        let Proxy { mux, copilot, agents, .. } = self;
+        mux.on_reconcile_deadlines();
+        if let Some(copilot) = copilot {
+            copilot.on_mcp_deadlines(mux);
+        }
+        for id in mux.due_backends() {
+            match mux.on_due(id) {
+                Due::Nothing => {}
+                Due::Stop(why) => stop(copilot, mux, id, why),
+                Due::GiveUp(failure) => give_up(copilot, mux, id, &failure),
+            }
+        }
+        renew(copilot, mux);
+        start_waiting(copilot, mux);
+        mux.look_at_memory();
+        if let Some(copilot) = copilot {
+            copilot.on_spare_deadlines(mux);
+            agents.on_inside_deadlines(copilot, mux);
+        }
     }
 
     /// What follows from all that an event has changed: which partitions are idle, what is to be done next, and an
     /// editor that has closed its stream is left once it is owed nothing. This is done for each message, so it must
     /// not look through all there is.
-    fn settle(&mut self, now: Instant, out: &mut Effects) {
+    fn settle(&mut self) {
         let mut seen = 0;
-        self.settle_once(now, out);
-        // What those inside are told they act on at once.
-        while self.run_inside(now, &mut seen, out) || self.tend_leads(now, out) {
-            self.settle_once(now, out);
+        self.settle_once();
+        // What agents are told they act on at once.
+        while let Some(copilot) = &mut self.copilot
+            && self.agents.settle(copilot, &mut self.mux, &mut seen)
+        {
+            self.settle_once();
         }
     }
 
-    fn settle_once(&mut self, now: Instant, out: &mut Effects) {
-        if self.phase.is_exiting() {
+    fn settle_once(&mut self) {
+        let Proxy { mux, copilot, agents, admin, .. } = self;
+        if mux.clients().is_exiting() {
             return;
         }
-        self.evict_leaving(now, out);
-        self.note_changes(now, out);
-        self.keep_spares(now, out);
-        if self.backends.have_changed() {
-            self.answer_restarts(out);
-            self.tell_watchers(out);
-        }
-        self.drain(now, out);
-        self.backends.settle(now, self.idle_timeout());
-    }
-
-    fn idle_timeout(&self) -> Duration {
-        self.server.as_ref().map_or(Duration::MAX, |it| it.settings.idle_timeout)
-    }
-
-    fn exit(&mut self, code: i32, out: &mut Effects) {
-        if !self.phase.is_exiting() {
-            debug!(code, unanswered = self.requests.len(), open_tokens = self.tokens.n_open(), "exit");
-            self.phase = Phase::Exiting;
-            out.push(Effect::Exit(code));
-        }
-    }
-
-    fn is_copilot(&self) -> bool {
-        self.server.as_ref().is_some_and(|it| it.kind == ServerKind::Copilot)
-    }
-
-    fn backend(&self, id: BackendId) -> Option<&Backend> {
-        self.backends.get(&id)
-    }
-
-    fn name_of(&self, id: BackendId) -> &str {
-        self.backend(id).map_or("", |it| &it.name)
-    }
-
-    /// Asks the editor something that lspool itself wants.
-    fn ask_editor(
-        &mut self,
-        purpose: Purpose,
-        method: &str,
-        params: Option<&[u8]>,
-        out: &mut Effects,
-    ) -> SentId {
-        let frame = Frame::request(RawId::from(0), method, params);
-        let (sent, frame) = self.requests.sent(To::Client(ClientId::EDITOR), Owner::Proxy, purpose, &frame);
-        tell_editor(frame, out);
-        sent
-    }
-
-    /// Answers a request that failed here.
-    fn fail(&self, owner: &Owner, failure: &Failure, out: &mut Effects) {
-        match owner {
-            Owner::Client(client, id) => {
-                out.push(Effect::Send(Peer::Client(*client), failure.answer(id.clone())));
-            }
-            Owner::Backend(process, id) => {
-                if self.is_current(*process) {
-                    out.push(Effect::Send(Peer::Backend(*process), failure.answer(id.clone())));
+        match copilot {
+            Some(copilot) => copilot.settle(mux),
+            None => {
+                if mux.note_all_debts().iter().any(|id| mux.is_to_be_replaced(*id)) {
+                    renew(copilot, mux);
                 }
             }
-            Owner::Proxy => {}
         }
-    }
-
-    fn is_current(&self, process: event::ProcessId) -> bool {
-        self.backend(process.backend).is_some_and(|it| it.is_current(process))
+        if mux.backends().have_changed() {
+            admin.answer_restarts(mux);
+            admin.tell_watchers(mux, copilot.as_ref());
+        }
+        mux.drain(|| admin.n_owed_to(ClientId::EDITOR) + agents.n_owed());
+        if let Some(copilot) = copilot {
+            copilot.end(mux);
+        }
+        mux.settle_backends();
     }
 }
 
-/// Sends a message that lspool has made, or passes on, to the editor.
-fn tell_editor(frame: Frame, out: &mut Effects) {
-    out.push(Effect::Send(EDITOR, frame));
-}
+/// `serverInfo.name` of a Copilot server.
+const COPILOT_NAME: &[u8] = br#""GitHub Copilot Language Server""#;
 
 #[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "the tests are the clock")]

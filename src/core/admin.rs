@@ -1,5 +1,231 @@
-//! What people ask lspool itself.
+//! What people ask lspool itself: how it stands, that a backend be restarted or stopped, that the configuration be read
+//! again. The editor and control clients ask in the same words (`docs/protocol.md`).
 
-pub(crate) mod check;
-pub(crate) mod control;
-pub(crate) mod reload;
+pub(super) mod check;
+mod reload;
+mod restart;
+mod status;
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use self::restart::ask_stop;
+use super::{
+    copilot::Copilot,
+    event::{BackendId, ClientId, Drops, Effect},
+    mux::{
+        Mux,
+        failure::{Cause, Failure},
+        pool::{backend::Backend, lifecycle::State},
+        requests::Owner,
+    },
+};
+use crate::{
+    config::nearest,
+    rpc::{Patch, RawId, elements, member, members, path, text},
+};
+
+/// The one that is there with a Copilot server alone.
+const ORCHESTRATE: (&str, &str) = ("orchestrate", "lspool/orchestrate");
+
+/// Commands that the editor can run, after `lspool.` or `lspool.SERVER.`, and the requests that they stand for.
+const COMMANDS: [(&str, &str); 4] =
+    [ORCHESTRATE, ("reload", "lspool/reload"), ("restart", "lspool/restart"), ("status", "lspool/status")];
+
+/// What the name of each of lspool's commands begins with.
+const PREFIX: &str = "lspool.";
+
+/// Under which progress of a request is reported.
+const TOKEN: &str = "workDoneToken";
+
+/// Who waits for what.
+#[derive(Debug, Default)]
+pub(crate) struct Admin {
+    /// For the memory of the processes.
+    statuses: Vec<Owner>,
+    /// For these backends, by name, to be ready, or to have failed.
+    restarts: Vec<(Owner, Vec<(BackendId, String)>)>,
+    /// For an executable that was missing to be looked for, so that these can be restarted.
+    pub(crate) searches: Vec<(Owner, Vec<BackendId>)>,
+    /// For the configuration to be read.
+    pub(crate) reloads: Vec<Owner>,
+    /// The configuration is being read.
+    pub(crate) is_reading: bool,
+    /// Somebody has said that it is to be read again.
+    pub(crate) read_again: bool,
+    /// What is wrong with the configuration as it is in the files.
+    pub(crate) problem: Option<String>,
+    /// What the user has been told of files that are used all the same.
+    pub(crate) warned: BTreeSet<String>,
+    /// For changes of the status.
+    watchers: BTreeSet<ClientId>,
+    /// What they were last told.
+    told: Value,
+    /// What was dropped for those who read slowly, when it was last asked for.
+    dropped: Drops,
+}
+
+impl Admin {
+    fn owners(&self) -> impl Iterator<Item = &Owner> {
+        let searches = self.searches.iter().map(|(owner, _)| owner);
+        let restarts = self.restarts.iter().map(|(owner, _)| owner);
+        self.statuses.iter().chain(&self.reloads).chain(searches).chain(restarts)
+    }
+
+    /// How many answers a client is owed.
+    pub(crate) fn n_owed_to(&self, client: ClientId) -> usize {
+        self.owners().filter(|it| matches!(it, Owner::Client(by, _) if *by == client)).count()
+    }
+
+    /// Whether a client is owed an answer under this id.
+    pub(crate) fn is_owed(&self, client: ClientId, id: &RawId) -> bool {
+        self.owners().any(|it| matches!(it, Owner::Client(by, of) if *by == client && of == id))
+    }
+
+    /// Whether nobody waits for anything.
+    #[cfg(test)]
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.owners().next().is_none() && !self.is_reading
+    }
+
+    /// A control client is gone.
+    pub(crate) fn on_client_closed(&mut self, client: ClientId) {
+        let is_other = |it: &Owner| !matches!(it, Owner::Client(by, _) if *by == client);
+        self.watchers.remove(&client);
+        self.statuses.retain(is_other);
+        self.reloads.retain(is_other);
+        self.searches.retain(|(owner, _)| is_other(owner));
+        self.restarts.retain(|(owner, _)| is_other(owner));
+    }
+
+    /// A request to lspool itself that neither conversations nor agents answer. Whether it is one; then it is dealt with.
+    pub(crate) fn on_request(
+        &mut self,
+        mux: &mut Mux,
+        copilot: &mut Option<Copilot>,
+        owner: Owner,
+        method: &str,
+        params: &[u8],
+    ) -> bool {
+        match method {
+            "lspool/status" => self.ask_status(mux, owner),
+            "lspool/watch" => self.watch(mux, copilot.as_ref(), owner),
+            "lspool/restart" => self.ask_restart(mux, copilot, owner, params),
+            "lspool/stop" => ask_stop(mux, copilot, &owner, params),
+            "lspool/reload" => {
+                self.reloads.push(owner);
+                self.reload(mux);
+            }
+            "lspool/logs" => ask_logs(mux, &owner, params),
+            _ => return false,
+        }
+        true
+    }
+}
+
+/// The request that a command of the editor stands for, and its parameters: the arguments of the command.
+pub(crate) fn command(mux: &Mux, params: &[u8]) -> Option<(&'static str, Vec<u8>)> {
+    let command = text(params, &["command"])?;
+    let name = command.strip_prefix(PREFIX)?;
+    let scope = mux.servers().first().map(|it| command_scope(&it.name)).unwrap_or_default();
+    let name = name.strip_prefix(&scope).unwrap_or(name);
+    let (_, method) = COMMANDS.iter().find(|(it, _)| *it == name)?;
+    let list = path(params, &["arguments"]).map_or(&b"[]"[..], |range| &params[range]);
+    let first = match list.first() {
+        Some(b'[') => elements(list).next().map(|range| &list[range]),
+        // One that is not in a list is meant all the same.
+        Some(_) | None => Some(list),
+    };
+    let arguments = match first {
+        Some(params) if params.starts_with(b"{") => params.to_vec(),
+        // `lspool.restart NAME` as people would type it.
+        Some(name) => {
+            let key = if *method == ORCHESTRATE.1 { "goal" } else { "name" };
+            Patch::of(b"{}").set(key, name).finish()
+        }
+        None => b"{}".to_vec(),
+    };
+    let params = match member(params, TOKEN) {
+        Some(token) => Patch::of(&arguments).set(TOKEN, &params[token]).finish(),
+        None => arguments,
+    };
+    Some((method, params))
+}
+
+/// What stands before a command in a name that no other lspool of the window offers.
+fn command_scope(server: &str) -> String {
+    let safe = |it: char| if it.is_alphanumeric() || "-_".contains(it) { it } else { '-' };
+    format!("{}.", server.chars().map(safe).collect::<String>())
+}
+
+/// The commands that are offered for a server. An editor may know each name once in all of a window, by whichever
+/// server: so only the lspool of a Copilot server has the short ones.
+pub(crate) fn offered_commands(server: &str, is_copilot: bool) -> Vec<String> {
+    let offered = COMMANDS.iter().filter(|it| is_copilot || **it != ORCHESTRATE);
+    let scope = if is_copilot { String::new() } else { command_scope(server) };
+    offered.map(|(name, _)| format!("{PREFIX}{scope}{name}")).collect()
+}
+
+/// The backends that a request names, all if it names none.
+fn named(mux: &Mux, params: &[u8]) -> Result<Vec<BackendId>, Failure> {
+    let Some(name) = member(params, "name").map(|range| &params[range]).filter(|it| *it != b"null") else {
+        if mux.backends().iter().next().is_none() {
+            return Err(Failure::not_initialized());
+        }
+        let is_meant = |it: &&Backend| it.is_primary() || it.life.state() != State::Stopped;
+        return Ok(mux.backends().iter().filter(is_meant).map(|it| it.id).collect());
+    };
+    let name: Option<String> = serde_json::from_slice(name).ok();
+    let found = mux.backends().iter().find(|it| Some(&it.name) == name.as_ref()).map(|it| it.id);
+    found.map(|it| vec![it]).ok_or_else(|| {
+        let known: Vec<String> = mux.backends().iter().map(|it| it.name.clone()).collect();
+        let there_are = match known.as_slice() {
+            [] => "there is none yet".to_owned(),
+            known => format!("there are: {}", known.join("; ")),
+        };
+        let name = name.unwrap_or_else(|| "(no text)".to_owned());
+        Failure::new(Cause::InvalidParams, format!("there is no backend {name}; {there_are}"))
+    })
+}
+
+fn ask_logs(mux: &mut Mux, owner: &Owner, params: &[u8]) {
+    let Owner::Client(client, id) = owner else { return };
+    match named(mux, params).as_deref() {
+        Ok([backend]) => {
+            let follow = path(params, &["follow"]).is_some_and(|range| &params[range] == b"true");
+            mux.act(Effect::Logs { backend: *backend, client: *client, id: id.clone(), follow });
+        }
+        Ok(_) => mux.fail(owner, &Failure::new(Cause::InvalidParams, "name: which backend's?")),
+        Err(failure) => mux.fail(owner, failure),
+    }
+}
+
+/// The parameters of the requests, apart from the tokens that any request may have.
+const PARAMETERS: [(&str, &[&str]); 7] = [
+    ("lspool/logs", &["name", "follow"]),
+    ("lspool/move", &["name", "to"]),
+    ("lspool/reload", &[]),
+    ("lspool/restart", &["name"]),
+    ("lspool/status", &[]),
+    ("lspool/stop", &["name"]),
+    ("lspool/watch", &[]),
+];
+
+/// What is wrong with a parameter that there is not, or has no name: without it, `lspool/stop` would stop everything.
+pub(crate) fn wrong_parameter(method: &str, params: &[u8]) -> Option<String> {
+    let (_, known) = PARAMETERS.iter().find(|(it, _)| *it == method)?;
+    let has_names = params.starts_with(b"{") || params == b"null";
+    if !has_names && (!params.starts_with(b"[") || elements(params).next().is_some()) {
+        return Some(format!("the parameters of {method} have names: they must be an object"));
+    }
+    let tokens = [TOKEN, "partialResultToken"];
+    let is_known = |key: &str| known.contains(&key) || tokens.contains(&key);
+    let (key, _) = members(params).find(|(key, _)| !is_known(key))?;
+    let hint = match (nearest(&key, known.iter().copied()), known) {
+        (Some(meant), _) => format!("did you mean {meant:?}?"),
+        (None, []) => "there are none".to_owned(),
+        (None, known) => format!("there are {}", known.join(", ")),
+    };
+    Some(format!("{method} has no parameter {key:?}; {hint}"))
+}

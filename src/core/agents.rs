@@ -1,5 +1,62 @@
-//! Agents that lspool runs itself.
+//! Agents that lspool runs itself: internal conversations, and the sub-agents, teams and orchestrations that work in
+//! them.
+//!
+//! It acts through the public methods of [`Copilot`] and [`Mux`].
 
-pub(crate) mod conversations;
-pub(crate) mod orchestrations;
-pub(crate) mod subagents;
+mod conversations;
+mod orchestrations;
+mod subagents;
+mod teams;
+
+use std::time::Instant;
+
+use self::{conversations::Inside, orchestrations::Orchestrations, subagents::Subagents, teams::Teams};
+use crate::{
+    core::{copilot::Copilot, mux::Mux},
+    rpc::RawId,
+};
+
+/// Whoever works for the user inside lspool.
+#[derive(Debug, Default)]
+pub(crate) struct Agents {
+    internal: Inside,
+    subagents: Subagents,
+    teams: Teams,
+    orchestrations: Orchestrations,
+}
+
+impl Agents {
+    /// Whether the editor is owed an answer under this id.
+    pub(crate) fn owes(&self, id: &RawId) -> bool {
+        self.orchestrations.is_owed(id)
+    }
+
+    /// How many answers the editor is owed.
+    pub(crate) fn n_owed(&self) -> usize {
+        self.orchestrations.n_owed()
+    }
+
+    /// When something is to be done, and what.
+    pub(crate) fn poll_timeout(&self) -> Option<(Instant, &'static str)> {
+        self.internal.deadline().map(|at| (at, "an agent has had its time"))
+    }
+
+    /// Takes up what an event has changed: what internal conversations were told, and what is next for leads. Whether
+    /// anything has come of it. `seen`: how many of the effects have been looked at.
+    pub(crate) fn settle(&mut self, copilot: &mut Copilot, mux: &mut Mux, seen: &mut usize) -> bool {
+        self.settle_cancelled_calls(copilot, mux);
+        self.run_inside(copilot, mux, seen) || self.tend_leads(copilot, mux)
+    }
+
+    /// Whether there is nothing to tend, as for nearly every message.
+    fn is_at_rest(&self) -> bool {
+        self.subagents.is_idle() && !self.subagents.is_closing() && !self.teams.is_dirty()
+    }
+
+    /// Whether everything of theirs agrees with the other tables.
+    pub(crate) fn check(&self, copilot: &Copilot, mux: &Mux) -> Result<(), String> {
+        self.check_agents(copilot)?;
+        self.check_inside(copilot, mux)?;
+        self.check_orchestrations()
+    }
+}

@@ -36,6 +36,10 @@ impl ClientId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct BackendId(pub u32);
 
+/// A configured server: one executable with its settings. It has one backend or more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct ServerId(pub(super) u32);
+
 /// One incarnation of a backend, counted from 1. Events about an older one are dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Generation(pub u32);
@@ -56,6 +60,11 @@ pub enum Peer {
     Client(ClientId),
     /// A backend's process.
     Backend(ProcessId),
+}
+
+impl Peer {
+    /// The process that launched lspool.
+    pub(crate) const EDITOR: Peer = Peer::Client(ClientId::EDITOR);
 }
 
 /// How a process ended.

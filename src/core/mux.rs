@@ -1,16 +1,210 @@
-//! What any language server needs.
+//! What any language server needs: clients, servers and their processes, requests, and what an editor has told and
+//! is shown.
+//!
+//! It knows no Copilot and no agent. Where it needs a decision of theirs, `Proxy` asks them and hands the answer
+//! down as a value. **Its fields are private**: higher owners act through its methods.
 
 pub(crate) mod answers;
 pub(crate) mod cancel;
 pub(crate) mod clients;
-pub(crate) mod diagnostics;
+mod diagnostics;
 pub(crate) mod failure;
 pub(crate) mod from_client;
-pub(crate) mod from_server;
+mod from_server;
 pub(crate) mod pool;
-pub(crate) mod registrations;
+mod registrations;
 pub(crate) mod requests;
-pub(crate) mod result_ids;
+mod result_ids;
 pub(crate) mod routes;
+pub(crate) mod servers;
 pub(crate) mod session;
 pub(crate) mod tokens;
+mod wire;
+
+use std::{
+    collections::VecDeque,
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+
+use self::{
+    clients::Clients,
+    diagnostics::Diagnostics,
+    pool::backend::{Backend, Backends},
+    registrations::Registrations,
+    requests::Requests,
+    routes::Dialect,
+    servers::{Server, Servers},
+    session::Session,
+    tokens::Tokens,
+    wire::Wire,
+};
+use crate::{
+    core::{
+        event::{BackendId, Prepared, ProcessId, ServerId},
+        identity::Identity,
+        purpose::CopilotPurpose,
+    },
+    rpc::RawId,
+};
+
+/// Clients on one side, servers on the other, and what passes between them.
+#[derive(Debug)]
+pub(crate) struct Mux {
+    identity: Identity,
+    wire: Wire,
+    clients: Clients,
+    servers: Servers,
+    requests: Requests,
+    backends: Backends,
+    tokens: Tokens,
+    registrations: Registrations,
+    diagnostics: Diagnostics,
+    /// What the servers last said to the user, and which of them.
+    shown: VecDeque<(BackendId, Bytes)>,
+    /// Of requests that will not be answered: for the Copilot half to take.
+    dropped: Vec<CopilotPurpose>,
+}
+
+impl Mux {
+    pub(crate) fn new(identity: Identity) -> Mux {
+        Mux {
+            identity,
+            wire: Wire::default(),
+            clients: Clients::default(),
+            servers: Servers::default(),
+            requests: Requests::default(),
+            backends: Backends::default(),
+            tokens: Tokens::default(),
+            registrations: Registrations::default(),
+            diagnostics: Diagnostics::default(),
+            shown: VecDeque::new(),
+            dropped: Vec::new(),
+        }
+    }
+
+    pub(crate) fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    pub(crate) fn clients(&self) -> &Clients {
+        &self.clients
+    }
+
+    pub(crate) fn servers(&self) -> &Servers {
+        &self.servers
+    }
+
+    /// The server of this id.
+    pub(crate) fn server(&self, id: ServerId) -> &Server {
+        self.servers.get(id)
+    }
+
+    pub(crate) fn server_mut(&mut self, id: ServerId) -> &mut Server {
+        self.servers.get_mut(id)
+    }
+
+    /// What a fresh process of this server is told.
+    pub(crate) fn session(&self, id: ServerId) -> &Session {
+        &self.servers.get(id).session
+    }
+
+    /// A server turns out to have more than the Language Server Protocol.
+    pub(crate) fn set_dialect(
+        &mut self,
+        id: ServerId,
+        dialect: &'static Dialect,
+        usual_hang_timeout: Option<Duration>,
+    ) {
+        let server = self.servers.get_mut(id);
+        (server.dialect, server.usual_hang_timeout) = (dialect, usual_hang_timeout);
+        self.requests.set_dialect(dialect);
+    }
+
+    pub(crate) fn session_mut(&mut self, id: ServerId) -> &mut Session {
+        &mut self.servers.get_mut(id).session
+    }
+
+    /// The configuration of a server has changed.
+    pub(crate) fn adopt_settings(&mut self, id: ServerId, prepared: Prepared) {
+        let server = self.servers.get_mut(id);
+        let Prepared { config, server: settings, launch, missing, .. } = prepared;
+        server.limit_told &= server.settings.memory_limit == settings.memory_limit;
+        server.shrinks |= settings.max_processes < server.settings.max_processes;
+        (server.settings, server.config, server.launch) = (settings, config, launch);
+        (server.missing, server.is_gone) = (missing, false);
+        // What counts as idle, say, is a setting.
+        self.backends.touch_all();
+    }
+
+    pub(crate) fn requests(&self) -> &Requests {
+        &self.requests
+    }
+
+    pub(crate) fn requests_mut(&mut self) -> &mut Requests {
+        &mut self.requests
+    }
+
+    pub(crate) fn backends(&self) -> &Backends {
+        &self.backends
+    }
+
+    pub(crate) fn backends_mut(&mut self) -> &mut Backends {
+        &mut self.backends
+    }
+
+    pub(crate) fn backend(&self, id: BackendId) -> Option<&Backend> {
+        self.backends.get(id)
+    }
+
+    pub(crate) fn backend_mut(&mut self, id: BackendId) -> Option<&mut Backend> {
+        self.backends.get_mut(id)
+    }
+
+    pub(crate) fn tokens(&self) -> &Tokens {
+        &self.tokens
+    }
+
+    pub(crate) fn tokens_mut(&mut self) -> &mut Tokens {
+        &mut self.tokens
+    }
+
+    /// A backend's name, as people read it.
+    pub(crate) fn name_of(&self, id: BackendId) -> &str {
+        self.backend(id).map_or("", |it| &it.name)
+    }
+
+    /// Whether this process is the one that its backend has.
+    pub(crate) fn is_current(&self, process: ProcessId) -> bool {
+        self.backend(process.backend).is_some_and(|it| it.is_current(process))
+    }
+
+    /// The process of a spare is another backend's from now on: so is what the editor has of it.
+    pub(crate) fn rename_process(&mut self, old: ProcessId, new: ProcessId) {
+        self.registrations.rename(old, new);
+        self.diagnostics.rename(old, new);
+        self.tokens.rename(old.backend, new.backend);
+    }
+
+    /// Whether tokens and registrations belong to backends that are there.
+    pub(crate) fn check_tokens(&self, goes_on: impl Fn(&RawId) -> bool) -> Result<(), String> {
+        let is_alive = |id| self.backend(id).is_some_and(|it| it.life.is_alive());
+        self.tokens.check(is_alive, goes_on)?;
+        self.registrations.check(|id| self.backends.contains(id))?;
+        match self.dropped.as_slice() {
+            [] => Ok(()),
+            left => Err(format!("nobody has taken up that {left:?} will not be answered")),
+        }
+    }
+
+    /// What the Copilot half asked, or was to pass on, and will not be answered.
+    pub(crate) fn take_dropped(&mut self) -> Vec<CopilotPurpose> {
+        std::mem::take(&mut self.dropped)
+    }
+
+    /// The moment of the event that is being dealt with.
+    pub(crate) fn now(&self) -> Instant {
+        self.wire.now()
+    }
+}

@@ -20,3 +20,28 @@ mod stage;
 mod supervision;
 mod taped;
 mod tools;
+
+use super::{Proxy, copilot::conversation::Conversation, event::BackendId};
+use crate::rpc::RawId;
+
+/// What tests look at.
+impl Proxy {
+    fn all_conversations(&self) -> impl Iterator<Item = (&RawId, &Conversation)> {
+        self.copilot.iter().flat_map(|it| it.conversations().iter())
+    }
+
+    fn n_served_by(&self, id: BackendId) -> usize {
+        self.copilot.as_ref().map_or(0, |it| it.conversations().count(id))
+    }
+
+    /// The tools of the conversations that a backend serves.
+    fn set_of(&self, id: BackendId) -> String {
+        self.copilot.as_ref().map_or_else(|| "*".to_owned(), |it| it.set_of(id))
+    }
+
+    fn check_quiet(&self) {
+        if let Some(copilot) = &self.copilot {
+            self.agents.check_quiet(copilot);
+        }
+    }
+}

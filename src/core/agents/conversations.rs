@@ -28,25 +28,30 @@ use tracing::warn;
 
 pub(crate) use self::talk::{Face, News, SAID_BEFORE, Talk};
 use self::{door::Said, talk::State};
-use crate::core::{PRIMARY, Proxy};
 use crate::{
     agents::{self, ORCHESTRATION, SUMMARY},
     config::AgentConfig,
     core::{
-        chat::destruction,
-        event::{ClientId, Effects},
-        failure::{Failure, SIGN_IN, reason},
-        history::History,
-        modes::Wish,
-        requests::{Owner, Purpose},
-        selection::{Choice, agent_set},
-        toolset::ToolSet,
+        agents::Agents,
+        copilot::{
+            Copilot,
+            conversation::{INTERNAL, is_internal},
+            history::History,
+            modes::Wish,
+            selection::{Choice, agent_set},
+            tools::tool_set::ToolSet,
+            turns::destruction,
+        },
+        event::ClientId,
+        mux::{
+            Mux,
+            failure::{Failure, SIGN_IN, reason},
+            requests::Owner,
+        },
+        purpose::Purpose,
     },
     rpc::{Frame, Patch, RawId, elements, member, path, text},
 };
-
-/// How ids of these conversations begin, which are their tokens as well.
-const OWN: &str = "lspool-inside-";
 
 /// How long a server may take to answer a turn that it was told to end.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -140,11 +145,6 @@ impl Inside {
     }
 }
 
-/// Whether this, as it stands in a message, is the id of a conversation of this module's, be it of one that is no more.
-pub(crate) fn is_own(raw: &[u8]) -> bool {
-    raw.strip_prefix(b"\"").is_some_and(|it| it.starts_with(OWN.as_bytes()))
-}
-
 /// Parameters that each request of a conversation inside has: those of the create, and of the turn, that it works for.
 pub(crate) fn usual(chat_mode: &str, create: &[u8], asked: &[u8]) -> Bytes {
     let mut usual = Patch::of(br#"{"computeSuggestions":false}"#);
@@ -160,48 +160,50 @@ pub(crate) fn usual(chat_mode: &str, create: &[u8], asked: &[u8]) -> Bytes {
     usual.finish().into()
 }
 
-impl Proxy {
+impl Agents {
     /// Notes a conversation in which nothing has been said yet, or nothing by this process.
     pub(crate) fn open_talk(&mut self, opening: Opening) -> u32 {
-        self.inside.last += 1;
-        let no = self.inside.last;
-        self.inside.talks.insert(no, Talk::new(ClientId(ClientId::INSIDE + no), opening));
+        self.internal.last += 1;
+        let no = self.internal.last;
+        self.internal.talks.insert(no, Talk::new(ClientId(ClientId::INSIDE + no), opening));
         no
     }
 
     /// Asks a turn. Not while one is running.
-    pub(crate) fn say(&mut self, now: Instant, no: u32, words: &str, out: &mut Effects) {
-        let config = self.server.as_ref().map(|it| it.config.clone());
-        let Some(talk) = self.inside.talks.get_mut(&no).filter(|it| it.state == State::Idle) else { return };
+    pub(crate) fn say(&mut self, copilot: &mut Copilot, mux: &mut Mux, no: u32, words: &str) {
+        let config = copilot.server(mux).config.clone();
+        let Some(talk) = self.internal.talks.get_mut(&no).filter(|it| it.state == State::Idle) else {
+            return;
+        };
         talk.is_asked_again = false;
         talk.heard = talk::Heard::default();
-        let due = talk.limits.time.map(|it| now + it);
+        let due = talk.limits.time.map(|it| mux.now() + it);
         let model = talk.agent.model.clone().filter(|_| !talk.has_model);
-        self.inside.set_due(no, due);
-        let Some(model) = model else { return self.ask(now, no, words, out) };
-        let model = config.and_then(|it| it.models.get(&model).cloned()).unwrap_or(model);
-        let Some(talk) = self.inside.talks.get_mut(&no) else { return };
+        self.internal.set_due(no, due);
+        let Some(model) = model else { return self.ask(copilot, mux, no, words) };
+        let model = config.models.get(&model).cloned().unwrap_or(model);
+        let Some(talk) = self.internal.talks.get_mut(&no) else { return };
         talk.agent.model = Some(model);
         talk.state = State::Choosing(words.to_owned());
         let id = talk.next_id();
         let frame = Frame::request(id.clone(), "copilot/models", Some(b"{}"));
         let owner = Owner::Client(talk.client, id);
-        self.send_to_backend(PRIMARY, owner, Purpose::Plain, &frame, out);
+        mux.send_to_backend(copilot.primary(), owner, Purpose::Plain, &frame);
     }
 
     /// Asks its model: in the conversation that it has, or in a new one.
-    fn ask(&mut self, now: Instant, no: u32, words: &str, out: &mut Effects) {
-        let Some(talk) = self.inside.talks.get(&no) else { return };
-        let is_new = self.conversations.get(&talk.conversation).is_none();
-        let set = self.set_inside(&talk.agent, talk.holder);
+    fn ask(&mut self, copilot: &mut Copilot, mux: &mut Mux, no: u32, words: &str) {
+        let Some(talk) = self.internal.talks.get(&no) else { return };
+        let is_new = copilot.conversations().get(&talk.conversation).is_none();
+        let set = Self::set_inside(copilot, &talk.agent, talk.holder);
         let wish = Wish { agent: Some(talk.face.agent.clone()), ..Wish::default() };
         if is_new {
-            self.inside.n_conversations += 1;
-            let it = &self.identity;
-            let id = format!("{OWN}{}-{}-{}", it.pid, it.started, self.inside.n_conversations);
-            self.rename_talk(no, RawId::text(&id));
+            self.internal.n_conversations += 1;
+            let it = mux.identity();
+            let id = format!("{INTERNAL}{}-{}-{}", it.pid, it.started, self.internal.n_conversations);
+            self.rename_talk(copilot, no, RawId::text(&id));
         }
-        let Some(talk) = self.inside.talks.get_mut(&no) else { return };
+        let Some(talk) = self.internal.talks.get_mut(&no) else { return };
         talk.state = State::Turning;
         let owner = Owner::Client(talk.client, talk.next_id());
         let id = talk.conversation.clone();
@@ -213,69 +215,70 @@ impl Proxy {
                 let request = json!([{"request": agents::request(&talk.agent, words)}]).to_string();
                 let params = params.set("turns", request.as_bytes()).finish();
                 let frame = Frame::request(RawId::from(0), "conversation/create", Some(&params));
-                self.create(now, owner, Choice { set, events: false, wish }, &frame, out);
+                copilot.create(mux, owner, Choice { set, events: false, wish }, &frame);
             }
             history => {
                 if let Some(history) = history
                     && let Err((history, failure)) =
-                        self.bind_again(now, &id, Choice { set, events: false, wish }, history, out)
+                        Self::bind_again(copilot, mux, &id, Choice { set, events: false, wish }, history)
                 {
                     self.keep_history(no, history);
-                    return self.fail(&owner, &failure, out);
+                    return mux.fail(&owner, &failure);
                 }
                 let params = params.set("message", json!(words).to_string().as_bytes()).finish();
                 let frame = Frame::request(RawId::from(0), "conversation/turn", Some(&params));
-                self.on_turn(now, owner, &frame, out);
+                copilot.on_turn(mux, owner, &frame);
             }
         }
     }
 
     /// A conversation that no process knows is served again, from its history.
     fn bind_again(
-        &mut self,
-        now: Instant,
+        copilot: &mut Copilot,
+        mux: &mut Mux,
         id: &RawId,
         choice: Choice,
         history: History,
-        out: &mut Effects,
     ) -> Result<(), (History, Failure)> {
         let Choice { set, events: _, wish } = choice;
-        let isolation = self.wish(&wish);
-        match self.place(&set, isolation, b"{}", now, out) {
-            Ok(place) => drop(self.conversations.bind(id.clone(), place.backend, set, None)),
+        let isolation = copilot.wish(mux, &wish);
+        match copilot.place(mux, &set, isolation, b"{}") {
+            Ok(place) => drop(copilot.conversations_mut().bind(id.clone(), place.backend, set, None)),
             Err(failure) => return Err((history, failure)),
         }
-        if let Some(conversation) = self.conversations.get_mut(id) {
+        if let Some(conversation) = copilot.conversations_mut().get_mut(id) {
             (conversation.history, conversation.wish) = (history, wish);
         }
         Ok(())
     }
 
     fn keep_history(&mut self, no: u32, history: History) {
-        if let Some(talk) = self.inside.talks.get_mut(&no) {
+        if let Some(talk) = self.internal.talks.get_mut(&no) {
             talk.history = Some(history).filter(History::has_begun);
         }
     }
 
-    fn rename_talk(&mut self, no: u32, id: RawId) {
-        let Some(talk) = self.inside.talks.get_mut(&no) else { return };
-        self.inside.by_conversation.remove(&talk.conversation);
+    fn rename_talk(&mut self, copilot: &mut Copilot, no: u32, id: RawId) {
+        let Some(talk) = self.internal.talks.get_mut(&no) else { return };
+        self.internal.by_conversation.remove(&talk.conversation);
+        copilot.release_internal(&talk.conversation);
+        copilot.hold_internal(id.clone());
         talk.conversation = id.clone();
-        self.inside.by_conversation.insert(id, no);
+        self.internal.by_conversation.insert(id, no);
     }
 
     /// The tools of a conversation inside: those of its agent, without any that starts or steers others.
-    fn set_inside(&self, agent: &AgentConfig, holder: Option<Holder>) -> ToolSet {
-        let set = self.set_without_others(agent);
+    fn set_inside(copilot: &Copilot, agent: &AgentConfig, holder: Option<Holder>) -> ToolSet {
+        let set = Self::set_without_others(copilot, agent);
         match holder {
             Some(Holder::Member(_)) => set.with_member(),
             Some(Holder::Run(_) | Holder::Orchestration(..)) | None => set,
         }
     }
 
-    fn set_without_others(&self, agent: &AgentConfig) -> ToolSet {
+    fn set_without_others(copilot: &Copilot, agent: &AgentConfig) -> ToolSet {
         let set = agent_set(agent);
-        let has = |it: &&str| set.contains(it) && (!set.is_open() || self.catalogue.is_clients(it));
+        let has = |it: &&str| set.contains(it) && (!set.is_open() || copilot.catalog().is_clients(it));
         let others: Vec<String> = ORCHESTRATION.iter().copied().filter(has).map(str::to_owned).collect();
         if others.is_empty() {
             return set;
@@ -285,93 +288,96 @@ impl Proxy {
     }
 
     /// The turn that is running is to end. Whether there is one, and that is news to it.
-    pub(crate) fn stop_talk(&mut self, now: Instant, no: u32, why: &str, out: &mut Effects) -> bool {
+    pub(crate) fn stop_talk(&mut self, copilot: &mut Copilot, mux: &mut Mux, no: u32, why: &str) -> bool {
         let running = |it: &&mut Talk| it.is_owed() && it.stop.is_none();
-        let Some(talk) = self.inside.talks.get_mut(&no).filter(running) else { return false };
+        let Some(talk) = self.internal.talks.get_mut(&no).filter(running) else { return false };
         talk.stop = Some(why.to_owned());
         let (client, params) = (talk.client, json!({"id": talk.asked}).to_string());
-        self.inside.set_due(no, Some(now + PATIENCE));
+        self.internal.set_due(no, Some(mux.now() + PATIENCE));
         let frame = Frame::notification("$/cancelRequest", Some(params.as_bytes()));
-        self.on_client_cancel(client, &frame, out);
+        if let Some(sent) = mux.cancelled_by(client, &frame) {
+            copilot.cancel(mux, sent, Some(&frame));
+        }
         true
     }
 
     /// Ends a conversation, whatever it is doing.
-    pub(crate) fn close_talk(&mut self, now: Instant, no: u32, out: &mut Effects) {
-        let Some(talk) = self.inside.talks.get_mut(&no) else { return };
+    pub(crate) fn close_talk(&mut self, copilot: &mut Copilot, mux: &mut Mux, no: u32) {
+        let Some(talk) = self.internal.talks.get_mut(&no) else { return };
         talk.holder = None;
         match talk.is_owed() {
-            true => drop(self.stop_talk(now, no, "it is not wanted any more", out)),
-            false => self.end_talk(no, out),
+            true => drop(self.stop_talk(copilot, mux, no, "it is not wanted any more")),
+            false => self.end_talk(copilot, mux, no),
         }
     }
 
     /// It is no more.
-    fn end_talk(&mut self, no: u32, out: &mut Effects) {
-        self.inside.set_due(no, None);
-        let Some(talk) = self.inside.talks.remove(&no) else { return };
-        self.inside.by_conversation.remove(&talk.conversation);
-        self.destroy_inside(&talk.conversation, out);
+    fn end_talk(&mut self, copilot: &mut Copilot, mux: &mut Mux, no: u32) {
+        self.internal.set_due(no, None);
+        let Some(talk) = self.internal.talks.remove(&no) else { return };
+        self.internal.by_conversation.remove(&talk.conversation);
+        copilot.release_internal(&talk.conversation);
+        Self::destroy_inside(copilot, mux, &talk.conversation);
     }
 
-    fn destroy_inside(&mut self, id: &RawId, out: &mut Effects) {
-        if self.conversations.get(id).is_some() {
-            self.on_destroy(Owner::Proxy, &destruction(id), out);
+    fn destroy_inside(copilot: &mut Copilot, mux: &mut Mux, id: &RawId) {
+        if copilot.conversations().get(id).is_some() {
+            copilot.on_destroy(mux, Owner::Proxy, &destruction(id));
         }
     }
 
     /// What those inside are told they act on. Whether anything has come of it. `seen`: how many of the effects have
     /// been looked at.
-    pub(crate) fn run_inside(&mut self, now: Instant, seen: &mut usize, out: &mut Effects) -> bool {
-        if (self.inside.is_unused() && self.agents.is_idle()) || self.phase.is_exiting() {
+    pub(crate) fn run_inside(&mut self, copilot: &mut Copilot, mux: &mut Mux, seen: &mut usize) -> bool {
+        if (self.internal.is_unused() && self.subagents.is_idle()) || mux.clients().is_exiting() {
             return false;
         }
-        if !out[*seen..].iter().any(door::may_concern_one_inside) {
-            *seen = out.len();
+        if !mux.effects()[*seen..].iter().any(door::may_concern_one_inside) {
+            *seen = mux.effects().len();
             return false;
         }
-        let said = self.take_said(now, *seen, out);
+        let said = self.take_said(copilot, mux, *seen);
         // To look at some of them may have ended a run, and that is news to its conversation.
-        let is_left = out[*seen..].iter().any(door::is_for_one_inside);
+        let is_left = mux.effects()[*seen..].iter().any(door::is_for_one_inside);
         if !is_left {
-            *seen = out.len();
+            *seen = mux.effects().len();
         }
         let is_news = is_left || !said.is_empty();
         for it in said {
             match it {
-                Said::Answer(no, answer) => self.on_talk_answered(now, no, &answer, out),
-                Said::Progress(no, params) => self.on_talk_progress(now, no, &params, out),
+                Said::Answer(no, answer) => self.on_talk_answered(copilot, mux, no, &answer),
+                Said::Progress(no, params) => self.on_talk_progress(copilot, mux, no, &params),
             }
         }
         is_news
     }
 
-    fn on_talk_progress(&mut self, now: Instant, no: u32, params: &[u8], out: &mut Effects) {
-        let Some(talk) = self.inside.talks.get_mut(&no) else { return };
+    fn on_talk_progress(&mut self, copilot: &mut Copilot, mux: &mut Mux, no: u32, params: &[u8]) {
+        let Some(talk) = self.internal.talks.get_mut(&no) else { return };
         let conversation = talk.conversation.clone();
         let news = talk.heard.hear(&conversation, params);
         let too_many = talk.has_asked_too_often();
         for it in news {
-            self.tell_holder(now, no, it, out);
+            self.tell_holder(copilot, mux, no, it);
         }
         if let Some(why) = too_many {
-            self.stop_talk(now, no, &why, out);
+            self.stop_talk(copilot, mux, no, &why);
         }
     }
 
-    fn tell_holder(&mut self, now: Instant, no: u32, news: News, out: &mut Effects) {
-        match self.inside.talks.get(&no).and_then(|it| it.holder) {
-            Some(Holder::Run(run)) => self.on_run_news(now, run, news, out),
+    fn tell_holder(&mut self, copilot: &mut Copilot, mux: &mut Mux, no: u32, news: News) {
+        match self.internal.talks.get(&no).and_then(|it| it.holder) {
+            Some(Holder::Run(run)) => self.on_run_news(copilot, mux, run, news),
             Some(Holder::Orchestration(no, conversation)) => {
-                self.on_orchestration_news(now, (no, conversation), news, out);
+                self.on_orchestration_news(copilot, mux, (no, conversation), news);
             }
-            Some(Holder::Member(desk)) => self.on_member_news(desk, news, out),
+            Some(Holder::Member(desk)) => self.on_member_news(mux, desk, news),
             None => {}
         }
     }
 
-    fn on_talk_answered(&mut self, now: Instant, no: u32, answer: &Frame, out: &mut Effects) {
-        let Some(talk) = self.inside.talks.get_mut(&no) else { return };
+    fn on_talk_answered(&mut self, copilot: &mut Copilot, mux: &mut Mux, no: u32, answer: &Frame) {
+        let Some(talk) = self.internal.talks.get_mut(&no) else { return };
         if !talk.is_owed() || answer.id().and_then(|it| it.as_u64()) != Some(talk.asked) {
             return;
         }
@@ -392,73 +398,74 @@ impl Proxy {
                         }
                         talk.usual = usual.set("modelInfo", info.as_bytes()).finish().into();
                         talk.has_model = true;
-                        self.ask(now, no, &words, out);
+                        self.ask(copilot, mux, no, &words);
                     }
-                    Err(why) => self.turn_ended(now, no, Err(why), out),
+                    Err(why) => self.turn_ended(copilot, mux, no, Err(why)),
                 }
             }
             State::Choosing(_) | State::Turning => match talk.outcome(error.as_deref()) {
-                Some(result) => self.turn_ended(now, no, result, out),
-                None if !talk.limits.needs_words => self.turn_ended(now, no, Ok(String::new()), out),
+                Some(result) => self.turn_ended(copilot, mux, no, result),
+                None if !talk.limits.needs_words => self.turn_ended(copilot, mux, no, Ok(String::new())),
                 None if talk.is_asked_again => {
                     let why = "it has ended without a word, twice".to_owned();
-                    self.turn_ended(now, no, Err(why), out);
+                    self.turn_ended(copilot, mux, no, Err(why));
                 }
                 None => {
                     talk.is_asked_again = true;
                     talk.heard.again();
-                    self.ask(now, no, SUMMARY, out);
+                    self.ask(copilot, mux, no, SUMMARY);
                 }
             },
             State::Idle => {}
         }
     }
 
-    fn turn_ended(&mut self, now: Instant, no: u32, result: Result<String, String>, out: &mut Effects) {
-        self.inside.set_due(no, None);
-        let Some(talk) = self.inside.talks.get_mut(&no) else { return };
+    fn turn_ended(&mut self, copilot: &mut Copilot, mux: &mut Mux, no: u32, result: Result<String, String>) {
+        self.internal.set_due(no, None);
+        let Some(talk) = self.internal.talks.get_mut(&no) else { return };
         (talk.state, talk.stop) = (State::Idle, None);
         match talk.holder {
-            Some(_) => self.tell_holder(now, no, News::Ended(result), out),
-            None => self.end_talk(no, out),
+            Some(_) => self.tell_holder(copilot, mux, no, News::Ended(result)),
+            None => self.end_talk(copilot, mux, no),
         }
     }
 
-    pub(crate) fn on_inside_deadlines(&mut self, now: Instant, out: &mut Effects) {
-        while let Some((_, no)) = self.inside.due.first().copied().filter(|(at, _)| *at <= now) {
-            self.inside.set_due(no, None);
-            let Some(talk) = self.inside.talks.get(&no) else { continue };
+    pub(crate) fn on_inside_deadlines(&mut self, copilot: &mut Copilot, mux: &mut Mux) {
+        while let Some((_, no)) = self.internal.due.first().copied().filter(|(at, _)| *at <= mux.now()) {
+            self.internal.set_due(no, None);
+            let Some(talk) = self.internal.talks.get(&no) else { continue };
             if talk.stop.is_some() {
-                self.give_up_turn(now, no, out);
+                self.give_up_turn(copilot, mux, no);
             } else {
                 let limit = talk.limits.time.unwrap_or_default().as_secs();
-                self.stop_talk(now, no, &format!("it was stopped: it may take {limit} s"), out);
+                self.stop_talk(copilot, mux, no, &format!("it was stopped: it may take {limit} s"));
             }
         }
     }
 
     /// A server does not answer a turn that it was told to end. Nobody waits for it any more, and what was said before
     /// it is kept.
-    fn give_up_turn(&mut self, now: Instant, no: u32, out: &mut Effects) {
-        let Some(talk) = self.inside.talks.get_mut(&no) else { return };
+    fn give_up_turn(&mut self, copilot: &mut Copilot, mux: &mut Mux, no: u32) {
+        let Some(talk) = self.internal.talks.get_mut(&no) else { return };
         let (client, id, asked) = (talk.client, talk.conversation.clone(), RawId::from(talk.asked));
         warn!(conversation = %id, "a server does not answer a turn that was cancelled: going on without it");
         let result = talk.outcome(None).unwrap_or_else(|| Ok(String::new()));
-        if let Some(conversation) = self.conversations.get_mut(&id) {
+        if let Some(conversation) = copilot.conversations_mut().get_mut(&id) {
             let history = std::mem::take(&mut conversation.history);
             self.keep_history(no, history);
         }
-        self.destroy_inside(&id, out);
+        Self::destroy_inside(copilot, mux, &id);
         // What its server says of it from now on is of a conversation that is no more.
-        self.inside.by_conversation.remove(&id);
-        if let Some(talk) = self.inside.talks.get_mut(&no) {
+        self.internal.by_conversation.remove(&id);
+        copilot.release_internal(&id);
+        if let Some(talk) = self.internal.talks.get_mut(&no) {
             talk.conversation = RawId::null();
         }
         // An answer that comes all the same finds nothing.
-        if let Some(sent) = self.requests.of_client(client, &asked) {
-            self.requests.take(sent);
+        if let Some(sent) = mux.requests().of_client(client, &asked) {
+            mux.requests_mut().take(sent);
         }
-        self.turn_ended(now, no, result, out);
+        self.turn_ended(copilot, mux, no, result);
     }
 
     /// Whether this conversation is there, and held by that one.
@@ -468,56 +475,56 @@ impl Proxy {
 
     /// Who holds a conversation, if anybody wants it still.
     pub(crate) fn holder_of(&self, no: u32) -> Option<Holder> {
-        self.inside.talks.get(&no)?.holder
+        self.internal.talks.get(&no)?.holder
     }
 
     /// Whether a turn of a conversation is running, be it on its way to its end.
     pub(crate) fn is_talking(&self, no: u32) -> bool {
-        self.inside.talks.get(&no).is_some_and(Talk::is_owed)
+        self.internal.talks.get(&no).is_some_and(Talk::is_owed)
     }
 
     /// The editor knows a conversation under other ids from now on.
     pub(crate) fn face(&mut self, no: u32, face: Face) {
-        if let Some(talk) = self.inside.talks.get_mut(&no) {
+        if let Some(talk) = self.internal.talks.get_mut(&no) {
             talk.face = face;
         }
     }
 
     /// What was said in a conversation, and whether a turn of it is running that has begun.
-    pub(crate) fn said_in(&self, no: u32) -> Option<(&History, bool)> {
-        let talk = self.inside.talks.get(&no)?;
-        match self.conversations.get(&talk.conversation) {
+    pub(crate) fn said_in<'a>(&'a self, copilot: &'a Copilot, no: u32) -> Option<(&'a History, bool)> {
+        let talk = self.internal.talks.get(&no)?;
+        match copilot.conversations().get(&talk.conversation) {
             Some(conversation) => Some((&conversation.history, conversation.flight.turn.is_some())),
             None => talk.history.as_ref().map(|it| (it, false)),
         }
     }
 
     /// Whether those inside agree with the other tables.
-    pub(crate) fn check_inside(&self) -> Result<(), String> {
-        for (no, talk) in &self.inside.talks {
+    pub(crate) fn check_inside(&self, copilot: &Copilot, mux: &Mux) -> Result<(), String> {
+        for (no, talk) in &self.internal.talks {
             let name = &talk.face.name;
-            let is_owed = self.requests.of_client(talk.client, &RawId::from(talk.asked)).is_some();
+            let is_owed = mux.requests().of_client(talk.client, &RawId::from(talk.asked)).is_some();
             if talk.is_owed() && !is_owed {
                 return Err(format!("{name} waits for an answer that nobody owes: {:?}", talk.state));
             }
             if !talk.is_owed() && talk.holder.is_none() {
                 return Err(format!("{name} has ended, and nobody wants it"));
             }
-            let is_known = self.inside.of(&talk.conversation) == Some(*no);
+            let is_known = self.internal.of(&talk.conversation) == Some(*no);
             if !is_known && talk.conversation != RawId::null() {
                 return Err(format!("the conversation of {name} is not found"));
             }
-            if talk.due.is_some_and(|at| !self.inside.due.contains(&(at, *no))) {
+            if talk.due.is_some_and(|at| !self.internal.due.contains(&(at, *no))) {
                 return Err(format!("{name} has a deadline that nobody looks at"));
             }
         }
-        let n_due = self.inside.talks.values().filter(|it| it.due.is_some()).count();
-        let n_bound = self.inside.talks.values().filter(|it| it.conversation != RawId::null()).count();
-        if n_due != self.inside.due.len() || n_bound != self.inside.by_conversation.len() {
+        let n_due = self.internal.talks.values().filter(|it| it.due.is_some()).count();
+        let n_bound = self.internal.talks.values().filter(|it| it.conversation != RawId::null()).count();
+        if n_due != self.internal.due.len() || n_bound != self.internal.by_conversation.len() {
             return Err("an index of the conversations inside holds one that is no more".to_owned());
         }
-        let lost = |id: &RawId| is_own(id.as_bytes()) && self.inside.of(id).is_none();
-        match self.conversations.iter().find(|(id, _)| lost(id)) {
+        let lost = |id: &RawId| is_internal(id.as_bytes()) && self.internal.of(id).is_none();
+        match copilot.conversations().iter().find(|(id, _)| lost(id)) {
             Some((id, _)) => Err(format!("nobody holds conversation {id}")),
             None => Ok(()),
         }
@@ -559,10 +566,10 @@ fn chosen(model: &str, models: &[u8]) -> Result<String, String> {
 }
 
 #[cfg(test)]
-impl Proxy {
+impl Agents {
     /// Nothing is left inside.
-    pub(crate) fn check_quiet_inside(&self) {
-        let left: Vec<_> = self.inside.talks.values().map(|it| (&it.face.name, &it.state)).collect();
+    pub(in crate::core::agents) fn check_quiet_inside(&self) {
+        let left: Vec<_> = self.internal.talks.values().map(|it| (&it.face.name, &it.state)).collect();
         assert!(left.is_empty(), "{left:?} are left");
     }
 }

@@ -8,22 +8,31 @@
 
 mod asked;
 
-use std::{collections::BTreeMap, time::Instant};
+use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use serde_json::{Value, json};
 use tracing::info;
 
 use self::asked::Asked;
-use crate::core::{Cause, Failure, Proxy, tell_editor};
 use crate::{
     agents::orchestration::{Do, End, Event, Heard, Orchestration, Order, Told, Who},
     config::{AgentConfig, AgentSource, OrchestrationConfig},
     core::{
-        control::answer,
-        event::{ClientId, Effects},
-        inside::{DEFAULT_MODEL, Face, Holder, INHERITED, Limits, News, Opening, SAID_BEFORE, usual},
-        requests::Owner,
+        agents::{
+            Agents,
+            conversations::{
+                DEFAULT_MODEL, Face, Holder, INHERITED, Limits, News, Opening, SAID_BEFORE, usual,
+            },
+        },
+        copilot::Copilot,
+        event::ClientId,
+        mux::{
+            Mux,
+            failure::{Cause, Failure},
+            from_client::field,
+            requests::Owner,
+        },
     },
     rpc::{Frame, Patch, RawId, member},
 };
@@ -72,51 +81,66 @@ impl Orchestrations {
     }
 }
 
-impl Proxy {
+impl Agents {
     /// `lspool/orchestrate`.
-    pub(crate) fn orchestrate(&mut self, now: Instant, owner: Owner, params: &[u8], out: &mut Effects) {
-        let Some(server) = &self.server else {
-            return self.fail(&owner, &crate::core::control::not_initialized(), out);
-        };
-        if !self.is_copilot() {
-            let message = format!("an orchestration needs a Copilot server, and {} is none", server.name);
-            return self.fail(&owner, &Failure::new(Cause::InvalidRequest, message), out);
+    pub(crate) fn on_orchestrate(
+        &mut self,
+        copilot: Option<&mut Copilot>,
+        mux: &mut Mux,
+        owner: Owner,
+        params: &[u8],
+    ) {
+        if let Some(copilot) = copilot {
+            return self.orchestrate(copilot, mux, owner, params);
         }
-        if !self.session.initialized {
+        let failure = match mux.servers().first() {
+            None => Failure::not_initialized(),
+            Some(server) => {
+                let name = &server.name;
+                let message = format!("an orchestration needs a Copilot server, and {name} is none");
+                Failure::new(Cause::InvalidRequest, message)
+            }
+        };
+        mux.fail(&owner, &failure);
+    }
+
+    fn orchestrate(&mut self, copilot: &mut Copilot, mux: &mut Mux, owner: Owner, params: &[u8]) {
+        let server = copilot.server(mux);
+        if !mux.session(copilot.server_id()).is_initialized() {
             let failure = Failure::new(Cause::NotInitialized, "send initialized first");
-            return self.fail(&owner, &failure, out);
+            return mux.fail(&owner, &failure);
         }
         let asked = match Asked::read(params, &server.config.workers) {
             Ok(asked) => asked,
-            Err(message) => return self.fail(&owner, &Failure::new(Cause::InvalidParams, message), out),
+            Err(message) => return mux.fail(&owner, &Failure::new(Cause::InvalidParams, message)),
         };
         let OrchestrationConfig { max_parallel, max_tasks, .. } = server.config.orchestration;
         let Asked { goal, workers, model, max_parallel: wanted, token } = asked;
         let max_parallel = wanted.map_or(max_parallel, |it| it.min(max_parallel));
         self.orchestrations.last += 1;
         let no = self.orchestrations.last;
-        let id = format!("lspool-orchestration-{}-{}-{no}", self.identity.pid, self.identity.started);
+        let id = format!("lspool-orchestration-{}-{}-{no}", mux.identity().pid, mux.identity().started);
         info!(id, workers = workers.len(), "an orchestration begins");
         if let Some(token) = &token {
             let title = title(&goal);
             let value = json!({"kind": "begin", "title": title, "cancellable": true, "percentage": 0});
-            report(token, &value, out);
+            mux.tell_editor(report(token, &value));
         }
         let order = Order { goal, workers, max_parallel, max_tasks };
-        let (it, todo) = Orchestration::start(id, order, now);
-        let params = self.usual_of(params);
+        let (it, todo) = Orchestration::start(id, order, mux.now());
+        let params = Self::usual_of(copilot, mux, params);
         let run = Run { it, owner, token, talks: BTreeMap::new(), model, params };
         self.orchestrations.runs.insert(no, run);
-        self.carry_out(now, no, todo, out);
+        self.carry_out(copilot, mux, no, todo);
     }
 
     /// What conversations have that work for this request: what it says of that itself, else what editors say.
-    fn usual_of(&self, params: &[u8]) -> Bytes {
+    fn usual_of(copilot: &Copilot, mux: &Mux, params: &[u8]) -> Bytes {
         let mut usual = Patch::of(br#"{"source":"panel","capabilities":{"skills":[],"allSkills":false}}"#);
         // Nobody has allowed anything yet.
         usual.set("needToolCallConfirmation", b"true");
-        if let Some(folders) = member(&self.session.initialize, "workspaceFolders") {
-            usual.set("workspaceFolders", &self.session.initialize[folders]);
+        if let Some(folders) = member(mux.session(copilot.server_id()).initialize(), "workspaceFolders") {
+            usual.set("workspaceFolders", &mux.session(copilot.server_id()).initialize()[folders]);
         }
         for key in INHERITED.iter().chain(&["modelInfo"]) {
             if let Some(value) = member(params, key) {
@@ -129,10 +153,10 @@ impl Proxy {
     /// Something is heard of a conversation that works for an orchestration.
     pub(crate) fn on_orchestration_news(
         &mut self,
-        now: Instant,
+        copilot: &mut Copilot,
+        mux: &mut Mux,
         (no, conversation): (u32, usize),
         news: News,
-        out: &mut Effects,
     ) {
         let Some(run) = self.orchestrations.runs.get_mut(&no) else { return };
         let heard = match news {
@@ -140,65 +164,70 @@ impl Proxy {
             News::Tool(tool) => Heard::Tool(tool),
             News::Ended(result) => Heard::Answer(result),
         };
-        let todo = run.it.heard(now, conversation, heard);
-        self.carry_out(now, no, todo, out);
+        let todo = run.it.heard(mux.now(), conversation, heard);
+        self.carry_out(copilot, mux, no, todo);
     }
 
     /// `$/cancelRequest` of the editor. Whether it was one for an orchestration.
-    pub(crate) fn cancels_orchestration(&mut self, now: Instant, frame: &Frame, out: &mut Effects) -> bool {
-        let id = crate::core::editor::field(frame, "id");
+    pub(crate) fn cancels_orchestration(
+        &mut self,
+        copilot: &mut Copilot,
+        mux: &mut Mux,
+        frame: &Frame,
+    ) -> bool {
+        let id = field(frame, "id");
         let no = id.and_then(|it| self.orchestrations.of_request(&it));
-        self.cancel_orchestration(now, no, out)
+        self.cancel_orchestration(copilot, mux, no)
     }
 
     /// The user does not want to wait for what is shown under a token. Whether it is an orchestration.
     pub(crate) fn cancels_orchestration_by_token(
         &mut self,
-        now: Instant,
+        copilot: &mut Copilot,
+        mux: &mut Mux,
         frame: &Frame,
-        out: &mut Effects,
     ) -> bool {
-        let Some(token) = crate::core::editor::field(frame, "token") else { return false };
+        let Some(token) = field(frame, "token") else { return false };
         let no = self.orchestrations.of(|it| it.token.as_ref() == Some(&token));
-        self.cancel_orchestration(now, no, out)
+        self.cancel_orchestration(copilot, mux, no)
     }
 
-    fn cancel_orchestration(&mut self, now: Instant, no: Option<u32>, out: &mut Effects) -> bool {
+    fn cancel_orchestration(&mut self, copilot: &mut Copilot, mux: &mut Mux, no: Option<u32>) -> bool {
         let Some(run) = no.and_then(|it| self.orchestrations.runs.get_mut(&it)) else { return false };
-        let todo = run.it.cancel(now);
-        self.carry_out(now, no.unwrap_or_default(), todo, out);
+        let todo = run.it.cancel(mux.now());
+        self.carry_out(copilot, mux, no.unwrap_or_default(), todo);
         true
     }
 
     /// All of them stop.
-    pub(crate) fn cancel_orchestrations(&mut self, now: Instant, out: &mut Effects) {
+    pub(crate) fn cancel_orchestrations(&mut self, copilot: &mut Copilot, mux: &mut Mux) {
         for no in self.orchestrations.runs.keys().copied().collect::<Vec<_>>() {
-            self.cancel_orchestration(now, Some(no), out);
+            self.cancel_orchestration(copilot, mux, Some(no));
         }
     }
 
-    fn carry_out(&mut self, now: Instant, no: u32, todo: Vec<Do>, out: &mut Effects) {
+    fn carry_out(&mut self, copilot: &mut Copilot, mux: &mut Mux, no: u32, todo: Vec<Do>) {
         for it in todo {
             match it {
                 Do::Ask { conversation, text } => {
-                    if let Some(talk) = self.talk_of(no, conversation) {
-                        self.say(now, talk, &text, out);
+                    if let Some(talk) = self.talk_of(copilot, mux, no, conversation) {
+                        self.say(copilot, mux, talk, &text);
                     }
                 }
                 Do::Close { conversation } => {
                     let run = self.orchestrations.runs.get_mut(&no);
                     if let Some(talk) = run.and_then(|it| it.talks.remove(&conversation)) {
-                        self.close_talk(now, talk, out);
+                        self.close_talk(copilot, mux, talk);
                     }
                 }
-                Do::Tell(told) => self.tell_orchestration(now, no, &told, out),
+                Do::Tell(told) => self.tell_orchestration(copilot, mux, no, &told),
             }
         }
     }
 
     /// The conversation of this number; opened if there is none yet.
-    fn talk_of(&mut self, no: u32, conversation: usize) -> Option<u32> {
-        let limit = self.server.as_ref()?.config.orchestration.time_limit;
+    fn talk_of(&mut self, copilot: &mut Copilot, mux: &mut Mux, no: u32, conversation: usize) -> Option<u32> {
+        let limit = copilot.server(mux).config.orchestration.time_limit;
         let run = self.orchestrations.runs.get(&no)?;
         if let Some(talk) = run.talks.get(&conversation) {
             return Some(*talk);
@@ -235,11 +264,11 @@ impl Proxy {
         Some(talk)
     }
 
-    fn tell_orchestration(&mut self, now: Instant, no: u32, told: &Told, out: &mut Effects) {
+    fn tell_orchestration(&mut self, copilot: &mut Copilot, mux: &mut Mux, no: u32, told: &Told) {
         let Some(run) = self.orchestrations.runs.get(&no) else { return };
         let event = json!(told);
         let params = event.to_string();
-        tell_editor(Frame::notification("lspool/orchestratorEvent", Some(params.as_bytes())), out);
+        mux.tell_editor(Frame::notification("lspool/orchestratorEvent", Some(params.as_bytes())));
         if let Some(token) = &run.token {
             let (done, all) = run.it.progress();
             let mut value = match &told.event {
@@ -249,32 +278,32 @@ impl Proxy {
             };
             value["message"] = json!(message(&told.event));
             value["lspool"] = event;
-            report(token, &value, out);
+            mux.tell_editor(report(token, &value));
         }
         if matches!(told.event, Event::Finished { .. }) {
-            self.answer_goal(now, no, out);
+            self.answer_goal(copilot, mux, no);
         }
     }
 
-    fn answer_goal(&mut self, now: Instant, no: u32, out: &mut Effects) {
+    fn answer_goal(&mut self, copilot: &mut Copilot, mux: &mut Mux, no: u32) {
         let Some(run) = self.orchestrations.runs.remove(&no) else { return };
         info!(id = run.it.id(), end = ?run.it.end(), "an orchestration has ended");
         for talk in run.talks.into_values() {
-            self.close_talk(now, talk, out);
+            self.close_talk(copilot, mux, talk);
         }
-        let outcome = run.it.outcome(now);
+        let outcome = run.it.outcome(mux.now());
         match (run.it.end(), outcome.error.as_ref().filter(|_| outcome.tasks.is_empty())) {
             (Some(End::Cancelled), _) => {
                 let failure = Failure::new(Cause::Cancelled, "the orchestration was cancelled");
-                self.fail(&run.owner, &failure, out);
+                mux.fail(&run.owner, &failure);
             }
             (_, Some(message)) => {
                 // Without what somebody had said until then: it is not for logs.
                 let why = message.split(SAID_BEFORE).next().unwrap_or_default();
                 let failure = Failure::new(Cause::NoPlan, why);
-                self.fail(&run.owner, &failure, out);
+                mux.fail(&run.owner, &failure);
             }
-            (_, None) => answer(&run.owner, &json!(outcome), out),
+            (_, None) => mux.answer(&run.owner, &json!(outcome)),
         }
     }
 
@@ -298,10 +327,10 @@ impl Proxy {
     }
 }
 
-fn report(token: &RawId, value: &Value, out: &mut Effects) {
+fn report(token: &RawId, value: &Value) -> Frame {
     let value = value.to_string();
     let params = Patch::of(b"{}").set("value", value.as_bytes()).set("token", token.as_bytes()).finish();
-    tell_editor(Frame::notification("$/progress", Some(&params)), out);
+    Frame::notification("$/progress", Some(&params))
 }
 
 /// What a goal is called where there is little room.

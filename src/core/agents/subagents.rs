@@ -2,45 +2,40 @@
 //!
 //! A *lead* is a conversation that has the tool `delegate_task`. lspool registers it, in partitions of their own kind, and
 //! carries it out: a call is answered at once, and starts a *run* ([`run`]), which works in a conversation of its own
-//! ([`inside`](crate::core::inside)).
+//! ([`conversations`](super::conversations)).
 //!
 //! When the lead's turn comes to its end, and there are runs whose results it does not know, the turn *rests*: its `end`
 //! is kept back, and its request is held until all runs have ended. Then it is asked further, in a turn of the same
-//! id, which is for the editor another [part](crate::core::recovery) of the one that it knows.
+//! id, which is for the editor another [part](crate::core::copilot::resume) of the one that it knows.
 //!
 //! **To the editor it is one turn**: one `begin`, one `end`, one answer, rounds that are counted on.
 //!
 //! **A run never outlives the turn that has started it.**
 
 mod run;
-mod team;
 mod turn;
-mod view;
+pub(super) mod view;
 mod work;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use foldhash::fast::RandomState;
-use serde_json::{Value, json};
+use serde_json::json;
 use tracing::info;
 
 use self::{
     run::{Run, State},
-    team::Teams,
     turn::is_turn_of,
 };
-use crate::core::{PRIMARY, Proxy};
 use crate::{
     agents::{self, Command, DELEGATE, ORCHESTRATION, TERMINAL, Task, team as words},
-    config::{Config, Delegation, SubAgentsConfig},
+    config::{Delegation, SubAgentsConfig},
     core::{
-        catalogue::Catalogue,
-        conversations::Watch,
-        event::{BackendId, Effect, Effects, Peer, ProcessId},
-        inside::Holder,
-        requests::Purpose,
-        tools::CONFIRMATION,
-        toolset::Own,
+        agents::{Agents, conversations::Holder, teams::Call},
+        copilot::{Copilot, conversation::Watch, hooks::ToolCall, tools::calls::CONFIRMATION},
+        event::{BackendId, ProcessId},
+        mux::Mux,
+        purpose::{CopilotPurpose, Purpose},
     },
     rpc::{Frame, Patch, RawId, member, path, text},
     tools::bare,
@@ -48,21 +43,20 @@ use crate::{
 
 /// All leads whose turn has started runs, and the runs.
 #[derive(Debug, Default)]
-pub(crate) struct Agents {
-    leads: BTreeMap<u32, Lead>,
-    by_conversation: HashMap<RawId, u32, RandomState>,
-    runs: BTreeMap<u32, Run>,
+pub(crate) struct Subagents {
+    pub(super) leads: BTreeMap<u32, Lead>,
+    pub(super) by_conversation: HashMap<RawId, u32, RandomState>,
+    pub(super) runs: BTreeMap<u32, Run>,
     /// Leads for which there may be something to do.
-    due: BTreeSet<u32>,
-    last: u32,
-    teams: Teams,
+    pub(super) due: BTreeSet<u32>,
+    pub(super) last: u32,
     /// Conversations that nobody wants any more.
-    closing: Vec<u32>,
+    pub(super) closing: Vec<u32>,
 }
 
 /// How far the turn of a lead has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+pub(super) enum Phase {
     /// Its model is asked.
     Asked,
     /// The server has ended it, and the editor has not been told.
@@ -73,142 +67,120 @@ enum Phase {
 
 /// A call that has set a team to work.
 #[derive(Debug)]
-struct TeamCall {
-    id: String,
-    round: u64,
+pub(super) struct TeamCall {
+    pub(super) id: String,
+    pub(super) round: u64,
     /// As it was last reported.
-    entry: Vec<u8>,
+    pub(super) entry: Vec<u8>,
     /// What the editor was shown last.
-    shown: Vec<u8>,
+    pub(super) shown: Vec<u8>,
 }
 
 /// A turn that has started runs.
 #[derive(Debug)]
-struct Lead {
-    conversation: RawId,
-    backend: BackendId,
-    turn: RawId,
+pub(super) struct Lead {
+    pub(super) conversation: RawId,
+    pub(super) backend: BackendId,
+    pub(super) turn: RawId,
     /// Under which it reports.
-    token: Option<RawId>,
+    pub(super) token: Option<RawId>,
     /// In the order in which they were started.
-    runs: Vec<u32>,
+    pub(super) runs: Vec<u32>,
     /// The results of so many are known to it, or on the way.
-    fed: usize,
+    pub(super) fed: usize,
     /// How often it was told results.
-    follow_ups: usize,
+    pub(super) follow_ups: usize,
     /// How often it had a member of a team called.
-    wakes: usize,
-    phase: Phase,
+    pub(super) wakes: usize,
+    pub(super) phase: Phase,
     /// The editor wants to be told of its runs in notifications.
-    events: bool,
+    pub(super) events: bool,
     /// Its last call of a tool of teams: it counts as running for as long as they are at work.
-    team_call: Option<TeamCall>,
+    pub(super) team_call: Option<TeamCall>,
     /// Its runs, by the calls that have started them.
-    calls: BTreeMap<String, u32>,
+    pub(super) calls: BTreeMap<String, u32>,
     /// How many of each agent it has started.
-    names: BTreeMap<String, usize>,
+    pub(super) names: BTreeMap<String, usize>,
 }
 
-impl Agents {
+impl Subagents {
     /// Whether there is no lead.
     pub(crate) fn is_idle(&self) -> bool {
         self.leads.is_empty()
     }
 
-    /// Whether there is nothing to tend, as for nearly every message.
-    fn is_at_rest(&self) -> bool {
-        self.is_idle() && self.closing.is_empty() && self.teams.dirty.is_empty()
+    /// Whether internal conversations are to be closed.
+    pub(super) fn is_closing(&self) -> bool {
+        !self.closing.is_empty()
     }
 
     /// The turn of a conversation that has started runs, and goes on.
-    fn lead_of(&self, conversation: &RawId) -> Option<u32> {
+    pub(super) fn lead_of(&self, conversation: &RawId) -> Option<u32> {
         self.by_conversation.get(conversation).copied()
     }
 }
 
-/// Parameters that register the tools that lspool has for a partition; none, if it has none, or if the tool is one of the
-/// editor's and that has none.
-pub(crate) fn own_tools(
-    own: Own,
-    config: &Config,
-    through: Delegation,
-    catalogue: &Catalogue,
-) -> Option<Vec<u8>> {
-    let tools = match (own, through) {
-        (Own::Nobody, _) => return None,
-        (Own::Member, _) => words::member_tools(),
-        (Own::Lead, Delegation::DelegateTask) => {
-            std::iter::once(agents::tool(&config.agents)).chain(words::tools(&config.agents)).collect()
-        }
-        (Own::Lead, Delegation::RunInTerminal) => {
-            let mut tool: Value = serde_json::from_slice(catalogue.tool(TERMINAL)?).ok()?;
-            let usage = agents::usage(&agents::list(&config.agents));
-            let said = tool["description"].as_str().unwrap_or_default();
-            tool["description"] = json!(format!("{said}{usage}"));
-            vec![tool]
-        }
-    };
-    Some(json!({"tools": tools}).to_string().into_bytes())
-}
-
 /// The answer to a call of a tool.
-fn answer_of(wire: &RawId, status: &str, text: &str) -> Frame {
+pub(super) fn answer_of(wire: &RawId, status: &str, text: &str) -> Frame {
     let result = json!([{"content": [{"value": text}], "status": status}, null]);
     Frame::response(wire.clone(), result.to_string().as_bytes())
 }
 
-impl Proxy {
-    fn limits(&self) -> SubAgentsConfig {
-        self.server.as_ref().map_or_else(SubAgentsConfig::default, |it| it.config.subagents.clone())
+impl Agents {
+    pub(super) fn limits(copilot: &Copilot, mux: &Mux) -> SubAgentsConfig {
+        copilot.server(mux).config.subagents.clone()
     }
 
     /// A call, or a confirmation, of a tool that starts or steers agents, if lspool is to answer it. Then it is answered.
-    pub(crate) fn answer_orchestration(
-        &mut self,
-        process: ProcessId,
-        wire: &RawId,
-        conversation: Option<&RawId>,
-        frame: &Frame,
-        out: &mut Effects,
-    ) -> bool {
+    pub(crate) fn answer_call(&mut self, copilot: &mut Copilot, mux: &mut Mux, call: &ToolCall) -> bool {
+        let ToolCall { process, ref wire, ref conversation, ref frame, confirmation: _ } = *call;
+        let conversation = conversation.as_ref();
         let params = frame.params().unwrap_or(b"{}");
         let name = text(params, &["name"]).unwrap_or_default();
-        let command = self.command_of(process, &name, params);
+        let command = Self::command_of(copilot, mux, process, &name, params);
         if command.is_none() && !ORCHESTRATION.contains(&&*name) {
             return false;
         }
         let is_confirmation = frame.method() == Some(CONFIRMATION);
-        let top = conversation.map(|it| self.conversations.top(it));
+        let top = conversation.map(|it| copilot.conversations().top(it));
         // The server's own sub-agents live in the process of their caller, and see its tools.
         let caller = conversation.filter(|it| top.as_ref() == Some(it));
-        let inside = top.as_ref().and_then(|it| self.inside.of(it));
+        let inside = top.as_ref().and_then(|it| self.internal.of(it));
         let desk = match inside.map(|it| self.holder_of(it)) {
             None => None,
             Some(Some(Holder::Member(desk))) if name == words::SEND && caller.is_some() => Some(desk),
             Some(_) => {
-                let set = conversation.and_then(|it| self.conversations.get(it));
+                let set = conversation.and_then(|it| copilot.conversations().get(it));
                 let set = set.map_or_else(String::new, |it| it.set.to_string());
-                self.refuse(process, wire.clone(), &name, &set, is_confirmation, out);
+                copilot.refuse(mux, process, wire.clone(), &name, &set, is_confirmation);
                 return true;
             }
         };
-        let leads = desk.is_none() && self.backend(process.backend).is_some_and(|it| it.set.is_lead());
-        let through = self.server.as_ref().map(|it| it.settings.delegation);
+        let leads = desk.is_none() && copilot.serves_leads(process.backend);
+        let through = Some(copilot.server(mux).settings.delegation);
         let is_of_teams = name != DELEGATE && command.is_none();
         if desk.is_none() && (!leads || (is_of_teams && through != Some(Delegation::DelegateTask))) {
             return false;
         }
         if is_confirmation {
             let accepted = Frame::response(wire.clone(), br#"[{"result":"accept"},null]"#);
-            out.push(Effect::Send(Peer::Backend(process), accepted));
+            mux.tell(process, accepted);
             return true;
         }
         if let Some(caller) = caller.filter(|_| is_of_teams) {
-            self.on_team_call(process, wire, caller, desk, frame, out);
+            let call = Call {
+                process,
+                wire: wire.clone(),
+                frame: frame.clone(),
+                conversation: caller.clone(),
+                desk,
+                is_again: false,
+            };
+            self.on_team_call(copilot, mux, call);
             return true;
         }
         let started = match caller {
-            Some(lead) => self.delegate(lead, params, command),
+            Some(lead) => self.delegate(copilot, mux, lead, params, command),
             None => Err("a sub-agent cannot start others".to_owned()),
         };
         let answer = match started {
@@ -216,16 +188,23 @@ impl Proxy {
             Err(text) => answer_of(wire, "error", &text),
         };
         if let Some(conversation) = conversation {
-            self.on_tool_answered(conversation, frame, Some(&answer));
+            copilot.on_tool_answered(conversation, frame, Some(&answer));
         }
-        out.push(Effect::Send(Peer::Backend(process), answer));
+        mux.tell(process, answer);
         true
     }
 
     /// A command that starts a sub-agent, where that is how a lead does it.
-    fn command_of(&self, process: ProcessId, name: &str, params: &[u8]) -> Option<Command> {
-        let server = self.server.as_ref().filter(|it| it.settings.delegation == Delegation::RunInTerminal)?;
-        let is_leads = self.backend(process.backend).is_some_and(|it| it.set.is_lead());
+    pub(super) fn command_of(
+        copilot: &Copilot,
+        mux: &Mux,
+        process: ProcessId,
+        name: &str,
+        params: &[u8],
+    ) -> Option<Command> {
+        let server =
+            Some(copilot.server(mux)).filter(|it| it.settings.delegation == Delegation::RunInTerminal)?;
+        let is_leads = copilot.serves_leads(process.backend);
         if !is_leads || bare(name) != TERMINAL || server.config.agents.is_empty() {
             return None;
         }
@@ -233,9 +212,16 @@ impl Proxy {
     }
 
     /// Notes a run; it starts as soon as the event is done with. Gives what the lead's model is told, be it an error.
-    fn delegate(&mut self, id: &RawId, params: &[u8], command: Option<Command>) -> Result<String, String> {
-        let limits = self.limits();
-        let agents = self.server.as_ref().map(|it| &it.config.agents).ok_or("there are no agents")?;
+    pub(super) fn delegate(
+        &mut self,
+        copilot: &mut Copilot,
+        mux: &mut Mux,
+        id: &RawId,
+        params: &[u8],
+        command: Option<Command>,
+    ) -> Result<String, String> {
+        let limits = Self::limits(copilot, mux);
+        let agents = &copilot.server(mux).config.agents;
         let task = match command {
             Some(it) => Task::of(it.agent, it.prompt, agents)?,
             None => Task::read(path(params, &["input"]).map_or(b"{}", |it| &params[it]), agents)?,
@@ -244,11 +230,11 @@ impl Proxy {
         let round = member(params, "roundId").and_then(|it| serde_json::from_slice(&params[it]).ok());
         let not_running = || "no turn is running".to_owned();
         let turn =
-            self.conversations.get(id).and_then(|it| it.flight.turn.clone()).ok_or_else(not_running)?;
-        let no = self.lead(id, turn);
-        self.agents.last += 1;
-        let run = self.agents.last;
-        let lead = self.agents.leads.get_mut(&no).ok_or_else(not_running)?;
+            copilot.conversations().get(id).and_then(|it| it.flight.turn.clone()).ok_or_else(not_running)?;
+        let no = self.lead(copilot, mux, id, turn);
+        self.subagents.last += 1;
+        let run = self.subagents.last;
+        let lead = self.subagents.leads.get_mut(&no).ok_or_else(not_running)?;
         if lead.runs.len() >= limits.max_subagents {
             let most = limits.max_subagents;
             return Err(format!("no more than {most} sub-agents may be started: go on with what there is"));
@@ -261,13 +247,13 @@ impl Proxy {
         let n = lead.names.entry(task.agent.clone()).or_default();
         *n += 1;
         let name = format!("{}-{n}", task.agent);
-        let is_open = |it: &&u32| self.agents.runs.get(it).is_some_and(|it| !it.has_ended());
+        let is_open = |it: &&u32| self.subagents.runs.get(it).is_some_and(|it| !it.has_ended());
         let is_full = lead.runs.iter().filter(is_open).count() >= limits.max_parallel;
         lead.runs.push(run);
         lead.calls.insert(call.clone(), run);
         info!(lead = %id, sub_agent = name, "a sub-agent");
-        self.agents.due.insert(no);
-        let entry = self.entry(id, &call, params);
+        self.subagents.due.insert(no);
+        let entry = Self::entry(copilot, id, &call, params);
         let new = Run {
             lead: no,
             name: name.clone(),
@@ -282,7 +268,7 @@ impl Proxy {
             started: None,
             ended: None,
         };
-        self.agents.runs.insert(run, new);
+        self.subagents.runs.insert(run, new);
         Ok(match is_full {
             true => format!("sub-agent {name} starts as soon as another one has ended"),
             false => format!("sub-agent {name} started"),
@@ -290,19 +276,19 @@ impl Proxy {
     }
 
     /// What is known of the runs of this turn.
-    fn lead(&mut self, id: &RawId, turn: RawId) -> u32 {
-        if let Some(no) = self.agents.lead_of(id) {
+    pub(super) fn lead(&mut self, copilot: &mut Copilot, mux: &mut Mux, id: &RawId, turn: RawId) -> u32 {
+        if let Some(no) = self.subagents.lead_of(id) {
             return no;
         }
-        let active = self.conversations.get(id).and_then(|it| self.requests.get(it.active()?));
+        let active = copilot.conversations().get(id).and_then(|it| mux.requests().get(it.active()?));
         let token = match active.map(|it| &it.purpose) {
-            Some(Purpose::Turn { token, .. }) => token.clone(),
+            Some(Purpose::Copilot(CopilotPurpose::Turn { token, .. })) => token.clone(),
             _ => None,
         };
-        self.agents.last += 1;
+        self.subagents.last += 1;
         let lead = Lead {
             conversation: id.clone(),
-            backend: self.conversations.get(id).map_or(PRIMARY, |it| it.backend),
+            backend: copilot.conversations().get(id).map_or(copilot.primary(), |it| it.backend),
             turn,
             token,
             runs: Vec::new(),
@@ -310,23 +296,23 @@ impl Proxy {
             follow_ups: 0,
             wakes: 0,
             phase: Phase::Asked,
-            events: self.conversations.get(id).is_some_and(|it| it.events),
+            events: copilot.conversations().get(id).is_some_and(|it| it.events),
             team_call: None,
             calls: BTreeMap::new(),
             names: BTreeMap::new(),
         };
-        if let Some(conversation) = self.conversations.get_mut(id) {
+        if let Some(conversation) = copilot.conversations_mut().get_mut(id) {
             conversation.watch = Watch::Lead;
         }
-        self.agents.by_conversation.insert(id.clone(), self.agents.last);
-        self.agents.leads.insert(self.agents.last, lead);
-        self.agents.last
+        self.subagents.by_conversation.insert(id.clone(), self.subagents.last);
+        self.subagents.leads.insert(self.subagents.last, lead);
+        self.subagents.last
     }
 
     /// The call as it was reported; of one that was not, what is known.
-    fn entry(&mut self, id: &RawId, call: &str, params: &[u8]) -> Vec<u8> {
-        let turn = self.conversations.get(id).and_then(|it| it.flight.turn.clone());
-        let turn = turn.and_then(|it| self.conversations.get_mut(id)?.history.turn(&it));
+    pub(super) fn entry(copilot: &mut Copilot, id: &RawId, call: &str, params: &[u8]) -> Vec<u8> {
+        let turn = copilot.conversations().get(id).and_then(|it| it.flight.turn.clone());
+        let turn = turn.and_then(|it| copilot.conversations_mut().get_mut(id)?.history.turn(&it));
         let reported = turn.and_then(|it| it.call(call)).and_then(|it| it.open.as_ref());
         match reported {
             Some(raw) => raw.get().as_bytes().to_vec(),
@@ -343,9 +329,9 @@ impl Proxy {
     }
 
     /// Whether leads and runs agree with the other tables.
-    pub(crate) fn check_agents(&self) -> Result<(), String> {
-        for (no, run) in &self.agents.runs {
-            if !self.agents.leads.get(&run.lead).is_some_and(|it| it.runs.contains(no)) {
+    pub(crate) fn check_agents(&self, copilot: &Copilot) -> Result<(), String> {
+        for (no, run) in &self.subagents.runs {
+            if !self.subagents.leads.get(&run.lead).is_some_and(|it| it.runs.contains(no)) {
                 return Err(format!("run {} has no lead", run.name));
             }
             if let State::Working(talk) = run.state
@@ -355,20 +341,20 @@ impl Proxy {
             }
         }
         self.check_teams()?;
-        for (no, lead) in &self.agents.leads {
-            let conversation = self.conversations.get(&lead.conversation);
-            if self.agents.lead_of(&lead.conversation) != Some(*no)
+        for (no, lead) in &self.subagents.leads {
+            let conversation = copilot.conversations().get(&lead.conversation);
+            if self.subagents.lead_of(&lead.conversation) != Some(*no)
                 || conversation.is_some_and(|it| it.watch != Watch::Lead)
             {
                 return Err(format!("lead {} is not found, or not watched", lead.conversation));
             }
         }
-        if self.agents.by_conversation.len() != self.agents.leads.len() {
+        if self.subagents.by_conversation.len() != self.subagents.leads.len() {
             return Err("a conversation leads to a lead that is no more".to_owned());
         }
-        for lead in self.agents.leads.values().filter(|it| it.phase == Phase::Resting) {
-            let conversation = self.conversations.get(&lead.conversation);
-            let rests = conversation.is_some_and(|it| it.flight.resting.is_some());
+        for lead in self.subagents.leads.values().filter(|it| it.phase == Phase::Resting) {
+            let conversation = copilot.conversations().get(&lead.conversation);
+            let rests = conversation.is_some_and(|it| it.flight.suspended.is_some());
             if !rests && conversation.is_some_and(|it| is_turn_of(lead, it)) {
                 return Err(format!("lead {} waits for its runs, and does not rest", lead.conversation));
             }
@@ -378,14 +364,14 @@ impl Proxy {
 }
 
 #[cfg(test)]
-impl Proxy {
+impl Agents {
     /// Nothing is left of any lead.
-    pub(crate) fn check_quiet(&self) {
-        let names: Vec<_> = self.agents.runs.values().map(|it| (&it.name, &it.state)).collect();
-        assert!(self.agents.leads.is_empty() && names.is_empty(), "{names:?} are left");
+    pub(crate) fn check_quiet(&self, copilot: &Copilot) {
+        let names: Vec<_> = self.subagents.runs.values().map(|it| (&it.name, &it.state)).collect();
+        assert!(self.subagents.leads.is_empty() && names.is_empty(), "{names:?} are left");
         self.check_quiet_inside();
-        let inside =
-            self.conversations.iter().find(|(id, _)| id.as_text().is_some_and(|it| it.starts_with("lspool")));
-        assert!(inside.is_none(), "a conversation is left: {:?}", inside.map(|it| it.0));
+        let is_ours = |id: &RawId| id.as_text().is_some_and(|it| it.starts_with("lspool"));
+        let left = copilot.conversations().iter().find(|(id, _)| is_ours(id));
+        assert!(left.is_none(), "a conversation is left: {:?}", left.map(|it| it.0));
     }
 }

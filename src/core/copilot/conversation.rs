@@ -9,17 +9,27 @@ use indexmap::IndexMap;
 
 use crate::{
     core::{
+        copilot::{
+            history::History,
+            modes::Wish,
+            progress::{Report, Round},
+            resume::Flight,
+            tools::tool_set::ToolSet,
+        },
         event::{BackendId, ProcessId},
-        history::History,
-        modes::{ModeId, Wish},
-        recovery::Flight,
-        requests::SentId,
-        said::{Report, Round},
-        tally::Tally,
-        toolset::ToolSet,
+        mux::pool::usage::Usage,
+        purpose::{ModeId, SentId},
     },
     rpc::{Frame, RawId, path, text},
 };
+
+/// How ids of internal conversations begin, which are their tokens as well.
+pub(crate) const INTERNAL: &str = "lspool-inside-";
+
+/// Whether this, as it stands in a message, is the id of an internal conversation, be it of one that is no more.
+pub(crate) fn is_internal(raw: &[u8]) -> bool {
+    raw.strip_prefix(b"\"").is_some_and(|it| it.starts_with(INTERNAL.as_bytes()))
+}
 
 /// Turns whose partition is remembered, for ratings and the like.
 const TURNS_REMEMBERED: usize = 10_000;
@@ -142,7 +152,7 @@ pub(crate) struct Conversations {
     /// Those of sub-agents, by the conversation that called them.
     sub_agents: HashMap<RawId, Vec<RawId>, RandomState>,
     /// By backend: those that count.
-    served: Tally,
+    served: Usage,
     /// What turns were answered, by model: apart from its ids, an answer says only what the model is.
     answers: BTreeMap<Vec<u8>, Vec<u8>>,
     /// Those that are watched, and were changed, or are gone.

@@ -17,7 +17,7 @@ use serde_json::{Value, value::RawValue};
 
 use self::stored::Kept;
 use crate::{
-    core::{said::Report, toolset::is_edit_tool},
+    core::copilot::{progress::Report, tools::tool_set::is_edit_tool},
     rpc::{RawId, decode, elements, member, text},
 };
 
@@ -495,7 +495,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::core::said::Said;
+    use crate::core::copilot::progress::Said;
 
     fn turn(reports: &[Value]) -> Turn {
         let mut turn = Turn::new(RawId::text("t"), br#""q""#);

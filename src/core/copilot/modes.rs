@@ -18,32 +18,37 @@
 
 mod entry;
 mod hidden;
-mod moving;
+pub(crate) mod moving;
 mod tools;
-
-pub(crate) use entry::Ask;
-pub(crate) use entry::does_not_exist;
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     path::Path,
-    time::Instant,
 };
 
 use serde_json::json;
 use tracing::{debug, info};
 
-use crate::core::{Cause, Failure, PRIMARY, Proxy, ToolSet, backend::Backend};
 use crate::{
     config::{Isolation, OnLimit},
     core::{
-        event::{BackendId, Effects, ProcessId},
-        requests::{Pending, Purpose, SentId},
-        toolset::{Own, SUB_AGENT},
+        copilot::{
+            Copilot,
+            tools::tool_set::{Own, SUB_AGENT, ToolSet},
+        },
+        event::{BackendId, ProcessId},
+        mux::{
+            Mux,
+            failure::{Cause, Failure},
+            pool::backend::Backend,
+            requests::Pending,
+        },
+        purpose::{CopilotPurpose, Entry, ModeId, Purpose, SentId},
     },
     fnv::fnv1a,
     rpc::{Frame, Patch, RawId, members, text},
 };
+pub(crate) use entry::does_not_exist;
 
 /// How many modes there may be: each is a file that the server reads for each turn. One more takes the file of the mode
 /// that nobody has used for the longest time.
@@ -52,22 +57,6 @@ const MOST: usize = 256;
 /// How many ids of conversations are remembered that the primary may know and lspool does not any more. A server keeps
 /// a hundred.
 const REMEMBERED: usize = 1000;
-
-/// One mode.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct ModeId(u32);
-
-/// What keeps a turn to its tools.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Entry {
-    /// The process that it is asked of.
-    #[default]
-    Process,
-    /// A mode in the primary.
-    Mode(ModeId),
-    /// Its conversation is in a mode, and this turn cannot be: it goes to a process when it is its turn.
-    Leaves,
-}
 
 /// Where a conversation is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -241,39 +230,38 @@ impl Modes {
     }
 }
 
-impl Proxy {
+impl Copilot {
     /// Where a conversation with this set is served from now on; a process is started if there is to be one. `request`:
     /// the parameters of its create, or its next turn.
     pub(crate) fn place(
         &mut self,
+        mux: &mut Mux,
         set: &ToolSet,
         wish: Isolation,
         request: &[u8],
-        now: Instant,
-        out: &mut Effects,
     ) -> Result<Place, Failure> {
         let in_process = |backend| Place { backend, mode: None };
         if set.is_all() {
-            return Ok(in_process(PRIMARY));
+            return Ok(in_process(self.primary));
         }
         if wish == Isolation::Mode {
-            match self.mode_for(set, request) {
-                Ok(mode) => return Ok(Place { backend: PRIMARY, mode: Some(mode) }),
+            match self.mode_for(mux, set, request) {
+                Ok(mode) => return Ok(Place { backend: self.primary, mode: Some(mode) }),
                 Err(why) => self.note_reason(set, why),
             }
         }
-        let failure = match self.partition(set, now, out) {
+        let failure = match self.partition(mux, set) {
             Ok(backend) => return Ok(in_process(backend)),
             Err(failure) => failure,
         };
-        let on_limit = self.server.as_ref().map_or(OnLimit::Error, |it| it.settings.on_limit);
+        let on_limit = self.server(mux).settings.on_limit;
         if failure.cause != Cause::Limit || on_limit == OnLimit::Error || wish == Isolation::Mode {
             return Err(failure);
         }
-        match self.mode_for(set, request) {
+        match self.mode_for(mux, set, request) {
             Ok(mode) => {
                 info!(%set, "no room for a process: a chat mode keeps it to its tools");
-                Ok(Place { backend: PRIMARY, mode: Some(mode) })
+                Ok(Place { backend: self.primary, mode: Some(mode) })
             }
             Err(why) => {
                 Err(Failure { message: format!("{}; a chat mode: {why}", failure.message), ..failure })
@@ -291,7 +279,12 @@ impl Proxy {
     }
 
     /// The mode for a turn with this set, if a mode is as good as a process for it; else why it is not.
-    pub(crate) fn mode_for(&mut self, set: &ToolSet, request: &[u8]) -> Result<ModeId, String> {
+    pub(crate) fn mode_for(
+        &mut self,
+        mux: &mut Mux,
+        set: &ToolSet,
+        request: &[u8],
+    ) -> Result<ModeId, String> {
         let once = |key: &str| members(request).filter(|(it, _)| it == key).count() <= 1;
         if text(request, &["chatMode"]).as_deref() != Some("Agent") || !once("chatMode") {
             return Err("its chat mode is not Agent".to_owned());
@@ -301,7 +294,7 @@ impl Proxy {
             Own::Lead => return Err("it may start sub-agents".to_owned()),
             Own::Member => return Err("it is of a team".to_owned()),
         }
-        if self.may_run_sub_agents(set) {
+        if self.may_run_sub_agents(mux, set) {
             return Err(format!("{SUB_AGENT} is in its set"));
         }
         let of = match text(request, &["customChatModeId"]) {
@@ -320,10 +313,10 @@ impl Proxy {
                 return Err("it is in a mode of the editor's own that is no file of this machine".to_owned());
             }
         };
-        if let Some(server) = self.missing_mcp_server(set) {
+        if let Some(server) = self.missing_mcp_server(mux, set) {
             return Err(format!("the MCP server {server} is not up yet"));
         }
-        if !self.backend(PRIMARY).is_some_and(Backend::accepts) {
+        if !mux.backend(self.primary).is_some_and(Backend::accepts) {
             return Err("the process that would serve it does not run".to_owned());
         }
         let key = Key { set: set.clone(), of };
@@ -335,19 +328,19 @@ impl Proxy {
         }
         let name = match self.modes.all.len() < MOST {
             true => self.new_name(&key),
-            false => self.drop_mode().ok_or_else(|| format!("{MOST} modes are in use"))?,
+            false => self.drop_mode(mux).ok_or_else(|| format!("{MOST} modes are in use"))?,
         };
         Ok(self.add_mode(key, name, wanted))
     }
 
     /// The mode that nobody has wanted for the longest time is no more; gives the name of its file, which the server knows.
     /// It is another mode from then on, and proven as one whose tools have changed.
-    fn drop_mode(&mut self) -> Option<String> {
+    fn drop_mode(&mut self, mux: &mut Mux) -> Option<String> {
         let of_turn = |it: &Pending| match it.purpose {
-            Purpose::Turn { entry: Entry::Mode(mode), .. } => Some(mode),
+            Purpose::Copilot(CopilotPurpose::Turn { entry: Entry::Mode(mode), .. }) => Some(mode),
             _ => None,
         };
-        let of_turns = self.requests.iter().filter_map(|(_, it)| of_turn(it));
+        let of_turns = mux.requests().iter().filter_map(|(_, it)| of_turn(it));
         let in_use: BTreeSet<ModeId> =
             self.conversations.iter().filter_map(|(_, it)| it.mode).chain(of_turns).collect();
         let is_written = |it: &Mode| it.asked == 0 || it.is_kept;
@@ -398,8 +391,8 @@ impl Proxy {
     }
 
     /// What is wanted for a conversation: what its create, or somebody since, says of it, else its agent, else the server.
-    pub(crate) fn wish(&self, wish: &Wish) -> Isolation {
-        let Some(server) = &self.server else { return Isolation::Process };
+    pub(crate) fn wish(&self, mux: &Mux, wish: &Wish) -> Isolation {
+        let server = self.server(mux);
         let agent = wish.agent.as_ref().and_then(|it| server.config.agents.get(it));
         wish.isolation.or_else(|| agent?.isolation).unwrap_or(server.settings.isolation)
     }

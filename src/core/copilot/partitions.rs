@@ -1,228 +1,276 @@
-//! Partitions: which process serves a tool set, for how many there is room, and which of them nobody needs.
+//! Partitions: which backend serves a tool set, which of them nobody needs, and what is done to one as a whole: by the
+//! mux to its process, here to its conversations.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tracing::{debug, info};
 
-use crate::core::{Backend, Cause, Failure, PRIMARY, Proxy, Server, ToolSet};
+use super::Copilot;
 use crate::core::{
-    backend::Idling,
-    event::{BackendId, Effects},
-    lifecycle::State,
+    copilot::tools::tool_set::ToolSet,
+    event::BackendId,
+    mux::{
+        Mux,
+        failure::Failure,
+        pool::{
+            backend::{Backend, Idling, NewBackend, Role},
+            capacity::{Place, Startable, no_room},
+            lifecycle::State,
+        },
+    },
 };
 
-impl Proxy {
+impl Copilot {
     /// The partition that serves conversations with this tool set; started if there is none.
-    pub(crate) fn partition(
-        &mut self,
-        set: &ToolSet,
-        now: Instant,
-        out: &mut Effects,
-    ) -> Result<BackendId, Failure> {
+    pub(super) fn partition(&mut self, mux: &mut Mux, set: &ToolSet) -> Result<BackendId, Failure> {
         if set.is_all() {
-            return Ok(PRIMARY);
+            return Ok(self.primary);
         }
-        let known = self.backends.values().find(|it| it.spare.is_none() && it.set == *set);
+        let known = self.partitions.iter().find(|(_, it)| it.spare.is_none() && it.set == *set);
+        let known = known.map(|(id, _)| id);
         // One that has failed says why, when it is asked.
-        if let Some(known) = known.filter(|it| it.life.state() != State::Stopped) {
-            return Ok(known.id);
+        let is_stopped = |id| mux.backend(id).is_none_or(|it| it.life.state() == State::Stopped);
+        if let Some(known) = known.filter(|id| !is_stopped(*id)) {
+            return Ok(known);
         }
-        let known = known.map(|it| it.id);
         // A spare becomes its process: that takes no room.
-        if self.spare_with(set).is_none() {
-            self.make_room(now, out)?;
-        }
-        if known.is_none() {
-            // Nothing happens to one whose deaths are long ago.
-            self.backends.keys().copied().collect::<Vec<_>>().into_iter().for_each(|it| self.forget(it, now));
+        if self.spare_with(mux, set).is_none() {
+            self.make_room(mux)?;
         }
         let id = known.unwrap_or_else(|| {
+            // Nothing happens to one whose deaths are long ago.
+            mux.backends().ids().into_iter().for_each(|it| self.forget(mux, it));
             debug!(%set, "a partition for a new tool set");
-            self.last_backend += 1;
-            let id = BackendId(self.last_backend);
-            let server = self.server.as_ref().map_or("", |it| &it.name);
-            let backend = Backend::new(id, name(set, server), set.clone(), now);
-            self.backends.insert(id, backend);
+            let server = self.server;
+            let name = format!("partition \"{}\" of {}", set.shown(), mux.server(server).name);
+            let new = NewBackend { server, role: Role::Partition, name, alias: set.to_string() };
+            let now = mux.now();
+            let id = mux.backends_mut().add(new, now);
+            self.add_partition(mux, id, set.clone(), None);
             id
         });
-        if let Some(backend) = self.backends.get_mut(&id) {
-            backend.life.start(now);
-        }
-        self.start_waiting(now, out);
+        mux.start(id);
+        self.start_waiting(mux);
         Ok(id)
     }
 
     /// Sees to it that one more backend may have a process, if need be by stopping one that is idle.
-    pub(crate) fn make_room(&mut self, now: Instant, out: &mut Effects) -> Result<(), Failure> {
-        let Some(server) = &self.server else { return Ok(()) };
-        let most = server.settings.max_processes;
-        let in_use = self.backends.values().filter(|it| it.accepts()).count();
-        if in_use < most {
+    fn make_room(&mut self, mux: &mut Mux) -> Result<(), Failure> {
+        if mux.has_room(self.server) {
             return Ok(());
         }
-        let Some(idle) = self.dispensable() else { return Err(no_room(server)) };
-        info!(backend = self.name_of(idle), "stopping an idle partition to make room");
-        self.stop(idle, "to make room for another one", now, out);
+        let Some(idle) = Self::dispensable(mux) else { return Err(no_room(mux.server(self.server))) };
+        info!(backend = mux.name_of(idle), "stopping an idle partition to make room");
+        self.stop(mux, idle, "to make room for another one");
         Ok(())
     }
 
     /// After `max_processes` was made smaller: stops what is not needed, until there are no more than may be.
-    pub(crate) fn shrink(&mut self, now: Instant, out: &mut Effects) {
-        let Some(most) = self.server.as_ref().filter(|it| it.shrinks).map(|it| it.settings.max_processes)
-        else {
+    pub(crate) fn shrink(&mut self, mux: &mut Mux) {
+        let server = mux.server(self.server);
+        if !server.shrinks {
             return;
-        };
-        while self.backends.values().filter(|it| it.accepts()).count() > most {
-            if let Some(id) = self.dispensable() {
-                info!(backend = self.name_of(id), "stopping it: there are more than max_processes");
-                self.stop(id, "max_processes was made smaller", now, out);
-            } else if let Some(id) = self.last_waiting() {
-                self.deny_room(id, now, out);
+        }
+        let most = server.settings.max_processes;
+        while mux.n_accepting(self.server) > most {
+            if let Some(id) = Self::dispensable(mux) {
+                info!(backend = mux.name_of(id), "stopping it: there are more than max_processes");
+                self.stop(mux, id, SMALLER);
+            } else if let Some(id) = last_waiting(mux) {
+                self.deny_room(mux, id);
             } else {
                 return;
             }
         }
-        let held = self.backends.values().filter(|it| it.holds_a_place()).count();
-        if let Some(server) = self.server.as_mut().filter(|_| held <= most) {
-            server.shrinks = false;
-        }
+        mux.note_shrunk(self.server);
     }
 
-    /// The partition that was the last to be promised room, and has not got it.
-    fn last_waiting(&self) -> Option<BackendId> {
-        let waits = |it: &&Backend| it.id != PRIMARY && it.life.state() == State::Waiting;
-        self.backends.values().filter(waits).map(|it| it.id).max()
-    }
-
-    fn deny_room(&mut self, id: BackendId, now: Instant, out: &mut Effects) {
-        let (Some(server), Some(backend)) = (&self.server, self.backends.get_mut(&id)) else { return };
-        let failure = Failure { partition: Some(backend.name.clone()), ..no_room(server) };
-        backend.life.stop(now);
-        backend.stopped = Some("max_processes was made smaller");
-        self.let_go(id, &failure, out);
-        self.forget(id, now);
+    fn deny_room(&mut self, mux: &mut Mux, id: BackendId) {
+        let failure =
+            Failure { partition: Some(mux.name_of(id).to_owned()), ..no_room(mux.server(self.server)) };
+        self.drop_backend(mux, id);
+        mux.deny(id, SMALLER, &failure);
+        self.settle_dropped(mux);
+        self.forget(mux, id);
     }
 
     /// What is rather ended than anything else: a spare, or the partition that has been idle for the longest time.
-    fn dispensable(&self) -> Option<BackendId> {
-        let spare = self.backends.values().find(|it| it.spare.is_some() && it.accepts()).map(|it| it.id);
-        spare.or_else(|| self.longest_idle())
-    }
-
-    /// The partition that has been without work for the longest time.
-    fn longest_idle(&self) -> Option<BackendId> {
-        let idle = self.backends.values().filter(|it| it.accepts() && !self.is_busy(it));
-        idle.filter_map(|it| Some((it.idle_since?, it.id))).min().map(|(_, id)| id)
-    }
-
-    /// Whether a partition is needed: answers are owed, such as that of a turn.
-    pub(crate) fn is_busy(&self, backend: &Backend) -> bool {
-        self.requests.n_owed_by(backend.id) > 0
+    fn dispensable(mux: &Mux) -> Option<BackendId> {
+        let spare = mux.backends().iter().find(|it| it.is_spare() && it.accepts()).map(|it| it.id);
+        spare.or_else(|| longest_idle(mux))
     }
 
     /// Where there is no idle time, a partition ends with its last conversation.
-    pub(crate) fn idling(&self, backend: &Backend) -> Idling {
-        let is_bound = self.conversations.count(backend.id) > 0;
-        if is_bound && self.idle_timeout() == Duration::ZERO { Idling::GoesOn } else { Idling::Ends }
+    pub(super) fn idling(&self, mux: &Mux, id: BackendId) -> Idling {
+        let is_bound = self.conversations.count(id) > 0;
+        if is_bound && mux.idle_timeout() == Duration::ZERO { Idling::GoesOn } else { Idling::Ends }
     }
 
-    /// Starts what waits for room, as far as there is room.
-    pub(crate) fn start_waiting(&mut self, now: Instant, out: &mut Effects) {
-        let due = |it: &&Backend| it.life.is_due(now);
-        if self.phase.is_shut_down() {
-            let due: Vec<_> = self.backends.values().filter(due).map(|it| it.id).collect();
-            for id in due {
-                self.stop(id, "the editor is at its end", now, out);
+    /// Starts what waits for room, as far as there is room. A spare becomes the process of what it fits.
+    pub(crate) fn start_waiting(&mut self, mux: &mut Mux) {
+        if mux.clients().is_shut_down() {
+            for id in mux.due_to_start() {
+                self.stop_backend(mux, id, "the editor is at its end");
             }
             return;
         }
-        let most = self.server.as_ref().map_or(1, |it| it.settings.max_processes);
-        let held = self.backends.values().filter(|it| it.holds_a_place()).count();
-        let (again, waiting): (Vec<_>, Vec<_>) = self
-            .backends
-            .values()
-            .filter(due)
-            .map(|it| (it.id, matches!(it.life.state(), State::Restarting { .. })))
-            .partition(|(_, is_again)| *is_again);
-        let mut room = most.saturating_sub(held);
-        for (id, has_place) in again.into_iter().chain(waiting) {
-            let takes = usize::from(!has_place && self.spare_for(id).is_none());
+        let Startable { mut room, due } = mux.startable(self.server);
+        for (id, place) in due {
+            let spare = self.spare_for(mux, id);
+            let takes = usize::from(place == Place::Needed && spare.is_none());
             if takes <= room {
                 room -= takes;
-                self.spawn(id, now, out);
+                self.begin_process(mux, id, spare);
             }
+        }
+    }
+
+    /// Starts a process of a backend, or gives it that of a spare.
+    fn begin_process(&mut self, mux: &mut Mux, id: BackendId, spare: Option<BackendId>) {
+        if id == self.primary {
+            self.modes.begin();
+        }
+        if let Some(spare) = spare {
+            return self.adopt_spare(mux, id, spare);
+        }
+        match mux.spawn(id) {
+            Ok(()) => self.begin_partition(mux, id),
+            Err(failure) => self.give_up(mux, id, &failure),
         }
     }
 
     /// What has come to be needed, and what is needed no more.
-    pub(crate) fn note_changes(&mut self, now: Instant, out: &mut Effects) {
-        if !self.requests.have_changed() && !self.conversations.have_changed() {
-            return self.shrink(now, out);
+    pub(super) fn note_changes(&mut self, mux: &mut Mux) {
+        if !mux.requests().have_changed() && !self.conversations.have_changed() {
+            return self.shrink(mux);
         }
-        let owing = self.requests.take_changed();
-        for id in &owing {
-            self.note_debts(*id, now);
-        }
-        let is_to_be_replaced = |id| self.backend(id).is_some_and(|it| it.health.renewal.is_some());
-        if owing.iter().any(|id| is_to_be_replaced(*id)) {
-            self.renew(now, out);
+        let owing = mux.note_all_debts();
+        if owing.iter().any(|id| mux.is_to_be_replaced(*id)) {
+            self.renew(mux);
         }
         let mut changed = self.conversations.take_changed();
         changed.extend(owing);
         for id in changed {
-            self.note_use(id, now);
-            self.forget(id, now);
+            self.note_use(mux, id);
+            self.forget(mux, id);
         }
-        self.shrink(now, out);
+        self.shrink(mux);
     }
 
     /// Whether a partition is in use may have changed.
-    pub(crate) fn note_use(&mut self, id: BackendId, now: Instant) {
-        let Some(backend) = self.backend(id).filter(|it| it.id != PRIMARY && it.spare.is_none()) else {
-            return;
-        };
-        let idle_since = if self.is_busy(backend) { None } else { backend.idle_since.or(Some(now)) };
-        let idling = self.idling(backend);
-        if let Some(backend) = self.backends.get_mut(&id) {
-            backend.idle_since = idle_since;
-            backend.idling = idling;
+    pub(super) fn note_use(&self, mux: &mut Mux, id: BackendId) {
+        let Some(backend) = mux.backend(id).filter(|it| it.role == Role::Partition) else { return };
+        let is_busy = mux.is_busy(id);
+        let idle_since = if is_busy { None } else { backend.idle_since.or(Some(mux.now())) };
+        let idling = self.idling(mux, id);
+        if let Some(backend) = mux.backend_mut(id) {
+            (backend.idle_since, backend.idling) = (idle_since, idling);
         }
     }
 
     /// A partition without a process and without conversations is no more, unless it has died of late: what is left of
-    /// its restarts is not had anew by asking for it once more.
-    pub(crate) fn forget(&mut self, id: BackendId, now: Instant) {
-        let Some(window) = self.server.as_ref().map(|it| it.settings.policy.restart_window) else { return };
+    /// its restarts is not had again by asking for it once more.
+    pub(super) fn forget(&mut self, mux: &mut Mux, id: BackendId) {
+        let window = mux.server(self.server).settings.policy.restart_window;
         let is_bare = |it: &Backend| {
-            it.id != PRIMARY
+            !it.is_primary()
                 && it.life.state() == State::Stopped
                 && !it.life.is_alive()
-                && !it.life.has_died(now, window)
+                && !it.life.has_died(mux.now(), window)
         };
-        let bound = |id| self.conversations.iter().any(|(_, it)| it.backend == id);
-        if self.backend(id).is_some_and(is_bare) && !bound(id) {
-            self.backends.remove(&id);
+        let is_bound = || self.conversations.iter().any(|(_, it)| it.backend == id);
+        if mux.backend(id).is_some_and(is_bare) && !is_bound() {
+            self.remove_backend(mux, id);
         }
     }
-}
 
-fn no_room(server: &Server) -> Failure {
-    let (most, name) = (server.settings.max_processes, &server.name);
-    if most == 1 {
-        let message = format!(
-            "no room for another process: the one that there may be serves the editor itself; raise max_processes in \
-             [server.{name}]"
-        );
-        return Failure::new(Cause::Limit, message);
+    pub(super) fn remove_backend(&mut self, mux: &mut Mux, id: BackendId) {
+        mux.backends_mut().remove(id);
+        self.partitions.remove(id);
     }
-    let message = format!(
-        "no room for another process: all {most} of {name} have something to do; let a turn come to its end, or raise \
-         max_processes in [server.{name}]"
-    );
-    Failure { retry: true, ..Failure::new(Cause::Limit, message) }
+
+    /// Ends a process that nobody needs. What it knows is told to the next one.
+    pub(crate) fn stop(&mut self, mux: &mut Mux, id: BackendId, why: &'static str) {
+        self.stop_backend(mux, id, why);
+        self.start_waiting(mux);
+    }
+
+    fn stop_backend(&mut self, mux: &mut Mux, id: BackendId, why: &'static str) {
+        if mux.backend(id).is_none() {
+            return;
+        }
+        self.drop_backend(mux, id);
+        mux.stop(id, why);
+        self.settle_dropped(mux);
+        self.forget(mux, id);
+    }
+
+    /// A backend will not serve: what it owes and what waits for it fails.
+    pub(crate) fn give_up(&mut self, mux: &mut Mux, id: BackendId, failure: &Failure) {
+        if mux.backend(id).is_none() {
+            return;
+        }
+        if mux.backend(id).is_some_and(Backend::is_spare) {
+            self.note_lost_spare(mux);
+        }
+        self.drop_backend(mux, id);
+        mux.give_up(id, failure);
+        self.settle_dropped(mux);
+        self.start_waiting(mux);
+        mux.on_shutdown_progress();
+    }
+
+    /// Starts a backend, or lets another process take the place of the one there is.
+    pub(crate) fn restart(&mut self, mux: &mut Mux, id: BackendId) -> Result<(), Failure> {
+        let is_stopped = mux.backend(id).is_some_and(|it| !it.accepts());
+        if is_stopped && self.partitions.set(id).is_some_and(|it| self.spare_with(mux, it).is_none()) {
+            self.make_room(mux)?;
+        }
+        mux.reset_restarts(id);
+        self.replace(mux, id);
+        Ok(())
+    }
+
+    /// Another process takes the place of the one there is.
+    pub(crate) fn replace(&mut self, mux: &mut Mux, id: BackendId) {
+        // Another one is kept ready then.
+        if mux.backend(id).is_some_and(Backend::is_spare) {
+            return self.stop(mux, id, "another one takes its place");
+        }
+        let again = mux.replace(id);
+        self.note_asked_again(mux, &again);
+        self.start_waiting(mux);
+    }
+
+    /// Replaces those processes that are to be replaced and are quiet, or can be waited for no longer.
+    pub(crate) fn renew(&mut self, mux: &mut Mux) {
+        for id in mux.due_renewals() {
+            mux.log_renewal(id);
+            self.replace(mux, id);
+        }
+    }
+
+    /// Nothing is expected of a process any more: no turn of it goes on, and what was said stays for the next one.
+    fn drop_backend(&mut self, mux: &mut Mux, id: BackendId) {
+        if let Some(partition) = self.partitions.get_mut(id) {
+            partition.restores = super::restore::Restores::default();
+        }
+        self.drop_turns(mux, id);
+        self.conversations.lose(id, |_| false);
+    }
 }
 
-/// What a partition is called.
-fn name(set: &ToolSet, server: &str) -> String {
-    format!("partition \"{}\" of {server}", set.shown())
+/// Why a partition is stopped for which there is no room any more.
+const SMALLER: &str = "max_processes was made smaller";
+
+/// The partition that was the last to be promised room, and has not got it.
+fn last_waiting(mux: &Mux) -> Option<BackendId> {
+    let waits = |it: &&Backend| !it.is_primary() && it.life.state() == State::Waiting;
+    mux.backends().iter().filter(waits).map(|it| it.id).max()
+}
+
+/// The partition that has been without work for the longest time.
+fn longest_idle(mux: &Mux) -> Option<BackendId> {
+    let idle = mux.backends().iter().filter(|it| it.accepts() && !mux.is_busy(it.id));
+    idle.filter_map(|it| Some((it.idle_since?, it.id))).min().map(|(_, id)| id)
 }

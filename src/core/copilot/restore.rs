@@ -20,18 +20,26 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use tracing::{info, warn};
 
-use crate::core::{Cause, Failure, Proxy};
 use crate::{
     core::{
-        chat::{destruction, question_in},
-        editor::field,
-        event::{BackendId, Effect, Effects, Peer, ProcessId},
-        history::History,
-        modes::Entry,
-        processes::cancellation,
-        recovery::CONTINUE,
-        requests::{Owner, Pending, Purpose, SentId, To},
-        said::Said,
+        copilot::{
+            Copilot,
+            history::History,
+            modes::Modes,
+            progress::Said,
+            resume::CONTINUE,
+            turns::{destruction, question_in},
+        },
+        event::{BackendId, Effect, ProcessId},
+        mux::{
+            Mux,
+            cancel::cancellation,
+            failure::{Cause, Failure},
+            from_client::field,
+            pool::backend::Backend,
+            requests::{Owner, Pending, To},
+        },
+        purpose::{CopilotPurpose, Entry, Purpose, SentId},
     },
     rpc::{Frame, Patch, RawId, member},
 };
@@ -85,30 +93,30 @@ impl Restores {
     }
 }
 
-impl Proxy {
+impl Copilot {
     /// Hands a message to a process. A turn of a conversation that it does not know is preceded by its history.
-    pub(crate) fn deliver(&mut self, process: ProcessId, frame: Frame, out: &mut Effects) {
-        let Some(frame) = self.for_successor(process, frame, out) else { return };
+    pub(crate) fn deliver(&mut self, mux: &mut Mux, process: ProcessId, frame: Frame) {
+        let Some(frame) = mux.for_successor(process, frame) else { return };
         let sent = frame.id().and_then(|it| it.as_u64());
-        let pending = sent.filter(|_| frame.method().is_some()).and_then(|it| self.requests.get(it));
+        let pending = sent.filter(|_| frame.method().is_some()).and_then(|it| mux.requests().get(it));
         match (sent, pending.map(|it| &it.purpose)) {
-            (Some(sent), Some(Purpose::Turn { entry, .. })) => match *entry {
-                Entry::Process => self.hand_over(process, sent, frame, out),
-                entry @ (Entry::Mode(_) | Entry::Leaves) => self.enter(process, sent, entry, out),
+            (Some(sent), Some(Purpose::Copilot(CopilotPurpose::Turn { entry, .. }))) => match *entry {
+                Entry::Process => self.hand_over(mux, process, sent, frame),
+                entry @ (Entry::Mode(_) | Entry::Leaves) => self.enter(mux, process, sent, entry),
             },
             (Some(sent), Some(_)) => {
-                self.requests.written(sent, process);
-                out.push(Effect::Send(Peer::Backend(process), frame));
+                mux.requests_mut().written(sent, process);
+                mux.tell(process, frame);
             }
-            (_, _) => out.push(Effect::Send(Peer::Backend(process), frame)),
+            (_, _) => mux.tell(process, frame),
         }
     }
 
     /// Hands a turn to a process that nothing speaks against.
-    pub(crate) fn hand_over(&mut self, process: ProcessId, sent: SentId, frame: Frame, out: &mut Effects) {
+    pub(crate) fn hand_over(&mut self, mux: &mut Mux, process: ProcessId, sent: SentId, frame: Frame) {
         let mut told = frame;
-        if let Some(Purpose::Turn { conversation, create, entry, .. }) =
-            self.requests.get(sent).map(|it| &it.purpose)
+        if let Some(Purpose::Copilot(CopilotPurpose::Turn { conversation, create, entry, .. })) =
+            mux.requests().get(sent).map(|it| &it.purpose)
         {
             let (id, create) = (conversation.clone(), *create);
             told = self.in_mode(*entry, &told);
@@ -117,7 +125,7 @@ impl Proxy {
                 let is_its_turn = conversation.runs(sent);
                 let tells = !create || conversation.flight.continues;
                 if tells && is_its_turn && conversation.known_by() != Some(process) {
-                    return self.restore_conversation(process, sent, &id, out);
+                    return self.restore_conversation(mux, process, sent, &id);
                 }
                 if is_its_turn {
                     conversation.told_to(process);
@@ -125,71 +133,69 @@ impl Proxy {
                 }
             }
         }
-        self.requests.written(sent, process);
-        out.push(Effect::Send(Peer::Backend(process), told));
+        mux.requests_mut().written(sent, process);
+        mux.tell(process, told);
     }
 
-    fn restore_conversation(&mut self, process: ProcessId, sent: SentId, id: &RawId, out: &mut Effects) {
+    fn restore_conversation(&mut self, mux: &mut Mux, process: ProcessId, sent: SentId, id: &RawId) {
         let Some(conversation) = self.conversations.get_mut(id) else { return };
         let name = id.as_text().filter(|_| History::is_file_name(id));
         let step = match &name {
             Some(name) => {
                 let content = Bytes::from(conversation.history.transcript(name));
                 let kept = self.session.kept_transcripts.clone();
-                out.push(Effect::WriteTranscript { process, conversation: name.to_string(), content, kept });
+                mux.act(Effect::WriteTranscript { process, conversation: name.to_string(), content, kept });
                 Step::Writing
             }
             None => Step::Asked,
         };
         info!(conversation = %id, as_text = name.is_none(), "telling a process what was said");
-        let Some(backend) = self.backends.get_mut(&process.backend) else { return };
-        backend.restores.under_way.insert(id.clone(), Restore { sent, step });
+        let Some(partition) = self.partitions.get_mut(process.backend) else { return };
+        partition.restores.under_way.insert(id.clone(), Restore { sent, step });
         if step == Step::Asked {
-            self.ask_restored(process, sent, id, History::plain_turns, out);
+            self.ask_restored(mux, process, sent, id, History::plain_turns);
         }
     }
 
     /// The shell has written the file of a conversation, or could not.
     pub(crate) fn on_transcript(
         &mut self,
+        mux: &mut Mux,
         process: ProcessId,
         conversation: &str,
         written: Result<PathBuf, String>,
-        out: &mut Effects,
     ) {
-        if !self.is_current(process) {
+        if !mux.is_current(process) {
             return;
         }
         let id = RawId::text(conversation);
-        let Some(backend) = self.backends.get_mut(&process.backend) else { return };
+        let Some(partition) = self.partitions.get_mut(process.backend) else { return };
         let writing = |it: &&mut Restore| it.step == Step::Writing;
-        let Some(restore) = backend.restores.under_way.get_mut(&id).filter(writing) else {
+        let Some(restore) = partition.restores.under_way.get_mut(&id).filter(writing) else {
             // Cancelled meanwhile.
-            if backend.restores.under_way.is_empty() && self.session.kept_transcripts.is_none() {
-                out.push(Effect::RemoveTranscripts(process));
+            if partition.restores.under_way.is_empty() && self.session.kept_transcripts.is_none() {
+                mux.act(Effect::RemoveTranscripts(process));
             }
             return;
         };
         restore.step = Step::Asked;
         let sent = restore.sent;
-        let is_held = self.requests.get(sent).is_some_and(|it| self.lacks_proof(&it.purpose, process));
-        let Some(backend) = self.backends.get_mut(&process.backend) else { return };
-        if is_held || !backend.is_open(self.catalogue.undecided > 0) {
+        let modes = &self.modes;
+        let is_held = mux.requests().get(sent).is_some_and(|it| lacks_proof(modes, &it.purpose, process));
+        if is_held || !mux.backend(process.backend).is_some_and(Backend::is_open) {
             // Its tools are about to change. What is written now is written again then.
-            backend.restores.under_way.remove(&id);
-            if let Some(turn) = self.requests.get(sent) {
-                backend.gate().push_front(turn.frame.clone());
-            }
-            return self.flush(process.backend, out);
+            partition.restores.under_way.remove(&id);
+            mux.queue_first(process.backend, sent);
+            return self.flush(mux, process.backend);
         }
         match written {
             Ok(folder) => {
-                self.set_transcripts(process, Some(&folder), out);
-                self.ask_restored(process, sent, &id, |_| Vec::new(), out);
+                self.set_transcripts(mux, process, Some(&folder));
+                self.ask_restored(mux, process, sent, &id, |_| Vec::new());
             }
             Err(error) => {
                 warn!(conversation, error, "what was said cannot be written to a file: telling it as text");
-                self.ask_restored(process, sent, &id, History::plain_turns, out);
+                self.ask_restored(mux, process, sent, &id, History::plain_turns);
             }
         }
     }
@@ -197,23 +203,25 @@ impl Proxy {
     /// Sends the turn as a create. `earlier`: the turns before it; none, and they come from the file.
     fn ask_restored(
         &mut self,
+        mux: &mut Mux,
         process: ProcessId,
         sent: SentId,
         id: &RawId,
         earlier: impl Fn(&mut History) -> Vec<Value>,
-        out: &mut Effects,
     ) {
-        self.requests.written(sent, process);
-        let Some(Pending { frame: turn, purpose: Purpose::Turn { entry, .. }, .. }) = self.requests.get(sent)
+        mux.requests_mut().written(sent, process);
+        let Some(Pending {
+            frame: turn, purpose: Purpose::Copilot(CopilotPurpose::Turn { entry, .. }), ..
+        }) = mux.requests().get(sent)
         else {
             return;
         };
         let (turn, entry) = (turn.clone(), *entry);
         let Some(conversation) = self.conversations.get_mut(id) else {
             // Destroyed meanwhile: the server says so.
-            self.end_restore(process, id, out);
+            self.end_restore(mux, process, id);
             let turn = self.in_mode(entry, &turn);
-            return out.push(Effect::Send(Peer::Backend(process), turn));
+            return mux.tell(process, turn);
         };
         let earlier = earlier(&mut conversation.history);
         let params = turn.params().unwrap_or(b"{}");
@@ -243,76 +251,71 @@ impl Proxy {
         conversation.told_to(process);
         conversation.flight.restored = true;
         let frame = self.in_mode(entry, &frame);
-        out.push(Effect::Send(Peer::Backend(process), frame));
+        mux.tell(process, frame);
     }
 
     /// A turn has begun in this conversation. Whether the editor hears of it.
     pub(crate) fn on_begun(
         &mut self,
+        mux: &mut Mux,
         process: ProcessId,
         id: &RawId,
         token: Option<&RawId>,
-        out: &mut Effects,
     ) -> bool {
-        let Some(backend) = self.backend(process.backend) else { return true };
+        let Some(partition) = self.partitions.get(process.backend) else { return true };
         // One that was destroyed meanwhile is still the one that was meant.
-        if self.conversations.get(id).is_some() || backend.restores.under_way.contains_key(id) {
-            self.end_restore(process, id, out);
+        if self.conversations.get(id).is_some() || partition.restores.under_way.contains_key(id) {
+            self.end_restore(mux, process, id);
             return true;
         }
-        let of_token = |it: &&SentId| match self.requests.get(**it).map(|it| &it.purpose) {
-            Some(Purpose::Turn { token: of, .. }) => of.as_ref() == token,
+        let of_token = |it: &&SentId| match mux.requests().get(**it).map(|it| &it.purpose) {
+            Some(Purpose::Copilot(CopilotPurpose::Turn { token: of, .. })) => of.as_ref() == token,
             _ => false,
         };
-        let asked = backend.restores.under_way.iter().filter(|(_, it)| it.step == Step::Asked);
+        let asked = partition.restores.under_way.iter().filter(|(_, it)| it.step == Step::Asked);
         let found = asked.map(|(id, it)| (id.clone(), it.sent)).find(|(_, sent)| of_token(&sent));
         let Some((meant, sent)) = found else { return true };
-        self.on_stray(process, &meant, sent, id, out);
+        self.on_stray(mux, process, &meant, sent, id);
         false
     }
 
     /// The server has begun another conversation than it was asked to restore.
-    fn on_stray(
-        &mut self,
-        process: ProcessId,
-        meant: &RawId,
-        sent: SentId,
-        stray: &RawId,
-        out: &mut Effects,
-    ) {
+    fn on_stray(&mut self, mux: &mut Mux, process: ProcessId, meant: &RawId, sent: SentId, stray: &RawId) {
         warn!(conversation = %meant, "the server could not read what was said: telling it as text");
-        let Some(backend) = self.backends.get_mut(&process.backend) else { return };
-        backend.restores.strays.insert(stray.clone());
-        backend.restores.under_way.remove(meant);
-        out.push(Effect::Send(Peer::Backend(process), cancellation(sent)));
-        self.make_forget(process, stray, out);
-        let Some(Pending { owner, purpose, frame, marks, .. }) = self.requests.take(sent) else { return };
-        let is_held = self.lacks_proof(&purpose, process);
+        let Some(partition) = self.partitions.get_mut(process.backend) else { return };
+        partition.restores.strays.insert(stray.clone());
+        partition.restores.under_way.remove(meant);
+        mux.tell(process, cancellation(sent));
+        Self::make_forget(mux, process, stray);
+        let Some(Pending { owner, purpose, frame, marks, .. }) = mux.requests_mut().take(sent) else {
+            return;
+        };
+        let is_held = lacks_proof(&self.modes, &purpose, process);
         let conversation = self.conversations.get_mut(meant).filter(|it| it.runs(sent));
         let is_wanted = conversation.is_some() && !marks.cancelled;
         let to = match is_wanted && !is_held {
             true => To::Process(process),
             false => To::Gate(process.backend),
         };
-        let (again, turn) = self.requests.sent(to, owner, purpose, &frame);
-        self.requests.mark(again, |it| *it = marks);
+        let (again, turn) = mux.requests_mut().sent(to, owner, purpose, &frame);
+        mux.requests_mut().mark(again, |it| *it = marks);
         if let Some(conversation) = conversation {
             conversation.ask_again(sent, again);
             conversation.forgotten();
         }
         match (is_wanted, is_held) {
-            (false, _) => self.cancel(again, None, out),
-            (true, true) => self.release(process.backend, turn, out),
-            (true, false) => self.ask_restored(process, again, meant, History::plain_turns, out),
+            (false, _) => self.cancel(mux, again, None),
+            (true, true) => self.release(mux, process.backend, turn),
+            (true, false) => self.ask_restored(mux, process, again, meant, History::plain_turns),
         }
-        self.stop_transcripts(process, out);
+        self.stop_transcripts(mux, process);
     }
 
     /// A process is to forget a conversation.
-    pub(crate) fn make_forget(&mut self, process: ProcessId, id: &RawId, out: &mut Effects) {
+    pub(crate) fn make_forget(mux: &mut Mux, process: ProcessId, id: &RawId) {
         let to = To::Process(process);
-        let (_, frame) = self.requests.sent(to, Owner::Proxy, Purpose::Plain, &destruction(id));
-        out.push(Effect::Send(Peer::Backend(process), frame));
+        let (_, frame) = mux.requests_mut().sent(to, Owner::Proxy, Purpose::Plain, &destruction(id));
+        mux.tell(process, frame);
     }
 
     /// The answer to `conversation/turnDelete`, where the process does not know the conversation and the history does: there the
@@ -339,34 +342,29 @@ impl Proxy {
         }
     }
 
-    /// Whether a turn is to be in a mode that has to be looked at before.
-    fn lacks_proof(&self, purpose: &Purpose, process: ProcessId) -> bool {
-        matches!(purpose, Purpose::Turn { entry: Entry::Mode(mode), .. } if !self.modes.is_proven(*mode, process))
-    }
-
     /// What a process goes on to say of a conversation is not wanted any more.
-    pub(crate) fn ignore_restored(&mut self, process: ProcessId, id: &RawId, out: &mut Effects) {
-        self.end_restore(process, id, out);
-        if let Some(backend) = self.backends.get_mut(&process.backend) {
-            backend.restores.strays.insert(id.clone());
+    pub(crate) fn ignore_restored(&mut self, mux: &mut Mux, process: ProcessId, id: &RawId) {
+        self.end_restore(mux, process, id);
+        if let Some(partition) = self.partitions.get_mut(process.backend) {
+            partition.restores.strays.insert(id.clone());
         }
     }
 
     /// A conversation of this name is wanted again.
     fn heed(&mut self, process: ProcessId, id: &RawId) {
-        if self.backend(process.backend).is_some_and(|it| it.restores.is_stray(id))
-            && let Some(backend) = self.backends.get_mut(&process.backend)
-        {
-            backend.restores.strays.remove(id);
+        if let Some(partition) = self.partitions.get_mut(process.backend) {
+            partition.restores.strays.remove(id);
         }
     }
 
     /// Whether progress belongs to a conversation that nobody asked for.
     pub(crate) fn is_stray(&mut self, process: ProcessId, said: &Said<'_>) -> bool {
-        let Some(backend) = self.backend(process.backend).filter(|it| !it.restores.strays.is_empty()) else {
+        let Some(partition) =
+            self.partitions.get(process.backend).filter(|it| !it.restores.strays.is_empty())
+        else {
             return false;
         };
-        let Some(id) = said.conversation().filter(|it| backend.restores.is_stray(it)) else { return false };
+        let Some(id) = said.conversation().filter(|it| partition.restores.is_stray(it)) else { return false };
         // Nothing follows the end of its turn.
         if said.kind == Some(b"\"end\"") {
             self.heed(process, &id);
@@ -376,79 +374,77 @@ impl Proxy {
 
     /// A turn is not wanted any more that was to be asked when its file is written.
     pub(crate) fn forget_restore(&mut self, backend: BackendId, id: &RawId, sent: SentId) {
-        if let Some(backend) = self.backends.get_mut(&backend)
-            && backend.restores.under_way.get(id).is_some_and(|it| it.sent == sent)
-        {
-            backend.restores.under_way.remove(id);
+        let Some(partition) = self.partitions.get_mut(backend) else { return };
+        if partition.restores.under_way.get(id).is_some_and(|it| it.sent == sent) {
+            partition.restores.under_way.remove(id);
         }
-        if let Some(backend) = self.backends.get_mut(&backend) {
-            backend.restores.entering.remove(&sent);
-        }
+        partition.restores.entering.remove(&sent);
     }
 
     /// A conversation is destroyed, or replaced, before its turn has been sent on: it never is.
-    pub(crate) fn drop_unsent(&mut self, id: &RawId, out: &mut Effects) {
+    pub(crate) fn drop_unsent(&mut self, mux: &mut Mux, id: &RawId) {
         let Some(conversation) = self.conversations.get(id) else { return };
         let Some((backend, sent)) = conversation.active().map(|it| (conversation.backend, it)) else {
             return;
         };
-        let Some(restores) = self.backend(backend).map(|it| &it.restores) else { return };
+        let Some(restores) = self.partitions.get(backend).map(|it| &it.restores) else { return };
         if !restores.to_come().any(|it| it == sent) {
             return;
         }
         self.forget_restore(backend, id, sent);
-        let Some(pending) = self.requests.take(sent) else { return };
+        let Some(pending) = mux.requests_mut().take(sent) else { return };
         let failure = Failure::new(Cause::Cancelled, "destroyed before it was sent on");
-        self.fail(&pending.owner, &failure, out);
-        let is_create = matches!(pending.purpose, Purpose::Turn { create: true, .. });
-        self.on_turn_failed(id, sent, is_create, out);
+        mux.fail(&pending.owner, &failure);
+        let is_create =
+            matches!(pending.purpose, Purpose::Copilot(CopilotPurpose::Turn { create: true, .. }));
+        self.on_turn_failed(mux, id, sent, is_create);
     }
 
     /// A create that was to restore this conversation has begun, or has come to nothing.
-    pub(crate) fn end_restore(&mut self, process: ProcessId, id: &RawId, out: &mut Effects) {
-        let Some(backend) = self.backends.get_mut(&process.backend) else { return };
-        if backend.restores.under_way.remove(id).is_some() {
-            self.stop_transcripts(process, out);
+    pub(crate) fn end_restore(&mut self, mux: &mut Mux, process: ProcessId, id: &RawId) {
+        let Some(partition) = self.partitions.get_mut(process.backend) else { return };
+        if partition.restores.under_way.remove(id).is_some() {
+            self.stop_transcripts(mux, process);
         }
     }
 
     /// The setting holds until the last restore has begun.
-    fn stop_transcripts(&mut self, process: ProcessId, out: &mut Effects) {
-        let Some(backend) = self.backend(process.backend) else { return };
-        if backend.restores.under_way.is_empty() && backend.restores.is_set {
-            self.set_transcripts(process, None, out);
-            out.push(Effect::RemoveTranscripts(process));
+    fn stop_transcripts(&mut self, mux: &mut Mux, process: ProcessId) {
+        let Some(partition) = self.partitions.get(process.backend) else { return };
+        if partition.restores.under_way.is_empty() && partition.restores.is_set {
+            self.set_transcripts(mux, process, None);
+            mux.act(Effect::RemoveTranscripts(process));
         }
     }
 
     /// A turn of this process has come to its end: nobody writes to the folder any more.
-    pub(crate) fn clear_transcripts(&mut self, process: ProcessId, out: &mut Effects) {
-        let Some(restores) = self.backend(process.backend).map(|it| &it.restores) else { return };
+    pub(crate) fn clear_transcripts(&mut self, mux: &mut Mux, process: ProcessId) {
+        let Some(restores) = self.partitions.get(process.backend).map(|it| &it.restores) else { return };
         if restores.is_left && restores.under_way.is_empty() {
-            out.push(Effect::RemoveTranscripts(process));
-            if let Some(backend) = self.backends.get_mut(&process.backend) {
-                backend.restores.is_left = false;
+            mux.act(Effect::RemoveTranscripts(process));
+            if let Some(partition) = self.partitions.get_mut(process.backend) {
+                partition.restores.is_left = false;
             }
         }
     }
 
-    fn set_transcripts(&mut self, process: ProcessId, folder: Option<&Path>, out: &mut Effects) {
-        let Some(backend) = self.backends.get_mut(&process.backend) else { return };
+    fn set_transcripts(&mut self, mux: &mut Mux, process: ProcessId, folder: Option<&Path>) {
+        let Some(partition) = self.partitions.get_mut(process.backend) else { return };
         // Where it is kept, it stays.
-        if self.session.kept_transcripts.is_none() && backend.restores.is_set != folder.is_some() {
-            backend.restores.is_set = folder.is_some();
-            backend.restores.is_left = true;
-            let frame = self.session.transcripts(&backend.set, folder);
-            out.push(Effect::Send(Peer::Backend(process), frame));
+        if self.session.kept_transcripts.is_none() && partition.restores.is_set != folder.is_some() {
+            partition.restores.is_set = folder.is_some();
+            partition.restores.is_left = true;
+            let frame = self.session.transcripts(mux.session(self.server), &partition.set, folder);
+            mux.tell(process, frame);
         }
     }
 
     /// A conversation is no more: what is kept of it goes.
-    pub(crate) fn forget_transcript(&self, id: &RawId, out: &mut Effects) {
+    pub(crate) fn forget_transcript(&self, mux: &mut Mux, id: &RawId) {
         if let (Some(kept), Some(name)) = (&self.session.kept_transcripts, id.as_text())
             && History::is_file_name(id)
         {
-            out.push(Effect::RemoveTranscript { kept: kept.clone(), conversation: name.into_owned() });
+            mux.act(Effect::RemoveTranscript { kept: kept.clone(), conversation: name.into_owned() });
         }
     }
 
@@ -456,13 +452,16 @@ impl Proxy {
     /// conversation that can be restored; then it is.
     pub(crate) fn ask_as_text(
         &mut self,
+        mux: &mut Mux,
         process: ProcessId,
         asked: SentId,
         pending: &Pending,
         answer: &Frame,
-        out: &mut Effects,
     ) -> bool {
-        let Purpose::Turn { conversation: id, create: false, .. } = &pending.purpose else { return false };
+        let Purpose::Copilot(CopilotPurpose::Turn { conversation: id, create: false, .. }) = &pending.purpose
+        else {
+            return false;
+        };
         let said = answer.error_value().map(String::from_utf8_lossy);
         let forgotten = said.is_some_and(|it| it.contains(UNKNOWN))
             && !pending.marks.cancelled
@@ -476,11 +475,19 @@ impl Proxy {
         };
         conversation.forgotten();
         let (owner, purpose) = (pending.owner.clone(), pending.purpose.clone());
-        let (sent, turn) = self.requests.sent(To::Gate(process.backend), owner, purpose, &pending.frame);
+        let (sent, turn) = mux.requests_mut().sent(To::Gate(process.backend), owner, purpose, &pending.frame);
         conversation.ask_again(asked, sent);
-        self.release(process.backend, turn, out);
+        self.release(mux, process.backend, turn);
         true
     }
+}
+
+/// Whether a turn is to be in a mode that has to be looked at before.
+fn lacks_proof(modes: &Modes, purpose: &Purpose, process: ProcessId) -> bool {
+    let Purpose::Copilot(CopilotPurpose::Turn { entry: Entry::Mode(mode), .. }) = purpose else {
+        return false;
+    };
+    !modes.is_proven(*mode, process)
 }
 
 /// The question of a `conversation/turn`, as an element of `turns`.

@@ -18,19 +18,27 @@ mod reports;
 
 use std::collections::BTreeSet;
 
+use serde_json::Value;
 use tracing::info;
 
 pub(crate) use self::{ids::Part, reports::round_with};
-use crate::core::{Proxy, processes::cancellation, tell_editor};
 use crate::{
     config::TurnRecovery,
     core::{
-        conversations::Conversation,
-        event::{BackendId, Effect, Effects, Peer, ProcessId},
-        history::{Call, Status, Tool},
-        requests::{Owner, Pending, Purpose, SentId, To},
-        restore::Restores,
-        toolset::{SUB_AGENT, is_edit_tool},
+        copilot::{
+            Copilot,
+            conversation::Conversation,
+            history::{Call, Status, Tool},
+            restore::Restores,
+            tools::tool_set::{SUB_AGENT, is_edit_tool},
+        },
+        event::{BackendId, Peer, ProcessId},
+        mux::{
+            Mux,
+            cancel::cancellation,
+            requests::{Owner, Pending, To},
+        },
+        purpose::{CopilotPurpose, Entry, Purpose, SentId},
     },
     rpc::{Frame, Patch, RawId, member, path, text},
 };
@@ -55,8 +63,7 @@ pub(crate) struct Flight {
     pub(crate) continues: bool,
     /// The process was told what was said before it.
     pub(crate) restored: bool,
-    /// The request, while it waits for the editor's answers to what a process that is gone has asked.
-    pub(crate) resting: Option<Frame>,
+    pub(crate) suspended: Option<Suspended>,
     /// Confirmations that the editor has given to the process. If that dies before it acts on one, it still counts.
     confirmed: Vec<(Frame, Frame)>,
     waits_for: BTreeSet<SentId>,
@@ -64,6 +71,50 @@ pub(crate) struct Flight {
     /// How many calls of sub-agents belong to processes that are gone.
     sub_agents: usize,
 }
+
+/// A turn that waits for something else than a process.
+#[derive(Debug)]
+pub(crate) struct Suspended {
+    /// The request, which no process is asked meanwhile.
+    pub(crate) request: Frame,
+    pub(crate) until: Until,
+}
+
+/// What a suspended turn waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Until {
+    /// The editor's answers to what a process that is gone has asked.
+    Answers,
+    /// The results of sub-agents or teams.
+    Results,
+}
+
+/// What becomes of a turn whose process is gone.
+enum Kept {
+    /// This is to be asked next in its conversation.
+    Next(Frame),
+    Suspended,
+    Nothing,
+}
+
+impl Kept {
+    fn next(frame: Option<Frame>) -> Kept {
+        frame.map_or(Kept::Nothing, Kept::Next)
+    }
+}
+
+/// What of a request is not asked again when its turn is told results.
+const ASKED_ONCE: [&str; 9] = [
+    "turns",
+    "message",
+    "restoreToTurnId",
+    "references",
+    "followUp",
+    "confirmationResponse",
+    "selection",
+    "visibleRanges",
+    "todoList",
+];
 
 /// What the server has said about the end of a turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -99,33 +150,50 @@ fn cancelled_by_user() -> Why {
     ("cancellationReason", "\"CancelledByUser\"".to_owned())
 }
 
-impl Proxy {
+impl Copilot {
     /// A process is gone: decides about each turn that it was asked. What it had not begun, or what shall go on, waits
     /// for the next process, if there can be one; gives whether anything does.
-    pub(crate) fn keep_turns(&mut self, process: ProcessId, restarts: bool, out: &mut Effects) -> bool {
-        let mut next = Vec::new();
-        for (sent, id) in self.turns_of(process) {
-            next.extend(self.keep_turn(process, sent, &id, restarts, out));
+    /// `followed_up`: conversations whose turn, if it was over, is to be told results; gives those that are suspended
+    /// until then.
+    pub(super) fn keep_turns(
+        &mut self,
+        mux: &mut Mux,
+        process: ProcessId,
+        restarts: bool,
+        followed_up: &BTreeSet<RawId>,
+    ) -> (Vec<RawId>, bool) {
+        let (mut next, mut suspended) = (Vec::new(), Vec::new());
+        for (sent, id) in self.turns_of(mux, process) {
+            match self.keep_turn(mux, process, sent, &id, restarts, followed_up.contains(&id)) {
+                Kept::Next(frame) => next.push(frame),
+                Kept::Suspended => suspended.push(id),
+                Kept::Nothing => {}
+            }
         }
-        let Some(backend) = self.backends.get_mut(&process.backend) else { return false };
-        backend.restores = Restores::default();
+        if let Some(partition) = self.partitions.get_mut(process.backend) {
+            partition.restores = Restores::default();
+        }
         if !restarts {
-            self.drop_turns(process.backend, out);
-            return false;
+            self.drop_turns(mux, process.backend);
+            return (suspended, false);
         }
         let waits = !next.is_empty();
-        next.into_iter().rev().for_each(|it| backend.gate().push_front(it));
-        waits || !self.kept_by(process.backend).is_empty()
+        if let Some(backend) = mux.backend_mut(process.backend) {
+            next.into_iter().rev().for_each(|it| backend.queue().push_front(it));
+        }
+        (suspended, waits || !self.kept_by(mux, process.backend).is_empty())
     }
 
     /// The running turns that a process was asked, or that were to be told it, in the order they were asked.
-    fn turns_of(&self, process: ProcessId) -> Vec<(SentId, RawId)> {
-        let Some(backend) = self.backend(process.backend) else { return Vec::new() };
-        let to_come: BTreeSet<SentId> = backend.restores.to_come().collect();
-        let running =
-            self.requests.iter().filter(|(sent, it)| it.to == To::Process(process) || to_come.contains(sent));
+    fn turns_of(&self, mux: &Mux, process: ProcessId) -> Vec<(SentId, RawId)> {
+        let Some(partition) = self.partitions.get(process.backend) else { return Vec::new() };
+        let to_come: BTreeSet<SentId> = partition.restores.to_come().collect();
+        let running = mux
+            .requests()
+            .iter()
+            .filter(|(sent, it)| it.to == To::Process(process) || to_come.contains(sent));
         let turn = |(sent, it): (SentId, &Pending)| match &it.purpose {
-            Purpose::Turn { conversation, .. } => Some((sent, conversation.clone())),
+            Purpose::Copilot(CopilotPurpose::Turn { conversation, .. }) => Some((sent, conversation.clone())),
             _ => None,
         };
         let runs = |(sent, id): &(SentId, RawId)| {
@@ -134,58 +202,121 @@ impl Proxy {
         running.filter_map(turn).filter(runs).collect()
     }
 
-    /// Decides about one turn; gives what is next in its conversation.
+    /// Decides about one turn.
     fn keep_turn(
         &mut self,
+        mux: &mut Mux,
         process: ProcessId,
         sent: SentId,
         id: &RawId,
         restarts: bool,
-        out: &mut Effects,
-    ) -> Option<Frame> {
+        is_followed_up: bool,
+    ) -> Kept {
         let Some(conversation) = self.conversations.get(id).filter(|it| it.runs(sent)) else {
             // Destroyed or replaced before it was asked: the server says so.
-            return if restarts { self.ask_next(sent) } else { None };
+            return Kept::next(if restarts { self.ask_next(mux, sent) } else { None });
         };
         let has_begun = conversation.flight.turn.is_some();
-        if restarts && conversation.flight.over != Over::No && self.is_followed_up(id) {
-            let pending = self.requests.take(sent)?;
-            self.rest(sent, id, pending, out);
-            return None;
+        let is_over = conversation.flight.over != Over::No;
+        if restarts && is_over && is_followed_up {
+            let Some(pending) = mux.requests_mut().take(sent) else { return Kept::Nothing };
+            self.suspend(mux, sent, id, pending);
+            return Kept::Suspended;
         }
-        let conversation = self.conversations.get(id)?;
-        if conversation.flight.over != Over::No {
+        if is_over {
             info!(conversation = %id, "the turn was over when its process died");
-            return self.finish_turn(sent, id, None, out);
+            return Kept::next(self.finish_turn(mux, sent, id, None));
         }
-        if self.is_cancelled(Some(sent)) {
-            return if has_begun { self.cancel_turn(sent, id, out) } else { None };
+        if mux.is_cancelled(Some(sent)) {
+            return Kept::next(if has_begun { self.cancel_turn(mux, sent, id) } else { None });
         }
-        if !restarts || (has_begun && self.turn_recovery() == TurnRecovery::Fail) {
-            return None;
+        let recovery = self.server(mux).settings.turn_recovery;
+        if !restarts || (has_begun && recovery == TurnRecovery::Fail) {
+            return Kept::Nothing;
         }
-        let frame = self.ask_next(sent)?;
+        let Some(request) = self.ask_next(mux, sent) else { return Kept::Nothing };
         if !has_begun {
-            return Some(frame);
+            return Kept::Next(request);
         }
         info!(conversation = %id, "a turn in flight goes on in the next process");
-        if self.settle_calls(process, id, out) {
-            self.conversations.get_mut(id)?.flight.resting = Some(frame);
-            return None;
+        if self.settle_calls(mux, process, id) {
+            if let Some(conversation) = self.conversations.get_mut(id) {
+                conversation.flight.suspended = Some(Suspended { request, until: Until::Answers });
+            }
+            return Kept::Nothing;
         }
-        self.go_on(id, out);
-        Some(frame)
+        self.go_on(mux, id);
+        Kept::Next(request)
     }
 
-    fn turn_recovery(&self) -> TurnRecovery {
-        self.server.as_ref().map_or(TurnRecovery::default(), |it| it.settings.turn_recovery)
+    /// The turn that was asked with this request is suspended until it is told results.
+    pub(crate) fn suspend(&mut self, mux: &mut Mux, sent: SentId, id: &RawId, pending: Pending) {
+        self.withdraw_kept(mux, id);
+        let Some(conversation) = self.conversations.get_mut(id) else { return };
+        let Purpose::Copilot(CopilotPurpose::Turn { token, .. }) = pending.purpose else { return };
+        let mut params = Patch::of(pending.frame.params().unwrap_or(b"{}"));
+        for key in ASKED_ONCE {
+            params.remove(key);
+        }
+        if let Some(turn) = &conversation.flight.turn {
+            params.set("turnId", turn.as_bytes());
+        }
+        let params = params.set("message", b"\"\"").set("conversationId", id.as_bytes()).finish();
+        let frame = Frame::request(RawId::from(0), "conversation/turn", Some(&params));
+        // Those who start sub-agents are in no mode.
+        let (conversation_id, entry) = (id.clone(), Entry::Process);
+        let purpose = Purpose::Copilot(CopilotPurpose::Turn {
+            conversation: conversation_id,
+            token,
+            create: false,
+            entry,
+        });
+        let to = To::Gate(conversation.backend);
+        let (again, request) = mux.requests_mut().sent(to, pending.owner, purpose, &frame);
+        conversation.ask_again(sent, again);
+        let flight = &mut conversation.flight;
+        (flight.over, flight.continues, flight.restored) = (Over::No, false, false);
+        flight.suspended = Some(Suspended { request, until: Until::Results });
+    }
+
+    /// A suspended turn is told results, in this message.
+    pub(crate) fn resume_with(&mut self, mux: &mut Mux, id: &RawId, turn: &RawId, message: Value) {
+        let Some(conversation) = self.conversations.get_mut(id) else { return };
+        let (backend, active) = (conversation.backend, conversation.active());
+        let flight = &mut conversation.flight;
+        let Some(Suspended { request, .. }) = flight.suspended.take() else { return };
+        let params = Patch::of(request.params().unwrap_or(b"{}"))
+            .set("message", message.to_string().as_bytes())
+            .finish();
+        let frame = request.with_params(&params);
+        if let Some(sent) = active {
+            mux.requests_mut().reword(sent, &frame);
+        }
+        if let Some(record) = conversation.history.turn(turn) {
+            flight.part = Some(Part::following(flight.part.take(), record));
+            record.follow_up(message);
+        }
+        self.release(mux, backend, frame);
+    }
+
+    /// A suspended turn has nothing to be told: it ends.
+    pub(crate) fn end_suspended(&mut self, mux: &mut Mux, id: &RawId) {
+        let Some(conversation) = self.conversations.get_mut(id) else { return };
+        let (backend, active) = (conversation.backend, conversation.active());
+        conversation.flight.suspended = None;
+        if let Some(sent) = active
+            && let Some(next) = self.finish_turn(mux, sent, id, None)
+        {
+            self.release(mux, backend, next);
+        }
     }
 
     /// The request under a number that the process that is gone has not heard.
-    pub(crate) fn ask_next(&mut self, sent: SentId) -> Option<Frame> {
-        let frame = self.requests.again(sent)?;
+    pub(crate) fn ask_next(&mut self, mux: &mut Mux, sent: SentId) -> Option<Frame> {
+        let frame = mux.requests_mut().again(sent)?;
         let again = frame.id().and_then(|it| it.as_u64())?;
-        if let Some(Purpose::Turn { conversation, .. }) = self.requests.get(again).map(|it| &it.purpose)
+        if let Some(Purpose::Copilot(CopilotPurpose::Turn { conversation, .. })) =
+            mux.requests().get(again).map(|it| &it.purpose)
             && let Some(conversation) = self.conversations.get_mut(conversation)
         {
             conversation.ask_again(sent, again);
@@ -194,69 +325,80 @@ impl Proxy {
     }
 
     /// Whether the running turn of a conversation has begun, and waits for the next process.
-    fn is_kept(&self, id: &RawId, conversation: &Conversation) -> bool {
-        let active = conversation.active().and_then(|it| self.requests.get(it));
-        let of =
-            |it: &Pending| matches!(&it.purpose, Purpose::Turn { conversation, .. } if conversation == id);
+    fn is_kept(mux: &Mux, id: &RawId, conversation: &Conversation) -> bool {
+        let active = conversation.active().and_then(|it| mux.requests().get(it));
+        let of = |it: &Pending| matches!(&it.purpose, Purpose::Copilot(CopilotPurpose::Turn { conversation, .. }) if conversation == id);
         let waits = |it: &Pending| it.to == To::Gate(conversation.backend) && of(it);
         conversation.flight.turn.is_some() && active.is_some_and(waits)
     }
 
     /// The same, by id.
-    pub(crate) fn goes_on(&self, id: &RawId) -> bool {
-        self.conversations.get(id).is_some_and(|it| self.is_kept(id, it))
+    pub(crate) fn goes_on(&self, mux: &Mux, id: &RawId) -> bool {
+        self.conversations.get(id).is_some_and(|it| Self::is_kept(mux, id, it))
     }
 
     /// The conversations of a backend whose running turn has begun, and waits for the next process.
-    pub(crate) fn kept_by(&self, backend: BackendId) -> Vec<RawId> {
+    pub(crate) fn kept_by(&self, mux: &Mux, backend: BackendId) -> Vec<RawId> {
         let of_backend = self.conversations.iter().filter(|(_, it)| it.backend == backend);
-        of_backend.filter(|(id, it)| self.is_kept(id, it)).map(|(id, _)| id.clone()).collect()
+        of_backend.filter(|(id, it)| Self::is_kept(mux, id, it)).map(|(id, _)| id.clone()).collect()
     }
 
     /// Whether what is kept of the running turn of a conversation agrees with the other tables.
-    pub(crate) fn check_flight(&self, id: &RawId, conversation: &Conversation) -> Result<(), String> {
+    pub(crate) fn check_flight(mux: &Mux, id: &RawId, conversation: &Conversation) -> Result<(), String> {
         let flight = &conversation.flight;
-        let rests = flight.resting.as_ref().and_then(Frame::id).and_then(|it| it.as_u64());
-        let waits = !flight.waits_for.is_empty() || self.waits_for_results(id);
-        if flight.resting.is_some() && (rests != conversation.active() || !waits) {
-            return Err(format!("turn {rests:?} of conversation {id} rests, and waits for nothing"));
+        if let Some(Suspended { request, until }) = &flight.suspended {
+            let sent = request.id().and_then(|it| it.as_u64());
+            let waits = !flight.waits_for.is_empty() || *until == Until::Results;
+            if sent != conversation.active() || !waits {
+                return Err(format!(
+                    "turn {sent:?} of conversation {id} is suspended, and waits for nothing"
+                ));
+            }
         }
         if flight.turn.is_none() && (flight.part.is_some() || flight.over != Over::No) {
             return Err(format!("a turn of conversation {id} goes on, or is over, and has not begun"));
         }
         let is_asked = |it: &Pending| {
-            it.owner == Owner::Proxy && matches!(it.purpose, Purpose::ToolCall { conversation: Some(_), .. })
+            it.owner == Owner::Proxy
+                && matches!(
+                    it.purpose,
+                    Purpose::Copilot(CopilotPurpose::ToolCall { conversation: Some(_), .. })
+                )
         };
-        match flight.kept().find(|it| !self.requests.get(*it).is_some_and(is_asked)) {
+        match flight.kept().find(|it| !mux.requests().get(*it).is_some_and(is_asked)) {
             Some(sent) => Err(format!("conversation {id} waits for {sent}, which the editor is not asked")),
             None => Ok(()),
         }
     }
 
     /// Settles what was running in a turn whose process is gone. Whether the editor still owes an answer to it.
-    fn settle_calls(&mut self, process: ProcessId, id: &RawId, out: &mut Effects) -> bool {
+    fn settle_calls(&mut self, mux: &mut Mux, process: ProcessId, id: &RawId) -> bool {
         let family = self.conversations.family(id);
         let asked = |it: &Pending| match (&it.owner, &it.purpose) {
-            (Owner::Backend(by, _), Purpose::ToolCall { conversation: Some(of), .. }) => {
-                *by == process && family.contains(of)
-            }
+            (
+                Owner::Backend(by, _),
+                Purpose::Copilot(CopilotPurpose::ToolCall { conversation: Some(of), .. }),
+            ) => *by == process && family.contains(of),
             _ => false,
         };
-        for sent in self.requests.filter(asked) {
-            self.keep_question(sent, id);
+        for sent in mux.requests().filter(asked) {
+            self.keep_question(mux, sent, id);
         }
-        self.act_on_confirmed(id, out);
+        self.act_on_confirmed(mux, id);
         for of in &family {
-            let asked = self.asked_calls(id, of);
-            self.close_calls(id, of, |it| !asked.contains(&it.id) && it.name != SUB_AGENT, out);
+            let asked = self.asked_calls(mux, id, of);
+            self.close_calls(mux, id, of, |it| !asked.contains(&it.id) && it.name != SUB_AGENT);
         }
         self.conversations.get(id).is_some_and(|it| !it.flight.waits_for.is_empty())
     }
 
     /// The editor is still asked what a process has asked that is gone, if its answer can be of use.
-    fn keep_question(&mut self, sent: SentId, id: &RawId) {
-        let Some(Pending { purpose: Purpose::ToolCall { conversation, confirmation }, frame, .. }) =
-            self.requests.get(sent)
+    fn keep_question(&mut self, mux: &mut Mux, sent: SentId, id: &RawId) {
+        let Some(Pending {
+            purpose: Purpose::Copilot(CopilotPurpose::ToolCall { conversation, confirmation }),
+            frame,
+            ..
+        }) = mux.requests().get(sent)
         else {
             return;
         };
@@ -266,7 +408,7 @@ impl Proxy {
             return;
         }
         let is_dialogue = confirmation && !self.can_invoke(frame);
-        self.requests.give_to(sent, Owner::Proxy);
+        mux.requests_mut().give_to(sent, Owner::Proxy);
         let Some(conversation) = self.conversations.get_mut(id) else { return };
         match is_dialogue {
             true => conversation.flight.dialogues.push(late::Dialogue::Open(sent)),
@@ -282,7 +424,7 @@ impl Proxy {
     }
 
     /// What was confirmed, and of which the process has said no more.
-    fn act_on_confirmed(&mut self, id: &RawId, out: &mut Effects) {
+    fn act_on_confirmed(&mut self, mux: &mut Mux, id: &RawId) {
         let Some(conversation) = self.conversations.get_mut(id) else { return };
         for (asked, answer) in std::mem::take(&mut conversation.flight.confirmed) {
             let params = asked.params().unwrap_or(b"{}");
@@ -292,7 +434,7 @@ impl Proxy {
                 continue;
             }
             if self.can_invoke(&asked) {
-                self.on_late_confirmation(id, &asked, Some(&answer), out);
+                self.on_late_confirmation(mux, id, &asked, Some(&answer));
             } else if let Some(conversation) = self.conversations.get_mut(id) {
                 conversation.flight.dialogues.push(late::Dialogue::answered(asked, answer));
             }
@@ -304,11 +446,11 @@ impl Proxy {
         let params = confirmation.params().unwrap_or(b"{}");
         let of_mcp = path(params, &["input", "mcpServerName"]).is_some();
         text(params, &["name"])
-            .is_some_and(|it| !of_mcp && !is_edit_tool(&it) && self.catalogue.tool(&it).is_some())
+            .is_some_and(|it| !of_mcp && !is_edit_tool(&it) && self.catalog.tool(&it).is_some())
     }
 
     /// Tells the editor what became of calls that it takes for running.
-    fn close_calls(&mut self, top: &RawId, of: &RawId, which: impl Fn(&Call) -> bool, out: &mut Effects) {
+    fn close_calls(&mut self, mux: &mut Mux, top: &RawId, of: &RawId, which: impl Fn(&Call) -> bool) {
         let Some(turn) = self.running_turn(of) else { return };
         let mut closed = Vec::new();
         for (round, call) in turn.calls().filter(|(_, it)| it.open.is_some() && which(it)) {
@@ -324,16 +466,19 @@ impl Proxy {
             closed.extend(reports::settled(round, call));
         }
         for round in closed {
-            self.report(top, of, &round, out);
+            self.report(mux, top, of, &round);
         }
     }
 
     /// The calls of a conversation for which the editor's answer is waited for.
-    fn asked_calls(&self, top: &RawId, of: &RawId) -> BTreeSet<String> {
+    fn asked_calls(&self, mux: &Mux, top: &RawId, of: &RawId) -> BTreeSet<String> {
         let Some(conversation) = self.conversations.get(top) else { return BTreeSet::new() };
         let call = |sent: &SentId| {
-            let pending = self.requests.get(*sent)?;
-            let Purpose::ToolCall { conversation: Some(by), .. } = &pending.purpose else { return None };
+            let pending = mux.requests().get(*sent)?;
+            let Purpose::Copilot(CopilotPurpose::ToolCall { conversation: Some(by), .. }) = &pending.purpose
+            else {
+                return None;
+            };
             let params = pending.frame.params().filter(|_| by == of)?;
             text(params, &["toolCallId"])
         };
@@ -341,8 +486,8 @@ impl Proxy {
     }
 
     /// All calls of a turn are settled: it is ready for the next process.
-    fn go_on(&mut self, id: &RawId, out: &mut Effects) {
-        self.close_sub_agents(id, id, out);
+    fn go_on(&mut self, mux: &mut Mux, id: &RawId) {
+        self.close_sub_agents(mux, id, id);
         self.conversations.forget_sub_agents(id);
         let Some(conversation) = self.conversations.get_mut(id) else { return };
         let flight = &mut conversation.flight;
@@ -369,22 +514,22 @@ impl Proxy {
     /// Ends a turn at lspool's word; gives the next turn of the conversation, which no process has seen.
     pub(crate) fn finish_turn(
         &mut self,
+        mux: &mut Mux,
         sent: SentId,
         id: &RawId,
         why: Option<Why>,
-        out: &mut Effects,
     ) -> Option<Frame> {
         let conversation = self.conversations.get_mut(id)?;
         let (backend, turn) = (conversation.backend, conversation.flight.turn.clone());
-        if let Some(params) = self.tokens.ended(backend, id, why) {
-            tell_editor(Frame::notification("$/progress", Some(&params)), out);
+        if let Some(params) = mux.tokens_mut().ended(backend, id, why) {
+            mux.tell_editor(Frame::notification("$/progress", Some(&params)));
         }
-        let pending = self.requests.take(sent)?;
+        let pending = mux.requests_mut().take(sent)?;
         if let Owner::Client(client, wire) = &pending.owner {
             let answer = self.made_answer(id, turn.as_ref(), pending.frame.params().unwrap_or(b"{}"));
-            out.push(Effect::Send(Peer::Client(*client), Frame::response(wire.clone(), &answer)));
+            mux.send(Peer::Client(*client), Frame::response(wire.clone(), &answer));
         }
-        self.withdraw_kept(id, out);
+        self.withdraw_kept(mux, id);
         self.conversations.advance(id).map(|(_, next)| next)
     }
 
@@ -405,46 +550,46 @@ impl Proxy {
     }
 
     /// The user does not want a turn whose process is gone; gives what is next in its conversation.
-    fn cancel_turn(&mut self, sent: SentId, id: &RawId, out: &mut Effects) -> Option<Frame> {
+    fn cancel_turn(&mut self, mux: &mut Mux, sent: SentId, id: &RawId) -> Option<Frame> {
         for of in self.conversations.family(id) {
-            self.close_calls(id, &of, |_| true, out);
+            self.close_calls(mux, id, &of, |_| true);
         }
-        self.finish_turn(sent, id, Some(cancelled_by_user()), out)
+        self.finish_turn(mux, sent, id, Some(cancelled_by_user()))
     }
 
     /// A turn that waits for its process, having begun in another one, is cancelled. Whether it was one.
-    pub(crate) fn cancel_kept(&mut self, sent: SentId, id: &RawId, out: &mut Effects) -> bool {
-        let is_it = self.conversations.get(id).is_some_and(|it| it.runs(sent) && self.is_kept(id, it));
+    pub(crate) fn cancel_kept(&mut self, mux: &mut Mux, sent: SentId, id: &RawId) -> bool {
+        let is_it = self.conversations.get(id).is_some_and(|it| it.runs(sent) && Self::is_kept(mux, id, it));
         if is_it
-            && let Some(next) = self.cancel_turn(sent, id, out)
+            && let Some(next) = self.cancel_turn(mux, sent, id)
             && let Some(backend) = self.conversations.get(id).map(|it| it.backend)
         {
-            self.release(backend, next, out);
+            self.release(mux, backend, next);
         }
         is_it
     }
 
     /// A conversation is destroyed, or replaced, whose turn has begun in a process that is gone. It ends here: how the
     /// next process tells its part of it is known only as long as the conversation is.
-    pub(crate) fn end_kept(&mut self, id: &RawId, out: &mut Effects) {
+    pub(crate) fn end_kept(&mut self, mux: &mut Mux, id: &RawId) {
         let Some(conversation) = self.conversations.get(id) else { return };
         let (backend, goes_on) = (conversation.backend, conversation.flight.part.is_some());
         let Some(sent) = conversation.active() else { return };
-        if self.is_kept(id, conversation) {
-            self.take_gated(backend, sent, Some(id));
-            self.cancel_kept(sent, id, out);
+        if Self::is_kept(mux, id, conversation) {
+            self.unqueue_turn(mux, backend, sent, id);
+            self.cancel_kept(mux, sent, id);
         } else if goes_on {
-            self.end_continued(sent, id, out);
+            self.end_continued(mux, sent, id);
         }
     }
 
     /// Nobody hears any more of a turn that a process continues.
-    fn end_continued(&mut self, sent: SentId, id: &RawId, out: &mut Effects) {
-        let Some(To::Process(process)) = self.requests.get(sent).map(|it| it.to) else { return };
-        out.push(Effect::Send(Peer::Backend(process), cancellation(sent)));
-        self.note_cancelled(sent, process, out);
-        self.ignore_restored(process, id, out);
-        let next = self.finish_turn(sent, id, Some(cancelled_by_user()), out);
+    fn end_continued(&mut self, mux: &mut Mux, sent: SentId, id: &RawId) {
+        let Some(To::Process(process)) = mux.requests().get(sent).map(|it| it.to) else { return };
+        mux.tell(process, cancellation(sent));
+        self.note_cancelled(mux, sent, process);
+        self.ignore_restored(mux, process, id);
+        let next = self.finish_turn(mux, sent, id, Some(cancelled_by_user()));
         // It is asked when the conversation is gone: what the process says of the old turn until then goes nowhere.
         if let (Some(next), Some(conversation)) = (next, self.conversations.get_mut(id)) {
             conversation.hold(next);
@@ -453,30 +598,31 @@ impl Proxy {
 
     /// The turn of a conversation is over: what the editor is still asked for it is not wanted any more. An answer
     /// that comes all the same is part of the history.
-    pub(crate) fn withdraw_kept(&mut self, id: &RawId, out: &mut Effects) {
+    pub(crate) fn withdraw_kept(&mut self, mux: &mut Mux, id: &RawId) {
         let Some(conversation) = self.conversations.get_mut(id) else { return };
         let flight = &mut conversation.flight;
         let kept: Vec<SentId> = flight.kept().collect();
         flight.waits_for.clear();
         flight.dialogues.clear();
         for sent in kept {
-            let confirmation =
-                |it: &Pending| matches!(it.purpose, Purpose::ToolCall { confirmation: true, .. });
-            let Some(pending) = self.requests.get(sent) else { continue };
+            let confirmation = |it: &Pending| {
+                matches!(it.purpose, Purpose::Copilot(CopilotPurpose::ToolCall { confirmation: true, .. }))
+            };
+            let Some(pending) = mux.requests().get(sent) else { continue };
             let (to, is_confirmation) = (pending.to, confirmation(pending));
             if is_confirmation {
-                self.requests.take(sent);
+                mux.requests_mut().take(sent);
             }
-            self.withdraw(sent, to, out);
+            mux.withdraw(sent, to);
         }
     }
 
     /// A backend will not serve: no turn of it goes on.
-    pub(crate) fn drop_turns(&mut self, backend: BackendId, out: &mut Effects) {
+    pub(crate) fn drop_turns(&mut self, mux: &mut Mux, backend: BackendId) {
         let of = |(id, it): (&RawId, &Conversation)| (it.backend == backend).then(|| id.clone());
         let all: Vec<RawId> = self.conversations.iter().filter_map(of).collect();
         for id in all {
-            self.withdraw_kept(&id, out);
+            self.withdraw_kept(mux, &id);
             if let Some(conversation) = self.conversations.get_mut(&id) {
                 conversation.flight = Flight::default();
             }
@@ -484,8 +630,10 @@ impl Proxy {
     }
 
     /// The server has answered a turn that another process had begun. If it has not ended it before, it is ended.
-    pub(crate) fn end_before(&mut self, pending: &Pending, answer: &Frame, out: &mut Effects) {
-        let Purpose::Turn { conversation: id, .. } = &pending.purpose else { return };
+    pub(crate) fn end_before(&mut self, mux: &mut Mux, pending: &Pending, answer: &Frame) {
+        let Purpose::Copilot(CopilotPurpose::Turn { conversation: id, .. }) = &pending.purpose else {
+            return;
+        };
         let again = self.conversations.get(id).filter(|it| it.flight.part.is_some());
         let Some(backend) = again.map(|it| it.backend) else { return };
         let message = answer.error_value().map(|it| match member(it, "message") {
@@ -493,8 +641,8 @@ impl Proxy {
             None => "\"the turn failed\"".to_owned(),
         });
         let why = message.map(|it| ("error", format!(r#"{{"message":{it}}}"#)));
-        if let Some(params) = self.tokens.ended(backend, id, why) {
-            tell_editor(Frame::notification("$/progress", Some(&params)), out);
+        if let Some(params) = mux.tokens_mut().ended(backend, id, why) {
+            mux.tell_editor(Frame::notification("$/progress", Some(&params)));
         }
     }
 }

@@ -1,13 +1,16 @@
 //! Which tools a conversation has: what its create asks for, else what a route says, else every tool.
 
-use crate::core::{Proxy, ToolSet};
 use crate::{
     config::{AgentConfig, Config, Isolation, RouteConfig, nearest},
-    core::{chat::question_in, modes::Wish},
+    core::{
+        copilot::{Copilot, modes::Wish, tools::tool_set::ToolSet, turns::question_in},
+        mux::Mux,
+    },
     rpc::{members, text},
 };
 
 /// What was chosen for a conversation.
+#[derive(Debug)]
 pub(crate) struct Choice {
     pub(crate) set: ToolSet,
     /// The editor wants to be told what its sub-agents do.
@@ -16,13 +19,10 @@ pub(crate) struct Choice {
     pub(crate) wish: Wish,
 }
 
-impl Proxy {
+impl Copilot {
     /// The tool set of a create.
-    pub(crate) fn choose(&self, params: &[u8]) -> Result<Choice, String> {
-        let Some(server) = &self.server else {
-            return Ok(Choice { set: ToolSet::all(), events: false, wish: Wish::default() });
-        };
-        let config = &server.config;
+    pub(crate) fn choose(&self, mux: &Mux, params: &[u8]) -> Result<Choice, String> {
+        let config = &self.server(mux).config;
         let Asked { wanted, lead, events, isolation } =
             asked(params).map_err(|what| format!("lspool: {what}"))?;
         let agent = match &wanted {

@@ -12,17 +12,23 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tracing::{debug, info};
+use tracing::debug;
 
-use crate::core::{Backend, PRIMARY, Proxy, ToolSet};
+use super::Copilot;
 use crate::{
     core::{
-        event::{BackendId, Effect, Effects, ProcessId},
-        lifecycle::{Handshake, State},
-        processes::BRINGS,
-        requests::{Owner, To},
+        copilot::tools::tool_set::{SUB_AGENT, ToolSet},
+        event::{BackendId, ProcessId},
+        mux::{
+            Mux,
+            pool::{
+                backend::{Backend, NewBackend, Role},
+                lifecycle::{Budget, State},
+            },
+            requests::{Owner, To},
+        },
     },
-    rpc::path,
+    rpc::{Patch, path},
 };
 
 /// How long a process that serves has been ready before a spare is started. Its first answer is waited for.
@@ -48,153 +54,192 @@ impl Kit {
     }
 }
 
-impl Proxy {
+/// Three of the server's own tools come with a capability of the client, and come back at every refresh of the token
+/// however often they are taken away: a process whose set lacks such a tool is not told of the capability.
+pub(super) const BRINGS: [(&str, &str); 3] = [
+    ("subAgent", SUB_AGENT),
+    ("manageTodoListTool", "manage_todo_list"),
+    ("watchedFiles", "semantic_search"),
+];
+
+/// Parameters of `initialize` for a process that is told of these capabilities, of those that bring tools.
+pub(super) fn initialize_for(params: &[u8], kit: Kit) -> Vec<u8> {
+    let mut patch = Patch::of(params);
+    for (capability, _) in BRINGS.iter().filter(|(_, tool)| !kit.contains(tool)) {
+        patch.remove_path(&["initializationOptions", "copilotCapabilities", capability]);
+        patch.remove_path(&["capabilities", "copilot", capability]);
+    }
+    patch.finish()
+}
+
+/// What is known of spares as such.
+#[derive(Debug, Default)]
+pub(super) struct Spares {
+    /// Of processes that were kept ready.
+    deaths: Budget,
+    /// When spares may be started.
+    next: Option<Instant>,
+}
+
+impl Copilot {
     /// Starts and stops spares, so that there are as many of each kind as are wanted, as far as there is room.
-    pub(crate) fn keep_spares(&mut self, now: Instant, out: &mut Effects) {
-        let Some(server) = self.server.as_ref().filter(|_| self.backends.have_changed()) else { return };
-        let (wanted, most) = (server.settings.warm_spares, server.settings.max_processes);
-        let is_ready = self.backend(PRIMARY).is_some_and(Backend::is_ready) && self.session.initialized;
-        if wanted == 0 && self.backends.values().all(|it| it.spare.is_none()) || self.phase.is_shut_down() {
+    pub(super) fn keep_spares(&mut self, mux: &mut Mux) {
+        if !mux.backends().have_changed() {
             return;
         }
-        self.forget_dead_spares();
-        self.stop_surplus(wanted, now, out);
-        if !is_ready || !self.is_copilot() {
+        let settings = &mux.server(self.server).settings;
+        let (wanted, most) = (settings.warm_spares, settings.max_processes);
+        if wanted == 0 && mux.backends().iter().all(|it| !it.is_spare()) || mux.clients().is_shut_down() {
             return;
         }
-        if !self.is_calm(now) {
+        self.forget_dead_spares(mux);
+        self.stop_surplus(mux, wanted);
+        let is_ready = mux.backend(self.primary).is_some_and(Backend::is_ready);
+        if !is_ready || !self.generic_session(mux).is_initialized() || !self.is_calm(mux) {
             return;
         }
-        for kit in self.kits(Backend::accepts) {
-            let have = self.backends.values().filter(|it| it.spare == Some(kit) && it.accepts()).count();
-            let in_use = self.backends.values().filter(|it| it.accepts() || it.life.is_alive()).count();
-            if have < wanted && in_use < most && self.may_start_spares(now) {
-                self.start_spare(kit, now, out);
+        for kit in self.kits(mux, Backend::accepts) {
+            let is_of_kind = |it: &&Backend| self.kit_of_spare(it.id) == Some(kit) && it.accepts();
+            let have = mux.backends().iter().filter(is_of_kind).count();
+            let in_use = mux.backends().iter().filter(|it| it.accepts() || it.life.is_alive()).count();
+            let policy = &mux.server(self.server).settings.policy;
+            // Spares that die one after another are not replaced for ever.
+            if have < wanted && in_use < most && self.spares.deaths.allows_another(mux.now(), policy) {
+                self.start_spare(mux, kit);
             }
         }
     }
 
-    /// Whether what serves has had its time to itself. Else `next_spare` is when it will have, if that is known.
-    fn is_calm(&mut self, now: Instant) -> bool {
+    fn kit_of_spare(&self, id: BackendId) -> Option<Kit> {
+        self.partitions.get(id)?.spare
+    }
+
+    /// Whether what serves has had its time to itself. Else the next spare is due when it will have, if that is known.
+    fn is_calm(&mut self, mux: &Mux) -> bool {
+        let now = mux.now();
         let (mut starts, mut calm) = (false, now);
-        for it in self.backends.values().filter(|it| it.spare.is_none()) {
+        for it in mux.backends().iter().filter(|it| !it.is_spare()) {
             match it.life.state() {
                 State::Waiting | State::Spawning { .. } | State::Initializing { .. } => starts = true,
                 State::Ready | State::Degraded => calm = calm.max(it.life.since() + CALM),
                 State::Stopped | State::Restarting { .. } | State::Failed => {}
             }
         }
-        self.next_spare = Some(calm).filter(|at| *at > now && !starts);
+        self.spares.next = Some(calm).filter(|at| *at > now && !starts);
         calm == now && !starts
     }
 
+    /// When spares may be started.
+    pub(super) fn spare_deadline(&self) -> Option<Instant> {
+        self.spares.next
+    }
+
     /// The machine may have come to rest.
-    pub(crate) fn on_spare_deadline(&mut self, now: Instant) {
-        if self.next_spare.take_if(|at| *at <= now).is_some() {
-            self.backends.note_change();
+    pub(super) fn on_spare_deadline(&mut self, mux: &mut Mux) {
+        let now = mux.now();
+        if self.spares.next.take_if(|at| *at <= now).is_some() {
+            mux.backends_mut().note_change();
         }
     }
 
-    /// Spares that die one after another are not replaced for ever.
-    fn may_start_spares(&mut self, now: Instant) -> bool {
-        let Some(policy) = self.server.as_ref().map(|it| &it.settings.policy) else { return false };
-        self.spare_deaths.allows_another(now, policy)
+    pub(super) fn note_lost_spare(&mut self, mux: &Mux) {
+        self.spares.deaths.spend(mux.now(), &mux.server(self.server).settings.policy, 0);
     }
 
-    pub(crate) fn note_lost_spare(&mut self, now: Instant) {
-        let Some(server) = &self.server else { return };
-        self.spare_deaths.spend(now, &server.settings.policy, 0);
-    }
-
-    fn start_spare(&mut self, kit: Kit, now: Instant, out: &mut Effects) {
-        self.last_backend += 1;
-        let id = BackendId(self.last_backend);
-        let server = self.server.as_ref().map_or("", |it| &it.name);
-        let mut spare = Backend::new(id, format!("spare {} of {server}", id.0), ToolSet::none(), now);
-        debug!(spare.name, ?kit, "keeping a process ready");
-        spare.spare = Some(kit);
-        spare.life.start(now);
-        self.backends.insert(id, spare);
-        self.start_waiting(now, out);
+    fn start_spare(&mut self, mux: &mut Mux, kit: Kit) {
+        let server = self.server;
+        let name = format!("spare {} of {}", mux.backends().next_id().0, mux.server(server).name);
+        debug!(name, ?kit, "keeping a process ready");
+        let now = mux.now();
+        let id =
+            mux.backends_mut().add(NewBackend { server, role: Role::Spare, name, alias: String::new() }, now);
+        self.add_partition(mux, id, ToolSet::none(), Some(kit));
+        mux.start(id);
+        self.start_waiting(mux);
     }
 
     /// Fewer may be wanted than before, and none of a kind that nothing is of any more.
-    fn stop_surplus(&mut self, wanted: usize, now: Instant, out: &mut Effects) {
-        let kinds = self.kits(|_| true);
+    fn stop_surplus(&mut self, mux: &mut Mux, wanted: usize) {
+        let kinds = self.kits(mux, |_| true);
         let mut have: BTreeMap<Kit, usize> = BTreeMap::new();
         let mut surplus = Vec::new();
-        for it in self.backends.values().filter(|it| it.accepts()) {
-            let Some(kit) = it.spare else { continue };
+        for it in mux.backends().iter().filter(|it| it.accepts()) {
+            let Some(kit) = self.kit_of_spare(it.id) else { continue };
             let n = have.entry(kit).or_default();
             *n += 1;
             surplus.extend((*n > wanted || !kinds.contains(&kit)).then_some(it.id));
         }
         for id in surplus {
-            self.stop(id, "there are enough spares", now, out);
+            self.stop(mux, id, "there are enough spares");
         }
     }
 
     /// Of which kinds these of the backends are that serve.
-    fn kits(&self, which: impl Fn(&Backend) -> bool) -> BTreeSet<Kit> {
-        let serving = self.backends.values().filter(|it| it.spare.is_none() && which(it));
-        serving.map(|it| Kit::of(&it.set, &self.session.initialize)).collect()
+    fn kits(&self, mux: &Mux, which: impl Fn(&Backend) -> bool) -> BTreeSet<Kit> {
+        let initialize = self.generic_session(mux).initialize();
+        let serving = mux.backends().iter().filter(|it| !it.is_spare() && which(it));
+        serving.filter_map(|it| Some(Kit::of(self.partitions.set(it.id)?, initialize))).collect()
     }
 
-    fn forget_dead_spares(&mut self) {
-        let is_dead = |it: &&Backend| it.spare.is_some() && !it.accepts() && !it.life.is_alive();
-        let dead: Vec<BackendId> = self.backends.values().filter(is_dead).map(|it| it.id).collect();
+    fn forget_dead_spares(&mut self, mux: &mut Mux) {
+        let is_dead = |it: &&Backend| it.is_spare() && !it.accepts() && !it.life.is_alive();
+        let dead: Vec<BackendId> = mux.backends().iter().filter(is_dead).map(|it| it.id).collect();
         for id in dead {
-            self.backends.remove(&id);
+            self.remove_backend(mux, id);
         }
     }
 
     /// A spare that can take the place of a process of this backend.
-    pub(crate) fn spare_for(&self, id: BackendId) -> Option<BackendId> {
-        let backend = self.backend(id).filter(|it| it.spare.is_none())?;
-        let is_first = id == PRIMARY && !self.session.is_open;
-        if is_first { None } else { self.spare_with(&backend.set) }
+    pub(super) fn spare_for(&self, mux: &Mux, id: BackendId) -> Option<BackendId> {
+        let set = self.partitions.served(id)?;
+        let is_first = id == self.primary && !self.generic_session(mux).is_open();
+        if is_first { None } else { self.spare_with(mux, set) }
     }
 
     /// A spare that can serve this set at once.
-    pub(crate) fn spare_with(&self, set: &ToolSet) -> Option<BackendId> {
+    pub(super) fn spare_with(&self, mux: &Mux, set: &ToolSet) -> Option<BackendId> {
+        let session = self.generic_session(mux);
         // Its MCP servers would have to be started first, and that is what takes time.
-        if self.session.mcp_servers().iter().any(|it| set.wants_mcp_server(it)) {
+        if self.session.mcp_servers(session).iter().any(|it| set.wants_mcp_server(it)) {
             return None;
         }
-        let kit = Kit::of(set, &self.session.initialize);
+        let kit = Kit::of(set, session.initialize());
         let fits = |it: &&Backend| {
-            let is_well = it.life.state() == State::Ready && !it.is_condemned;
-            it.spare == Some(kit) && is_well && self.is_quiet(it.process())
+            let is_well = it.life.state() == State::Ready && !it.is_terminated();
+            self.kit_of_spare(it.id) == Some(kit) && is_well && is_quiet(mux, it.process())
         };
-        self.backends.values().find(fits).map(|it| it.id)
-    }
-
-    fn is_quiet(&self, process: ProcessId) -> bool {
-        let open = self.requests.iter().any(|(_, it)| {
-            it.to == To::Process(process) || matches!(&it.owner, Owner::Backend(by, _) if *by == process)
-        });
-        !open && self.backend(process.backend).is_some_and(Backend::gate_is_empty)
+        mux.backends().iter().find(fits).map(|it| it.id)
     }
 
     /// The process of a spare is this backend's from now on.
-    pub(crate) fn adopt_spare(&mut self, id: BackendId, spare: BackendId, now: Instant, out: &mut Effects) {
-        let Some((theirs, pid)) = self.backend(spare).map(|it| (it.process(), it.pid)) else { return };
-        let Some(backend) = self.backends.get_mut(&id) else { return };
-        backend.life.spawn(now, Handshake::Own, now);
-        backend.begin(now);
-        backend.pid = pid;
-        backend.life.spawned(now);
-        backend.life.ready(now);
-        backend.failure_told = false;
-        let (process, name) = (backend.process(), backend.name.clone());
-        info!(backend = name, "takes a process that was kept ready");
-        out.push(Effect::Adopt { spare: theirs, process });
-        self.registrations.rename(theirs, process);
-        self.diagnostics.rename(theirs, process);
-        self.tokens.rename(spare, id);
-        self.backends.remove(&spare);
-        self.project_all(id, out);
-        self.begin_reconciling(process, b"{}", out);
-        self.flush(id, out);
+    pub(super) fn adopt_spare(&mut self, mux: &mut Mux, id: BackendId, spare: BackendId) {
+        let Some(process) = mux.adopt(id, spare) else { return };
+        self.partitions.remove(spare);
+        self.begin_partition(mux, id);
+        self.project_all(mux, id);
+        mux.begin_reconciling(process, b"{}");
+        self.flush(mux, id);
+    }
+}
+
+/// Whether nothing is owed to a process, or by it, and nothing waits for it.
+fn is_quiet(mux: &Mux, process: ProcessId) -> bool {
+    let open = mux.requests().iter().any(|(_, it)| {
+        it.to == To::Process(process) || matches!(&it.owner, Owner::Backend(by, _) if *by == process)
+    });
+    !open && mux.backend(process.backend).is_some_and(|it| it.queued().is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_told_only_of_capabilities_whose_tools_are_in_its_set() {
+        let params = br#"{"initializationOptions":{"copilotCapabilities":{"subAgent":true,"watchedFiles":true,"token":true}},"capabilities":{"copilot":{"watchedFiles":true}}}"#;
+        let set = ToolSet::new(Some(&["run_subagent"]), &[]);
+        let expected = r#"{"initializationOptions":{"copilotCapabilities":{"subAgent":true,"token":true}},"capabilities":{"copilot":{}}}"#;
+        assert_eq!(String::from_utf8_lossy(&initialize_for(params, Kit::of(&set, params))), expected);
+        assert_eq!(initialize_for(params, Kit::of(&ToolSet::all(), params)), params);
     }
 }

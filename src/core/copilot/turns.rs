@@ -1,25 +1,35 @@
 //! Conversations with a Copilot server: which partition a create goes to, one turn at a time, and no tool call
 //! from outside a partition's set.
 
-use std::{borrow::Cow, ops::Range, time::Instant};
+use std::{borrow::Cow, ops::Range};
 
 use tracing::{info, warn};
 
-use crate::core::{
-    Backend, Cause, Failure, Identity, PRIMARY, Proxy, ToolSet, conversations::Conversation, inside,
-    selection::Choice, toolset::is_edit_tool,
-};
 use crate::{
     config::Isolation,
     core::{
-        editor::field,
-        event::{BackendId, Effect, Effects, Peer, ProcessId},
-        history::{Answer, History},
-        modes::{Entry, Place, does_not_exist},
-        recovery::{Over, Part},
-        requests::{Owner, Pending, Purpose, SentId, To},
-        restore::question,
-        said::{Said, Words},
+        copilot::{
+            Copilot,
+            conversation::{Conversation, is_internal},
+            history::{Answer, History},
+            hooks::{FromServer, ToolCall},
+            modes::{Place, does_not_exist},
+            partition::Partition,
+            progress::{Said, Words},
+            restore::question,
+            resume::{Over, Part},
+            selection::Choice,
+            tools::tool_set::{ToolSet, is_edit_tool},
+        },
+        event::{BackendId, ProcessId},
+        identity::Identity,
+        mux::{
+            Mux,
+            failure::{Cause, Failure},
+            from_client::field,
+            requests::{Owner, Pending, To},
+        },
+        purpose::{CopilotPurpose, Entry, Purpose, SentId},
     },
     rpc::{Frame, Patch, RawId, elements, member, text},
     tools::{Outcome, bare},
@@ -28,70 +38,107 @@ use crate::{
 /// What the server asks the client for when the model has called one of its own edit tools.
 const CARRIERS: [&str; 2] = ["insert_edit_into_file", "create_file"];
 
-impl Proxy {
+/// A conversation that is to be created, and its place.
+#[derive(Debug)]
+pub(crate) struct Placed {
+    owner: Owner,
+    choice: Choice,
+    place: Place,
+    id: RawId,
+    frame: Frame,
+}
+
+impl Placed {
+    /// Whether it may start sub-agents.
+    pub(crate) fn is_lead(&self) -> bool {
+        self.choice.set.is_lead()
+    }
+}
+
+impl Copilot {
     /// `conversation/create`: the partition is chosen and the conversation bound before it is sent on, so that no
     /// tool call can come for an unbound one.
-    pub(crate) fn on_create(&mut self, now: Instant, owner: Owner, frame: &Frame, out: &mut Effects) {
+    pub(super) fn on_create(&mut self, mux: &mut Mux, owner: Owner, frame: &Frame) -> Option<Placed> {
         let params = frame.params().unwrap_or(b"{}");
-        match self.choose(params) {
-            Ok(choice) => self.create(now, owner, choice, frame, out),
-            Err(message) => self.fail(&owner, &Failure::new(Cause::InvalidParams, message), out),
+        match self.choose(mux, params) {
+            Ok(choice) => self.place_create(mux, owner, choice, frame),
+            Err(message) => {
+                mux.fail(&owner, &Failure::new(Cause::InvalidParams, message));
+                None
+            }
         }
     }
 
     /// Creates a conversation whose tools are chosen.
-    pub(crate) fn create(
-        &mut self,
-        now: Instant,
-        owner: Owner,
-        choice: Choice,
-        frame: &Frame,
-        out: &mut Effects,
-    ) {
+    pub(crate) fn create(&mut self, mux: &mut Mux, owner: Owner, choice: Choice, frame: &Frame) {
+        if let Some(placed) = self.place_create(mux, owner, choice, frame) {
+            self.bind(mux, placed);
+        }
+    }
+
+    /// Finds a place for a conversation whose tools are chosen; a request that cannot have one is answered.
+    fn place_create(&mut self, mux: &mut Mux, owner: Owner, choice: Choice, frame: &Frame) -> Option<Placed> {
         let params = frame.params().unwrap_or(b"{}");
-        let Choice { set, events, wish } = choice;
         let odd_id =
             member(params, "conversationId").is_some_and(|it| RawId::from_raw(&params[it]).is_none());
-        match (odd_id, self.session.initialized) {
-            (false, true) => {}
+        let refusal = match (odd_id, self.generic_session(mux).is_initialized()) {
+            (false, true) => None,
             // What is no id, or comes too early, is for the server to refuse.
-            _ if set.is_all() => {
-                self.send_to_backend(PRIMARY, owner, Purpose::Plain, &without_lspool(frame), out);
-                return;
+            _ if choice.set.is_all() => {
+                mux.send_to_backend(self.primary, owner, Purpose::Plain, &without_lspool(frame));
+                return None;
             }
             // Here, if the primary would have more tools for it than it asks for.
-            (_, false) => {
-                let failure = Failure::new(Cause::NotInitialized, "send initialized first");
-                return self.fail(&owner, &failure, out);
-            }
+            (_, false) => Some(Failure::new(Cause::NotInitialized, "send initialized first")),
             (true, true) => {
                 let message = "conversationId: a string or a number is expected";
-                return self.fail(&owner, &Failure::new(Cause::InvalidParams, message), out);
+                Some(Failure::new(Cause::InvalidParams, message))
+            }
+        };
+        let id = field(frame, "conversationId");
+        let placed = match refusal {
+            Some(failure) => Err(failure),
+            None => self.place_with_id(mux, id, &choice, params),
+        };
+        match placed {
+            Ok((id, place)) => Some(Placed { owner, choice, place, id, frame: frame.clone() }),
+            Err(failure) => {
+                mux.fail(&owner, &failure);
+                None
             }
         }
-        let id = field(frame, "conversationId").unwrap_or_else(|| self.invent_id());
+    }
+
+    fn place_with_id(
+        &mut self,
+        mux: &mut Mux,
+        id: Option<RawId>,
+        choice: &Choice,
+        params: &[u8],
+    ) -> Result<(RawId, Place), Failure> {
+        let id = id.unwrap_or_else(|| self.invent_id(mux));
         // The server makes a folder of this name.
         let leaves = |it: &str| it.contains('/') || it == "..";
         if self.session.kept_transcripts.is_some() && id.as_text().is_some_and(|it| leaves(&it)) {
             let message = "conversationId: with exact_restore it must be the name of a folder";
-            return self.fail(&owner, &Failure::new(Cause::InvalidParams, message), out);
+            return Err(Failure::new(Cause::InvalidParams, message));
         }
-        let isolation = self.wish(&wish);
-        let place = match self.place(&set, isolation, params, now, out) {
-            Ok(place) => place,
-            Err(failure) => return self.fail(&owner, &failure, out),
-        };
-        if set.is_lead() {
-            self.load_teams(out);
-        }
+        let isolation = self.wish(mux, &choice.wish);
+        Ok((id, self.place(mux, &choice.set, isolation, params)?))
+    }
+
+    /// Binds a conversation to its place, and sends its create.
+    pub(crate) fn bind(&mut self, mux: &mut Mux, placed: Placed) {
+        let Placed { owner, choice: Choice { set, events, wish }, place, id, frame } = placed;
         let backend = place.backend;
-        let frame = self.with_ids(&without_lspool(frame), &id);
+        let frame = self.with_ids(mux, &without_lspool(&frame), &id);
         let token = field(&frame, "workDoneToken");
-        let purpose = Purpose::Turn { conversation: id.clone(), token, create: true, entry: place.entry() };
-        let Some((sent, frame)) = self.accept(backend, owner, purpose, &frame, out) else { return };
+        let (conversation, entry) = (id.clone(), place.entry());
+        let purpose = Purpose::Copilot(CopilotPurpose::Turn { conversation, token, create: true, entry });
+        let Some((sent, frame)) = mux.accept(backend, owner, purpose, &frame) else { return };
         info!(conversation = %id, partition = %set, by_mode = place.mode.is_some(), "bound");
-        self.end_kept(&id, out);
-        self.drop_unsent(&id, out);
+        self.end_kept(mux, &id);
+        self.drop_unsent(mux, &id);
         let replaced = self.conversations.bind(id.clone(), backend, set, None);
         if let Some(conversation) = self.conversations.get_mut(&id) {
             conversation.ask(sent);
@@ -103,31 +150,31 @@ impl Proxy {
             if replaced.mode.is_some() {
                 self.modes.bury(&id);
             }
-            self.on_replaced(&id, backend, replaced.backend, replaced.waiting.into(), out);
+            self.on_replaced(mux, &id, backend, replaced.backend, replaced.waiting.into());
         }
-        self.release(backend, frame, out);
+        self.release(mux, backend, frame);
     }
 
     /// A create took the id of a living conversation. In another partition the old one is destroyed.
     fn on_replaced(
         &mut self,
+        mux: &mut Mux,
         id: &RawId,
         new: BackendId,
         old: BackendId,
         waiting: Vec<Frame>,
-        out: &mut Effects,
     ) {
         for frame in waiting {
-            self.release(old, frame, out);
+            self.release(mux, old, frame);
         }
         if new != old && id.as_text().is_some() {
-            self.send_to_backend(old, Owner::Proxy, Purpose::Plain, &destruction(id), out);
+            mux.send_to_backend(old, Owner::Proxy, Purpose::Plain, &destruction(id));
         }
     }
 
     /// The request with an id for the conversation and the turn, if it has none: a turn that is to go on in another
     /// process must be known by name.
-    fn with_ids(&mut self, frame: &Frame, id: &RawId) -> Frame {
+    fn with_ids(&mut self, mux: &mut Mux, frame: &Frame, id: &RawId) -> Frame {
         let params = frame.params().unwrap_or(b"{}");
         let mut patch = Patch::of(params);
         if field(frame, "conversationId").is_none() {
@@ -139,55 +186,56 @@ impl Proxy {
                 if params[last.start] == b'{' && !has_turn(&params[last.clone()]) =>
             {
                 let turn =
-                    Patch::of(&params[last.clone()]).set("turnId", self.invent_turn().as_bytes()).finish();
+                    Patch::of(&params[last.clone()]).set("turnId", self.invent_turn(mux).as_bytes()).finish();
                 let turns = member(params, "turns").unwrap_or_else(|| last.clone());
                 let before = &params[turns.start..last.start];
                 patch.set("turns", &[before, &turn, &params[last.end..turns.end]].concat());
             }
             (Some("conversation/turn"), _) if !has_turn(params) => {
-                patch.set("turnId", self.invent_turn().as_bytes());
+                patch.set("turnId", self.invent_turn(mux).as_bytes());
             }
             _ => {}
         }
         frame.with_params(&patch.finish())
     }
 
-    fn invent_turn(&mut self) -> RawId {
+    fn invent_turn(&mut self, mux: &mut Mux) -> RawId {
         self.n_turns += 1;
-        RawId::text(&uuid(&self.identity, self.n_turns))
+        RawId::text(&uuid(mux.identity(), self.n_turns))
     }
 
-    pub(crate) fn invent_id(&mut self) -> RawId {
+    pub(crate) fn invent_id(&mut self, mux: &mut Mux) -> RawId {
         self.n_conversations += 1;
-        let it = &self.identity;
+        let it = &mux.identity();
         RawId::text(&format!("lspool-{}-{}-{}", it.pid, it.started, self.n_conversations))
     }
 
-    pub(crate) fn on_turn(&mut self, now: Instant, owner: Owner, frame: &Frame, out: &mut Effects) {
+    pub(crate) fn on_turn(&mut self, mux: &mut Mux, owner: Owner, frame: &Frame) {
         let id = field(frame, "conversationId");
         if let Some(id) =
             id.as_ref().filter(|it| self.conversations.get(it).is_none() && self.modes.is_buried(it))
         {
-            return self.fail(&owner, &does_not_exist(id), out);
+            return mux.fail(&owner, &does_not_exist(id));
         }
         let Some(id) = id.filter(|it| self.conversations.get(it).is_some()) else {
-            self.send_to_backend(PRIMARY, owner, Purpose::Plain, frame, out);
+            mux.send_to_backend(self.primary, owner, Purpose::Plain, frame);
             return;
         };
-        let (place, entry) = match self.next_place(&id, frame.params().unwrap_or(b"{}"), now, out) {
+        let (place, entry) = match self.next_place(mux, &id, frame.params().unwrap_or(b"{}")) {
             Ok(place) => place,
-            Err(failure) => return self.fail(&owner, &failure, out),
+            Err(failure) => return mux.fail(&owner, &failure),
         };
         let backend = place.backend;
-        let frame = self.with_ids(frame, &id);
+        let frame = self.with_ids(mux, frame, &id);
         let token = field(&frame, "workDoneToken");
-        let purpose = Purpose::Turn { conversation: id.clone(), token, create: false, entry };
-        let Some((sent, frame)) = self.accept(backend, owner, purpose, &frame, out) else { return };
-        self.leave_behind(&id, backend, out);
+        let purpose =
+            Purpose::Copilot(CopilotPurpose::Turn { conversation: id.clone(), token, create: false, entry });
+        let Some((sent, frame)) = mux.accept(backend, owner, purpose, &frame) else { return };
+        self.leave_behind(mux, &id, backend);
         let before = self.conversations.get(&id).map(|it| it.backend);
         self.conversations.move_to(&id, backend);
         if let Some(before) = before.filter(|it| *it != backend) {
-            self.forget(before, now);
+            self.forget(mux, before);
         }
         let Some(conversation) = self.conversations.get_mut(&id) else { return };
         conversation.mode = place.mode;
@@ -196,36 +244,30 @@ impl Proxy {
         }
         conversation.wish.moves = false;
         conversation.ask(sent);
-        self.release(backend, frame, out);
+        self.release(mux, backend, frame);
     }
 
     /// Where the next turn of a conversation is served, and what keeps it to its tools there.
-    fn next_place(
-        &mut self,
-        id: &RawId,
-        request: &[u8],
-        now: Instant,
-        out: &mut Effects,
-    ) -> Result<(Place, Entry), Failure> {
+    fn next_place(&mut self, mux: &mut Mux, id: &RawId, request: &[u8]) -> Result<(Place, Entry), Failure> {
         let Some(conversation) = self.conversations.get(id) else {
-            return Ok((Place { backend: PRIMARY, mode: None }, Entry::Process));
+            return Ok((Place { backend: self.primary, mode: None }, Entry::Process));
         };
         let (set, mode) = (conversation.set.clone(), conversation.mode);
         if conversation.active().is_some() && mode.is_some() {
             // It stays where it is until the turn that runs is over.
             let place = Place { backend: conversation.backend, mode };
-            let entry = self.mode_for(&set, request).map_or(Entry::Leaves, Entry::Mode);
+            let entry = self.mode_for(mux, &set, request).map_or(Entry::Leaves, Entry::Mode);
             return Ok((place, entry));
         }
-        let is_known = conversation.known_by().is_some_and(|it| self.is_current(it));
+        let is_known = conversation.known_by().is_some_and(|it| mux.is_current(it));
         let isolation = match mode {
             _ if conversation.active().is_some() => Isolation::Process,
-            _ if conversation.wish.moves => self.wish(&conversation.wish),
+            _ if conversation.wish.moves => self.wish(mux, &conversation.wish),
             Some(_) => Isolation::Mode,
             None if is_known => Isolation::Process,
-            None => self.wish(&conversation.wish),
+            None => self.wish(mux, &conversation.wish),
         };
-        let place = self.place(&set, isolation, request, now, out)?;
+        let place = self.place(mux, &set, isolation, request)?;
         Ok((place, place.entry()))
     }
 
@@ -259,12 +301,12 @@ impl Proxy {
     /// The answer to a create or turn: nothing of that turn follows it.
     pub(crate) fn on_turn_answered(
         &mut self,
+        mux: &mut Mux,
         process: ProcessId,
         sent: SentId,
         id: &RawId,
         create: bool,
         answer: &Frame,
-        out: &mut Effects,
     ) {
         match answer.result() {
             Some(result) => {
@@ -272,65 +314,66 @@ impl Proxy {
                     self.conversations.learn_turn(turn, process.backend);
                 }
                 self.conversations.learn_answer(result);
-                self.end_turn(id, sent, out);
+                self.end_turn(mux, id, sent);
             }
             None => {
-                self.end_restore(process, id, out);
-                self.on_turn_failed(id, sent, create, out);
+                self.end_restore(mux, process, id);
+                self.on_turn_failed(mux, id, sent, create);
             }
         }
-        self.clear_transcripts(process, out);
+        self.clear_transcripts(mux, process);
     }
 
     /// Lets the next turn of the conversation go.
-    pub(crate) fn end_turn(&mut self, id: &RawId, sent: SentId, out: &mut Effects) {
+    pub(crate) fn end_turn(&mut self, mux: &mut Mux, id: &RawId, sent: SentId) {
         if self.conversations.get(id).is_none_or(|it| !it.runs(sent)) {
             return;
         }
-        self.withdraw_kept(id, out);
+        self.withdraw_kept(mux, id);
         if let Some((backend, next)) = self.conversations.advance(id) {
-            self.release(backend, next, out);
+            self.release(mux, backend, next);
         }
     }
 
     /// The server says itself what becomes of turns that waited.
-    fn unbind(&mut self, id: &RawId, out: &mut Effects) {
-        self.withdraw_kept(id, out);
+    fn unbind(&mut self, mux: &mut Mux, id: &RawId) {
+        self.withdraw_kept(mux, id);
         for of in self.conversations.family(id) {
-            self.forget_transcript(&of, out);
+            self.forget_transcript(mux, &of);
             if self.conversations.get(&of).is_some_and(|it| it.mode.is_some()) {
                 self.modes.bury(&of);
             }
         }
         for (backend, frame) in self.conversations.unbind(id) {
-            self.release(backend, frame, out);
+            self.release(mux, backend, frame);
         }
     }
 
     /// A create or turn was refused, or cancelled before any process had seen it. Where there is no conversation,
     /// none keeps its partition busy.
-    pub(crate) fn on_turn_failed(&mut self, id: &RawId, sent: SentId, create: bool, out: &mut Effects) {
+    pub(crate) fn on_turn_failed(&mut self, mux: &mut Mux, id: &RawId, sent: SentId, create: bool) {
         match self.conversations.get(id) {
             Some(it) if create && it.runs(sent) && it.flight.turn.is_none() => {
-                self.unbind(id, out);
+                self.unbind(mux, id);
             }
-            Some(_) | None => self.end_turn(id, sent, out),
+            Some(_) | None => self.end_turn(mux, id, sent),
         }
     }
 
     /// `conversation/destroy` unbinds. The server takes strings only: a number lives on, but counts no more.
-    pub(crate) fn on_destroy(&mut self, owner: Owner, frame: &Frame, out: &mut Effects) {
+    pub(crate) fn on_destroy(&mut self, mux: &mut Mux, owner: Owner, frame: &Frame) {
         let id = field(frame, "conversationId");
         let text = id.as_ref().and_then(RawId::as_text).map(std::borrow::Cow::into_owned);
         let found = id.as_ref().filter(|_| text.is_some()).and_then(|it| self.conversations.get(it));
         let backend = found.map(|it| it.backend);
         if let (Some(_), Some(id)) = (backend, &id) {
-            self.end_kept(id, out);
-            self.drop_unsent(id, out);
+            self.end_kept(mux, id);
+            self.drop_unsent(mux, id);
         }
-        self.send_to_backend(self.served(backend.unwrap_or(PRIMARY)), owner, Purpose::Plain, frame, out);
+        let served = self.served(mux, backend.unwrap_or(self.primary));
+        mux.send_to_backend(served, owner, Purpose::Plain, frame);
         match (backend, &id) {
-            (Some(_), Some(id)) => self.unbind(id, out),
+            (Some(_), Some(id)) => self.unbind(mux, id),
             (_, _) => {
                 if let Some(number) = text.and_then(|it| RawId::from_raw(it.as_bytes())) {
                     self.conversations.count_out(&number);
@@ -339,19 +382,47 @@ impl Proxy {
         }
     }
 
-    /// Progress of a Copilot server: where turns and the conversations of sub-agents are first seen, and what was
-    /// said. Gives the parameters that the editor gets, if it gets any.
-    pub(crate) fn on_chat_progress<'a>(
+    /// Takes in progress of a Copilot server. Gives what of it the editor gets.
+    pub(crate) fn on_progress<'a>(
         &mut self,
+        mux: &mut Mux,
+        process: ProcessId,
+        frame: &'a Frame,
+    ) -> Option<Progress<'a>> {
+        let params = frame.params().unwrap_or(b"{}");
+        mux.requests_mut().streamed(params);
+        if self.shapes.read(params).is_some_and(|it| self.note_told(mux, process, &it)) {
+            return Some(Progress { params: Cow::Borrowed(params), kind: None, ends: None });
+        }
+        let said = Said::of(params);
+        let params = self.hear(mux, process, params, &said)?;
+        let ends = said.turn().map(|(conversation, _)| conversation);
+        let ends = ends.filter(|_| said.kind == Some(b"\"end\""));
+        Some(Progress { params, kind: said.kind, ends })
+    }
+
+    /// Passes progress on to the editor.
+    pub(crate) fn pass_progress(mux: &mut Mux, process: ProcessId, frame: &Frame, it: Progress<'_>) {
+        let Progress { params, kind, ends: _ } = it;
+        match (mux.tokens_mut().passed(process.backend, kind, &params), params) {
+            (Some(params), _) | (None, Cow::Owned(params)) => mux.tell_editor(frame.with_params(&params)),
+            (None, Cow::Borrowed(_)) => mux.tell_editor(frame.clone()),
+        }
+    }
+
+    /// Where turns and the conversations of sub-agents are first seen, and what was said. Gives the parameters that the
+    /// editor gets, if it gets any.
+    fn hear<'a>(
+        &mut self,
+        mux: &mut Mux,
         process: ProcessId,
         params: &'a [u8],
         said: &Said<'_>,
-        out: &mut Effects,
     ) -> Option<Cow<'a, [u8]>> {
         let unchanged = Cow::Borrowed(params);
-        let is_own = said.token.is_some_and(inside::is_own);
+        let is_internal = said.token.is_some_and(is_internal);
         if self.is_stray(process, said)
-            || (is_own && said.token().is_none_or(|it| self.inside.of(&it).is_none()))
+            || (is_internal && said.token().is_none_or(|it| !self.internal.contains(&it)))
         {
             return None;
         }
@@ -361,12 +432,12 @@ impl Proxy {
                 let token = said.token();
                 let is_news = match said.caller() {
                     Some(caller) => {
-                        self.on_sub_agent(process, &conversation, &turn, caller, token.as_ref());
+                        self.on_sub_agent(mux, process, &conversation, &turn, caller, token.as_ref());
                         true
                     }
                     None => {
-                        self.on_begun(process, &conversation, token.as_ref(), out)
-                            && self.on_question(&conversation, &turn, token.as_ref())
+                        self.on_begun(mux, process, &conversation, token.as_ref())
+                            && self.on_question(mux, &conversation, &turn, token.as_ref())
                     }
                 };
                 self.conversations.learn_turn(turn, process.backend);
@@ -376,15 +447,15 @@ impl Proxy {
                 self.shapes.learn(params, said);
                 let part = self.part(&conversation, &turn);
                 let Some(renumbered) = part.and_then(|it| it.report(params)) else {
-                    self.on_reported(process, &conversation, &turn, said, out);
+                    self.on_reported(mux, process, &conversation, &turn, said);
                     return Some(unchanged);
                 };
-                self.on_reported(process, &conversation, &turn, &Said::of(&renumbered), out);
+                self.on_reported(mux, process, &conversation, &turn, &Said::of(&renumbered));
                 Some(Cow::Owned(renumbered))
             }
             Some(b"\"end\"") => {
                 self.note_over(&conversation, &turn, Over::Ended);
-                (!self.hold_end_for_results(&conversation, params)).then_some(unchanged)
+                Some(unchanged)
             }
             Some(_) | None => Some(unchanged),
         }
@@ -392,14 +463,14 @@ impl Proxy {
 
     /// A few more words of an answer, as a report of the usual shape has them. Noted, if the editor gets the report as it
     /// is. This is done for each of them.
-    pub(crate) fn note_told(&mut self, process: ProcessId, words: &Words<'_>) -> bool {
+    pub(crate) fn note_told(&mut self, mux: &Mux, process: ProcessId, words: &Words<'_>) -> bool {
         let Words { conversation, turn, round, reply } = words;
-        let is_stray = |it: &Backend| it.restores.is_stray(conversation);
-        if self.tokens.are_renamed() || self.backend(process.backend).is_some_and(is_stray) {
+        let is_stray = |it: &Partition| it.restores.is_stray(conversation);
+        if mux.tokens().are_renamed() || self.partitions.get(process.backend).is_some_and(is_stray) {
             return false;
         }
         let Some(conversation) = self.conversations.get_mut(conversation) else {
-            return !inside::is_own(conversation.as_bytes());
+            return !is_internal(conversation.as_bytes());
         };
         if conversation.flight.part.is_some() {
             return false;
@@ -424,15 +495,16 @@ impl Proxy {
 
     fn on_sub_agent(
         &mut self,
+        mux: &mut Mux,
         process: ProcessId,
         id: &RawId,
         turn: &RawId,
         caller: RawId,
         token: Option<&RawId>,
     ) {
-        let parent = self.caller(process.backend, token);
+        let parent = Self::caller(mux, process.backend, token);
         let of_caller = parent.as_ref().and_then(|it| self.conversations.get(it)).map(|it| it.set.clone());
-        let set = of_caller.or_else(|| self.backend(process.backend).map(|it| it.set.clone()));
+        let set = of_caller.or_else(|| self.partitions.set(process.backend).cloned());
         let (Some(set), None) = (set, self.conversations.get(id)) else { return };
         let lives_in_another = parent.is_some();
         self.conversations.bind(id.clone(), process.backend, set, parent);
@@ -444,10 +516,11 @@ impl Proxy {
     }
 
     /// A turn begins: its question is part of the history. Whether the editor has not heard of it before.
-    fn on_question(&mut self, id: &RawId, turn: &RawId, token: Option<&RawId>) -> bool {
+    fn on_question(&mut self, mux: &mut Mux, id: &RawId, turn: &RawId, token: Option<&RawId>) -> bool {
         let Some(conversation) = self.conversations.get_mut(id) else { return true };
-        let Some(asked) = conversation.active().and_then(|it| self.requests.get(it)) else { return true };
-        if !matches!(&asked.purpose, Purpose::Turn { token: of, .. } if of.as_ref() == token) {
+        let Some(asked) = conversation.active().and_then(|it| mux.requests().get(it)) else { return true };
+        if !matches!(&asked.purpose, Purpose::Copilot(CopilotPurpose::Turn { token: of, .. }) if of.as_ref() == token)
+        {
             return true;
         }
         if let Some(question) = question(&asked.frame) {
@@ -463,14 +536,7 @@ impl Proxy {
         true
     }
 
-    fn on_reported(
-        &mut self,
-        process: ProcessId,
-        id: &RawId,
-        turn: &RawId,
-        said: &Said<'_>,
-        out: &mut Effects,
-    ) {
+    fn on_reported(&mut self, mux: &mut Mux, process: ProcessId, id: &RawId, turn: &RawId, said: &Said<'_>) {
         let mut is_in_mode = false;
         if let Some(conversation) = self.conversations.get_mut(id) {
             let restricted = !conversation.set.is_all();
@@ -481,7 +547,7 @@ impl Proxy {
             }
         }
         if is_in_mode {
-            self.look_at_calls(process, id, &said.report, out);
+            self.look_at_calls(mux, process, id, &said.report);
         }
         if said.is_counted {
             self.note_over(id, turn, Over::Counted);
@@ -489,15 +555,15 @@ impl Proxy {
     }
 
     /// The conversation whose turn runs under the token of this progress.
-    fn caller(&self, backend: BackendId, token: Option<&RawId>) -> Option<RawId> {
-        let running = self.requests.filter(|it| match (&it.purpose, it.to) {
-            (Purpose::Turn { token: of, .. }, To::Process(process)) => {
+    fn caller(mux: &Mux, backend: BackendId, token: Option<&RawId>) -> Option<RawId> {
+        let running = mux.requests().filter(|it| match (&it.purpose, it.to) {
+            (Purpose::Copilot(CopilotPurpose::Turn { token: of, .. }), To::Process(process)) => {
                 process.backend == backend && of.as_ref() == token
             }
             _ => false,
         });
-        match &self.requests.get(*running.first()?)?.purpose {
-            Purpose::Turn { conversation, .. } => Some(conversation.clone()),
+        match &mux.requests().get(*running.first()?)?.purpose {
+            Purpose::Copilot(CopilotPurpose::Turn { conversation, .. }) => Some(conversation.clone()),
             _ => None,
         }
     }
@@ -506,20 +572,23 @@ impl Proxy {
     /// partition's set, else answered here as a tool that failed.
     pub(crate) fn on_tool_call(
         &mut self,
+        mux: &mut Mux,
         process: ProcessId,
         frame: &Frame,
         confirmation: bool,
-        out: &mut Effects,
-    ) {
-        let (Some(wire), Some(backend)) = (frame.id(), self.backends.get(&process.backend)) else { return };
+    ) -> FromServer {
+        let (Some(wire), Some(partition)) = (frame.id(), self.partitions.get(process.backend)) else {
+            return FromServer::Handled;
+        };
         let (conversation, turn) = (field(frame, "conversationId"), field(frame, "turnId"));
         let is_unwanted = |it: &RawId| {
-            backend.restores.is_stray(it)
-                || self.is_cancelled(self.turn_of_call(process, it, turn.clone()))
-                || self.is_of_none_inside(it)
+            partition.restores.is_stray(it)
+                || mux.is_cancelled(self.turn_of_call(mux, process, it, turn.clone()))
+                || self.is_orphan(it)
         };
         if conversation.as_ref().is_some_and(is_unwanted) {
-            return out.push(Effect::Send(Peer::Backend(process), Self::cancelled_call(wire, confirmation)));
+            mux.tell(process, cancelled_call(wire, confirmation));
+            return FromServer::Handled;
         }
         let part = conversation.as_ref().and_then(|it| self.part(it, turn.as_ref()?));
         let renumbered = part.map(|it| it.asked(frame));
@@ -528,7 +597,7 @@ impl Proxy {
         let called = conversation
             .as_ref()
             .and_then(|it| self.conversations.get(it)?.called.get(&text(params, &["toolCallId"])?));
-        let sets = self.sets_of(backend, conversation.as_ref(), turn.as_ref());
+        let sets = self.sets_of(mux, process.backend, conversation.as_ref(), turn.as_ref());
         let judged = sets.iter().map(|set| match confirmation {
             true => judge_confirmation(set, params, called.map(String::as_str)),
             false => judge(set, params, called.map(String::as_str)),
@@ -536,36 +605,48 @@ impl Proxy {
         let refused = judged.zip(&sets).find_map(|(judged, set)| Some((judged.err()?, set.to_string())));
         let switched_off = || {
             let (server, tool) = mcp_tool(params).filter(|(server, tool)| self.is_mcp_off(server, tool))?;
-            Some((format!("{server}/{tool}"), backend.set.to_string()))
+            Some((format!("{server}/{tool}"), partition.set.to_string()))
         };
         if let Some((name, set)) = refused.or_else(|| confirmation.then(switched_off).flatten()) {
-            return self.refuse(process, wire, &name, &set, confirmation, out);
+            self.refuse(mux, process, wire, &name, &set, confirmation);
+            return FromServer::Handled;
         }
+        let frame = frame.clone();
         if let (Some(id), Some(turn)) = (&conversation, turn) {
-            self.note_unreported(id, &turn, confirmation, params);
+            self.note_unreported(mux, id, &turn, confirmation, frame.params().unwrap_or(b"{}"));
         }
-        if self.answer_orchestration(process, &wire, conversation.as_ref(), frame, out) {
-            return;
-        }
+        FromServer::Call(ToolCall { process, wire, conversation, frame, confirmation })
+    }
+
+    /// Asks whoever has the tool of a call, unless the answer is known.
+    pub(crate) fn ask_call(&mut self, mux: &mut Mux, call: ToolCall) {
+        let ToolCall { process, wire, conversation, frame, confirmation } = call;
         if let Some(id) = conversation.as_ref().filter(|_| confirmation)
-            && self.answer_confirmation(process, &wire, id, frame, out)
+            && self.answer_confirmation(mux, process, &wire, id, &frame)
         {
             return;
         }
-        let purpose = Purpose::ToolCall { conversation, confirmation };
-        self.ask_tool(Owner::Backend(process, wire), purpose, frame, out);
+        let purpose = Purpose::Copilot(CopilotPurpose::ToolCall { conversation, confirmation });
+        self.ask_tool(mux, Owner::Backend(process, wire), purpose, &frame);
     }
 
     /// A turn without a token reports nothing: what the client is asked is all that is known of it.
-    fn note_unreported(&mut self, id: &RawId, turn: &RawId, confirmation: bool, params: &[u8]) {
-        let silent = |it: SentId| match self.requests.get(it).map(|it| &it.purpose) {
-            Some(Purpose::Turn { token, .. }) => token.is_none(),
+    fn note_unreported(
+        &mut self,
+        mux: &mut Mux,
+        id: &RawId,
+        turn: &RawId,
+        confirmation: bool,
+        params: &[u8],
+    ) {
+        let silent = |it: SentId| match mux.requests().get(it).map(|it| &it.purpose) {
+            Some(Purpose::Copilot(CopilotPurpose::Turn { token, .. })) => token.is_none(),
             _ => false,
         };
         if !self.conversations.get(id).and_then(Conversation::active).is_some_and(silent) {
             return;
         }
-        self.on_question(id, turn, None);
+        self.on_question(mux, id, turn, None);
         if !confirmation
             && let Some((round, call)) = unreported(params)
             && let Some(turn) = self.conversations.get_mut(id).and_then(|it| it.history.turn(turn))
@@ -576,28 +657,36 @@ impl Proxy {
 
     /// The sets in each of which a call must be: that of its process, and in the primary that of its conversation. One that
     /// lspool does not know any more may still run.
-    fn sets_of(&self, backend: &Backend, id: Option<&RawId>, turn: Option<&RawId>) -> Vec<ToolSet> {
-        let mut sets = vec![backend.set.clone()];
-        if backend.id != PRIMARY {
+    fn sets_of(
+        &self,
+        mux: &Mux,
+        backend: BackendId,
+        id: Option<&RawId>,
+        turn: Option<&RawId>,
+    ) -> Vec<ToolSet> {
+        let mut sets: Vec<ToolSet> = self.partitions.set(backend).cloned().into_iter().collect();
+        if backend != self.primary {
             return sets;
         }
-        let bound = id.and_then(|it| self.conversations.get(it)).filter(|it| it.backend == PRIMARY);
+        let bound = id.and_then(|it| self.conversations.get(it)).filter(|it| it.backend == self.primary);
         sets.extend(bound.map(|it| it.set.clone()));
         if let Some(bound) = bound.filter(|it| turn.is_some() && it.flight.turn.as_ref() == turn) {
-            let asked = bound.active().and_then(|it| self.requests.get(it)).map(|it| &it.purpose);
-            if let Some(Purpose::Turn { entry: Entry::Mode(mode), .. }) = asked {
+            let asked = bound.active().and_then(|it| mux.requests().get(it)).map(|it| &it.purpose);
+            if let Some(Purpose::Copilot(CopilotPurpose::Turn { entry: Entry::Mode(mode), .. })) = asked {
                 sets.extend(self.modes.set(*mode).cloned());
             }
             return sets;
         }
         let runs = |it: &Pending| match &it.purpose {
-            Purpose::Turn { conversation, entry: Entry::Mode(mode), .. } if Some(conversation) == id => {
+            Purpose::Copilot(CopilotPurpose::Turn { conversation, entry: Entry::Mode(mode), .. })
+                if Some(conversation) == id =>
+            {
                 let of = turn_of(&it.frame);
                 (turn.is_none() || of.is_none() || of.as_ref() == turn).then_some(*mode)
             }
             _ => None,
         };
-        let modes = self.requests.iter().filter_map(|(_, it)| runs(it));
+        let modes = mux.requests().iter().filter_map(|(_, it)| runs(it));
         sets.extend(modes.filter_map(|it| self.modes.set(it).cloned()));
         // Which tools it had is not known any more.
         if sets.len() == 1 && id.is_some_and(|it| self.modes.is_buried(it)) {
@@ -606,14 +695,15 @@ impl Proxy {
         sets
     }
 
-    /// Whether a turn was cancelled: tools are not called for it any more.
-    pub(crate) fn is_cancelled(&self, turn: Option<SentId>) -> bool {
-        turn.and_then(|it| self.requests.get(it)).is_some_and(|it| it.marks.cancelled)
-    }
-
     /// The turn in which a process has called a tool: that which runs in the conversation, or one whose conversation was
     /// destroyed or replaced since. Such a turn runs on.
-    pub(crate) fn turn_of_call(&self, process: ProcessId, id: &RawId, turn: Option<RawId>) -> Option<SentId> {
+    pub(crate) fn turn_of_call(
+        &self,
+        mux: &Mux,
+        process: ProcessId,
+        id: &RawId,
+        turn: Option<RawId>,
+    ) -> Option<SentId> {
         let (mut id, mut turn) = (id, turn);
         while let Some(sub_agent) = self.conversations.get(id)
             && let Some(parent) = &sub_agent.parent
@@ -626,26 +716,27 @@ impl Proxy {
             return active;
         }
         let is_it = |it: &Pending| match &it.purpose {
-            Purpose::Turn { conversation, .. } => {
+            Purpose::Copilot(CopilotPurpose::Turn { conversation, .. }) => {
                 it.to == To::Process(process) && conversation == id && turn_of(&it.frame) == turn
             }
             _ => false,
         };
-        self.requests.iter().find(|(_, it)| is_it(it)).map(|(sent, _)| sent).or(active)
+        mux.requests().iter().find(|(_, it)| is_it(it)).map(|(sent, _)| sent).or(active)
     }
 
     pub(crate) fn refuse(
         &mut self,
+        mux: &mut Mux,
         process: ProcessId,
         wire: RawId,
         tool: &str,
         set: &str,
         confirmation: bool,
-        out: &mut Effects,
     ) {
-        let Some(backend) = self.backends.get_mut(&process.backend) else { return };
-        backend.refused += 1;
-        warn!(backend = backend.name, tool, refused = backend.refused, "refused a tool call outside the set");
+        let Some(partition) = self.partitions.get_mut(process.backend) else { return };
+        partition.refused += 1;
+        let refused = partition.refused;
+        warn!(backend = mux.name_of(process.backend), tool, refused, "refused a tool call outside the set");
         let result = if confirmation {
             serde_json::json!([{"result": "dismiss"}, null])
         } else {
@@ -653,8 +744,26 @@ impl Proxy {
             Outcome::Failed(why).answer()
         };
         let answer = Frame::response(wire, result.to_string().as_bytes());
-        out.push(Effect::Send(Peer::Backend(process), answer));
+        mux.tell(process, answer);
     }
+}
+
+/// What the editor gets of a server's progress.
+#[derive(Debug)]
+pub(crate) struct Progress<'a> {
+    pub(crate) params: Cow<'a, [u8]>,
+    kind: Option<&'a [u8]>,
+    /// The conversation whose turn it ends.
+    pub(crate) ends: Option<RawId>,
+}
+
+/// The answer to a tool call or confirmation of a cancelled turn.
+pub(crate) fn cancelled_call(wire: RawId, confirmation: bool) -> Frame {
+    let result = match confirmation {
+        true => serde_json::json!([{"result": "dismiss"}, null]),
+        false => Outcome::Cancelled.answer(),
+    };
+    Frame::response(wire, result.to_string().as_bytes())
 }
 
 /// Asks a server to forget a conversation.

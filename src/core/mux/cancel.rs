@@ -1,163 +1,130 @@
 //! Cancellation, by request id and by progress token, in both directions.
 
-use crate::core::{Cause, Failure, Proxy, tell_editor};
+use super::Mux;
 use crate::{
     core::{
-        editor::field,
-        event::{BackendId, ClientId, Effect, Effects, Peer, ProcessId},
-        requests::{Owner, Pending, Purpose, SentId, To},
+        event::{BackendId, ClientId, Effect, ProcessId},
+        mux::{
+            failure::{Cause, Failure},
+            from_client::field,
+            requests::{Pending, To},
+        },
+        purpose::{Purpose, SentId},
     },
     rpc::{Frame, Patch, RawId},
-    tools::Outcome,
 };
 
-impl Proxy {
-    /// `$/cancelRequest` of a client. An id that is not in flight has been answered already.
-    pub(crate) fn on_client_cancel(&mut self, client: ClientId, frame: &Frame, out: &mut Effects) {
-        let wire = field(frame, "id");
-        if let Some(sent) = wire.and_then(|it| self.requests.of_client(client, &it)) {
-            self.cancel(sent, Some(frame), out);
-        }
+impl Mux {
+    /// Whether a request was cancelled by who sent it.
+    pub(crate) fn is_cancelled(&self, sent: Option<SentId>) -> bool {
+        sent.and_then(|it| self.requests.get(it)).is_some_and(|it| it.marks.cancelled)
     }
 
-    pub(crate) fn cancel(&mut self, sent: SentId, frame: Option<&Frame>, out: &mut Effects) {
-        let Some(pending) = self.requests.get(sent).cloned() else { return };
-        match pending.to {
+    /// The request that a `$/cancelRequest` of a client means. One that is not in flight has been answered already.
+    pub(crate) fn cancelled_by(&self, client: ClientId, frame: &Frame) -> Option<SentId> {
+        self.requests.of_client(client, &field(frame, "id")?)
+    }
+
+    /// A client does not want a request any more. `frame`: its `$/cancelRequest`, for the process.
+    pub(crate) fn cancel(&mut self, sent: SentId, frame: Option<&Frame>) {
+        let Some(Pending { to, purpose, .. }) = self.requests.get(sent) else { return };
+        match *to {
             // A process that is never asked to initialize serves nobody.
-            To::Gate(_) if matches!(pending.purpose, Purpose::Initialize) => {}
-            To::Gate(backend) => {
-                let conversation = match &pending.purpose {
-                    Purpose::Turn { conversation, .. } => Some(conversation),
-                    _ => None,
-                };
-                self.take_gated(backend, sent, conversation);
-                if conversation.is_some_and(|it| self.cancel_kept(sent, it, out)) {
-                    return;
-                }
-                self.requests.take(sent);
-                self.fail(
-                    &pending.owner,
-                    &Failure::new(Cause::Cancelled, "cancelled before it was sent on"),
-                    out,
-                );
-                self.on_never_sent(&pending, sent, out);
+            To::Gate(_) if matches!(purpose, Purpose::Initialize) => {}
+            To::Gate(_) => {
+                self.cancel_queued(sent);
+                self.fail_unsent(sent);
             }
-            To::Process(process) => {
-                if let Some(frame) = frame {
-                    let params = Patch::of(frame.params().unwrap_or(b"{}"))
-                        .set("id", RawId::from(sent).as_bytes())
-                        .finish();
-                    out.push(Effect::Send(Peer::Backend(process), frame.with_params(&params)));
-                }
-                self.note_cancelled(sent, process, out);
-            }
+            To::Process(process) => self.cancel_at(process, sent, frame),
             To::Client(_) | To::Tools => {}
         }
     }
 
-    /// Takes a request out of wherever it waits for its process.
-    pub(crate) fn take_gated(&mut self, backend: BackendId, sent: SentId, conversation: Option<&RawId>) {
-        if let Some(gate) = self.backends.get_mut(&backend).map(crate::core::Backend::gate)
-            && let Some(at) = gate.iter().position(|it| it.id().and_then(|it| it.as_u64()) == Some(sent))
-        {
-            gate.remove(at);
-        }
-        if let Some(conversation) = conversation {
-            self.forget_restore(backend, conversation, sent);
-            self.conversations.take_waiting(conversation, &RawId::from(sent));
+    /// Takes a request that no process has seen out of its queue.
+    pub(crate) fn cancel_queued(&mut self, sent: SentId) {
+        if let Some(To::Gate(backend)) = self.requests.get(sent).map(|it| it.to) {
+            self.unqueue(backend, sent);
         }
     }
 
-    /// A request is not wanted any more, and its process has been told. A turn that waits for a tool would wait on: the
-    /// server does not take its question back, so lspool answers it and takes it back at the editor.
-    pub(crate) fn note_cancelled(&mut self, sent: SentId, process: ProcessId, out: &mut Effects) {
+    /// Answers a request that no process has seen; gives it back.
+    pub(crate) fn fail_unsent(&mut self, sent: SentId) -> Option<Pending> {
+        let pending = self.requests.take(sent)?;
+        self.fail(&pending.owner, &Failure::new(Cause::Cancelled, "cancelled before it was sent on"));
+        Some(pending)
+    }
+
+    /// Tells a process that a request is not wanted any more.
+    pub(crate) fn cancel_at(&mut self, process: ProcessId, sent: SentId, frame: Option<&Frame>) {
+        if let Some(frame) = frame {
+            let params =
+                Patch::of(frame.params().unwrap_or(b"{}")).set("id", RawId::from(sent).as_bytes()).finish();
+            self.tell(process, frame.with_params(&params));
+        }
         self.requests.mark(sent, |it| it.cancelled = true);
-        let Some(Purpose::Turn { conversation: id, .. }) = self.requests.get(sent).map(|it| &it.purpose)
-        else {
+    }
+
+    /// Takes a request out of the queue of its backend.
+    pub(crate) fn unqueue(&mut self, backend: BackendId, sent: SentId) {
+        let Some(queue) = self.backends.get_mut(backend).map(super::pool::backend::Backend::queue) else {
             return;
         };
-        let id = id.clone();
-        let family = self.conversations.family(&id);
-        let open = |it: &Pending| match (&it.owner, &it.purpose) {
-            (Owner::Backend(by, _), Purpose::ToolCall { conversation: Some(of), .. }) => {
-                *by == process
-                    && family.contains(of)
-                    && self.turn_of_call(process, of, field(&it.frame, "turnId")) == Some(sent)
-            }
-            _ => false,
-        };
-        for sent in self.requests.filter(open) {
-            let Some(Pending { owner: Owner::Backend(_, wire), purpose, to, .. }) = self.requests.take(sent)
-            else {
-                continue;
-            };
-            let confirmation = matches!(purpose, Purpose::ToolCall { confirmation: true, .. });
-            let answer = Self::cancelled_call(wire, confirmation);
-            out.push(Effect::Send(Peer::Backend(process), answer));
-            self.withdraw(sent, to, out);
-        }
-        if self.conversations.get(&id).is_some_and(|it| it.runs(sent)) {
-            self.conversations.touch(&id);
-            self.settle_team_calls(process, &family, out);
+        if let Some(at) = queue.iter().position(|it| it.id().and_then(|it| it.as_u64()) == Some(sent)) {
+            queue.remove(at);
         }
     }
 
-    /// The answer to a tool call or confirmation of a cancelled turn.
-    pub(crate) fn cancelled_call(wire: RawId, confirmation: bool) -> Frame {
-        let result = match confirmation {
-            true => serde_json::json!([{"result": "dismiss"}, null]),
-            false => Outcome::Cancelled.answer(),
+    /// `window/workDoneProgress/cancel` and `$/progress` of the editor, under a token that a server chose. Whether it is
+    /// one.
+    pub(crate) fn on_editor_progress(&mut self, frame: &Frame) -> bool {
+        let Some(token) = field(frame, "token") else { return false };
+        let Some((backend, theirs)) = self.tokens.owner(&token) else { return false };
+        let frame = if theirs == token {
+            frame.clone()
+        } else {
+            let params = frame.params().unwrap_or(b"{}");
+            frame.with_params(&Patch::of(params).set("token", theirs.as_bytes()).finish())
         };
-        Frame::response(wire, result.to_string().as_bytes())
+        self.notify_backend(backend, &frame);
+        true
     }
 
-    /// `window/workDoneProgress/cancel` and `$/progress` of the editor: to whoever the token belongs to.
-    pub(crate) fn on_editor_progress(&mut self, frame: &Frame, out: &mut Effects) {
-        let Some(token) = field(frame, "token") else {
-            return self.notify_backend(crate::core::PRIMARY, frame, out);
-        };
-        if let Some((backend, theirs)) = self.tokens.owner(&token) {
-            let frame = if theirs == token {
-                frame.clone()
-            } else {
-                let params = frame.params().unwrap_or(b"{}");
-                frame.with_params(&Patch::of(params).set("token", theirs.as_bytes()).finish())
-            };
-            return self.notify_backend(backend, &frame, out);
-        }
-        let cancels = frame.method() == Some("window/workDoneProgress/cancel");
-        let turn = |it: &Pending| match &it.purpose {
-            Purpose::Turn { token: of, .. } => of.as_ref() == Some(&token),
-            _ => false,
-        };
-        // Of two turns with one token the server itself takes the later one.
-        match self.requests.filter(turn).last().copied() {
-            Some(sent) if cancels => self.cancel_turn_by_token(sent, frame, out),
-            Some(_) | None => self.notify_backend(crate::core::PRIMARY, frame, out),
-        }
-    }
-
-    fn cancel_turn_by_token(&mut self, sent: SentId, frame: &Frame, out: &mut Effects) {
-        if let Some(To::Process(process)) = self.requests.get(sent).map(|it| it.to) {
-            out.push(Effect::Send(Peer::Backend(process), frame.clone()));
-        }
-        self.cancel(sent, None, out);
-    }
-
-    /// `$/cancelRequest` of a server, for a request that the editor knows under another id, or one of lspool's own tools.
-    pub(crate) fn on_backend_cancel(&mut self, process: ProcessId, frame: &Frame, out: &mut Effects) {
-        let Some(wire) = field(frame, "id") else { return };
-        let Some(sent) = self.requests.of_process(process, &wire) else { return };
+    /// `$/cancelRequest` of a server, for a request that the editor knows under another id, or one of the builtin tools.
+    /// Gives the id of a call that is not at work, and so will not be answered by anybody else.
+    pub(crate) fn on_server_cancel(&mut self, process: ProcessId, frame: &Frame) -> Option<RawId> {
+        let wire = field(frame, "id")?;
+        let sent = self.requests.of_process(process, &wire)?;
         if self.requests.get(sent).is_some_and(|it| it.to == To::Tools) {
-            self.withdraw(sent, To::Tools, out);
+            self.withdraw(sent, To::Tools);
             // It was not at work yet: the user was asked whether it may be.
-            if self.requests.get(sent).is_none() {
-                out.push(Effect::Send(Peer::Backend(process), Self::cancelled_call(wire, false)));
-            }
-            return;
+            return self.requests.get(sent).is_none().then_some(wire);
         }
         let params = frame.params().unwrap_or(b"{}");
         let params = Patch::of(params).set("id", RawId::from(sent).as_bytes()).finish();
-        tell_editor(frame.with_params(&params), out);
+        self.tell_editor(frame.with_params(&params));
+        None
     }
+
+    /// What the editor, or one of the builtin tools, was asked is not wanted any more.
+    pub(crate) fn withdraw(&mut self, sent: SentId, to: To) {
+        if to != To::Tools {
+            return self.tell_editor(cancellation(sent));
+        }
+        let questions = self.requests.filter(|it| matches!(it.purpose, Purpose::Allow(of) if of == sent));
+        if questions.is_empty() {
+            return self.act(Effect::CancelTool(RawId::from(sent)));
+        }
+        // Nobody is at work on it, so nobody will answer.
+        self.requests.take(sent);
+        for question in questions {
+            self.requests.take(question);
+            self.tell_editor(cancellation(question));
+        }
+    }
+}
+
+/// Says to whoever was asked that a request is not wanted any more.
+pub(crate) fn cancellation(sent: SentId) -> Frame {
+    let params = format!(r#"{{"id":{sent}}}"#);
+    Frame::notification("$/cancelRequest", Some(params.as_bytes()))
 }

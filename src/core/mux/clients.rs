@@ -1,4 +1,5 @@
-//! From the editor's first byte to the last: `initialize`, `shutdown`, `exit`, end of file.
+//! Who may ask: the editor, from its first byte to the last (`initialize`, `shutdown`, `exit`, end of file), and other
+//! clients, which have no handshake.
 
 use std::{
     collections::VecDeque,
@@ -8,13 +9,20 @@ use std::{
 
 use tracing::{info, warn};
 
-use crate::core::{Backend, Cause, Failure, PRIMARY, Proxy, Server, ToolSet, tell_editor};
+use super::Mux;
 use crate::{
-    config::ServerKind,
     core::{
-        event::{ClientId, Effect, Effects, Peer, Prepared},
-        lifecycle::State,
-        requests::{Owner, Purpose},
+        event::{BackendId, ClientId, Effect, Peer, Prepared, ServerId},
+        mux::{
+            failure::{Cause, Failure},
+            pool::{
+                backend::{Backend, NewBackend, Role},
+                lifecycle::State,
+            },
+            requests::{Owner, Pending},
+            servers::Definition,
+        },
+        purpose::{Purpose, SentId},
     },
     rpc::{Frame, Kind, Patch, RawId, elements, file_path, member, path, text},
 };
@@ -30,7 +38,7 @@ const FINISH_GRACE: Duration = Duration::from_millis(1500);
 
 /// How far the editor has come.
 #[derive(Debug, Default)]
-pub(crate) enum Phase {
+enum Phase {
     /// Before `initialize`.
     #[default]
     Waiting,
@@ -50,7 +58,7 @@ pub(crate) enum Phase {
 }
 
 impl Phase {
-    pub(crate) fn deadline(&self) -> Option<(Instant, &'static str)> {
+    fn deadline(&self) -> Option<(Instant, &'static str)> {
         match self {
             Phase::ShuttingDown { deadline, .. } => Some((*deadline, "shutdown is not answered")),
             Phase::Waiting
@@ -62,51 +70,115 @@ impl Phase {
         }
     }
 
-    pub(crate) fn is_shut_down(&self) -> bool {
+    fn is_shut_down(&self) -> bool {
         matches!(self, Phase::ShuttingDown { .. } | Phase::ShutDown | Phase::Finishing)
     }
 
-    pub(crate) fn is_exiting(&self) -> bool {
+    fn is_exiting(&self) -> bool {
         matches!(self, Phase::Exiting)
     }
 }
 
 /// The editor has closed its stream.
 #[derive(Debug)]
-pub(crate) struct Draining {
+struct Draining {
     until: Instant,
     /// How many answers it is still owed.
     owed: usize,
 }
 
 impl Draining {
-    pub(crate) fn deadline(&self) -> (Instant, &'static str) {
+    fn deadline(&self) -> (Instant, &'static str) {
         (self.until, "the editor has closed its stream")
     }
 }
 
-impl Proxy {
-    pub(crate) fn on_editor_frame(&mut self, now: Instant, frame: Frame, out: &mut Effects) {
-        if frame.kind() == Kind::Notification && frame.method() == Some("exit") {
-            return self.on_exit(frame, out);
-        }
-        match &mut self.phase {
-            Phase::Waiting => self.before_initialize(frame, out),
-            Phase::Preparing { early } => early.push_back(frame),
-            Phase::Open => self.route(now, &frame, out),
-            Phase::ShuttingDown { .. } | Phase::ShutDown => self.after_shutdown(now, &frame, out),
-            Phase::Finishing | Phase::Exiting => {}
-        }
+/// What is known of the clients.
+#[derive(Debug, Default)]
+pub(crate) struct Clients {
+    phase: Phase,
+    /// The editor has closed its stream.
+    draining: Option<Draining>,
+    /// The editor gives one id to several requests.
+    is_unnumbered: bool,
+    /// The editor lets so much wait that servers are not read.
+    is_slow: bool,
+    /// Workspace folders of `initialize`.
+    folders: Vec<PathBuf>,
+}
+
+impl Clients {
+    /// Workspace folders of `initialize`.
+    pub(crate) fn folders(&self) -> &[PathBuf] {
+        &self.folders
     }
 
-    fn before_initialize(&mut self, frame: Frame, out: &mut Effects) {
+    /// Whether messages flow.
+    #[cfg(test)]
+    pub(crate) fn is_open(&self) -> bool {
+        matches!(self.phase, Phase::Open)
+    }
+
+    /// Whether the editor has asked to initialize, and not to shut down.
+    #[cfg(test)]
+    pub(crate) fn is_serving(&self) -> bool {
+        matches!(self.phase, Phase::Preparing { .. } | Phase::Open)
+    }
+
+    /// Whether `shutdown` is answered.
+    #[cfg(test)]
+    pub(crate) fn has_shut_down(&self) -> bool {
+        matches!(self.phase, Phase::ShutDown)
+    }
+
+    pub(crate) fn is_shut_down(&self) -> bool {
+        self.phase.is_shut_down()
+    }
+
+    pub(crate) fn is_exiting(&self) -> bool {
+        self.phase.is_exiting()
+    }
+
+    /// Whether the editor lets so much wait that servers are not read.
+    pub(super) fn is_slow(&self) -> bool {
+        self.is_slow
+    }
+}
+
+/// What is left of a message of the editor's once its handshake has been looked at.
+#[derive(Debug)]
+pub(crate) enum FromEditor {
+    /// Nothing.
+    Handled,
+    /// It is to be routed.
+    Open(Frame),
+    /// It answers a server after the editor has shut lspool down.
+    LateAnswer(Frame),
+}
+
+impl Mux {
+    /// Takes in a message of the editor's as far as the handshake is concerned.
+    pub(crate) fn on_editor_frame(&mut self, frame: Frame) -> FromEditor {
+        if frame.kind() == Kind::Notification && frame.method() == Some("exit") {
+            self.on_exit(frame);
+            return FromEditor::Handled;
+        }
+        match &mut self.clients.phase {
+            Phase::Waiting => self.before_initialize(frame),
+            Phase::Preparing { early } => early.push_back(frame),
+            Phase::Open => return FromEditor::Open(frame),
+            Phase::ShuttingDown { .. } | Phase::ShutDown => return self.after_shutdown(frame),
+            Phase::Finishing | Phase::Exiting => {}
+        }
+        FromEditor::Handled
+    }
+
+    fn before_initialize(&mut self, frame: Frame) {
         match (frame.kind(), frame.id()) {
-            (Kind::Request, Some(_)) if frame.method() == Some("initialize") => {
-                self.on_initialize(frame, out);
-            }
+            (Kind::Request, Some(_)) if frame.method() == Some("initialize") => self.on_initialize(frame),
             (Kind::Request, Some(id)) => {
                 let failure = Failure::new(Cause::NotInitialized, "send initialize first");
-                tell_editor(failure.answer(id), out);
+                self.tell_editor(failure.answer(id));
             }
             (Kind::Request | Kind::Notification | Kind::Response, _) => {
                 warn!(?frame, "dropped: the editor has not sent initialize");
@@ -114,56 +186,58 @@ impl Proxy {
         }
     }
 
-    fn on_initialize(&mut self, frame: Frame, out: &mut Effects) {
+    fn on_initialize(&mut self, frame: Frame) {
         let params = frame.params().unwrap_or(b"{}");
         let asked = Initialize(params);
         if let Some(pid) = asked.process_id() {
-            out.push(Effect::WatchEditor(pid));
+            self.act(Effect::WatchEditor(pid));
         }
-        self.folders = asked.folders();
-        out.push(Effect::Prepare { folders: self.folders.clone() });
-        self.phase = Phase::Preparing { early: VecDeque::from([frame]) };
+        self.clients.folders = asked.folders();
+        self.act(Effect::Prepare { folders: self.clients.folders.clone() });
+        self.clients.phase = Phase::Preparing { early: VecDeque::from([frame]) };
     }
 
-    pub(crate) fn on_prepared(&mut self, now: Instant, prepared: Prepared, out: &mut Effects) {
-        let Phase::Preparing { early } = std::mem::replace(&mut self.phase, Phase::Open) else { return };
-        let kind = prepared.server.kind.unwrap_or(ServerKind::Generic);
-        info!(server = prepared.name, ?kind, program = %prepared.launch.program.display(), "initialize");
-        self.warn_of(&prepared.warnings, out);
-        self.server = Some(Server {
-            name: prepared.name.clone(),
-            kind,
-            settings: prepared.server,
-            launch: prepared.launch,
-            config: prepared.config,
-            missing: prepared.missing,
-            is_gone: false,
-            shrinks: false,
-        });
-        self.session.kept_transcripts = prepared.transcripts;
-        self.choose_tools();
-        let mut primary = Backend::new(PRIMARY, prepared.name, ToolSet::all(), now);
-        primary.life.start(now);
-        self.backends.insert(PRIMARY, primary);
-        self.start_waiting(now, out);
-        self.look_at_memory(now, out);
-        for frame in early {
-            if frame.method() == Some("initialize") && self.session.initialize.is_empty() {
-                self.forward_initialize(&frame, out);
-            } else {
-                self.on_editor_frame(now, frame, out);
-            }
+    /// The workspace is known: messages flow from now on. Gives what the editor has sent meanwhile, if it waits.
+    pub(crate) fn open(&mut self) -> Option<VecDeque<Frame>> {
+        match std::mem::replace(&mut self.clients.phase, Phase::Open) {
+            Phase::Preparing { early } => Some(early),
+            Phase::Waiting
+            | Phase::Open
+            | Phase::ShuttingDown { .. }
+            | Phase::ShutDown
+            | Phase::Finishing
+            | Phase::Exiting => None,
         }
     }
 
-    fn forward_initialize(&mut self, frame: &Frame, out: &mut Effects) {
-        self.note_watching_editor(frame.params().unwrap_or(b"{}"));
+    /// Adds a server, with a primary that waits for its process.
+    pub(crate) fn add_server(&mut self, prepared: Prepared) -> ServerId {
+        let now = self.now();
+        let Prepared { config, name, server, launch, missing, warnings: _, transcripts: _ } = prepared;
+        let primary = self.backends.next_id();
+        let settings = server;
+        let definition = Definition { name: name.clone(), settings, launch, config, missing };
+        let server = self.servers.add(definition, primary);
+        let new = NewBackend { server, role: Role::Primary, alias: name.clone(), name };
+        self.backends.add(new, now);
+        self.start(primary);
+        server
+    }
+
+    /// Passes the editor's `initialize` on to the server, if none has been.
+    pub(crate) fn forward_initialize(&mut self, frame: &Frame) {
         let params = self.initialize_params(frame.params().unwrap_or(b"{}"));
-        self.session.initialize = params.into();
-        let frame = frame.with_params(&self.session.initialize);
-        let Some(id) = frame.id() else { return };
+        let (Some(server), Some(id)) = (self.servers.first_mut(), frame.id()) else { return };
+        server.session.initialize = params.into();
+        let (primary, frame) = (server.primary, frame.with_params(&server.session.initialize));
         let owner = Owner::Client(ClientId::EDITOR, id);
-        self.send_to_backend(PRIMARY, owner, Purpose::Initialize, &frame, out);
+        self.send_to_backend(primary, owner, Purpose::Initialize, &frame);
+    }
+
+    /// Whether this is the `initialize` that is still to be passed on.
+    pub(crate) fn is_opening(&self, frame: &Frame) -> bool {
+        let is_first = self.servers.first().is_some_and(|it| it.session.initialize.is_empty());
+        is_first && frame.method() == Some("initialize")
     }
 
     /// The server must watch lspool, not the editor, and is not told what is meant for lspool.
@@ -177,58 +251,68 @@ impl Proxy {
     }
 
     /// No server can be started: the editor's user reads the reason as the error of `initialize`.
-    pub(crate) fn on_unprepared(&mut self, message: &str, out: &mut Effects) {
-        if let Phase::Preparing { early } = std::mem::replace(&mut self.phase, Phase::Open) {
-            let failure = Failure::new(Cause::Unavailable, message);
-            let asked = early.into_iter().filter(|it| it.kind() == Kind::Request);
-            for id in asked.filter_map(|it| it.id()) {
-                tell_editor(failure.answer(id), out);
-            }
+    pub(crate) fn on_unprepared(&mut self, message: &str) {
+        let failure = Failure::new(Cause::Unavailable, message);
+        let early = self.open().into_iter().flatten();
+        for id in early.filter(|it| it.kind() == Kind::Request).filter_map(|it| it.id()) {
+            self.tell_editor(failure.answer(id));
         }
-        self.exit(2, out);
+        self.exit(2);
     }
 
-    pub(crate) fn on_shutdown(&mut self, now: Instant, id: RawId, out: &mut Effects) {
-        self.cancel_orchestrations(now, out);
-        let serving: Vec<_> = self.backends.values().filter(|it| it.has_session()).map(|it| it.id).collect();
+    /// Two requests with one id could not be told apart. But a client that gives the same id to its `initialize` and
+    /// to what it sends without waiting for the answer does not number its requests: it goes by their order.
+    /// `is_owed_elsewhere`: whether lspool itself owes an answer under it.
+    pub(crate) fn is_in_use(&mut self, id: &RawId, is_owed_elsewhere: impl FnOnce() -> bool) -> bool {
+        let Some(earlier) = self.requests.of_client(ClientId::EDITOR, id) else {
+            return is_owed_elsewhere() && !self.clients.is_unnumbered;
+        };
+        let opening = self.requests.get(earlier).map(|it| &it.purpose);
+        self.clients.is_unnumbered |= matches!(opening, Some(Purpose::Initialize));
+        !self.clients.is_unnumbered
+    }
+
+    pub(crate) fn on_shutdown(&mut self, id: RawId) {
+        let serving: Vec<_> = self.backends.iter().filter(|it| it.has_session()).map(|it| it.id).collect();
         for backend in serving {
             let frame = Frame::request(RawId::from(0), "shutdown", None);
-            self.send_to_backend(backend, Owner::Proxy, Purpose::Shutdown, &frame, out);
+            self.send_to_backend(backend, Owner::Proxy, Purpose::Shutdown, &frame);
         }
-        let usual = self.server.as_ref().map_or(SHUTDOWN_GRACE, |it| it.settings.shutdown_grace);
-        let deadline = now + self.grace(usual);
-        self.phase = Phase::ShuttingDown { id, deadline, exit: false };
-        self.on_shutdown_progress(out);
+        let usual = self.servers.first().map_or(SHUTDOWN_GRACE, |it| it.settings.shutdown_grace);
+        let deadline = self.now() + self.grace(usual);
+        self.clients.phase = Phase::ShuttingDown { id, deadline, exit: false };
+        self.on_shutdown_progress();
     }
 
     /// Answers `shutdown` once no server owes an answer to it.
-    pub(crate) fn on_shutdown_progress(&mut self, out: &mut Effects) {
-        let Phase::ShuttingDown { id, exit, .. } = &self.phase else { return };
+    pub(crate) fn on_shutdown_progress(&mut self) {
+        let Phase::ShuttingDown { id, exit, .. } = &self.clients.phase else { return };
         let owed = self.requests.filter(|it| matches!(it.purpose, Purpose::Shutdown));
         if owed.is_empty() {
-            tell_editor(Frame::response(id.clone(), b"null"), out);
-            let exit = *exit;
-            self.phase = Phase::ShutDown;
+            let (answer, exit) = (Frame::response(id.clone(), b"null"), *exit);
+            self.tell_editor(answer);
+            self.clients.phase = Phase::ShutDown;
             if exit {
-                self.leave(out);
+                self.leave();
             }
         }
     }
 
-    fn after_shutdown(&mut self, now: Instant, frame: &Frame, out: &mut Effects) {
+    fn after_shutdown(&mut self, frame: Frame) -> FromEditor {
         match (frame.kind(), frame.id()) {
             (Kind::Request, Some(id)) => {
                 let failure = Failure::new(Cause::InvalidRequest, "shut down: only exit may follow");
-                tell_editor(failure.answer(id), out);
+                self.tell_editor(failure.answer(id));
+                FromEditor::Handled
             }
-            (Kind::Response, _) => self.on_editor_answer(now, frame, out),
-            (Kind::Request | Kind::Notification, _) => {}
+            (Kind::Response, _) => FromEditor::LateAnswer(frame),
+            (Kind::Request | Kind::Notification, _) => FromEditor::Handled,
         }
     }
 
     /// An `exit` that was sent together with `shutdown` comes after its answer.
-    fn on_exit(&mut self, frame: Frame, out: &mut Effects) {
-        match &mut self.phase {
+    fn on_exit(&mut self, frame: Frame) {
+        match &mut self.clients.phase {
             Phase::Preparing { early } if early.iter().any(|it| it.method() == Some("shutdown")) => {
                 early.push_back(frame);
             }
@@ -238,57 +322,77 @@ impl Proxy {
             | Phase::Open
             | Phase::ShutDown
             | Phase::Finishing
-            | Phase::Exiting => {
-                self.leave(out);
-            }
+            | Phase::Exiting => self.leave(),
         }
     }
 
-    fn leave(&mut self, out: &mut Effects) {
+    fn leave(&mut self) {
         let begun = |it: &&Backend| it.has_session() && !matches!(it.life.state(), State::Spawning { .. });
-        let living: Vec<_> = self.backends.values().filter(begun).map(Backend::process).collect();
+        let living: Vec<_> = self.backends.iter().filter(begun).map(Backend::process).collect();
         for process in living {
-            out.push(Effect::Send(Peer::Backend(process), Frame::notification("exit", None)));
+            self.tell(process, Frame::notification("exit", None));
         }
-        self.exit(i32::from(!self.phase.is_shut_down()), out);
+        self.exit(i32::from(!self.clients.is_shut_down()));
     }
 
-    pub(crate) fn on_editor_closed(&mut self, now: Instant, error: Option<String>, out: &mut Effects) {
+    pub(crate) fn exit(&mut self, code: i32) {
+        if !self.clients.is_exiting() {
+            tracing::debug!(
+                code,
+                unanswered = self.requests.len(),
+                open_tokens = self.tokens.n_open(),
+                "exit"
+            );
+            self.clients.phase = Phase::Exiting;
+            self.act(Effect::Exit(code));
+        }
+    }
+
+    /// The editor reads again, or has let so much wait that servers are not read any more.
+    pub(crate) fn on_editor_reads(&mut self, reads: bool) {
+        self.clients.is_slow = !reads;
+    }
+
+    /// The editor will send no more. Whether it is still owed something, or servers are to finish.
+    pub(crate) fn on_editor_closed(&mut self, error: Option<String>) -> bool {
         if let Some(error) = error {
             warn!(error, "the editor's stream cannot be read any further");
-            return self.exit(2, out);
+            self.exit(2);
+            return false;
         }
         info!("the editor has closed its stream");
-        if matches!(self.phase, Phase::Waiting | Phase::ShutDown) {
-            return self.exit(0, out);
+        if matches!(self.clients.phase, Phase::Waiting | Phase::ShutDown) {
+            self.exit(0);
+            return false;
         }
-        // It answers no question of theirs any more, and does not wait for minutes.
-        self.cancel_orchestrations(now, out);
-        let until = now + self.grace(DRAIN_GRACE);
-        self.draining = Some(Draining { until, owed: self.n_owed_to_editor() });
+        true
+    }
+
+    /// The editor is left once it is owed nothing. `elsewhere`: how many answers lspool itself owes it.
+    pub(crate) fn begin_draining(&mut self, elsewhere: usize) {
+        let until = self.now() + self.grace(DRAIN_GRACE);
+        let owed = self.requests.n_owed_to_clients() + elsewhere;
+        self.clients.draining = Some(Draining { until, owed });
     }
 
     fn grace(&self, usual: Duration) -> Duration {
-        let starts = self.backend(PRIMARY).is_some_and(|it| {
-            matches!(it.life.state(), State::Waiting | State::Spawning { .. } | State::Initializing { .. })
-        });
-        if starts || matches!(self.phase, Phase::Preparing { .. }) { START_GRACE } else { usual }
-    }
-
-    fn n_owed_to_editor(&self) -> usize {
-        self.requests.n_owed_to_clients()
-            + self.control.n_owed_to(ClientId::EDITOR)
-            + self.orchestrations.n_owed()
+        let starting = |it: &Backend| {
+            it.is_primary()
+                && matches!(
+                    it.life.state(),
+                    State::Waiting | State::Spawning { .. } | State::Initializing { .. }
+                )
+        };
+        let starts = self.backends.iter().any(starting);
+        if starts || matches!(self.clients.phase, Phase::Preparing { .. }) { START_GRACE } else { usual }
     }
 
     /// An editor that has closed its stream is left once it is owed nothing and the servers have said what they had
     /// to say. As long as answers come, the rest is waited for.
-    pub(crate) fn drain(&mut self, now: Instant, out: &mut Effects) {
-        if self.draining.is_none() {
-            return;
-        }
-        let owed = self.n_owed_to_editor();
-        let Some(draining) = &mut self.draining else { return };
+    pub(crate) fn drain(&mut self, elsewhere: impl FnOnce() -> usize) {
+        let now = self.now();
+        let Some(draining) = &mut self.clients.draining else { return };
+        let owed = self.requests.n_owed_to_clients() + elsewhere();
         if owed < draining.owed {
             draining.until = now + DRAIN_GRACE;
         }
@@ -297,62 +401,71 @@ impl Proxy {
             return;
         }
         let living: Vec<_> =
-            self.backends.values().filter(|it| it.life.is_alive()).map(Backend::process).collect();
-        match self.phase {
+            self.backends.iter().filter(|it| it.life.is_alive()).map(Backend::process).collect();
+        match self.clients.phase {
             Phase::Preparing { .. } | Phase::ShuttingDown { .. } | Phase::Exiting => {}
             Phase::Open if !living.is_empty() => {
                 draining.until = now + FINISH_GRACE;
-                self.phase = Phase::Finishing;
-                out.extend(living.into_iter().map(Effect::CloseInput));
+                self.clients.phase = Phase::Finishing;
+                for it in living {
+                    self.act(Effect::CloseInput(it));
+                }
             }
             Phase::Finishing if !living.is_empty() => {}
-            Phase::Open | Phase::Finishing | Phase::Waiting | Phase::ShutDown => self.exit(0, out),
+            Phase::Open | Phase::Finishing | Phase::Waiting | Phase::ShutDown => self.exit(0),
         }
     }
 
-    pub(crate) fn on_editor_deadlines(&mut self, now: Instant, out: &mut Effects) {
-        if self.phase.deadline().is_some_and(|(at, _)| at <= now) {
+    /// When something is to be done about the editor, and what.
+    pub(crate) fn editor_deadlines(&self) -> [Option<(Instant, &'static str)>; 2] {
+        [self.clients.draining.as_ref().map(Draining::deadline), self.clients.phase.deadline()]
+    }
+
+    pub(crate) fn on_editor_deadlines(&mut self) {
+        let now = self.now();
+        if self.clients.phase.deadline().is_some_and(|(at, _)| at <= now) {
             warn!("a server has not answered shutdown");
             for id in self.requests.filter(|it| matches!(it.purpose, Purpose::Shutdown)) {
                 self.requests.take(id);
             }
-            self.on_shutdown_progress(out);
+            self.on_shutdown_progress();
         }
-        if let Some(draining) = self.draining.as_ref().filter(|it| it.until <= now) {
+        if let Some(draining) = self.clients.draining.as_ref().filter(|it| it.until <= now) {
             if draining.owed > 0 {
                 warn!(n = draining.owed, "answers have not come in time; the editor has closed its stream");
             }
-            self.exit(0, out);
+            self.exit(0);
         }
     }
 
     /// A request is answered, the answer to a server's request becomes an error; the rest can only be logged, as
-    /// any server does.
+    /// any server does. Gives what was asked, if it was lspool itself who had asked it.
     pub(crate) fn on_malformed_client(
         &mut self,
-        now: Instant,
         client: ClientId,
         id: Option<(RawId, bool)>,
         reason: &str,
-        out: &mut Effects,
-    ) {
+    ) -> Option<(SentId, Pending)> {
         warn!(?client, reason, "malformed message");
         let failure = Failure::new(Cause::Malformed, format!("malformed message: {reason}"));
-        match id {
-            Some((id, true)) => out.push(Effect::Send(Peer::Client(client), failure.answer(id))),
-            Some((id, false)) => {
-                if let Some((sent, pending)) = self.requests.answered(&id, Peer::Client(client)) {
-                    let failure = Failure { cause: Cause::BadAnswer, ..failure };
-                    self.fail(&pending.owner, &failure, out);
-                    match pending.owner {
-                        Owner::Backend(process, _) => self.release_token(process, &pending.frame),
-                        Owner::Proxy => self.on_late_answer(now, sent, pending, None, out),
-                        Owner::Client(..) => {}
-                    }
+        match id? {
+            (id, true) => self.send(Peer::Client(client), failure.answer(id)),
+            (id, false) => {
+                let (sent, pending) = self.requests.answered(&id, Peer::Client(client))?;
+                self.fail(&pending.owner, &Failure { cause: Cause::BadAnswer, ..failure });
+                match pending.owner {
+                    Owner::Backend(process, _) => self.release_token(process, &pending.frame),
+                    Owner::Proxy => return Some((sent, pending)),
+                    Owner::Client(..) => {}
                 }
             }
-            None => {}
         }
+        None
+    }
+
+    /// The primary of the server that gets what belongs to no other.
+    pub(crate) fn primary(&self) -> Option<BackendId> {
+        self.servers.first().map(|it| it.primary)
     }
 }
 

@@ -72,6 +72,11 @@ impl Failure {
         Failure { cause, partition: None, message: message.into(), retry: false }
     }
 
+    /// Nothing can be asked yet.
+    pub(crate) fn not_initialized() -> Failure {
+        Failure::new(Cause::NotInitialized, "the editor has not sent initialize")
+    }
+
     /// The error answer.
     pub(crate) fn answer(&self, id: RawId) -> Frame {
         let (code, name) = match self.cause {

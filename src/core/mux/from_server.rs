@@ -1,197 +1,141 @@
-//! Messages of the servers: what the editor hears, and how it hears one voice.
+//! Messages of the servers: what the editor hears of them, under ids and tokens that it can tell apart.
 
-use std::{borrow::Cow, time::Instant};
-
+use bytes::Bytes;
 use tracing::{debug, trace};
 
-use crate::core::{PRIMARY, Proxy, tell_editor};
+use super::Mux;
 use crate::{
     core::{
-        editor::field,
-        event::{ClientId, Effect, Effects, Peer, ProcessId},
-        requests::{Owner, Purpose, To},
-        route::is_own_affair,
-        said::Said,
-        tools::CONFIRMATION,
+        event::{ClientId, Peer, ProcessId},
+        mux::{
+            from_client::field,
+            requests::{Owner, To},
+        },
+        purpose::Purpose,
     },
-    redact::redact,
-    rpc::{Frame, Kind, elements, member},
+    rpc::{Frame, Kind, elements, member, values},
 };
 
-/// Requests of a server that carry a token of its choice, by the key it stands under.
-const TOKEN_KEYS: &[(&str, &str)] = &[
-    ("context/update", "partialResultToken"),
-    ("copilot/fetch", "workDoneToken"),
-    ("copilot/watchedFiles", "partialResultToken"),
-    ("window/workDoneProgress/create", "token"),
-];
+/// Messages to the user that are remembered, so that backends do not repeat one another.
+const REMEMBERED: usize = 16;
 
-impl Proxy {
-    pub(crate) fn on_backend_frame(
-        &mut self,
-        now: Instant,
-        process: ProcessId,
-        frame: Frame,
-        out: &mut Effects,
-    ) {
-        if !self.is_current(process) {
-            return trace!(?frame, "dropped: from an older process");
-        }
-        let ends = self.backend(process.backend).is_none_or(|it| !it.accepts() || it.is_let_go);
-        if ends && frame.kind() != Kind::Response {
-            return trace!(?frame, "dropped: from a process that is being ended");
-        }
-        match frame.kind() {
-            Kind::Response => self.on_backend_answer(now, process, &frame, out),
-            Kind::Request => self.on_backend_request(process, &frame, out),
-            Kind::Notification => self.on_backend_notification(process, frame, out),
-        }
+impl Mux {
+    /// A process has said something. This is done for each message.
+    pub(crate) fn heard(&mut self, process: ProcessId) {
+        let now = self.now();
+        self.backends.heard(process, now);
     }
 
-    fn on_backend_request(&mut self, process: ProcessId, frame: &Frame, out: &mut Effects) {
-        let Some(wire) = frame.id() else { return };
+    /// Whether what a process says still means something.
+    pub(crate) fn listens_to(&self, process: ProcessId, frame: &Frame) -> bool {
+        if !self.is_current(process) {
+            trace!(?frame, "dropped: from an older process");
+            return false;
+        }
+        let ends = self.backend(process.backend).is_none_or(|it| !it.accepts() || it.is_abandoned());
+        if ends && frame.kind() != Kind::Response {
+            trace!(?frame, "dropped: from a process that is being ended");
+            return false;
+        }
+        true
+    }
+
+    /// Passes on what a server asks the editor.
+    pub(crate) fn on_server_request(&mut self, process: ProcessId, frame: &Frame) {
+        debug!(id = ?frame.id(), method = frame.method(), "asked by a server");
         let params = frame.params().unwrap_or(b"{}");
         match frame.method().unwrap_or_default() {
-            "conversation/invokeClientTool" => self.on_tool_call(process, frame, false, out),
-            CONFIRMATION => self.on_tool_call(process, frame, true, out),
             "client/registerCapability" => {
-                let told = self.register(process, &frame.body().slice_ref(params), out);
-                self.pass_or_answer(process, frame, told.as_deref(), out);
+                let told = self.register(process, &frame.body().slice_ref(params));
+                self.pass_or_answer(process, frame, told.as_deref());
             }
             "client/unregisterCapability" => {
                 let told = self.registrations.unregister(process, &frame.body().slice_ref(params));
-                self.pass_or_answer(process, frame, told.as_deref(), out);
+                self.pass_or_answer(process, frame, told.as_deref());
             }
             "workspace/configuration" => {
                 let sections = sections(params);
-                self.ask_editor_for(process, frame, Purpose::Configuration { sections }, out);
+                self.ask_editor_for(process, frame, Purpose::Configuration { sections });
             }
             method => {
-                let renamed =
-                    token_key(method).and_then(|key| self.tokens.choose(process.backend, params, key));
-                match renamed {
-                    Some(params) => {
-                        self.ask_editor_for(process, &frame.with_params(&params), Purpose::Plain, out);
-                    }
-                    None => self.ask_editor_for(process, frame, Purpose::Plain, out),
-                }
+                let key = self.token_key(process, method);
+                let renamed = key.and_then(|key| self.tokens.choose(process.backend, params, key));
+                let renamed = renamed.map(|params| frame.with_params(&params));
+                self.ask_editor_for(process, renamed.as_ref().unwrap_or(frame), Purpose::Plain);
             }
         }
-        debug!(id = %wire, method = frame.method(), "asked by a server");
+    }
+
+    /// Where a request of a server's carries a token of its choice, if it does.
+    fn token_key(&self, process: ProcessId, method: &str) -> Option<&'static str> {
+        self.servers.of(self.backend(process.backend)?).dialect.token_key(method)
     }
 
     /// The editor has answered a request that may have named a token: what was said under it ends with the answer.
     /// One that was created lives until its `end`, also if the editor refused it: some servers do not wait to be told.
     pub(crate) fn release_token(&mut self, process: ProcessId, asked: &Frame) {
         let method = asked.method().filter(|it| *it != "window/workDoneProgress/create");
-        let key = method.and_then(token_key);
+        let key = method.and_then(|it| self.token_key(process, it));
         if let Some(token) = key.and_then(|key| field(asked, key)) {
             self.tokens.answered(process.backend, &token);
         }
     }
 
     /// Asks the editor for what is left of a (de)registration, or answers it here if that is nothing.
-    fn pass_or_answer(&mut self, process: ProcessId, frame: &Frame, told: Option<&[u8]>, out: &mut Effects) {
+    fn pass_or_answer(&mut self, process: ProcessId, frame: &Frame, told: Option<&[u8]>) {
         match (told, frame.id()) {
             (Some(told), _) if Some(told) == frame.params() => {
-                self.ask_editor_for(process, frame, Purpose::Plain, out);
+                self.ask_editor_for(process, frame, Purpose::Plain);
             }
-            (Some(told), _) => self.ask_editor_for(process, &frame.with_params(told), Purpose::Plain, out),
-            (None, Some(wire)) => {
-                out.push(Effect::Send(Peer::Backend(process), Frame::response(wire, b"null")));
-            }
+            (Some(told), _) => self.ask_editor_for(process, &frame.with_params(told), Purpose::Plain),
+            (None, Some(wire)) => self.tell(process, Frame::response(wire, b"null")),
             (None, None) => {}
         }
     }
 
-    fn ask_editor_for(&mut self, process: ProcessId, frame: &Frame, purpose: Purpose, out: &mut Effects) {
+    fn ask_editor_for(&mut self, process: ProcessId, frame: &Frame, purpose: Purpose) {
         let Some(wire) = frame.id() else { return };
         let (to, owner) = (To::Client(ClientId::EDITOR), Owner::Backend(process, wire));
         let (_, frame) = self.requests.sent(to, owner, purpose, frame);
-        out.push(Effect::Send(crate::core::EDITOR, frame));
+        self.send(Peer::EDITOR, frame);
     }
 
-    fn on_backend_notification(&mut self, process: ProcessId, frame: Frame, out: &mut Effects) {
-        match frame.method().unwrap_or_default() {
-            "$/progress" => self.on_backend_progress(process, frame, out),
-            "$/cancelRequest" => self.on_backend_cancel(process, &frame, out),
-            method => {
-                let params = frame.params().unwrap_or(b"{}");
-                let mut told = None;
-                match method {
-                    "didChangeStatus" if is_error(params) => self.on_error_status(process.backend, out),
-                    "copilot/mcpTools" => {
-                        self.on_mcp_tools(process, params, out);
-                        told = self.as_switched(&frame);
-                    }
-                    "textDocument/publishDiagnostics" => self.diagnostics.published(process, params),
-                    _ => {}
-                }
-                if !self.is_about_modes(process, method) && self.is_heard(process, method, &frame) {
-                    tell_editor(told.unwrap_or(frame), out);
-                }
-            }
+    /// Passes on what a server says of its own accord.
+    pub(crate) fn on_server_notification(&mut self, process: ProcessId, frame: Frame) {
+        self.note_published(process, &frame);
+        if frame.method() != Some("window/showMessage") || self.is_news(process, &frame) {
+            self.tell_editor(frame);
         }
     }
 
-    fn on_backend_progress(&mut self, process: ProcessId, frame: Frame, out: &mut Effects) {
+    /// Notes where a server has published diagnostics.
+    pub(crate) fn note_published(&mut self, process: ProcessId, frame: &Frame) {
+        if frame.method() == Some("textDocument/publishDiagnostics") {
+            self.diagnostics.published(process, frame.params().unwrap_or(b"{}"));
+        }
+    }
+
+    /// Passes on `$/progress` of a server.
+    pub(crate) fn on_server_progress(&mut self, process: ProcessId, frame: &Frame) {
         let params = frame.params().unwrap_or(b"{}");
         self.requests.streamed(params);
-        if self.shapes.read(params).is_some_and(|it| self.note_told(process, &it)) {
-            return tell_editor(frame, out);
-        }
-        let said = Said::of(params);
-        let heard = match self.is_copilot() {
-            true => self.on_chat_progress(process, params, &said, out),
-            false => Some(Cow::Borrowed(params)),
-        };
-        let Some(params) = heard else { return };
-        match (self.tokens.passed(process.backend, said.kind, &params), params) {
-            (Some(params), _) | (None, Cow::Owned(params)) => tell_editor(frame.with_params(&params), out),
-            (None, Cow::Borrowed(_)) => tell_editor(frame, out),
-        }
-    }
-
-    /// One voice: what every process of a Copilot server says of itself is heard from the primary alone.
-    fn is_heard(&mut self, process: ProcessId, method: &str, frame: &Frame) -> bool {
-        let Some(backend) = self.backend(process.backend) else { return false };
-        // A restarted process first says that it is not signed in.
-        let restored = backend.is_ready() || process.generation.0 == 1;
-        if self.is_copilot() && is_own_affair(method) && (process.backend != PRIMARY || !restored) {
-            let said = String::from_utf8_lossy(frame.params().unwrap_or_default());
-            let said = redact(&said);
-            debug!(backend = backend.name, method, %said, "not passed on");
-            return false;
-        }
-        if method == "window/showMessage" {
-            return self.is_news(process, frame);
-        }
-        true
+        let [value] = values(params, ["value"]);
+        let kind = value.and_then(|it| Some(&it[member(it, "kind")?]));
+        let renamed = self.tokens.passed(process.backend, kind, params);
+        self.tell_editor(renamed.map_or_else(|| frame.clone(), |it| frame.with_params(&it)));
     }
 
     /// Whether no other process has just said the same to the user.
-    fn is_news(&mut self, process: ProcessId, frame: &Frame) -> bool {
-        let message = frame.body().slice_ref(frame.params().unwrap_or_default());
-        let repeated = self.said.iter().any(|(by, it)| *by != process.backend && *it == message);
-        self.said.push_back((process.backend, message));
-        if self.said.len() > SAID_REMEMBERED {
-            self.said.pop_front();
+    pub(crate) fn is_news(&mut self, process: ProcessId, frame: &Frame) -> bool {
+        let message: Bytes = frame.body().slice_ref(frame.params().unwrap_or_default());
+        let repeated = self.shown.iter().any(|(by, it)| *by != process.backend && *it == message);
+        self.shown.push_back((process.backend, message));
+        if self.shown.len() > REMEMBERED {
+            self.shown.pop_front();
         }
         !repeated
     }
 }
-
-fn token_key(method: &str) -> Option<&'static str> {
-    TOKEN_KEYS.iter().find(|(name, _)| *name == method).map(|(_, key)| *key)
-}
-
-/// Whether a status is an error, such as a missing sign-in.
-fn is_error(params: &[u8]) -> bool {
-    member(params, "kind").is_some_and(|range| &params[range] == b"\"Error\"")
-}
-
-/// Messages to the user that are remembered, so that partitions do not repeat one another.
-const SAID_REMEMBERED: usize = 16;
 
 /// The `section` of each item of `workspace/configuration`.
 fn sections(params: &[u8]) -> Vec<Option<String>> {

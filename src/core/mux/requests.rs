@@ -10,17 +10,15 @@ use foldhash::fast::RandomState;
 
 use crate::{
     core::{
-        catalogue::ToolChange,
         event::{BackendId, ClientId, Peer, ProcessId},
-        modes::{Ask, Entry},
-        route::is_read,
-        tally::Tally,
+        mux::{
+            pool::usage::Usage,
+            routes::{Dialect, LSP},
+        },
+        purpose::{Purpose, SentId},
     },
     rpc::{Frame, RawId, member},
 };
-
-/// The number under which lspool sent a request.
-pub(crate) type SentId = u64;
 
 /// To whom the answer to a request is owed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,37 +29,6 @@ pub(crate) enum Owner {
     Backend(ProcessId, RawId),
     /// lspool itself.
     Proxy,
-}
-
-/// What the answer means to lspool besides being passed on.
-#[derive(Clone, Debug)]
-pub(crate) enum Purpose {
-    /// Nothing.
-    Plain,
-    /// The handshake of a process: the editor's own for the first process of the primary, lspool's for others.
-    Initialize,
-    /// A `conversation/create` or `conversation/turn`; its answer ends the turn.
-    Turn { conversation: RawId, token: Option<RawId>, create: bool, entry: Entry },
-    /// A change of the tool catalogue, which partitions follow once the primary has accepted it.
-    Tools(ToolChange),
-    /// A partition was told its projection; the answer lists what it offers now.
-    Project,
-    /// A partition was told to drop tools of its MCP servers.
-    Narrow,
-    /// The primary was asked something for the sake of a mode.
-    Mode(Ask),
-    /// A sign-in that one process has done and the others must follow.
-    SignIn,
-    /// `shutdown`.
-    Shutdown,
-    /// The user was told that a backend has failed, and what can be done.
-    Offer(BackendId),
-    /// A tool call or confirmation of this conversation, asked of the editor.
-    ToolCall { conversation: Option<RawId>, confirmation: bool },
-    /// lspool itself asks whether this call of one of its own tools may be carried out.
-    Allow(SentId),
-    /// `workspace/configuration`: one answer per section.
-    Configuration { sections: Vec<Option<String>> },
 }
 
 /// A request that has not been answered.
@@ -87,6 +54,8 @@ pub(crate) struct Marks {
     pub(crate) first: Option<SentId>,
     /// A part of the answer, or a report of the work, has been passed on.
     pub(crate) streamed: bool,
+    /// Its answer may take as long as the user takes.
+    pub(crate) waits_for_user: bool,
 }
 
 /// The keys of parameters under which a client names a token.
@@ -118,6 +87,7 @@ impl To {
 #[derive(Debug, Default)]
 pub(crate) struct Requests {
     last: SentId,
+    dialect: Option<&'static Dialect>,
     /// Boxed: an entry is large, and the others must not be moved when one comes or goes.
     pending: BTreeMap<SentId, Box<Pending>>,
     /// The latest request under this id. A client that does not number them has several: see [`Pending::earlier`].
@@ -127,7 +97,7 @@ pub(crate) struct Requests {
     /// Requests that only read, by the tokens in them.
     by_token: BTreeMap<RawId, SentId>,
     /// By backend: the requests of clients.
-    owed: Tally,
+    owed: Usage,
 }
 
 impl Requests {
@@ -141,7 +111,8 @@ impl Requests {
                 earlier = self.by_client.insert((*client, wire.clone()), id);
                 self.n_of_clients += 1;
                 to.backend().into_iter().for_each(|it| self.owed.add(it));
-                self.by_token.extend(tokens_of_read(frame).map(|token| (token, id)));
+                let tokens = self.tokens_of_read(frame);
+                self.by_token.extend(tokens.into_iter().map(|token| (token, id)));
             }
             Owner::Backend(process, wire) => drop(self.by_process.insert((*process, wire.clone()), id)),
             Owner::Proxy => {}
@@ -162,13 +133,15 @@ impl Requests {
         Some(frame)
     }
 
-    /// A request that no process has seen is for another backend: a turn that is kept to its tools by that.
-    pub(crate) fn moved(&mut self, id: SentId, backend: BackendId) -> Option<Frame> {
-        let Pending { owner, mut purpose, frame, marks, .. } = self.take(id)?;
-        if let Purpose::Turn { entry, .. } = &mut purpose {
-            *entry = Entry::Process;
-        }
-        let (moved, frame) = self.sent(To::Gate(backend), owner, purpose, &frame);
+    /// A request that no process has seen is for another backend, and means this there.
+    pub(crate) fn moved(
+        &mut self,
+        id: SentId,
+        backend: BackendId,
+        purpose: impl FnOnce(Purpose) -> Purpose,
+    ) -> Option<Frame> {
+        let Pending { owner, purpose: before, frame, marks, .. } = self.take(id)?;
+        let (moved, frame) = self.sent(To::Gate(backend), owner, purpose(before), &frame);
         self.mark(moved, |it| *it = marks);
         Some(frame)
     }
@@ -233,7 +206,7 @@ impl Requests {
                 self.forget_id(&(*client, wire.clone()), id, pending.earlier);
                 pending.to.backend().into_iter().for_each(|it| self.owed.remove(it));
                 if !self.by_token.is_empty() {
-                    for token in tokens_of_read(&pending.frame) {
+                    for token in self.tokens_of_read(&pending.frame) {
                         // A client may give one token to two requests.
                         if self.by_token.get(&token) == Some(&id) {
                             self.by_token.remove(&token);
@@ -389,11 +362,17 @@ impl Requests {
     pub(crate) fn len(&self) -> usize {
         self.pending.len()
     }
-}
 
-/// The tokens that a client names in a request that only reads.
-fn tokens_of_read(frame: &Frame) -> impl Iterator<Item = RawId> {
-    let params = frame.params().filter(|_| frame.method().is_some_and(is_read));
-    let token = |params: &[u8], key| RawId::from_raw(&params[member(params, key)?]);
-    params.into_iter().flat_map(move |it| TOKENS.into_iter().filter_map(move |key| token(it, key)))
+    /// From now on requests of this dialect are known to only read.
+    pub(crate) fn set_dialect(&mut self, dialect: &'static Dialect) {
+        self.dialect = Some(dialect);
+    }
+
+    /// The tokens that a client names in a request that only reads.
+    fn tokens_of_read(&self, frame: &Frame) -> Vec<RawId> {
+        let dialect = self.dialect.unwrap_or(&LSP);
+        let params = frame.params().filter(|_| frame.method().is_some_and(|it| dialect.is_read(it)));
+        let token = |params: &[u8], key| RawId::from_raw(&params[member(params, key)?]);
+        params.into_iter().flat_map(|it| TOKENS.into_iter().filter_map(move |key| token(it, key))).collect()
+    }
 }

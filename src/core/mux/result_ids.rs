@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use crate::{
-    core::documents::uri,
+    core::mux::session::documents::uri,
     rpc::{Frame, Patch, elements, member},
 };
 

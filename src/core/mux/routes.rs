@@ -1,30 +1,5 @@
-//! The routing table: an editor's method to where it goes and what lspool remembers of it. Data, in one place.
-
-/// Where a message of the editor goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Route {
-    /// What belongs to the process, or is unknown: the conversation's partition when the parameters carry a
-    /// `conversationId`, else the primary.
-    Default,
-    /// Every partition. A request is answered with the primary's answer.
-    Everyone(Keep),
-    /// `conversation/create`: chooses a partition.
-    Create,
-    /// `conversation/turn`: one at a time in a conversation.
-    Turn,
-    /// `conversation/destroy`: unbinds.
-    Destroy,
-    /// `conversation/turnDelete`: what was said is forgotten.
-    TurnDelete,
-    /// The partition that made the turn named by `turnId`.
-    Turns,
-    /// The tool catalogue: the primary decides, the partitions follow with their projections.
-    Tools(Tools),
-    /// A sign-in that happens in the primary alone; when it is done, the partitions are made to use it.
-    SignIn,
-    /// `workspace/executeCommand`: the primary, and a device flow is finished by one of its commands.
-    Command,
-}
+//! What is known of each method of the Language Server Protocol: what is remembered of it for later processes, whether
+//! it only reads, whose items it completes. Data, in one place.
 
 /// What is remembered for processes that start later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,93 +7,108 @@ pub(crate) enum Keep {
     Nothing,
     /// The latest parameters of this method.
     Latest,
+    /// The latest parameters of this method, for as long as the document that they name is open.
+    LatestOfDocument,
     /// Every call, in order, but for what later ones undo or say again; a repeated one counts as its last occurrence.
     All,
     Configuration,
     Folders,
-    Auth,
-    SignOut,
     Open,
     Change,
     Close,
     NotebookOpen,
     NotebookChange,
     NotebookClose,
+    /// A higher owner remembers it.
+    Elsewhere,
 }
 
-/// The three calls that change the catalogue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Tools {
-    Register,
-    Unregister,
-    Status,
+/// What a server has beyond the Language Server Protocol.
+#[derive(Debug)]
+pub(crate) struct Dialect {
+    /// Methods that concern every process, sorted.
+    pub(crate) session: &'static [(&'static str, Keep)],
+    /// Requests that change nothing, sorted.
+    pub(crate) reads: &'static [&'static str],
+    /// Requests of a server that carry a token of its choice, by the key it stands under.
+    pub(crate) token_keys: &'static [(&'static str, &'static str)],
+    /// Calls of [`Keep::All`] that are about things with names.
+    pub(crate) calls: &'static [CallRule],
+}
+
+/// What a call is about, and what it does to earlier calls.
+#[derive(Debug)]
+pub(crate) struct CallRule {
+    pub(crate) method: &'static str,
+    pub(crate) names: Names,
+    /// The method whose calls it undoes.
+    pub(crate) undoes: Option<&'static str>,
+    /// It says how things are, whatever was said of them before.
+    pub(crate) restates: bool,
+}
+
+/// Where a call names the things that it is about.
+#[derive(Debug)]
+pub(crate) enum Names {
+    /// Under `key` of each element of `list`.
+    Each {
+        list: &'static str,
+        key: &'static str,
+    },
+    One(&'static str),
+}
+
+/// A plain language server.
+pub(crate) static LSP: Dialect = Dialect { session: &[], reads: &[], token_keys: &[], calls: &[] };
+
+impl Dialect {
+    /// What is remembered of a method that concerns every process; `None` for any other.
+    pub(crate) fn keep(&self, method: &str) -> Option<Keep> {
+        let find = |table: &[(&str, Keep)]| {
+            table.binary_search_by_key(&method, |(name, _)| name).ok().map(|index| table[index].1)
+        };
+        find(SESSION).or_else(|| find(self.session))
+    }
+
+    /// Whether a request may be asked twice.
+    pub(crate) fn is_read(&self, method: &str) -> bool {
+        READS.binary_search(&method).is_ok() || self.reads.binary_search(&method).is_ok()
+    }
+
+    /// Where a request of a server carries a token of its choice, if it does.
+    pub(crate) fn token_key(&self, method: &str) -> Option<&'static str> {
+        let mut all = TOKEN_KEYS.iter().chain(self.token_keys);
+        all.find(|(name, _)| *name == method).map(|(_, key)| *key)
+    }
+
+    /// What is known of a call.
+    pub(crate) fn call(&self, method: &str) -> Option<&'static CallRule> {
+        self.calls.iter().find(|it| it.method == method)
+    }
 }
 
 /// What any language server keeps of its session.
-const SESSION: &[(&str, Route)] = &[
-    ("$/setTrace", Route::Everyone(Keep::Latest)),
-    ("notebookDocument/didChange", Route::Everyone(Keep::NotebookChange)),
-    ("notebookDocument/didClose", Route::Everyone(Keep::NotebookClose)),
-    ("notebookDocument/didOpen", Route::Everyone(Keep::NotebookOpen)),
-    ("notebookDocument/didSave", Route::Everyone(Keep::Nothing)),
-    ("textDocument/didChange", Route::Everyone(Keep::Change)),
-    ("textDocument/didClose", Route::Everyone(Keep::Close)),
-    ("textDocument/didOpen", Route::Everyone(Keep::Open)),
-    ("textDocument/didSave", Route::Everyone(Keep::Nothing)),
-    ("textDocument/willSave", Route::Everyone(Keep::Nothing)),
-    ("workspace/didChangeConfiguration", Route::Everyone(Keep::Configuration)),
-    ("workspace/didChangeWatchedFiles", Route::Everyone(Keep::Nothing)),
-    ("workspace/didChangeWorkspaceFolders", Route::Everyone(Keep::Folders)),
-    ("workspace/didCreateFiles", Route::Everyone(Keep::Nothing)),
-    ("workspace/didDeleteFiles", Route::Everyone(Keep::Nothing)),
-    ("workspace/didRenameFiles", Route::Everyone(Keep::Nothing)),
+const SESSION: &[(&str, Keep)] = &[
+    ("$/setTrace", Keep::Latest),
+    ("notebookDocument/didChange", Keep::NotebookChange),
+    ("notebookDocument/didClose", Keep::NotebookClose),
+    ("notebookDocument/didOpen", Keep::NotebookOpen),
+    ("notebookDocument/didSave", Keep::Nothing),
+    ("textDocument/didChange", Keep::Change),
+    ("textDocument/didClose", Keep::Close),
+    ("textDocument/didOpen", Keep::Open),
+    ("textDocument/didSave", Keep::Nothing),
+    ("textDocument/willSave", Keep::Nothing),
+    ("workspace/didChangeConfiguration", Keep::Configuration),
+    ("workspace/didChangeWatchedFiles", Keep::Nothing),
+    ("workspace/didChangeWorkspaceFolders", Keep::Folders),
+    ("workspace/didCreateFiles", Keep::Nothing),
+    ("workspace/didDeleteFiles", Keep::Nothing),
+    ("workspace/didRenameFiles", Keep::Nothing),
 ];
 
-/// What a Copilot server has besides.
-const COPILOT: &[(&str, Route)] = &[
-    ("auth/removeToken", Route::SignIn),
-    ("auth/useExistingToken", Route::SignIn),
-    ("context/registerProviders", Route::Everyone(Keep::All)),
-    ("context/unregisterProviders", Route::Everyone(Keep::All)),
-    ("conversation/copyCode", Route::Turns),
-    ("conversation/create", Route::Create),
-    ("conversation/destroy", Route::Destroy),
-    ("conversation/insertCode", Route::Turns),
-    ("conversation/notifyCodeAcceptance", Route::Turns),
-    ("conversation/rating", Route::Turns),
-    ("conversation/registerTools", Route::Tools(Tools::Register)),
-    ("conversation/turn", Route::Turn),
-    ("conversation/turnDelete", Route::TurnDelete),
-    ("conversation/unregisterTools", Route::Tools(Tools::Unregister)),
-    ("conversation/updateToolsStatus", Route::Tools(Tools::Status)),
-    ("copilot/didChangeToken", Route::Everyone(Keep::Nothing)),
-    ("copilot/ide/register", Route::Everyone(Keep::All)),
-    ("copilot/workspace/didChangeTrust", Route::Everyone(Keep::All)),
-    ("customAgent/registerExtensionAgents", Route::Everyone(Keep::All)),
-    ("customAgent/unregisterExtensionAgents", Route::Everyone(Keep::All)),
-    ("github/didChangeAuth", Route::Everyone(Keep::Auth)),
-    ("mcp/serverAction", Route::Everyone(Keep::Nothing)),
-    ("mcp/updateToolsStatus", Route::Everyone(Keep::Nothing)),
-    ("setEditorInfo", Route::Everyone(Keep::Latest)),
-    ("signInConfirm", Route::SignIn),
-    ("signInWithCodeFlow", Route::SignIn),
-    ("signInWithDeviceFlow", Route::SignIn),
-    ("signInWithGithubToken", Route::SignIn),
-    ("signOut", Route::Everyone(Keep::SignOut)),
-    ("textDocument/didFocus", Route::Everyone(Keep::Latest)),
-    ("vs/didAddWorkspaceFolder", Route::Everyone(Keep::All)),
-    ("vs/didRemoveWorkspaceFolder", Route::Everyone(Keep::All)),
-    ("workspace/executeCommand", Route::Command),
-];
-
-/// Where a method goes.
-pub(crate) fn route(method: &str, copilot: bool) -> Route {
-    let find = |table: &[(&str, Route)]| {
-        table.binary_search_by_key(&method, |(name, _)| name).ok().map(|index| table[index].1)
-    };
-    let own = if copilot { find(COPILOT) } else { None };
-    own.or_else(|| find(SESSION)).unwrap_or(Route::Default)
-}
+/// Requests of a server that carry a token of its choice, by the key it stands under.
+const TOKEN_KEYS: &[(&str, &str)] = &[("window/workDoneProgress/create", "token")];
 
 /// Requests that complete an item of an earlier answer, and what that answered.
 const RESOLVES: &[(&str, &str)] = &[
@@ -144,24 +134,10 @@ pub(crate) fn source(method: &str) -> Option<&'static str> {
 /// anything, and the next one is asked the same. Not among them: what edits the text (formatting, rename, and what is
 /// done before a save), commands, and questions about an item that the dead process made.
 const READS: &[&str] = &[
-    "checkFileStatus",
-    "checkQuota",
-    "checkStatus",
-    "conversation/agents",
-    "conversation/modes",
-    "conversation/preconditions",
-    "conversation/templates",
-    "copilot/models",
-    "getCompletions",
-    "getCompletionsCycling",
-    "getVersion",
-    "mcp/getTools",
     "textDocument/codeAction",
     "textDocument/codeLens",
     "textDocument/colorPresentation",
     "textDocument/completion",
-    "textDocument/copilotInlineEdit",
-    "textDocument/copilotPanelCompletion",
     "textDocument/declaration",
     "textDocument/definition",
     "textDocument/diagnostic",
@@ -191,56 +167,12 @@ const READS: &[&str] = &[
     "workspace/symbol",
 ];
 
-/// Whether a request may be asked twice.
-pub(crate) fn is_read(method: &str) -> bool {
-    READS.binary_search(&method).is_ok()
-}
-
-/// Notifications in which every process of a Copilot server speaks about itself. The editor hears the primary's.
-const OWN_AFFAIRS: &[&str] = &[
-    "backgroundAgent/sessionUpdate",
-    "backgroundAgent/todosChanged",
-    "conversation/preconditionsNotification",
-    "copilot/customAgent/didChange",
-    "copilot/customInstruction/didChange",
-    "copilot/customPrompt/didChange",
-    "copilot/customSkill/didChange",
-    "copilot/didChangeFeatureFlags",
-    "copilot/didChangeManagedSettings",
-    "copilot/hook/didChange",
-    "copilot/mcpRuntimeLogs",
-    "copilot/mcpTools",
-    "copilot/plugins/didChange",
-    "copilot/quotaChange",
-    "didChangeStatus",
-    "didChangeStatus/v2",
-    "featureFlagsNotification",
-    "mcpGateway/serversChanged",
-    "policy/didChange",
-    "statusNotification",
-    "window/logMessage",
-];
-
-/// Whether a notification of a partition other than the primary stays inside lspool.
-pub(crate) fn is_own_affair(method: &str) -> bool {
-    OWN_AFFAIRS.binary_search(&method).is_ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn tables_are_sorted_for_the_binary_search() {
-        assert!(SESSION.is_sorted_by_key(|it| it.0) && COPILOT.is_sorted_by_key(|it| it.0));
-        assert!(OWN_AFFAIRS.is_sorted() && READS.is_sorted());
-    }
-
-    #[test]
-    fn a_generic_server_has_no_conversations() {
-        assert_eq!(route("conversation/create", false), Route::Default);
-        assert_eq!(route("conversation/create", true), Route::Create);
-        assert_eq!(route("textDocument/didOpen", true), route("textDocument/didOpen", false));
-        assert_eq!(route("textDocument/hover", true), Route::Default);
+        assert!(SESSION.is_sorted_by_key(|it| it.0) && READS.is_sorted());
     }
 }

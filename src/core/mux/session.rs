@@ -1,55 +1,42 @@
 //! What a fresh process must be told to serve: recorded from the editor's messages, in the order of replay.
 //!
-//! It holds no conversations and no tools; those have tables of their own.
+//! It holds nothing that only one kind of server has.
 
 mod calls;
 pub(crate) mod documents;
 
-use std::{
-    collections::BTreeMap,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeMap, path::PathBuf};
 
 use bytes::Bytes;
 use serde_json::json;
 
-use self::calls::Calls;
-use crate::{
-    core::{
-        documents::{Documents, uri},
-        mcp::SwitchedOff,
-        route::Keep,
-        toolset::ToolSet,
-    },
-    rpc::{Frame, Kind, Patch, RawId, elements, file_path, member, members, path, text},
+use self::{
+    calls::Calls,
+    documents::{Documents, uri},
 };
-
-/// Sent to a process whose sign-in it would otherwise not look at until it needs a token.
-pub(crate) const CHECK_STATUS: (&str, &[u8]) = ("checkStatus", b"{}");
+use crate::{
+    core::mux::routes::{Dialect, Keep},
+    rpc::{Frame, Kind, RawId, elements, file_path, member, members, path, text},
+};
 
 /// The record.
 #[derive(Debug, Default)]
 pub(crate) struct Session {
     /// Parameters of the editor's `initialize`, as forwarded.
-    pub(crate) initialize: Bytes,
+    pub(super) initialize: Bytes,
     /// Whether the editor has sent `initialized`.
-    pub(crate) initialized: bool,
+    pub(super) initialized: bool,
     /// Whether a server has answered the editor's `initialize`.
-    pub(crate) is_open: bool,
-    pub(crate) documents: Documents,
+    pub(super) is_open: bool,
+    pub(super) documents: Documents,
     /// Sections of the pushed settings, each as last pushed.
     settings: Vec<(String, Bytes)>,
-    /// The section `github.copilot` as last pulled.
-    pulled: Option<Bytes>,
-    /// Where processes keep what they tell the model, if they shall.
-    pub(crate) kept_transcripts: Option<PathBuf>,
-    auth: Option<Bytes>,
     /// Workspace folders since `initialize`, by uri: added (with the folder) or removed.
     folders: BTreeMap<String, (bool, Bytes)>,
     latest: BTreeMap<String, Kept>,
+    /// The same, for as long as a document is open.
+    of_documents: BTreeMap<String, Kept>,
     calls: Calls,
-    /// Taken away from each process as soon as it has them.
-    pub(crate) switched_off: SwitchedOff,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -69,10 +56,45 @@ impl Kept {
     }
 }
 
+/// What a fresh process is told after `initialized`, in this order.
+#[derive(Debug, Default)]
+pub(crate) struct Replay {
+    pub(crate) latest: Vec<Frame>,
+    pub(crate) settings: Option<Frame>,
+    pub(crate) folders: Option<Frame>,
+    pub(crate) documents: Vec<Frame>,
+    /// What concerns open documents.
+    pub(crate) of_documents: Vec<Frame>,
+    pub(crate) calls: Vec<Frame>,
+}
+
+impl Replay {
+    pub(crate) fn into_frames(self) -> Vec<Frame> {
+        let Replay { latest, settings, folders, documents, of_documents, calls } = self;
+        let first = latest.into_iter().chain(settings).chain(folders);
+        first.chain(documents).chain(of_documents).chain(calls).collect()
+    }
+}
+
 impl Session {
+    /// Parameters of the editor's `initialize`, as forwarded; empty before.
+    pub(crate) fn initialize(&self) -> &Bytes {
+        &self.initialize
+    }
+
+    /// Whether the editor has sent `initialized`.
+    pub(crate) fn is_initialized(&self) -> bool {
+        self.initialized
+    }
+
+    /// Whether a server has answered the editor's `initialize`.
+    pub(crate) fn is_open(&self) -> bool {
+        self.is_open
+    }
+
     /// Remembers what this message of the editor means for later processes.
-    pub(crate) fn keep(&mut self, keep: Keep, frame: &Frame) {
-        if keep == Keep::Nothing {
+    pub(crate) fn keep(&mut self, keep: Keep, frame: &Frame, dialect: &Dialect) {
+        if matches!(keep, Keep::Nothing | Keep::Elsewhere) {
             return;
         }
         if let (Keep::Change, Some(params)) = (keep, frame.params()) {
@@ -81,21 +103,24 @@ impl Session {
         // Copied: a slice would keep the buffer that it was read into.
         let Some(params) = frame.params().map(Bytes::copy_from_slice) else { return };
         match keep {
-            Keep::Nothing | Keep::Change => {}
+            Keep::Nothing | Keep::Elsewhere | Keep::Change => {}
             Keep::Latest => {
                 if let Some(kept) = kept(frame, params) {
                     self.latest.insert(kept.method.clone(), kept);
                 }
             }
+            Keep::LatestOfDocument => {
+                if let Some(kept) = kept(frame, params) {
+                    self.of_documents.insert(kept.method.clone(), kept);
+                }
+            }
             Keep::All => {
                 if let Some(kept) = kept(frame, params) {
-                    self.calls.push(kept);
+                    self.calls.push(kept, dialect);
                 }
             }
             Keep::Configuration => self.configure(&params),
             Keep::Folders => self.change_folders(&params),
-            Keep::Auth => self.auth = Some(params),
-            Keep::SignOut => self.auth = None,
             Keep::Open => self.documents.opened(&params),
             Keep::Close => self.close(&params),
             Keep::NotebookOpen => self.documents.notebook_opened(&params),
@@ -151,43 +176,31 @@ impl Session {
 
     fn close(&mut self, params: &[u8]) {
         self.documents.closed(params);
-        let focus = "textDocument/didFocus";
         let closed = uri(params, "textDocument");
-        if self.latest.get(focus).is_some_and(|it| uri(&it.params, "textDocument") == closed) {
-            self.latest.remove(focus);
-        }
+        self.of_documents.retain(|_, it| uri(&it.params, "textDocument") != closed);
     }
 
-    /// Everything between `initialized` and the tools, in order. `set` decides which MCP servers the settings keep.
-    pub(crate) fn restored(&mut self, set: &ToolSet) -> Vec<Frame> {
-        let mut out = Vec::new();
+    /// Everything after `initialized`.
+    pub(crate) fn replay(&mut self) -> Replay {
         let notify = |method: &str, params: &[u8]| Frame::notification(method, Some(params));
-        let kept = |it: &Kept| for_set(&it.frame(), set);
-        let (first, later): (Vec<&Kept>, Vec<&Kept>) =
-            self.latest.values().partition(|it| it.method != "textDocument/didFocus");
-        out.extend(first.into_iter().map(kept));
-        if let Some(params) = self.settings() {
-            out.push(for_set(&notify("workspace/didChangeConfiguration", &params), set));
+        Replay {
+            latest: self.latest.values().map(Kept::frame).collect(),
+            settings: self.settings().map(|it| notify("workspace/didChangeConfiguration", &it)),
+            folders: self.folder_changes().map(|it| notify("workspace/didChangeWorkspaceFolders", &it)),
+            documents: self
+                .documents
+                .restored()
+                .iter()
+                .map(|(method, params)| notify(method, params))
+                .collect(),
+            of_documents: self.of_documents.values().map(Kept::frame).collect(),
+            calls: self.calls.iter().map(Kept::frame).collect(),
         }
-        if let Some(folder) = &self.kept_transcripts {
-            out.push(self.transcripts(set, Some(folder)));
-        }
-        if let Some(params) = &self.auth {
-            out.push(notify("github/didChangeAuth", params));
-            out.push(Frame::request(RawId::from(0), CHECK_STATUS.0, Some(CHECK_STATUS.1)));
-        }
-        if let Some(params) = self.folder_changes() {
-            out.push(notify("workspace/didChangeWorkspaceFolders", &params));
-        }
-        out.extend(self.documents.restored().iter().map(|(method, params)| notify(method, params)));
-        out.extend(later.into_iter().map(kept));
-        out.extend(self.calls.iter().map(kept));
-        out
     }
 
     /// Name and version of the editor, if it has said them.
     pub(crate) fn editor(&self) -> Option<String> {
-        // The older editors of a Copilot server say it in its own words only.
+        // Older editors say it in the words of their server only.
         let places: [&[&str]; 2] = [&["clientInfo"], &["initializationOptions", "editorInfo"]];
         places.iter().find_map(|place| {
             let word = |key| text(&self.initialize, &[place, &[key][..]].concat());
@@ -196,59 +209,9 @@ impl Session {
         })
     }
 
-    /// The MCP servers that the settings name.
-    pub(crate) fn mcp_servers(&self) -> Vec<String> {
-        self.section().and_then(mcp_servers).unwrap_or_default()
-    }
-
-    /// The section `github.copilot` as it holds: as last pushed, else as last pulled.
-    fn section(&self) -> Option<&[u8]> {
-        let github = self.settings.iter().find(|(name, _)| name == "github").map(|(_, it)| &it[..]);
-        let pushed = github.and_then(|it| Some(&it[member(it, "copilot")?]));
-        pushed.or(self.pulled.as_deref())
-    }
-
-    /// Whether processes are signed in by the editor.
-    pub(crate) fn has_auth(&self) -> bool {
-        self.auth.is_some()
-    }
-
-    /// The editor has answered `workspace/configuration`.
-    pub(crate) fn pulled(&mut self, sections: &[Option<String>], answer: &[u8]) {
-        let at = sections.iter().position(|it| it.as_deref() == Some("github.copilot"));
-        if let Some(value) = at.and_then(|at| elements(answer).nth(at)).map(|range| &answer[range]) {
-            self.pulled = Some(Bytes::copy_from_slice(value)).filter(|it| it.starts_with(b"{"));
-        }
-    }
-
-    /// Settings that name the folder of transcripts, or that are as they were. The section is replaced as a whole,
-    /// so all of it is said.
-    pub(crate) fn transcripts(&self, set: &ToolSet, folder: Option<&Path>) -> Frame {
-        let github = self.settings.iter().find(|(name, _)| name == "github").map_or(&b"{}"[..], |(_, it)| it);
-        let mut section = self.section().unwrap_or(b"{}").to_vec();
-        if let Some(folder) = folder {
-            section =
-                Patch::of(&section).set_path(&["agent", "transcriptDirectory"], &quoted(folder)).finish();
-        }
-        let github = Patch::of(github).set("copilot", &section).finish();
-        let params = Patch::of(b"{}").set_path(&["settings", "github"], &github).finish();
-        for_set(&Frame::notification("workspace/didChangeConfiguration", Some(&params)), set)
-    }
-
-    /// A push of settings as processes get it instead: one that keeps what it tells the model goes on to do so.
-    pub(crate) fn keeping(&self, frame: &Frame) -> Option<Frame> {
-        let folder = self.kept_transcripts.as_ref()?;
-        let params = frame.params()?;
-        let keys = pushed(frame).filter(|it| path(params, it).is_some())?;
-        let keys = [&keys[..], &["agent", "transcriptDirectory"]].concat();
-        Some(frame.with_params(&Patch::of(params).set_path(&keys, &quoted(folder)).finish()))
-    }
-
-    /// The section `github.copilot` of an answer to `workspace/configuration`, likewise.
-    pub(crate) fn keeping_section(&self, section: Vec<u8>) -> Vec<u8> {
-        let Some(folder) = &self.kept_transcripts else { return section };
-        let object = if section.starts_with(b"{") { &section[..] } else { b"{}" };
-        Patch::of(object).set_path(&["agent", "transcriptDirectory"], &quoted(folder)).finish()
+    /// A section of the pushed settings, as last pushed.
+    pub(crate) fn setting(&self, section: &str) -> Option<&[u8]> {
+        self.settings.iter().find(|(name, _)| name == section).map(|(_, it)| &it[..])
     }
 
     fn settings(&self) -> Option<Vec<u8>> {
@@ -282,44 +245,8 @@ impl Session {
     }
 }
 
-/// A path as JSON.
-fn quoted(folder: &Path) -> Vec<u8> {
-    json!(folder.to_string_lossy()).to_string().into_bytes()
-}
-
 fn kept(frame: &Frame, params: Bytes) -> Option<Kept> {
     Some(Kept { kind: frame.kind(), method: frame.method()?.to_owned(), params })
-}
-
-/// What a process with this set is told of a message to every process.
-pub(crate) fn for_set(frame: &Frame, set: &ToolSet) -> Frame {
-    if set.is_all() {
-        return frame.clone();
-    }
-    let Some(params) = frame.params() else { return frame.clone() };
-    if let Some(range) = pushed(frame).and_then(|it| path(params, &it)) {
-        let section = section_without_foreign_mcp(&params[range.clone()], set);
-        return frame.with_params(&[&params[..range.start], &section, &params[range.end..]].concat());
-    }
-    match frame.method() {
-        Some("mcp/updateToolsStatus") => frame.with_params(&without_foreign_statuses(params, set)),
-        Some(_) | None => frame.clone(),
-    }
-}
-
-/// Parameters of `mcp/updateToolsStatus` without the tools outside the set, which it would switch on.
-fn without_foreign_statuses(params: &[u8], set: &ToolSet) -> Vec<u8> {
-    let Some(range) = member(params, "servers") else { return params.to_vec() };
-    let servers = &params[range];
-    let narrowed = |server: &[u8]| -> Option<Vec<u8>> {
-        let name = text(server, &["name"])?;
-        let tools = &server[member(server, "tools")?];
-        let is_mine = |it: &&[u8]| text(it, &["name"]).is_some_and(|tool| set.contains_mcp(&name, &tool));
-        let mine: Vec<&[u8]> = elements(tools).map(|it| &tools[it]).filter(is_mine).collect();
-        Some(Patch::of(server).set("tools", &array(&mine)).finish())
-    };
-    let servers: Vec<Vec<u8>> = elements(servers).filter_map(|it| narrowed(&servers[it])).collect();
-    Patch::of(params).set("servers", &array(&servers)).finish()
 }
 
 fn array<T: AsRef<[u8]>>(items: &[T]) -> Vec<u8> {
@@ -327,67 +254,18 @@ fn array<T: AsRef<[u8]>>(items: &[T]) -> Vec<u8> {
     [b"[".as_slice(), &items.join(b",".as_slice()), b"]"].concat()
 }
 
-/// Where a message that pushes settings has the section `github.copilot`. A server takes it from nowhere else: what is
-/// called `"github.copilot"` in a push is nothing to it.
-fn pushed(frame: &Frame) -> Option<[&'static str; 3]> {
-    let settings = match frame.method()? {
-        "workspace/didChangeConfiguration" => "settings",
-        "setEditorInfo" => "editorConfiguration",
-        _ => return None,
-    };
-    Some([settings, "github", "copilot"])
-}
-
-/// The MCP servers that a push of settings names, if it is about them.
-pub(crate) fn pushed_mcp_servers(frame: &Frame) -> Option<Vec<String>> {
-    let params = frame.params()?;
-    mcp_servers(&params[path(params, &pushed(frame)?)?])
-}
-
-/// The MCP servers that the section `github.copilot` names, if it is about them.
-pub(crate) fn mcp_servers(section: &[u8]) -> Option<Vec<String>> {
-    let raw = &section[member(section, "mcp")?];
-    let text: Option<String> = serde_json::from_slice(raw).ok();
-    let map = text.as_ref().map_or(raw, |it| it.as_bytes());
-    Some(members(map).map(|(server, _)| server.into_owned()).collect())
-}
-
-/// The section `github.copilot` of the settings, likewise. `mcp` is a JSON string that holds a map by server.
-pub(crate) fn section_without_foreign_mcp(section: &[u8], set: &ToolSet) -> Vec<u8> {
-    let Some(range) = member(section, "mcp") else { return section.to_vec() };
-    let raw = &section[range];
-    let text: Option<String> = serde_json::from_slice(raw).ok();
-    let map = text.as_ref().map_or(raw, |it| it.as_bytes());
-    let foreign: Vec<String> =
-        members(map).map(|(server, _)| server.into_owned()).filter(|it| !set.wants_mcp_server(it)).collect();
-    if foreign.is_empty() {
-        return section.to_vec();
-    }
-    // With none left the map is empty rather than absent: a server stops what is taken out of the map, and leaves
-    // running what it has when it is told nothing.
-    let mut patch = Patch::of(map);
-    for server in &foreign {
-        patch.remove(server);
-    }
-    let kept = patch.finish();
-    let kept = match text {
-        Some(_) => json!(String::from_utf8_lossy(&kept)).to_string().into_bytes(),
-        None => kept,
-    };
-    Patch::of(section).set("mcp", &kept).finish()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::mux::routes::LSP;
 
     fn keep(session: &mut Session, keep: Keep, method: &str, params: &str) {
-        session.keep(keep, &Frame::notification(method, Some(params.as_bytes())));
+        session.keep(keep, &Frame::notification(method, Some(params.as_bytes())), &LSP);
     }
 
     fn restored(session: &mut Session) -> Vec<String> {
         let text = |it: Frame| String::from_utf8_lossy(&it.to_bytes()).replace(r#""jsonrpc":"2.0","#, "");
-        session.restored(&ToolSet::all()).into_iter().map(text).collect()
+        session.replay().into_frames().into_iter().map(text).collect()
     }
 
     #[test]
@@ -424,7 +302,7 @@ mod tests {
             "textDocument/didOpen",
             r#"{"textDocument":{"uri":"u","text":"","version":1}}"#,
         );
-        keep(&mut it, Keep::Latest, "textDocument/didFocus", r#"{"textDocument":{"uri":"u"}}"#);
+        keep(&mut it, Keep::LatestOfDocument, "textDocument/didFocus", r#"{"textDocument":{"uri":"u"}}"#);
         let all = restored(&mut it);
         assert!(all[0].contains("didOpen") && all[1].contains("didFocus"), "{all:?}");
         keep(&mut it, Keep::Close, "textDocument/didClose", r#"{"textDocument":{"uri":"u"}}"#);
@@ -438,55 +316,5 @@ mod tests {
             keep(&mut it, Keep::All, "m", params);
         }
         assert_eq!(restored(&mut it), [r#"{"method":"m","params":2}"#, r#"{"method":"m","params":1}"#]);
-    }
-
-    #[test]
-    fn a_restricted_process_has_no_tool_outside_its_set_switched_on() {
-        let set = ToolSet::new(Some(&["mini/echo"]), &[]);
-        let params = br#"{"servers":[{"name":"mini","tools":[{"name":"echo","status":"enabled"},{"name":"x","status":"enabled"}]}]}"#;
-        let frame = Frame::notification("mcp/updateToolsStatus", Some(params));
-        let told = for_set(&frame, &set);
-        let expected = r#"{"servers":[{"name":"mini","tools":[{"name":"echo","status":"enabled"}]}]}"#;
-        assert_eq!(String::from_utf8_lossy(told.params().unwrap_or_default()), expected);
-    }
-
-    #[test]
-    fn a_restricted_process_gets_only_the_mcp_servers_it_needs() {
-        let set = ToolSet::new(Some(&["mini/echo"]), &[]);
-        let none = ToolSet::new::<&str>(Some(&[]), &[]);
-        for (method, key) in
-            [("workspace/didChangeConfiguration", "settings"), ("setEditorInfo", "editorConfiguration")]
-        {
-            let push = |mcp: &str| {
-                format!(r#"{{"{key}":{{"github":{{"x":1,"copilot":{{"a":1,"mcp":"{mcp}"}}}},"http":{{}}}}}}"#)
-            };
-            let params = push(r#"{\"mini\":{\"command\":\"x\"},\"other\":{}}"#);
-            let frame = Frame::notification(method, Some(params.as_bytes()));
-            let told =
-                |set| String::from_utf8_lossy(for_set(&frame, set).params().unwrap_or_default()).into_owned();
-            assert_eq!(told(&set), push(r#"{\"mini\":{\"command\":\"x\"}}"#));
-            assert_eq!(told(&none), push("{}"));
-            assert_eq!(told(&ToolSet::all()), params);
-            assert_eq!(pushed_mcp_servers(&frame), Some(vec!["mini".to_owned(), "other".to_owned()]));
-        }
-    }
-
-    #[test]
-    fn a_section_is_where_a_server_takes_it_from() {
-        let mut it = Session::default();
-        let configure = "workspace/didChangeConfiguration";
-        let flat = r#"{"settings":{"github.copilot":{"mcp":"{\"x\":{}}"}}}"#;
-        keep(&mut it, Keep::Configuration, configure, flat);
-        assert_eq!(pushed_mcp_servers(&Frame::notification(configure, Some(flat.as_bytes()))), None);
-        assert!(it.mcp_servers().is_empty());
-        it.pulled(&[Some("github.copilot".to_owned())], br#"[{"mcp":"{\"y\":{}}"}]"#);
-        assert_eq!(it.mcp_servers(), ["y"]);
-        let nested = r#"{"settings":{"github":{"copilot":{"mcp":"{\"z\":{}}"}}}}"#;
-        keep(&mut it, Keep::Configuration, configure, nested);
-        assert_eq!(it.mcp_servers(), ["z"]);
-        // A push that says nothing of the section leaves it as it is at the server.
-        it.kept_transcripts = Some("/t".into());
-        let other = Frame::notification(configure, Some(br#"{"settings":{"github":{}}}"#));
-        assert_eq!(it.keeping(&other).map(|it| it.to_bytes()), None);
     }
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     core::event::BackendId,
-    rpc::{Patch, RawId, member, path},
+    rpc::{Patch, RawId, member, values},
 };
 
 #[derive(Debug)]
@@ -24,8 +24,33 @@ struct Chosen {
 struct Open {
     backend: BackendId,
     token: RawId,
-    conversation: Option<RawId>,
+    subject: Option<Subject>,
+}
+
+/// What progress is about, for a server that reports on several conversations under one token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Subject {
+    conversation: RawId,
     turn: Option<RawId>,
+    /// It begins inside another one's token and never ends.
+    is_nested: bool,
+}
+
+impl Subject {
+    /// Of parameters of `$/progress`.
+    fn of(params: &[u8]) -> Option<Subject> {
+        let value = &params[member(params, "value")?];
+        let [conversation, turn, parent] = values(value, ["conversationId", "turnId", "parentTurnId"]);
+        let id = |raw: Option<&[u8]>| RawId::from_raw(raw?);
+        let conversation = id(conversation)?;
+        Some(Subject { conversation, turn: id(turn), is_nested: id(parent).is_some() })
+    }
+}
+
+impl Open {
+    fn is_about(&self, id: &RawId) -> bool {
+        self.subject.as_ref().is_some_and(|it| it.conversation == *id)
+    }
 }
 
 /// All tokens that are in use.
@@ -68,9 +93,9 @@ impl Tokens {
         }
     }
 
-    /// A server has answered a request. What it has begun under the token of that is over, whether it has said so or not:
-    /// that of this conversation, if the request was a turn of one.
-    pub(crate) fn closed(&mut self, backend: BackendId, request: &[u8], conversation: Option<&RawId>) {
+    /// A server has answered a request. What it has begun under the token of that is over, whether it has said so or
+    /// not: what is about this subject, if the request was.
+    pub(crate) fn closed(&mut self, backend: BackendId, request: &[u8], subject: Option<&RawId>) {
         if self.open.is_empty() {
             return;
         }
@@ -80,7 +105,9 @@ impl Tokens {
             return;
         };
         let of = |it: &Open| {
-            it.backend == backend && it.token == token && it.conversation.as_ref() == conversation
+            it.backend == backend
+                && it.token == token
+                && it.subject.as_ref().map(|it| &it.conversation) == subject
         };
         if let Some(at) = self.open.iter().position(of) {
             self.open.remove(at);
@@ -119,26 +146,25 @@ impl Tokens {
         }
         let theirs = RawId::from_raw(&params[member(params, "token")?])?;
         let ours = self.renamed.get(&(backend, theirs.clone())).cloned();
-        let field = |key| RawId::from_raw(&params[path(params, &["value", key])?]);
-        let conversation = field("conversationId");
-        if begins {
-            let token = ours.clone().unwrap_or_else(|| theirs.clone());
-            // A sub-agent begins inside its parent's token and never ends.
-            if field("parentTurnId").is_none() {
-                let begun = Open { backend, token, conversation, turn: field("turnId") };
-                // A server that begins a thing twice still has one end coming.
-                if !self.open.contains(&begun) {
-                    self.open.push(begun);
-                }
+        let token = ours.as_ref().unwrap_or(&theirs);
+        let subject = if begins || ends { Subject::of(params) } else { None };
+        if begins && !subject.as_ref().is_some_and(|it| it.is_nested) {
+            let begun = Open { backend, token: token.clone(), subject };
+            // A server that begins a thing twice still has one end coming.
+            if !self.open.contains(&begun) {
+                self.open.push(begun);
             }
         } else if ends {
-            let token = ours.as_ref().unwrap_or(&theirs);
-            let same =
-                |it: &Open| it.backend == backend && it.token == *token && it.conversation == conversation;
+            let id = subject.as_ref().map(|it| &it.conversation);
+            let same = |it: &Open| {
+                it.backend == backend
+                    && it.token == *token
+                    && it.subject.as_ref().map(|it| &it.conversation) == id
+            };
             if let Some(at) = self.open.iter().position(same) {
                 self.open.remove(at);
             }
-            if conversation.is_none() {
+            if subject.is_none() {
                 let token = token.clone();
                 self.forget(backend, &token);
             }
@@ -155,7 +181,7 @@ impl Tokens {
         self.renamed = renamed.into_iter().map(|(key, ours)| (name(key), ours)).collect();
     }
 
-    /// A process is gone: its tokens are forgotten, but for those of conversations that go on. Gives the parameters
+    /// A process is gone: its tokens are forgotten, but for those whose subject goes on. Gives the parameters
     /// of an `end` for each that was open.
     pub(crate) fn abandoned(
         &mut self,
@@ -165,37 +191,40 @@ impl Tokens {
     ) -> Vec<Vec<u8>> {
         self.chosen.retain(|_, it| it.backend != backend);
         self.renamed.retain(|(owner, _), _| *owner != backend);
-        let is_gone = |it: &Open| it.backend == backend && !it.conversation.as_ref().is_some_and(&goes_on);
+        let is_gone = |it: &Open| {
+            it.backend == backend && !it.subject.as_ref().is_some_and(|it| goes_on(&it.conversation))
+        };
         let (gone, kept) = std::mem::take(&mut self.open).into_iter().partition(is_gone);
         self.open = kept;
         let error = serde_json::json!({"message": message}).to_string();
-        let why = |it: &Open| match it.conversation {
+        let why = |it: &Open| match it.subject {
             Some(_) => ("error", error.clone()),
             None => ("message", serde_json::json!(message).to_string()),
         };
         Vec::into_iter(gone).map(|it: Open| it.end(Some(why(&it)))).collect()
     }
 
-    /// The turn of a conversation ends here. Gives the parameters of the `end` if one is due: `why` is a member of it.
+    /// What is reported about a subject ends here. Gives the parameters of the `end` if one is due: `why` is a member
+    /// of it.
     pub(crate) fn ended(
         &mut self,
         backend: BackendId,
-        conversation: &RawId,
+        subject: &RawId,
         why: Option<(&str, String)>,
     ) -> Option<Vec<u8>> {
-        let of = |it: &Open| it.backend == backend && it.conversation.as_ref() == Some(conversation);
+        let of = |it: &Open| it.backend == backend && it.is_about(subject);
         let at = self.open.iter().position(of)?;
         Some(self.open.remove(at).end(why))
     }
 
-    /// What has begun of a conversation goes on in another backend, which ends it.
-    pub(crate) fn moved(&mut self, conversation: &RawId, old: BackendId, new: BackendId) {
-        let of = |it: &&mut Open| it.backend == old && it.conversation.as_ref() == Some(conversation);
+    /// What has begun about a subject goes on in another backend, which ends it.
+    pub(crate) fn moved(&mut self, subject: &RawId, old: BackendId, new: BackendId) {
+        let of = |it: &&mut Open| it.backend == old && it.is_about(subject);
         self.open.iter_mut().filter(of).for_each(|it| it.backend = new);
     }
 
     /// Whether both directions of a changed name agree, and no token belongs to a process that is gone, unless the
-    /// next one goes on with its conversation.
+    /// next one goes on with its subject.
     pub(crate) fn check(
         &self,
         alive: impl Fn(BackendId) -> bool,
@@ -212,7 +241,8 @@ impl Tokens {
                 return Err(format!("{ours} is called {theirs} by {backend:?}, which does not know"));
             }
         }
-        let open = self.open.iter().filter(|it| !it.conversation.as_ref().is_some_and(&goes_on));
+        let open =
+            self.open.iter().filter(|it| !it.subject.as_ref().is_some_and(|it| goes_on(&it.conversation)));
         let owners = self.chosen.values().map(|it| it.backend).chain(open.map(|it| it.backend));
         match owners.into_iter().find(|it| !alive(*it)) {
             Some(gone) => Err(format!("a token of {gone:?} is left, which has no process")),
@@ -233,10 +263,11 @@ impl Open {
         if let Some((key, raw)) = why {
             value.set(key, raw.as_bytes());
         }
-        for (key, id) in [("turnId", &self.turn), ("conversationId", &self.conversation)] {
-            if let (Some(id), Some(_)) = (id, &self.conversation) {
-                value.set(key, id.as_bytes());
+        if let Some(Subject { conversation, turn, .. }) = &self.subject {
+            if let Some(turn) = turn {
+                value.set("turnId", turn.as_bytes());
             }
+            value.set("conversationId", conversation.as_bytes());
         }
         Patch::of(b"{}").set("value", &value.finish()).set("token", self.token.as_bytes()).finish()
     }
@@ -245,7 +276,7 @@ impl Open {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::said::Said;
+    use crate::core::copilot::progress::Said;
 
     const A: BackendId = BackendId(0);
     const B: BackendId = BackendId(1);

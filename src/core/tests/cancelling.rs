@@ -118,8 +118,8 @@ fn the_conversations_of_sub_agents_end_with_the_turn() {
         let child = json!({"kind": "begin", "conversationId": tool, "turnId": "u", "parentTurnId": turn});
         let params = json!({"token": format!("t{id}"), "value": child});
         it.server(PRIMARY, json!({"method": "$/progress", "params": params}));
-        assert_eq!(it.core.conversations.iter().count(), 2);
+        assert_eq!(it.core.all_conversations().count(), 2);
         it.server(PRIMARY, json!({"id": create["id"], "result": {"conversationId": "c", "turnId": turn}}));
-        assert_eq!(it.core.conversations.iter().count(), 1);
+        assert_eq!(it.core.all_conversations().count(), 1);
     }
 }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use proptest::{collection::vec, prelude::*};
 use serde_json::{Value, json};
 
-use crate::core::documents::{Documents, Encoding};
+use crate::core::mux::session::documents::{Documents, Encoding};
 
 /// What one entry of `contentChanges` says.
 #[derive(Clone, Debug)]

@@ -90,7 +90,7 @@ fn what_was_begun_under_the_token_of_a_request_ends_with_its_answer() {
     let first = create(&mut it, 1);
     create(&mut it, 2);
     it.server(server, json!({"id": first, "result": {"conversationId": "c"}}));
-    assert_eq!(it.core.tokens.n_open(), 1);
+    assert_eq!(it.core.mux.tokens().n_open(), 1);
     it.take(EDITOR);
     it.exited(server, Exit::Signal(9));
     assert!(it.take(EDITOR).is_empty(), "the second goes on");
@@ -155,7 +155,7 @@ fn a_server_that_never_answers_initialize_is_left_with_all_it_has_asked() {
 }
 
 const SERVER: Peer = Peer::Backend(crate::core::event::ProcessId {
-    backend: crate::core::PRIMARY,
+    backend: crate::core::tests::stage::PRIMARY,
     generation: crate::core::event::Generation(1),
 });
 
@@ -268,7 +268,7 @@ fn an_idle_partition_that_is_stopped_takes_what_waits_for_it_along() {
     it.exited(one, Exit::Code(0));
     it.take(EDITOR);
     it.start(process(0, 1), &[]);
-    let open: Vec<_> = it.core.requests.iter().map(|(_, it)| it.frame.method()).collect();
+    let open: Vec<_> = it.core.mux.requests().iter().map(|(_, it)| it.frame.method()).collect();
     assert_eq!(open, [Some("mcp/serverAction")], "the editor's, which the primary has not answered");
 }
 

@@ -9,8 +9,8 @@ use super::stage::{EDITOR, Stage, kept, name, process, uri};
 use crate::{
     config::{Isolation, OnLimit, ServerKind},
     core::{
+        copilot::tools::tool_set::ToolSet,
         event::{Event, Exit, KeptMode, Peer, ProcessId},
-        toolset::ToolSet,
     },
 };
 
@@ -478,7 +478,9 @@ fn why_sets_have_no_mode_is_remembered_of_so_many() {
         more["chatMode"] = json!("Ask");
         it.create(id, &more);
     }
-    let reason = |id: u32| it.core.modes.reason(&ToolSet::new(Some(&[format!("t{id}")]), &[])).is_some();
+    let reason = |id: u32| {
+        it.core.copilot.as_ref().unwrap().mode_reason(&ToolSet::new(Some(&[format!("t{id}")]), &[])).is_some()
+    };
     assert!(reason(300) && reason(1), "which has a conversation");
     let n = (1..=300).filter(|id| reason(*id)).count();
     assert!(n < 300, "{n}");

@@ -8,8 +8,8 @@ use super::stage::{CONTROL, EDITOR, Stage, measured, name, process};
 use crate::{
     config::ServerKind,
     core::{
-        backend::Backend,
         event::{Event, Exit, Peer, SpawnFailure},
+        mux::pool::backend::Backend,
     },
 };
 
@@ -23,7 +23,7 @@ fn ask(it: &mut Stage, id: u32, method: &str, params: &Value) {
 
 /// The state of a backend, as people read it.
 fn state(it: &Stage, backend: u32) -> Option<&'static str> {
-    let backend = it.core.backends.get(&crate::core::event::BackendId(backend))?;
+    let backend = it.core.mux.backend(crate::core::event::BackendId(backend))?;
     Some(backend.life.state().name())
 }
 
@@ -139,7 +139,7 @@ fn a_limit_below_what_a_process_needs_from_the_first_does_not_restart_it_for_eve
     let message = told[0]["params"]["message"].as_str().unwrap();
     assert!(message.contains("memory_limit"), "{message}");
     assert_eq!(state(&it, 0), Some("ready"));
-    let error = it.core.backends[&crate::core::PRIMARY].last_error.clone().unwrap();
+    let error = it.core.mux.backends()[crate::core::tests::stage::PRIMARY].last_error.clone().unwrap();
     assert!(error.contains("memory_limit"), "{error}");
 }
 
@@ -170,7 +170,7 @@ fn spares_that_nobody_wants_any_more_are_stopped() {
     it.event(Event::FilesChanged);
     assert_eq!(it.terminated.len(), 2);
     it.exited(it.terminated[1], Exit::Code(0));
-    assert_eq!(it.core.backends.values().filter(|it| it.spare.is_some()).count(), 0);
+    assert_eq!(it.core.mux.backends().iter().filter(|it| it.is_spare()).count(), 0);
     assert_eq!(it.spawned.len(), 3);
 }
 
@@ -194,13 +194,13 @@ fn a_spare_that_is_replaced_has_not_died() {
         }
         // The primary, and then another spare beside it.
         for _ in 0..2 {
-            let fresh: Vec<_> = it.core.backends.values().map(Backend::process).collect();
+            let fresh: Vec<_> = it.core.mux.backends().iter().map(Backend::process).collect();
             for fresh in fresh {
                 it.start(fresh, &[]);
             }
             it.pass(seconds(2));
         }
-        let ready = it.core.backends.values().filter(|it| it.is_ready()).count();
+        let ready = it.core.mux.backends().iter().filter(|it| it.is_ready()).count();
         assert_eq!(ready, 2, "after {n} reloads");
     }
 }
@@ -357,12 +357,12 @@ fn a_restart_of_what_has_been_moved_looks_for_it_again() {
     assert_eq!(it.spawned.last(), Some(&process(1, 2)));
     it.event(Event::SpawnFailed(process(1, 2), gone()));
     // It is somewhere else.
-    let of_a = it.core.backends[&crate::core::event::BackendId(1)].name.clone();
-    let launch = Arc::clone(&it.core.server.as_ref().unwrap().launch);
+    let of_a = it.core.mux.backends()[crate::core::event::BackendId(1)].name.clone();
+    let launch = Arc::clone(&it.core.mux.servers().first().unwrap().launch);
     it.server.args = vec!["--moved".to_owned()];
     it.editor(json!({"id": 2, "method": "lspool/restart", "params": {"name": of_a}}));
     assert_eq!(it.spawned.last(), Some(&process(1, 3)));
-    assert_ne!(it.core.server.as_ref().unwrap().launch, launch);
+    assert_ne!(it.core.mux.servers().first().unwrap().launch, launch);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::{
 };
 
 const SERVER: Peer = Peer::Backend(crate::core::event::ProcessId {
-    backend: crate::core::PRIMARY,
+    backend: crate::core::tests::stage::PRIMARY,
     generation: crate::core::event::Generation(1),
 });
 

@@ -186,7 +186,7 @@ fn a_stray_conversation_is_forgotten_with_its_end() {
     let next = ask(&mut it);
     written(&mut it, next);
     it.server(next, progress("t2", &json!({"kind": "begin", "conversationId": "stray", "turnId": "T2"})));
-    let n_strays = |it: &Stage| it.core.backends[&next.backend].restores.n_strays();
+    let n_strays = |it: &Stage| it.core.copilot.as_ref().unwrap().n_strays(next.backend);
     assert_eq!(n_strays(&it), 1);
     it.server(next, progress("t2", &json!({"kind": "end", "conversationId": "stray", "turnId": "T2"})));
     assert!(it.take(EDITOR).is_empty());

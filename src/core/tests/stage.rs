@@ -79,6 +79,9 @@ pub(super) const EDITOR: Peer = Peer::Client(ClientId::EDITOR);
 
 pub(super) const CONTROL: Peer = Peer::Client(ClientId(1));
 
+/// The first backend there is.
+pub(super) const PRIMARY: BackendId = BackendId(0);
+
 pub(super) const fn process(backend: u32, generation: u32) -> ProcessId {
     ProcessId { backend: BackendId(backend), generation: Generation(generation) }
 }

@@ -9,12 +9,12 @@ use crate::{
     config::{Profile, ServerKind},
     core::{
         event::{Event, Exit, Peer, SpawnFailure},
-        lifecycle::State,
+        mux::pool::lifecycle::State,
     },
 };
 
 const SERVER: crate::core::event::ProcessId = crate::core::event::ProcessId {
-    backend: crate::core::PRIMARY,
+    backend: crate::core::tests::stage::PRIMARY,
     generation: crate::core::event::Generation(1),
 };
 
@@ -25,7 +25,7 @@ fn generic() -> Stage {
 }
 
 fn state(it: &Stage) -> &'static str {
-    it.core.backends[&crate::core::PRIMARY].life.state().name()
+    it.core.mux.backends()[crate::core::tests::stage::PRIMARY].life.state().name()
 }
 
 fn seconds(n: u64) -> Duration {
@@ -123,7 +123,10 @@ fn what_was_said_before_somebody_ended_a_server_is_no_cause() {
     ] {
         let mut it = generic();
         it.event(Event::Exited { process: SERVER, exit, stderr: "no keychain".to_owned() });
-        assert_eq!(it.core.backends[&crate::core::PRIMARY].last_error.as_deref(), Some(told));
+        assert_eq!(
+            it.core.mux.backends()[crate::core::tests::stage::PRIMARY].last_error.as_deref(),
+            Some(told)
+        );
     }
 }
 
@@ -188,7 +191,7 @@ fn a_restart_that_hangs_is_one_more_death() {
         hanging,
         SpawnFailure { permanent: false, message: "called off".to_owned() },
     ));
-    let why = it.core.backends[&crate::core::PRIMARY].last_error.clone().unwrap();
+    let why = it.core.mux.backends()[crate::core::tests::stage::PRIMARY].last_error.clone().unwrap();
     assert!(why.contains("has not started within 35 s"), "{why}");
     it.pass(seconds(2));
     let next = process(0, 3);
@@ -357,7 +360,7 @@ fn a_process_that_holds_too_much_is_replaced_between_requests() {
     assert_eq!(it.told(next), ["initialized", "textDocument/hover"]);
     let told: Vec<_> = it.take(EDITOR).iter().map(|it| it["id"].clone()).collect();
     assert_eq!(told, [1], "nothing has failed");
-    assert_eq!(it.core.backends[&crate::core::PRIMARY].life.state(), State::Ready);
+    assert_eq!(it.core.mux.backends()[crate::core::tests::stage::PRIMARY].life.state(), State::Ready);
 }
 
 #[test]
@@ -367,7 +370,7 @@ fn a_partition_that_crashes_again_and_again_is_not_brought_back_by_the_next_crea
     for n in 1..20 {
         it.create(n, &json!({"conversationId": format!("c{n}"), "lspool": {"tools": ["a"]}}));
         let Some(process) = it.spawned.last().copied().filter(|it| it.backend.0 == 1) else { break };
-        if it.core.backends[&process.backend].life.is_alive() {
+        if it.core.mux.backends()[process.backend].life.is_alive() {
             starts += 1;
             it.start(process, &[]);
             it.exited(process, Exit::Signal(9));
@@ -386,7 +389,7 @@ fn a_partition_that_died_long_ago_is_forgotten() {
         let told = it.start(process, &[]);
         it.server(process, json!({"id": told.last().unwrap()["id"], "error": {"code": 1, "message": "no"}}));
         it.exited(process, Exit::Signal(9));
-        it.core.backends.keys().map(|it| it.0).collect::<Vec<_>>()
+        it.core.mux.backends().ids().iter().map(|it| it.0).collect::<Vec<_>>()
     };
     assert_eq!(use_and_crash(&mut it, 1, "a"), [0, 1]);
     assert_eq!(use_and_crash(&mut it, 2, "b"), [0, 1, 2]);

@@ -4,16 +4,15 @@
 //! - What its process asks the editor is asked under ids that the editor knows ([`Face`]), with the name of the agent.
 //! - What is said of a conversation that is no more goes nowhere.
 
-use std::time::Instant;
-
 use serde_json::json;
 
-use super::{Face, Proxy, is_own};
+use super::Face;
 use crate::{
     core::{
-        EDITOR,
-        event::{Effect, Effects, Peer},
-        tell_editor,
+        agents::Agents,
+        copilot::{Copilot, conversation::is_internal},
+        event::{Effect, Peer},
+        mux::Mux,
     },
     rpc::{Frame, Kind, Patch, RawId, member, text},
 };
@@ -35,7 +34,7 @@ const OF_CONVERSATIONS: [&str; 3] = ["conversation/", "copilot/", "$/copilot/"];
 pub(super) fn may_concern_one_inside(effect: &Effect) -> bool {
     let is_of_one = |method: &str| method == "$/progress" || is_of_conversations(method);
     match effect {
-        Effect::Send(EDITOR, frame) => frame.method().is_some_and(is_of_one),
+        Effect::Send(Peer::EDITOR, frame) => frame.method().is_some_and(is_of_one),
         other => is_for_one_inside(other),
     }
 }
@@ -44,59 +43,53 @@ fn is_of_conversations(method: &str) -> bool {
     OF_CONVERSATIONS.iter().any(|it| method.starts_with(it))
 }
 
-impl Proxy {
+impl Agents {
     /// Takes what is meant for those inside out of the effects from a place on, and makes of what their processes say to
     /// the editor what it can understand.
-    pub(super) fn take_said(&mut self, now: Instant, from: usize, out: &mut Effects) -> Vec<Said> {
+    pub(super) fn take_said(&mut self, copilot: &mut Copilot, mux: &mut Mux, from: usize) -> Vec<Said> {
         let mut said = Vec::new();
-        for effect in out.split_off(from) {
+        for effect in mux.take_effects(from) {
             match effect {
                 Effect::Send(Peer::Client(client), frame) if client.is_inside() => {
                     said.push(Said::Answer(client.inside(), frame));
                 }
-                Effect::Send(EDITOR, frame) if frame.kind() != Kind::Response => {
-                    self.take_of_editor(now, frame, &mut said, out);
+                Effect::Send(Peer::EDITOR, frame) if frame.kind() != Kind::Response => {
+                    self.take_of_editor(copilot, mux, frame, &mut said);
                 }
-                other => out.push(other),
+                other => mux.act(other),
             }
         }
         said
     }
 
-    /// Whether this is a conversation of one inside that is no more.
-    pub(crate) fn is_of_none_inside(&self, id: &RawId) -> bool {
-        let top = self.conversations.top(id);
-        is_own(top.as_bytes()) && self.inside.of(&top).is_none()
-    }
-
-    fn take_of_editor(&mut self, now: Instant, frame: Frame, said: &mut Vec<Said>, out: &mut Effects) {
+    fn take_of_editor(&mut self, copilot: &mut Copilot, mux: &mut Mux, frame: Frame, said: &mut Vec<Said>) {
         let params = frame.params().unwrap_or(b"{}");
         let method = frame.method().unwrap_or_default();
         if method == "$/progress" {
             let token = member(params, "token").map_or(&b""[..], |it| &params[it]);
-            if !is_own(token) {
-                return self.show_lead(now, frame, out);
+            if !is_internal(token) {
+                return self.show_lead(copilot, mux, frame);
             }
-            if let Some(no) = RawId::from_raw(token).and_then(|it| self.inside.of(&it)) {
+            if let Some(no) = RawId::from_raw(token).and_then(|it| self.internal.of(&it)) {
                 said.push(Said::Progress(no, params.to_vec()));
             }
             return;
         }
         if !is_of_conversations(method) {
-            return tell_editor(frame, out);
+            return mux.tell_editor(frame);
         }
         let conversation = member(params, "conversationId");
         let top = conversation.and_then(|it| RawId::from_raw(&params[it]));
-        let top = top.map(|it| self.conversations.top(&it)).filter(|it| is_own(it.as_bytes()));
-        let talk = top.as_ref().and_then(|it| self.inside.talks.get(&self.inside.of(it)?));
+        let top = top.map(|it| copilot.conversations().top(&it)).filter(|it| is_internal(it.as_bytes()));
+        let talk = top.as_ref().and_then(|it| self.internal.talks.get(&self.internal.of(it)?));
         match (top.is_some(), frame.kind()) {
             // What it was told of a conversation that it does not know would help no editor.
             (true, Kind::Notification) => {}
             (true, _) => {
                 let asked = talk.map(|it| frame.with_params(&asked_for(&it.face, params)));
-                tell_editor(asked.unwrap_or(frame), out);
+                mux.tell_editor(asked.unwrap_or(frame));
             }
-            (false, _) => tell_editor(frame, out),
+            (false, _) => mux.tell_editor(frame),
         }
     }
 }

@@ -14,7 +14,10 @@ use bytes::Bytes;
 use super::{Holder, Limits, Opening};
 use crate::{
     config::AgentConfig,
-    core::{event::ClientId, history::History, said::Said},
+    core::{
+        copilot::{history::History, progress::Said},
+        event::ClientId,
+    },
     rpc::{RawId, path, text},
 };
 

@@ -8,7 +8,7 @@ use crate::{agents::Outcome, rpc::Patch};
 
 /// A sub-agent.
 #[derive(Debug)]
-pub(super) struct Run {
+pub(in crate::core::agents) struct Run {
     /// Of its lead.
     pub(super) lead: u32,
     /// What it is called: `explore-1`.
@@ -32,7 +32,7 @@ pub(super) struct Run {
 
 /// How far it has come.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(in crate::core::agents) enum State {
     /// There is no room for it yet.
     Waiting,
     /// In this conversation.

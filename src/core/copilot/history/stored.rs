@@ -16,7 +16,7 @@ use serde_json::{
 
 use super::{Call, History, Round, Status, Thinking, Tool, Turn};
 use crate::{
-    core::recovery::CONTINUE,
+    core::copilot::resume::CONTINUE,
     rpc::{Patch, RawId},
 };
 
@@ -189,7 +189,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::core::said::Said;
+    use crate::core::copilot::progress::Said;
 
     #[test]
     fn a_history_comes_back_as_the_model_knows_it() {

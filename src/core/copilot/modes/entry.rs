@@ -6,14 +6,17 @@ use std::borrow::Cow;
 use serde_json::{Value, json};
 use tracing::{debug, info, warn};
 
-use super::{Cause, Entry, Failure, Mode, ModeId, Proxy, Registering, State};
+use super::{Mode, Registering, State};
 use crate::{
     core::{
-        PRIMARY,
-        event::{Effect, Effects, KeepMode, KeptMode, ProcessId},
-        requests::{Purpose, SentId},
-        tell_editor,
-        toolset::SUB_AGENT,
+        copilot::{Copilot, tools::tool_set::SUB_AGENT},
+        event::{Effect, KeepMode, KeptMode, ProcessId},
+        mux::{
+            Mux,
+            failure::{Cause, Failure},
+            pool::backend::Backend,
+        },
+        purpose::{Ask, CopilotPurpose, Entry, ModeId, Purpose, SentId},
     },
     rpc::{Frame, Patch, RawId, elements, file_path, file_uri, member, text},
 };
@@ -21,43 +24,32 @@ use crate::{
 /// Who registers the modes.
 const EXTENSION: &str = "lspool";
 
-/// What the primary is asked for the sake of a mode.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ask {
-    /// To know it.
-    Register,
-    /// Whether it knows it as it is to be. `number`: of the file.
-    Prove { mode: ModeId, number: u64 },
-    /// What it offers.
-    List,
-}
-
-impl Proxy {
+impl Copilot {
     /// A turn has come to its process that is to be in a mode, or cannot be.
-    pub(crate) fn enter(&mut self, process: ProcessId, sent: SentId, entry: Entry, out: &mut Effects) {
-        let Some(backend) = self.backends.get_mut(&process.backend) else { return };
-        backend.restores.entering.insert(sent, entry);
+    pub(crate) fn enter(&mut self, mux: &mut Mux, process: ProcessId, sent: SentId, entry: Entry) {
+        let Some(partition) = self.partitions.get_mut(process.backend) else { return };
+        partition.restores.entering.insert(sent, entry);
         match entry {
-            Entry::Mode(mode) => self.keep_mode(mode, out),
+            Entry::Mode(mode) => self.keep_mode(mux, mode),
             Entry::Process | Entry::Leaves => self.modes.leaving.push(sent),
         }
     }
 
     /// Asks the shell to see to the file of a mode, as soon as it is known what is to be in it.
-    fn keep_mode(&mut self, id: ModeId, out: &mut Effects) {
+    fn keep_mode(&mut self, mux: &mut Mux, id: ModeId) {
         let Some(mode) = self.modes.get(id) else { return };
         if let Some(why) = mode.why_not().cloned() {
             return self.break_mode(id, why);
         }
         let set = mode.key.set.clone();
-        if self.catalogue.undecided > 0 {
+        if self.catalog.undecided > 0 {
             return;
         }
         if self.lacks_list(&set) {
-            return self.ask_for_list(out);
+            return self.ask_for_list(mux);
         }
-        let tools = self.tools_in(&set);
-        if self.can_run_sub_agents(&set, &tools) {
+        let tools = self.tools_in(mux, &set);
+        if self.can_run_sub_agents(mux, &set, &tools) {
             return self.break_mode(id, format!("{SUB_AGENT} is in its set"));
         }
         let number = self.modes.numbers + 1;
@@ -70,18 +62,18 @@ impl Proxy {
         (mode.asked, mode.is_kept) = (number, false);
         mode.tools.clone_from(&tools);
         let of = mode.key.of.as_deref().and_then(file_path);
-        out.push(Effect::KeepMode(KeepMode { number, name: mode.name.clone(), tools, of }));
+        mux.act(Effect::KeepMode(KeepMode { number, name: mode.name.clone(), tools, of }));
     }
 
-    fn ask_for_list(&mut self, out: &mut Effects) {
+    fn ask_for_list(&mut self, mux: &mut Mux) {
         if !std::mem::replace(&mut self.modes.is_listing, true) {
-            let purpose = Purpose::Mode(Ask::List);
-            self.ask_backend(PRIMARY, purpose, "conversation/registerTools", br#"{"tools":[]}"#, out);
+            let purpose = Purpose::Copilot(CopilotPurpose::Mode(Ask::List));
+            mux.ask_backend(self.primary, purpose, "conversation/registerTools", br#"{"tools":[]}"#);
         }
     }
 
     /// The shell has seen to the file of a mode, or could not.
-    pub(crate) fn on_mode_kept(&mut self, number: u64, kept: Result<KeptMode, String>, out: &mut Effects) {
+    pub(crate) fn on_mode_kept(&mut self, mux: &mut Mux, number: u64, kept: Result<KeptMode, String>) {
         let Some((id, mode)) = self.modes.all.iter_mut().find(|(_, it)| it.asked == number) else { return };
         let id = *id;
         mode.is_kept = true;
@@ -97,21 +89,21 @@ impl Proxy {
         self.modes.folder = uri.rfind('/').map(|at| uri[..=at].to_owned());
         mode.uri = uri;
         if self.is_entered(id) {
-            self.prove(id, out);
+            self.prove(mux, id);
         }
     }
 
     /// Whether turns wait for a mode.
     fn is_entered(&self, id: ModeId) -> bool {
-        let entering = self.backend(PRIMARY).map(|it| &it.restores.entering);
+        let entering = self.partitions.get(self.primary).map(|it| &it.restores.entering);
         entering.is_some_and(|it| it.values().any(|it| *it == Entry::Mode(id)))
     }
 
     /// Asks the primary whether it knows a mode as it is to be, if it has not said so since anything may have changed.
-    fn prove(&mut self, id: ModeId, out: &mut Effects) {
-        let Some(process) = self.backend(PRIMARY).map(super::Backend::process) else { return };
+    fn prove(&mut self, mux: &mut Mux, id: ModeId) {
+        let Some(process) = mux.backend(self.primary).map(Backend::process) else { return };
         if self.modes.is_proven(id, process) {
-            return self.let_in(id, process, out);
+            return self.let_in(mux, id, process);
         }
         let Some(mode) = self.modes.get(id) else { return };
         let agent = json!({"uri": mode.uri, "name": mode.title, "description": "tools"});
@@ -123,20 +115,26 @@ impl Proxy {
         self.modes.registering.changes += 1;
         let agents = json!({"extensionId": EXTENSION, "agents": [agent]}).to_string();
         let register = "customAgent/registerExtensionAgents";
-        self.ask_backend(PRIMARY, Purpose::Mode(Ask::Register), register, agents.as_bytes(), out);
-        let prove = Purpose::Mode(Ask::Prove { mode: id, number });
-        let folders = self.folders_of(id);
-        self.ask_backend(PRIMARY, prove, "conversation/modes", &folders, out);
+        mux.ask_backend(
+            self.primary,
+            Purpose::Copilot(CopilotPurpose::Mode(Ask::Register)),
+            register,
+            agents.as_bytes(),
+        );
+        let prove = Purpose::Copilot(CopilotPurpose::Mode(Ask::Prove { mode: id, number }));
+        let folders = self.folders_of(mux, id);
+        mux.ask_backend(self.primary, prove, "conversation/modes", &folders);
     }
 
     /// A server lists the modes of a workspace only to those who name its folders: those of a turn that waits for this mode.
-    fn folders_of(&self, id: ModeId) -> Vec<u8> {
+    fn folders_of(&self, mux: &Mux, id: ModeId) -> Vec<u8> {
         let key = "workspaceFolders";
-        let entering = self.backend(PRIMARY).into_iter().flat_map(|it| &it.restores.entering);
+        let entering = self.partitions.get(self.primary).into_iter().flat_map(|it| &it.restores.entering);
         let waiting = entering
             .filter(|(_, it)| **it == Entry::Mode(id))
-            .filter_map(|(sent, _)| self.requests.get(*sent));
-        let of_turn = waiting.filter_map(|it| it.frame.params()).chain([&self.session.initialize[..]]);
+            .filter_map(|(sent, _)| mux.requests().get(*sent));
+        let of_turn =
+            waiting.filter_map(|it| it.frame.params()).chain([&self.generic_session(mux).initialize()[..]]);
         let mut folders =
             of_turn.filter_map(|it| Some(&it[member(it, key)?])).filter(|it| it.starts_with(b"["));
         match folders.next() {
@@ -148,10 +146,10 @@ impl Proxy {
     /// The primary has answered what it was asked for the sake of a mode. `None`: its answer could not be read.
     pub(crate) fn on_mode_answered(
         &mut self,
+        mux: &mut Mux,
         process: ProcessId,
         ask: Ask,
         answer: Option<&Frame>,
-        out: &mut Effects,
     ) {
         let result = answer.and_then(Frame::result);
         match ask {
@@ -165,8 +163,8 @@ impl Proxy {
             Ask::List => {
                 self.modes.is_listing = false;
                 match result {
-                    Some(offered) => self.learn_offered(offered, out),
-                    None => self.break_all("the server does not say which tools it offers"),
+                    Some(offered) => self.learn_offered(mux, offered),
+                    None => self.break_all(mux, "the server does not say which tools it offers"),
                 }
             }
             Ask::Prove { mode: id, number } => {
@@ -186,9 +184,9 @@ impl Proxy {
                         if let (Some(set), Some(offered)) =
                             (self.modes.set(id).cloned(), self.modes.offered.clone())
                         {
-                            self.tell_unknown_tools(&set, &offered, out);
+                            self.tell_unknown_tools(mux, &set, &offered);
                         }
-                        self.let_in(id, process, out);
+                        self.let_in(mux, id, process);
                     }
                     Err(why) => self.break_mode(id, why),
                 }
@@ -197,24 +195,20 @@ impl Proxy {
     }
 
     /// A mode holds: what waits for it goes on.
-    fn let_in(&mut self, id: ModeId, process: ProcessId, out: &mut Effects) {
-        let undecided = self.catalogue.undecided > 0;
-        let Some(backend) = self.backends.get_mut(&process.backend) else { return };
-        let entering = &mut backend.restores.entering;
+    fn let_in(&mut self, mux: &mut Mux, id: ModeId, process: ProcessId) {
+        let Some(partition) = self.partitions.get_mut(process.backend) else { return };
+        let entering = &mut partition.restores.entering;
         let all: Vec<SentId> =
             entering.iter().filter(|(_, it)| **it == Entry::Mode(id)).map(|(sent, _)| *sent).collect();
         entering.retain(|sent, _| !all.contains(sent));
-        let is_open = backend.is_open(undecided);
-        let mut frames: Vec<(SentId, Frame)> =
-            all.into_iter().filter_map(|it| Some((it, self.requests.get(it)?.frame.clone()))).collect();
-        if !is_open {
+        if !mux.backend(process.backend).is_some_and(Backend::is_open) {
             // They wait where they had waited before.
-            if let Some(backend) = self.backends.get_mut(&process.backend) {
-                frames.drain(..).rev().for_each(|(_, frame)| backend.gate().push_front(frame));
-            }
+            all.into_iter().rev().for_each(|sent| mux.queue_first(process.backend, sent));
+            return;
         }
-        for (sent, frame) in frames {
-            self.hand_over(process, sent, frame, out);
+        let frame = |sent: SentId| Some((sent, mux.requests().get(sent)?.frame.clone()));
+        for (sent, frame) in all.into_iter().filter_map(frame).collect::<Vec<_>>() {
+            self.hand_over(mux, process, sent, frame);
         }
     }
 
@@ -226,21 +220,21 @@ impl Proxy {
             warn!(set = %mode.key.set, state = ?why_now, "a chat mode cannot be used");
             mode.state = why_now;
         }
-        let entering = self.backend(PRIMARY).into_iter().flat_map(|it| &it.restores.entering);
+        let entering = self.partitions.get(self.primary).into_iter().flat_map(|it| &it.restores.entering);
         let all = entering.filter(|(_, it)| **it == Entry::Mode(id)).map(|(sent, _)| *sent);
         let all: Vec<SentId> = all.collect();
         self.modes.leaving.extend(all);
     }
 
     /// A mode has not held: as long as this process lives it is not used again, whatever is said of it.
-    pub(super) fn bar_mode(&mut self, id: ModeId, why: String) {
+    pub(super) fn bar_mode(&mut self, _mux: &mut Mux, id: ModeId, why: String) {
         self.break_mode(id, why.clone());
         if let Some(mode) = self.modes.all.get_mut(&id) {
             mode.state = State::Barred(why);
         }
     }
 
-    fn break_all(&mut self, why: &str) {
+    fn break_all(&mut self, _mux: &mut Mux, why: &str) {
         for id in self.modes.all.keys().copied().collect::<Vec<_>>() {
             if self.is_entered(id) {
                 self.break_mode(id, why.to_owned());
@@ -249,94 +243,96 @@ impl Proxy {
     }
 
     /// What the primary offers may have changed, and with it what is in the files.
-    pub(crate) fn follow_catalogue(&mut self, out: &mut Effects) {
-        if self.catalogue.undecided > 0 {
+    pub(crate) fn follow_catalog(&mut self, mux: &mut Mux) {
+        if self.catalog.undecided > 0 {
             return;
         }
         for id in self.modes.all.keys().copied().collect::<Vec<_>>() {
             let Some(mode) = self.modes.get(id) else { continue };
-            let differs = mode.asked > 0 && self.tools_in(&mode.key.set) != mode.tools;
+            let differs = mode.asked > 0 && self.tools_in(mux, &mode.key.set) != mode.tools;
             if let Some(mode) = self.modes.all.get_mut(&id).filter(|_| differs) {
                 mode.doubt();
             }
             if differs || self.is_entered(id) {
-                self.keep_mode(id, out);
+                self.keep_mode(mux, id);
             }
         }
     }
 
     /// Turns that cannot be in a mode go to a process.
-    pub(crate) fn evict_leaving(&mut self, now: std::time::Instant, out: &mut Effects) {
+    pub(crate) fn evict_leaving(&mut self, mux: &mut Mux) {
         while !self.modes.leaving.is_empty() {
             for sent in std::mem::take(&mut self.modes.leaving) {
-                self.evict(now, sent, out);
+                self.evict(mux, sent);
             }
         }
     }
 
-    fn evict(&mut self, now: std::time::Instant, sent: SentId, out: &mut Effects) {
-        let Some(primary) = self.backends.get_mut(&PRIMARY) else { return };
+    fn evict(&mut self, mux: &mut Mux, sent: SentId) {
+        let Some(primary) = self.partitions.get_mut(self.primary) else { return };
         let Some(entry) = primary.restores.entering.remove(&sent) else { return };
-        let Some(pending) = self.requests.get(sent).cloned() else { return };
-        let Purpose::Turn { conversation: id, create, .. } = &pending.purpose else { return };
+        let Some(pending) = mux.requests().get(sent).cloned() else { return };
+        let Purpose::Copilot(CopilotPurpose::Turn { conversation: id, create, .. }) = &pending.purpose else {
+            return;
+        };
         let of_mode = match entry {
             Entry::Mode(mode) => self.modes.get(mode),
             Entry::Process | Entry::Leaves => None,
         };
         let Some(set) = self.conversations.get(id).filter(|it| it.runs(sent)).map(|it| it.set.clone()) else {
             // Destroyed or replaced meanwhile.
-            self.requests.take(sent);
+            mux.requests_mut().take(sent);
             let failure = does_not_exist(id);
-            return self.fail_request(&pending.owner, &pending.purpose, &failure, out);
+            return mux.fail(&pending.owner, &failure);
         };
         if let Some(why) = of_mode.and_then(Mode::why_not).cloned() {
             self.note_reason(&set, why);
         }
-        let backend = match self.partition(&set, now, out) {
+        let backend = match self.partition(mux, &set) {
             Ok(backend) => backend,
             Err(failure) => {
-                self.requests.take(sent);
+                mux.requests_mut().take(sent);
                 let error = json!({"message": failure.message}).to_string();
-                if let Some(end) = self.tokens.ended(PRIMARY, id, Some(("error", error))) {
-                    tell_editor(Frame::notification("$/progress", Some(&end)), out);
+                if let Some(end) = mux.tokens_mut().ended(self.primary, id, Some(("error", error))) {
+                    mux.tell_editor(Frame::notification("$/progress", Some(&end)));
                 }
-                self.fail_request(&pending.owner, &pending.purpose, &failure, out);
-                return self.on_turn_failed(id, sent, *create, out);
+                mux.fail(&pending.owner, &failure);
+                return self.on_turn_failed(mux, id, sent, *create);
             }
         };
         info!(conversation = %id, partition = %set, "moved to a process");
         let mut all = vec![sent];
-        self.leave_behind(id, backend, out);
+        self.leave_behind(mux, id, backend);
         self.conversations.move_to(id, backend);
-        self.tokens.moved(id, PRIMARY, backend);
+        mux.tokens_mut().moved(id, self.primary, backend);
         if let Some(conversation) = self.conversations.get_mut(id) {
             conversation.mode = None;
             all.extend(conversation.waiting.iter().filter_map(|it| it.id()?.as_u64()));
             conversation.waiting.clear();
         }
         for of in all {
-            let Some(frame) = self.requests.moved(of, backend) else { continue };
+            let Some(frame) = mux.requests_mut().moved(of, backend, kept_by_process) else { continue };
             let Some(again) = frame.id().and_then(|it| it.as_u64()) else { continue };
             let Some(conversation) = self.conversations.get_mut(id) else { continue };
             if !conversation.ask_again(of, again) {
                 conversation.waiting.push_back(frame);
                 continue;
             }
-            self.release(backend, frame, out);
+            self.release(mux, backend, frame);
         }
     }
 
     /// A conversation is served by another process from now on: the one that knows it forgets it.
-    pub(crate) fn leave_behind(&mut self, id: &RawId, backend: super::BackendId, out: &mut Effects) {
+    pub(crate) fn leave_behind(&mut self, mux: &mut Mux, id: &RawId, backend: super::BackendId) {
         let Some(conversation) = self.conversations.get_mut(id) else { return };
         let Some(process) = conversation.known_by().filter(|it| it.backend != backend) else { return };
-        if process.backend == PRIMARY {
+        if process.backend == self.primary {
             self.modes.bury(id);
         }
         // With what it tells the model it may remove what that is to be restored from.
         let is_kept = self.session.kept_transcripts.is_some();
-        if self.is_current(process) && id.as_text().is_some() && !is_kept {
-            self.make_forget(process, id, out);
+        if mux.is_current(process) && id.as_text().is_some() && !is_kept {
+            Self::make_forget(mux, process, id);
         }
     }
 }
@@ -369,6 +365,14 @@ impl Mode {
         };
         if is_own { Ok(()) } else { Err("the server lists the editor's own with other tools".to_owned()) }
     }
+}
+
+/// A turn is kept to its tools by its process from now on.
+fn kept_by_process(mut purpose: Purpose) -> Purpose {
+    if let Purpose::Copilot(CopilotPurpose::Turn { entry, .. }) = &mut purpose {
+        *entry = Entry::Process;
+    }
+    purpose
 }
 
 /// What a server says of a conversation that it does not know.

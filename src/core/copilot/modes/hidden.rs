@@ -1,8 +1,8 @@
 //! The editor sees no mode of lspool's, and hears of none.
 
-use super::{Proxy, Registering};
+use super::Registering;
 use crate::{
-    core::{PRIMARY, event::ProcessId, requests::Pending},
+    core::{copilot::Copilot, event::ProcessId, mux::requests::Pending},
     rpc::{Frame, elements, text},
 };
 
@@ -12,7 +12,7 @@ const LISTS: [&str; 2] = ["conversation/modes", "copilot/customAgent/list"];
 /// Said whenever a mode has come, gone or changed.
 const CHANGED: &str = "copilot/customAgent/didChange";
 
-impl Proxy {
+impl Copilot {
     /// The answer to a question of the editor's, without what is lspool's own.
     pub(crate) fn without_modes(&self, asked: &Pending, answer: &Frame) -> Option<Frame> {
         let folder = self.modes.folder.as_ref()?;
@@ -32,7 +32,7 @@ impl Proxy {
     /// A notification of a process. Whether it tells of nothing but what lspool has done; else, if it says that modes may
     /// have changed, none is taken for what it was.
     pub(crate) fn is_about_modes(&mut self, process: ProcessId, method: &str) -> bool {
-        if process.backend != PRIMARY || !matches!(method, CHANGED | "policy/didChange") {
+        if process.backend != self.primary || !matches!(method, CHANGED | "policy/didChange") {
             return false;
         }
         let Registering { of, n, changes } = &mut self.modes.registering;

@@ -4,38 +4,83 @@
 //! **A turn that runs stays where it is.** The conversation is told to the other process before its next turn, as after a
 //! crash.
 
-use std::{borrow::Cow, collections::BTreeSet, time::Instant};
+use std::{borrow::Cow, collections::BTreeSet};
 
 use serde::Deserialize;
 use serde_json::json;
 use tracing::{error, info};
 
-use super::{Entry, Mode, Proxy, ToolSet};
+use super::Mode;
 use crate::{
     config::Isolation,
     core::{
-        Cause, Failure, PRIMARY,
-        control::{answer, show},
-        conversations::Conversation,
-        event::{BackendId, Effect, Effects, Peer, ProcessId},
-        processes::cancellation,
-        requests::{Owner, Purpose},
-        said::{Report, Round},
+        copilot::{
+            Copilot,
+            conversation::Conversation,
+            progress::{Report, Round},
+            tools::tool_set::ToolSet,
+        },
+        event::{BackendId, ProcessId},
+        mux::{
+            Mux,
+            cancel::cancellation,
+            failure::{Cause, Failure},
+            pool::backend::Role,
+            requests::Owner,
+        },
+        purpose::{CopilotPurpose, Entry, Purpose},
     },
     rpc::{RawId, text},
 };
 
-impl Proxy {
+/// What is to be moved, and where.
+#[derive(Deserialize)]
+struct Move {
+    /// A conversation or a tool set; all if there is none.
+    name: Option<String>,
+    to: Isolation,
+}
+
+/// `lspool/move`: conversations, by id or by tool set, are to be isolated in this way.
+pub(crate) fn on_move(copilot: Option<&mut Copilot>, mux: &mut Mux, owner: &Owner, params: &[u8]) {
+    let Ok(asked) = serde_json::from_slice::<Move>(params) else {
+        let message =
+            "to: \"process\" or \"mode\"; name: a conversation or a tool set, all if it is left out";
+        return mux.fail(owner, &Failure::new(Cause::InvalidParams, message));
+    };
+    match (copilot, asked) {
+        (Some(copilot), asked) => copilot.move_conversations(mux, owner, asked),
+        (None, Move { name: Some(name), .. }) => mux.fail(owner, &nothing_to_move(&name, &BTreeSet::new())),
+        (None, Move { name: None, to }) => {
+            mux.answer(owner, &json!({"conversations": [], "isolation": to.word(), "refused": []}));
+        }
+    }
+}
+
+/// Nothing that can be moved has this name.
+fn nothing_to_move(name: &str, sets: &BTreeSet<String>) -> Failure {
+    let there_are = match sets.len() {
+        0 => "every conversation has all tools, and there is nothing to move".to_owned(),
+        _ => {
+            let sets: Vec<&str> = sets.iter().map(String::as_str).collect();
+            format!("there are conversations with {}", sets.join("; "))
+        }
+    };
+    let message = format!("no conversation, and no tool set of one, is called {name:?}; {there_are}");
+    Failure::new(Cause::InvalidParams, message)
+}
+
+impl Copilot {
     /// What is wanted may have changed: each conversation that is elsewhere moves with its next turn. A process that only
     /// such conversations are in is ended, if it is at rest.
-    pub(crate) fn note_isolation(&mut self, now: Instant, out: &mut Effects) {
+    pub(crate) fn note_isolation(&mut self, mux: &mut Mux) {
         // What was found out about the modes may have been mended with the file.
         self.modes.doubt();
         let differs: Vec<(RawId, bool)> = self
             .conversations
             .iter()
             .filter(|(_, it)| !it.set.is_all() && it.parent.is_none())
-            .map(|(id, it)| (id.clone(), (self.wish(&it.wish) == Isolation::Mode) != it.mode.is_some()))
+            .map(|(id, it)| (id.clone(), (self.wish(mux, &it.wish) == Isolation::Mode) != it.mode.is_some()))
             .collect();
         for (id, moves) in differs {
             if let Some(conversation) = self.conversations.get_mut(&id) {
@@ -50,7 +95,7 @@ impl Proxy {
         let mut stays: BTreeSet<BackendId> =
             self.conversations.iter().filter(|(_, it)| !it.wish.moves).map(|(_, it)| it.backend).collect();
         for (backend, set, create) in going {
-            if let Err(why) = self.mode_for(&set, &create) {
+            if let Err(why) = self.mode_for(mux, &set, &create) {
                 self.note_reason(&set, why);
                 stays.insert(backend);
             }
@@ -59,46 +104,34 @@ impl Proxy {
             self.conversations.iter().any(|(_, it)| it.backend == id && it.mode.is_none())
                 && !stays.contains(&id)
         };
-        let resting = |id| self.requests.n_owed_by(id) == 0;
-        let others =
-            self.backends.values().filter(|it| it.id != PRIMARY && it.spare.is_none() && it.accepts());
+        let resting = |id| mux.requests().n_owed_by(id) == 0;
+        let others = mux.backends().iter().filter(|it| it.role == Role::Partition && it.accepts());
         let left: Vec<BackendId> = others.map(|it| it.id).filter(|it| is_left(*it) && resting(*it)).collect();
         for id in left {
-            info!(backend = self.name_of(id), "its conversations go on in chat modes: ending it");
-            self.stop(id, "its conversations go on in chat modes", now, out);
+            info!(backend = mux.name_of(id), "its conversations go on in chat modes: ending it");
+            self.stop(mux, id, "its conversations go on in chat modes");
         }
     }
 
-    /// `lspool/move`: conversations, by id or by tool set, are to be isolated in this way.
-    pub(crate) fn ask_move(&mut self, now: Instant, owner: &Owner, params: &[u8], out: &mut Effects) {
-        #[derive(Deserialize)]
-        struct Params {
-            name: Option<String>,
-            to: Isolation,
-        }
-        let wrong = |message: String| Failure::new(Cause::InvalidParams, message);
-        let Ok(Params { name, to }) = serde_json::from_slice(params) else {
-            let message =
-                "to: \"process\" or \"mode\"; name: a conversation or a tool set, all if it is left out";
-            return self.fail(owner, &wrong(message.to_owned()), out);
-        };
+    fn move_conversations(&mut self, mux: &mut Mux, owner: &Owner, asked: Move) {
+        let Move { name, to } = asked;
         let is_meant = |id: &RawId, set: &ToolSet, backend: BackendId| {
             let Some(name) = &name else { return true };
             id.as_text().is_some_and(|it| it == *name)
                 || id.to_string() == *name
                 || set.to_string() == *name
                 || set.shown() == *name
-                || self.name_of(backend) == name
+                || mux.name_of(backend) == name
         };
         let meant: Vec<RawId> = self
             .conversations
             .iter()
-            .filter(|(id, it)| !it.set.is_all() && it.parent.is_none() && self.inside.of(id).is_none())
+            .filter(|(id, it)| !it.set.is_all() && it.parent.is_none() && !self.internal.contains(id))
             .filter(|(id, it)| is_meant(id, &it.set, it.backend))
             .map(|(id, _)| id.clone())
             .collect();
         if let (true, Some(name)) = (meant.is_empty(), &name) {
-            return self.fail(owner, &wrong(self.nothing_to_move(name)), out);
+            return mux.fail(owner, &self.nothing_to_move(name));
         }
         let mut refused = Vec::new();
         for id in meant.iter().filter(|_| to == Isolation::Mode) {
@@ -106,7 +139,7 @@ impl Proxy {
             let (set, create) = (conversation.set.clone(), conversation.history.create.clone());
             // Another chance for one that could not be used.
             self.modes.all.values_mut().filter(|it| it.key.set == set).for_each(Mode::doubt);
-            if let Err(why) = self.mode_for(&set, &create) {
+            if let Err(why) = self.mode_for(mux, &set, &create) {
                 refused.push((id.clone(), why));
             }
         }
@@ -118,7 +151,7 @@ impl Proxy {
                 n => format!(", nor can {} others", n - 1),
             };
             let message = format!("conversation {id} cannot be served by a chat mode: {why}{others}");
-            return self.fail(owner, &Failure::new(Cause::Unavailable, message), out);
+            return mux.fail(owner, &Failure::new(Cause::Unavailable, message));
         }
         for id in &meant {
             if let Some(conversation) = self.conversations.get_mut(id) {
@@ -126,47 +159,37 @@ impl Proxy {
             }
         }
         info!(?meant, to = to.word(), "moved: somebody asks for it");
-        self.note_isolation(now, out);
+        self.note_isolation(mux);
         let shown = |it: &RawId| it.as_text().map_or_else(|| it.to_string(), Cow::into_owned);
         let moved: Vec<String> = meant.iter().map(shown).collect();
         let refused: Vec<_> =
             refused.iter().map(|(id, why)| json!({"conversation": shown(id), "why": why})).collect();
         let result = json!({"conversations": moved, "isolation": to.word(), "refused": refused});
-        answer(owner, &result, out);
+        mux.answer(owner, &result);
     }
 
-    /// Nothing that can be moved has this name.
-    fn nothing_to_move(&self, name: &str) -> String {
+    fn nothing_to_move(&self, name: &str) -> Failure {
         let movable = |id: &RawId, it: &Conversation| {
-            !it.set.is_all() && it.parent.is_none() && self.inside.of(id).is_none()
+            !it.set.is_all() && it.parent.is_none() && !self.internal.contains(id)
         };
-        let sets: BTreeSet<String> = self
-            .conversations
-            .iter()
-            .filter(|(id, it)| movable(id, it))
-            .map(|(_, it)| it.set.shown())
-            .collect();
-        let there_are = match sets.len() {
-            0 => "every conversation has all tools, and there is nothing to move".to_owned(),
-            _ => format!("there are conversations with {}", sets.into_iter().collect::<Vec<_>>().join("; ")),
-        };
-        format!("no conversation, and no tool set of one, is called {name:?}; {there_are}")
+        let movable = self.conversations.iter().filter(|(id, it)| movable(id, it));
+        nothing_to_move(name, &movable.map(|(_, it)| it.set.shown()).collect())
     }
 
     /// A turn in a mode tells of its calls. One outside the set says that the mode did not hold: the turn is ended, and the
     /// mode is not used any more.
     pub(crate) fn look_at_calls(
         &mut self,
+        mux: &mut Mux,
         process: ProcessId,
         id: &RawId,
         report: &Report<'_>,
-        out: &mut Effects,
     ) {
         let Some(conversation) = self.conversations.get(id) else { return };
         let (set, active) = (&conversation.set, conversation.active());
         // Its conversation may be in another one by now, with the turns that wait.
-        let mode = match active.and_then(|it| self.requests.get(it)).map(|it| &it.purpose) {
-            Some(Purpose::Turn { entry: Entry::Mode(mode), .. }) => Some(*mode),
+        let mode = match active.and_then(|it| mux.requests().get(it)).map(|it| &it.purpose) {
+            Some(Purpose::Copilot(CopilotPurpose::Turn { entry: Entry::Mode(mode), .. })) => Some(*mode),
             Some(_) | None => conversation.mode,
         };
         let is_outside = |call: &&[u8]| {
@@ -182,18 +205,18 @@ impl Proxy {
         let (tool, set) = (text(call, &["name"]).unwrap_or_default(), set.clone());
         error!(conversation = %id, tool, %set, "a turn in a chat mode has called a tool outside its set");
         if let Some(mode) = mode {
-            self.bar_mode(mode, format!("a turn in it has called {tool}"));
+            self.bar_mode(mux, mode, format!("a turn in it has called {tool}"));
         }
-        if let Some(backend) = self.backends.get_mut(&process.backend) {
-            backend.refused += 1;
+        if let Some(partition) = self.partitions.get_mut(process.backend) {
+            partition.refused += 1;
         }
-        let Some(sent) = active.filter(|_| !self.is_cancelled(active)) else { return };
+        let Some(sent) = active.filter(|_| !mux.is_cancelled(active)) else { return };
         let message = format!(
             "lspool has ended a turn: it had called {tool}, which is outside its set ({set}). The conversation goes on in a \
              process of its own."
         );
-        show(1, &message, out);
-        out.push(Effect::Send(Peer::Backend(process), cancellation(sent)));
-        self.note_cancelled(sent, process, out);
+        mux.show(1, &message);
+        mux.tell(process, cancellation(sent));
+        self.note_cancelled(mux, sent, process);
     }
 }

@@ -3,29 +3,32 @@
 
 use std::collections::BTreeSet;
 
-use super::{Proxy, ToolSet};
 use crate::{
     core::{
-        event::Effects,
-        mcp::McpServer,
-        processes::BRINGS,
-        spares::Kit,
-        toolset::{EDIT_FAMILY, SUB_AGENT},
+        copilot::{
+            Copilot,
+            spares::{BRINGS, Kit},
+            tools::{
+                mcp::McpServer,
+                tool_set::{EDIT_FAMILY, SUB_AGENT, ToolSet},
+            },
+        },
+        mux::Mux,
     },
     rpc::{elements, text},
 };
 
-impl Proxy {
+impl Copilot {
     /// The tools of a set, each by the name that the file of a mode has for it. Those that are switched off are left out:
     /// a mode would switch them on.
-    pub(super) fn tools_in(&self, set: &ToolSet) -> Vec<String> {
+    pub(super) fn tools_in(&self, mux: &Mux, set: &ToolSet) -> Vec<String> {
         let offered = self.modes.offered.iter().flatten().cloned();
-        let kit = Kit::of(set, &self.session.initialize);
+        let kit = Kit::of(set, self.generic_session(mux).initialize());
         let brought = BRINGS.iter().map(|(_, tool)| *tool).filter(|it| kit.contains(it)).map(str::to_owned);
         let edit = EDIT_FAMILY.iter().map(ToString::to_string);
-        let known = self.catalogue.names().cloned().chain(offered).chain(brought).chain(edit);
+        let known = self.catalog.names().cloned().chain(offered).chain(brought).chain(edit);
         let all: BTreeSet<String> = known.chain(set.spelled_out().cloned()).collect();
-        let is_on = |it: &String| set.contains(it) && !self.catalogue.is_switched_off(it);
+        let is_on = |it: &String| set.contains(it) && !self.catalog.is_switched_off(it);
         let mut tools: BTreeSet<String> = all.into_iter().filter(is_on).collect();
         for (server, of_server) in &self.modes.mcp {
             for (tool, is_on) in of_server {
@@ -41,19 +44,24 @@ impl Proxy {
     }
 
     /// Whether a set has the tool that runs sub-agents of the server's own, or will have it when the server brings it.
-    pub(super) fn may_run_sub_agents(&self, set: &ToolSet) -> bool {
-        self.can_run_sub_agents(set, &self.tools_in(set))
+    pub(super) fn may_run_sub_agents(&self, mux: &Mux, set: &ToolSet) -> bool {
+        self.can_run_sub_agents(mux, set, &self.tools_in(mux, set))
     }
 
     /// The same, of a set with these tools.
-    pub(super) fn can_run_sub_agents(&self, set: &ToolSet, tools: &[String]) -> bool {
-        Kit::of(set, &self.session.initialize).contains(SUB_AGENT) || tools.iter().any(|it| it == SUB_AGENT)
+    pub(super) fn can_run_sub_agents(&self, mux: &Mux, set: &ToolSet, tools: &[String]) -> bool {
+        Kit::of(set, self.generic_session(mux).initialize()).contains(SUB_AGENT)
+            || tools.iter().any(|it| it == SUB_AGENT)
     }
 
     /// An MCP server that a set has use for, and whose tools are not known yet.
-    pub(super) fn missing_mcp_server(&self, set: &ToolSet) -> Option<String> {
+    pub(super) fn missing_mcp_server(&self, mux: &Mux, set: &ToolSet) -> Option<String> {
         let is_up = |it: &String| self.modes.mcp.get(it).is_some_and(|tools| !tools.is_empty());
-        let wanted = self.session.mcp_servers().into_iter().filter(|it| set.wants_mcp_server(it));
+        let wanted = self
+            .session
+            .mcp_servers(self.generic_session(mux))
+            .into_iter()
+            .filter(|it| set.wants_mcp_server(it));
         wanted.into_iter().find(|it| !is_up(it))
     }
 
@@ -63,20 +71,20 @@ impl Proxy {
     }
 
     /// The primary has said what it offers: an answer to a change of its registry.
-    pub(crate) fn learn_offered(&mut self, offered: &[u8], out: &mut Effects) {
+    pub(crate) fn learn_offered(&mut self, mux: &mut Mux, offered: &[u8]) {
         let names = elements(offered).filter_map(|range| text(&offered[range], &["name"]));
         self.modes.offered = Some(names.collect());
-        self.follow_catalogue(out);
+        self.follow_catalog(mux);
     }
 
     /// The primary has said what its MCP servers offer.
-    pub(crate) fn learn_mcp(&mut self, servers: &[u8], out: &mut Effects) {
+    pub(crate) fn learn_mcp(&mut self, mux: &mut Mux, servers: &[u8]) {
         let Ok(servers) = serde_json::from_slice::<Vec<McpServer>>(servers) else { return };
         let tools = |it: McpServer| {
             let tools = it.tools.into_iter().map(|it| (it.name.clone(), it.is_on()));
             (it.name, tools.collect())
         };
         self.modes.mcp = servers.into_iter().map(tools).collect();
-        self.follow_catalogue(out);
+        self.follow_catalog(mux);
     }
 }

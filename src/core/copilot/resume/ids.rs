@@ -5,7 +5,7 @@ use std::{borrow::Cow, collections::BTreeSet, ops::Range};
 use serde_json::json;
 
 use crate::{
-    core::history::Turn,
+    core::copilot::history::Turn,
     rpc::{Frame, Patch, elements, member},
 };
 

@@ -4,15 +4,21 @@
 //! client's tool is acted on here: lspool calls the tool. Any other confirmation stays open: if the next process asks
 //! the same, it gets the answer.
 
-use std::time::Instant;
-
 use serde_json::{Value, json};
 
-use super::{Proxy, reports};
+use super::reports;
 use crate::{
     core::{
-        event::{Effect, Effects, Peer, ProcessId},
-        requests::{Owner, Pending, Purpose, SentId},
+        copilot::{
+            Copilot,
+            resume::{Suspended, Until},
+        },
+        event::ProcessId,
+        mux::{
+            Mux,
+            requests::{Owner, Pending},
+        },
+        purpose::{CopilotPurpose, Purpose, SentId},
     },
     rpc::{Frame, Patch, RawId, elements, member, path, text},
 };
@@ -44,20 +50,23 @@ impl Dialogue {
     }
 }
 
-impl Proxy {
+impl Copilot {
     /// The editor has answered what a process has asked that is gone.
     pub(crate) fn on_late_answer(
         &mut self,
-        now: Instant,
+        mux: &mut Mux,
         sent: SentId,
         pending: Pending,
         answer: Option<&Frame>,
-        out: &mut Effects,
     ) {
         if let Purpose::Allow(call) = pending.purpose {
-            return self.on_allowed(now, call, answer, out);
+            return self.on_allowed(mux, call, answer);
         }
-        let Purpose::ToolCall { conversation: Some(of), confirmation } = pending.purpose else { return };
+        let Purpose::Copilot(CopilotPurpose::ToolCall { conversation: Some(of), confirmation }) =
+            pending.purpose
+        else {
+            return;
+        };
         let id = self.conversations.top(&of);
         let Some(conversation) = self.conversations.get_mut(&id) else { return };
         let is_it = |it: &&mut Dialogue| it.open() == Some(sent);
@@ -71,39 +80,38 @@ impl Proxy {
         }
         let is_waited_for = conversation.flight.waits_for.remove(&sent);
         match (confirmation, is_waited_for) {
-            (true, true) => self.on_late_confirmation(&id, &pending.frame, answer, out),
+            (true, true) => self.on_late_confirmation(mux, &id, &pending.frame, answer),
             (true, false) => {}
             (false, _) => {
                 self.on_tool_answered(&of, &pending.frame, answer);
                 if is_waited_for {
                     let call = text(pending.frame.params().unwrap_or(b"{}"), &["toolCallId"]);
-                    self.close_calls(&id, &of, |it| Some(&it.id) == call.as_ref(), out);
+                    self.close_calls(mux, &id, &of, |it| Some(&it.id) == call.as_ref());
                 }
             }
         }
-        self.go_on_if_settled(&id, out);
+        self.go_on_if_settled(mux, &id);
     }
 
-    fn go_on_if_settled(&mut self, id: &RawId, out: &mut Effects) {
+    fn go_on_if_settled(&mut self, mux: &mut Mux, id: &RawId) {
         let Some(conversation) = self.conversations.get_mut(id) else { return };
-        if !conversation.flight.waits_for.is_empty() || self.waits_for_results(id) {
+        let (backend, flight) = (conversation.backend, &mut conversation.flight);
+        if !flight.waits_for.is_empty() {
             return;
         }
-        let Some(conversation) = self.conversations.get_mut(id) else { return };
-        let backend = conversation.backend;
-        if let Some(frame) = conversation.flight.resting.take() {
-            self.go_on(id, out);
-            self.release(backend, frame, out);
+        if let Some(Suspended { request, .. }) = flight.suspended.take_if(|it| it.until == Until::Answers) {
+            self.go_on(mux, id);
+            self.release(mux, backend, request);
         }
     }
 
     /// The user has allowed a client's tool, or has not: what the server would do now is done here.
     pub(super) fn on_late_confirmation(
         &mut self,
+        mux: &mut Mux,
         id: &RawId,
         asked: &Frame,
         answer: Option<&Frame>,
-        out: &mut Effects,
     ) {
         let params = asked.params().unwrap_or(b"{}");
         let result = answer.and_then(Frame::result).unwrap_or(b"[]");
@@ -116,15 +124,15 @@ impl Proxy {
                 SKIPPED.clone_into(&mut call.result);
             }
         }
-        self.report(id, id, &reports::round_with(round, &call), out);
+        self.report(mux, id, id, &reports::round_with(round, &call));
         if let Some(answer) = answer.filter(|_| accepted) {
             self.on_confirmed(id, asked, answer);
-            self.invoke(id, params, out);
+            self.invoke(mux, id, params);
         }
     }
 
     /// Calls a client's tool in place of the process that is gone.
-    fn invoke(&mut self, id: &RawId, params: &[u8], out: &mut Effects) {
+    fn invoke(&mut self, mux: &mut Mux, id: &RawId, params: &[u8]) {
         let mut call = Patch::of(b"{}");
         for key in ["toolCallId", "roundId", "turnId", "conversationId"] {
             if let Some(range) = member(params, key) {
@@ -135,9 +143,12 @@ impl Proxy {
         if let Some(range) = member(params, "name") {
             call.set("name", &params[range]);
         }
-        let purpose = Purpose::ToolCall { conversation: Some(id.clone()), confirmation: false };
+        let purpose = Purpose::Copilot(CopilotPurpose::ToolCall {
+            conversation: Some(id.clone()),
+            confirmation: false,
+        });
         let call = Frame::request(RawId::from(0), "conversation/invokeClientTool", Some(&call.finish()));
-        let sent = self.ask_tool(Owner::Proxy, purpose, &call, out);
+        let sent = self.ask_tool(mux, Owner::Proxy, purpose, &call);
         if let Some(conversation) = self.conversations.get_mut(id) {
             conversation.flight.waits_for.insert(sent);
         }
@@ -147,14 +158,14 @@ impl Proxy {
     /// this one's. Whether it was.
     pub(crate) fn answer_confirmation(
         &mut self,
+        mux: &mut Mux,
         process: ProcessId,
         wire: &RawId,
         id: &RawId,
         frame: &Frame,
-        out: &mut Effects,
     ) -> bool {
         let Some(conversation) = self.conversations.get_mut(id) else { return false };
-        let requests = &self.requests;
+        let requests = mux.requests();
         let same = |it: &Dialogue| match it {
             Dialogue::Open(sent) => requests.get(*sent).is_some_and(|it| is_same(&it.frame, frame)),
             Dialogue::Answered(it) => is_same(&it.0, frame),
@@ -162,9 +173,9 @@ impl Proxy {
         let dialogues = &mut conversation.flight.dialogues;
         let Some(at) = dialogues.iter().position(same) else { return false };
         match dialogues.remove(at) {
-            Dialogue::Open(sent) => self.requests.give_to(sent, Owner::Backend(process, wire.clone())),
+            Dialogue::Open(sent) => mux.requests_mut().give_to(sent, Owner::Backend(process, wire.clone())),
             Dialogue::Answered(it) => {
-                out.push(Effect::Send(Peer::Backend(process), it.1.with_id(wire.clone())));
+                mux.tell(process, it.1.with_id(wire.clone()));
             }
         }
         true

@@ -2,14 +2,16 @@
 
 use serde_json::{Value, json};
 
-use super::{Over, Proxy};
+use super::Over;
 use crate::{
     core::{
-        event::Effects,
-        history::{Call, Status, Turn},
-        requests::Purpose,
-        tell_editor,
-        toolset::SUB_AGENT,
+        copilot::{
+            Copilot,
+            history::{Call, Status, Turn},
+            tools::tool_set::SUB_AGENT,
+        },
+        mux::Mux,
+        purpose::{CopilotPurpose, Purpose},
     },
     rpc::{Frame, Patch, RawId},
 };
@@ -37,7 +39,7 @@ pub(crate) fn round_with(round: u64, call: &[u8]) -> Vec<u8> {
     [start.as_bytes(), call, b"]}"].concat()
 }
 
-impl Proxy {
+impl Copilot {
     /// The record of the running turn of a conversation, be it a sub-agent's.
     pub(super) fn running_turn(&mut self, id: &RawId) -> Option<&mut Turn> {
         let conversation = self.conversations.get_mut(id)?;
@@ -46,10 +48,10 @@ impl Proxy {
     }
 
     /// Reports one round of a turn to the editor.
-    pub(super) fn report(&self, top: &RawId, of: &RawId, round: &[u8], out: &mut Effects) {
+    pub(super) fn report(&self, mux: &mut Mux, top: &RawId, of: &RawId, round: &[u8]) {
         let token =
-            self.conversations.get(top).and_then(|it| match &self.requests.get(it.active()?)?.purpose {
-                Purpose::Turn { token, .. } => token.clone(),
+            self.conversations.get(top).and_then(|it| match &mux.requests().get(it.active()?)?.purpose {
+                Purpose::Copilot(CopilotPurpose::Turn { token, .. }) => token.clone(),
                 _ => None,
             });
         let (Some(token), Some(conversation)) = (token, self.conversations.get(of)) else { return };
@@ -61,12 +63,12 @@ impl Proxy {
         value.set("editAgentRounds", &[b"[", round, b"]"].concat());
         value.set("turnId", turn.as_bytes()).set("conversationId", of.as_bytes());
         let params = Patch::of(b"{}").set("value", &value.finish()).set("token", token.as_bytes()).finish();
-        tell_editor(Frame::notification("$/progress", Some(&params)), out);
+        mux.tell_editor(Frame::notification("$/progress", Some(&params)));
     }
 
     /// A sub-agent cannot be resumed. The call that started it gets what it has done as its result; one that never
     /// came to start it is dropped.
-    pub(super) fn close_sub_agents(&mut self, top: &RawId, of: &RawId, out: &mut Effects) {
+    pub(super) fn close_sub_agents(&mut self, mux: &mut Mux, top: &RawId, of: &RawId) {
         let Some(conversation) = self.conversations.get_mut(of) else { return };
         let (before, caller) = (conversation.flight.sub_agents, conversation.flight.turn.clone());
         let Some(turn) = self.running_turn(of) else { return };
@@ -80,7 +82,7 @@ impl Proxy {
         for (call, _) in open {
             let child = agents.next();
             let said = child.as_ref().map(|it| {
-                self.close_sub_agents(top, it, out);
+                self.close_sub_agents(mux, top, it);
                 self.running_turn(it).map_or_else(Vec::new, |it| it.messages(None))
             });
             let Some(turn) = self.running_turn(of) else { return };
@@ -96,7 +98,7 @@ impl Proxy {
                 report = settled(round, call);
             }
             if let Some(round) = report {
-                self.report(top, of, &round, out);
+                self.report(mux, top, of, &round);
             }
         }
     }

@@ -7,20 +7,20 @@
 //! **lspool runs no command that nobody has allowed**: the list in the configuration, or the editor in the confirmation that
 //! the server asks for. If the server asks for none, lspool does.
 
-use std::time::Instant;
-
 use serde_json::json;
 use tracing::{debug, info};
 
-use crate::core::{PRIMARY, Proxy, ToolSet, tell_editor};
 use crate::{
     agents::TERMINAL,
     config::BuiltinTools,
     core::{
-        catalogue::ToolChange,
-        event::{BackendId, ClientId, Effect, Effects, Scope},
-        processes::cancellation,
-        requests::{Owner, Pending, Purpose, SentId, To},
+        copilot::{Copilot, tools::tool_set::ToolSet},
+        event::{ClientId, Effect, Scope},
+        mux::{
+            Mux,
+            requests::{Owner, Pending, To},
+        },
+        purpose::{CopilotPurpose, Purpose, SentId, ToolChange},
     },
     rpc::{Frame, Patch, RawId, elements, member, text},
     tools::{ASK, Tool, bare},
@@ -29,88 +29,89 @@ use crate::{
 /// What a server asks before a call that needs to be confirmed.
 pub(crate) const CONFIRMATION: &str = "conversation/invokeClientToolConfirmation";
 
-impl Proxy {
+impl Copilot {
     /// The configuration says whether there are tools of lspool's own.
-    pub(crate) fn choose_tools(&mut self) {
-        let is_wanted =
-            self.server.as_ref().is_some_and(|it| it.settings.builtin_tools == BuiltinTools::Fallback);
+    pub(in crate::core::copilot) fn choose_tools(&mut self, mux: &Mux) {
+        let is_wanted = self.server(mux).settings.builtin_tools == BuiltinTools::Fallback;
         let definition = |it: Tool| (it.name().to_owned(), it.definition().to_string().into());
         let tools = Tool::ALL.into_iter().filter(|_| is_wanted).map(definition);
-        self.catalogue.stand_in(tools.collect());
+        self.catalog.stand_in(tools.collect());
     }
 
     /// Tells the primary of lspool's own tools. Other processes are told with the rest of the catalogue.
-    pub(crate) fn register_own_tools(&mut self, out: &mut Effects) {
-        let Some(params) = self.catalogue.own_tools().filter(|_| self.is_copilot()) else { return };
-        self.change_primary(ToolChange::Nothing, "conversation/registerTools", &params, out);
+    pub(crate) fn register_own_tools(&mut self, mux: &mut Mux) {
+        let Some(params) = self.catalog.own_tools() else { return };
+        self.change_primary(mux, ToolChange::Nothing, "conversation/registerTools", &params);
     }
 
     /// A change of the primary's tools, as if the editor had made it: until it is answered, no other process takes turns.
-    fn change_primary(&mut self, change: ToolChange, method: &str, params: &[u8], out: &mut Effects) {
+    fn change_primary(&mut self, mux: &mut Mux, change: ToolChange, method: &str, params: &[u8]) {
         let frame = Frame::request(RawId::from(0), method, Some(params));
-        self.tool_change_undecided(true, out);
-        self.send_to_backend(PRIMARY, Owner::Proxy, Purpose::Tools(change), &frame, out);
+        self.send_tool_change(mux, Owner::Proxy, change, &frame);
     }
 
     /// The configuration says something else than before: running processes follow.
-    pub(crate) fn change_own_tools(&mut self, out: &mut Effects) {
-        let before = self.catalogue.own_ids();
-        self.choose_tools();
-        if !self.session.initialized || !self.is_copilot() {
+    pub(crate) fn change_own_tools(&mut self, mux: &mut Mux) {
+        let before = self.catalog.own_ids();
+        self.choose_tools(mux);
+        if !self.generic_session(mux).is_initialized() {
             return;
         }
-        if self.catalogue.own_ids().is_empty() {
+        if self.catalog.own_ids().is_empty() {
             let gone = ToolChange::Unregister(before.clone());
             if let Some((method, params)) = gone.projected(&ToolSet::all()).filter(|_| !before.is_empty()) {
-                self.change_primary(gone, method, &params, out);
+                self.change_primary(mux, gone, method, &params);
             }
             return;
         }
-        let ready =
-            self.backends.values().filter(|it| it.id != PRIMARY && it.spare.is_none() && it.is_ready());
-        let others: Vec<BackendId> = ready.map(|it| it.id).collect();
-        self.register_own_tools(out);
+        let others = Self::ready_partitions(mux);
+        self.register_own_tools(mux);
         for id in others {
-            self.project_all(id, out);
+            self.project_all(mux, id);
         }
     }
 
     /// Asks whoever has the tool of a call, or of a confirmation; gives the number under which it is asked.
     pub(crate) fn ask_tool(
         &mut self,
+        mux: &mut Mux,
         owner: Owner,
         purpose: Purpose,
         frame: &Frame,
-        out: &mut Effects,
     ) -> SentId {
         let name = text(frame.params().unwrap_or(b"{}"), &["name"]).unwrap_or_default();
         let name = bare(&name);
         // Any other question of a server is none that a list could answer.
         let is_for_list =
-            matches!(purpose, Purpose::ToolCall { confirmation: false, .. }) || name == TERMINAL;
-        if !self.catalogue.is_own(name) || !is_for_list {
-            let (sent, frame) = self.requests.sent(To::Client(ClientId::EDITOR), owner, purpose, frame);
-            tell_editor(frame, out);
+            matches!(purpose, Purpose::Copilot(CopilotPurpose::ToolCall { confirmation: false, .. }))
+                || name == TERMINAL;
+        if !self.catalog.is_own(name) || !is_for_list {
+            let (sent, frame) = mux.requests_mut().sent(To::Client(ClientId::EDITOR), owner, purpose, frame);
+            mux.tell_editor(frame);
             return sent;
         }
         let is_confirmed = self.is_allowed(&purpose, frame);
-        if let Purpose::ToolCall { conversation: Some(id), confirmation: false } = &purpose {
+        if let Purpose::Copilot(CopilotPurpose::ToolCall { conversation: Some(id), confirmation: false }) =
+            &purpose
+        {
             self.spend_confirmation(&id.clone(), frame);
         }
-        let (sent, frame) = self.requests.sent(To::Tools, owner, purpose, frame);
-        self.run_tool(frame, is_confirmed, out);
+        let (sent, frame) = mux.requests_mut().sent(To::Tools, owner, purpose, frame);
+        self.run_tool(mux, frame, is_confirmed);
         sent
     }
 
-    fn run_tool(&self, call: Frame, is_confirmed: bool, out: &mut Effects) {
-        let folders = self.session.folders_now(&self.folders);
-        let limits = self.server.as_ref().map(|it| it.config.tools.clone()).unwrap_or_default();
-        out.push(Effect::RunTool { call, scope: Box::new(Scope { folders, limits, is_confirmed }) });
+    fn run_tool(&self, mux: &mut Mux, call: Frame, is_confirmed: bool) {
+        let folders = self.generic_session(mux).folders_now(mux.clients().folders());
+        let limits = self.server(mux).config.tools.clone();
+        mux.act(Effect::RunTool { call, scope: Box::new(Scope { folders, limits, is_confirmed }) });
     }
 
     /// Whether the user has allowed exactly this call.
     fn is_allowed(&self, purpose: &Purpose, call: &Frame) -> bool {
-        let Purpose::ToolCall { conversation: Some(id), .. } = purpose else { return false };
+        let Purpose::Copilot(CopilotPurpose::ToolCall { conversation: Some(id), .. }) = purpose else {
+            return false;
+        };
         let given = self.conversations.get(id).map_or(&[][..], |it| it.flight.confirmed());
         given.iter().any(|(asked, answer)| is_about(asked, call) && accepts(Some(answer)))
     }
@@ -125,65 +126,42 @@ impl Proxy {
     }
 
     /// lspool's own tools have answered.
-    pub(crate) fn on_tool_ran(&mut self, now: Instant, answer: &Frame, out: &mut Effects) {
-        let Some(sent) = answer.id().and_then(|it| self.requests.asked_of_tools(&it)) else {
+    pub(crate) fn on_tool_ran(&mut self, mux: &mut Mux, answer: &Frame) {
+        let Some(sent) = answer.id().and_then(|it| mux.requests().asked_of_tools(&it)) else {
             return debug!(?answer, "dropped: what came of a call that nobody waits for");
         };
         if verdict(answer).as_deref() == Some(ASK) {
-            return self.ask_to_allow(sent, out);
+            return Self::ask_to_allow(mux, sent);
         }
-        if let Some(pending) = self.requests.take(sent) {
-            self.on_question_answered(now, sent, pending, answer, out);
+        if let Some(pending) = mux.requests_mut().take(sent) {
+            self.on_question_answered(mux, sent, pending, answer);
         }
     }
 
     /// No list allows a command: the user is asked.
-    fn ask_to_allow(&mut self, sent: SentId, out: &mut Effects) {
-        let Some(Pending { purpose, frame, .. }) = self.requests.get(sent) else { return };
-        if matches!(purpose, Purpose::ToolCall { confirmation: true, .. }) {
+    fn ask_to_allow(mux: &mut Mux, sent: SentId) {
+        let Some(Pending { purpose, frame, .. }) = mux.requests().get(sent) else { return };
+        if matches!(purpose, Purpose::Copilot(CopilotPurpose::ToolCall { confirmation: true, .. })) {
             let frame = frame.clone();
-            self.requests.redirect(sent, To::Client(ClientId::EDITOR));
-            return tell_editor(frame, out);
+            mux.requests_mut().redirect(sent, To::Client(ClientId::EDITOR));
+            return mux.tell_editor(frame);
         }
         info!("a command of which the server has not asked whether it may be run");
         let params = question(frame.params().unwrap_or(b"{}"));
-        self.ask_editor(Purpose::Allow(sent), CONFIRMATION, Some(&params), out);
+        mux.ask_editor(Purpose::Allow(sent), CONFIRMATION, Some(&params));
     }
 
     /// The user has answered lspool's own question whether a call may be carried out.
-    pub(crate) fn on_allowed(
-        &mut self,
-        now: Instant,
-        call: SentId,
-        answer: Option<&Frame>,
-        out: &mut Effects,
-    ) {
-        let Some(pending) = self.requests.get(call).filter(|it| it.to == To::Tools) else { return };
+    pub(crate) fn on_allowed(&mut self, mux: &mut Mux, call: SentId, answer: Option<&Frame>) {
+        let Some(pending) = mux.requests().get(call).filter(|it| it.to == To::Tools) else { return };
         if accepts(answer) {
-            return self.run_tool(pending.frame.clone(), true, out);
+            return self.run_tool(mux, pending.frame.clone(), true);
         }
         let result =
             json!([{"content": [{"value": "the user did not allow it"}], "status": "cancelled"}, null]);
         let answer = Frame::response(RawId::from(call), result.to_string().as_bytes());
-        if let Some(pending) = self.requests.take(call) {
-            self.on_question_answered(now, call, pending, &answer, out);
-        }
-    }
-
-    /// What the editor, or one of lspool's own tools, was asked is not wanted any more.
-    pub(crate) fn withdraw(&mut self, sent: SentId, to: To, out: &mut Effects) {
-        if to != To::Tools {
-            return tell_editor(cancellation(sent), out);
-        }
-        let questions = self.requests.filter(|it| matches!(it.purpose, Purpose::Allow(of) if of == sent));
-        if questions.is_empty() {
-            return out.push(Effect::CancelTool(RawId::from(sent)));
-        }
-        // Nobody is at work on it, so nobody will answer.
-        self.requests.take(sent);
-        for question in questions {
-            self.requests.take(question);
-            tell_editor(cancellation(question), out);
+        if let Some(pending) = mux.requests_mut().take(call) {
+            self.on_question_answered(mux, call, pending, &answer);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The editor's tool catalogue: what `registerTools`, `unregisterTools` and `updateToolsStatus` add up to, and
+//! The editor's tool catalog: what `registerTools`, `unregisterTools` and `updateToolsStatus` add up to, and
 //! its projection onto a tool set.
 //!
 //! It follows the primary: a change counts once the primary has accepted it. Schemas are kept as the editor
@@ -12,25 +12,12 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::{
-    core::toolset::ToolSet,
+    core::{copilot::tools::tool_set::ToolSet, purpose::ToolChange},
     rpc::{elements, member, text},
 };
 
 /// How the server forms the id of a tool that a client registered.
 const CLIENT_TOOL_ID: &str = "copilot-editor.";
-
-/// One of the three calls that change the catalogue.
-#[derive(Clone, Debug)]
-pub(crate) enum ToolChange {
-    /// Names with their definitions as written; merges.
-    Register(Vec<(String, Bytes)>),
-    /// By id.
-    Unregister(Vec<String>),
-    /// By name: enabled or not.
-    Status(Vec<(String, bool)>),
-    /// The call changes no registry (it edits the file of a custom mode).
-    Nothing,
-}
 
 impl ToolChange {
     /// Reads `conversation/registerTools`.
@@ -122,7 +109,7 @@ fn register_params<'a>(tools: impl IntoIterator<Item = &'a Bytes>) -> Vec<u8> {
 
 /// What the calls so far add up to.
 #[derive(Debug, Default)]
-pub(crate) struct Catalogue {
+pub(crate) struct Catalog {
     /// In the order in which they were registered: that is the order in which models are told of them.
     tools: IndexMap<String, Bytes>,
     /// lspool's own, each of which stands in for one that the client has not registered.
@@ -137,7 +124,7 @@ pub(crate) struct Catalogue {
     pub(crate) undecided: usize,
 }
 
-impl Catalogue {
+impl Catalog {
     /// A tool that the client has registered, as it was written, or one of lspool's own in its place.
     pub(crate) fn tool(&self, name: &str) -> Option<&Bytes> {
         self.tools.get(name).or_else(|| self.own.get(name))
@@ -244,17 +231,17 @@ pub(crate) fn outside(offered: &[u8], set: &ToolSet) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn calls(catalogue: &Catalogue, tools: &[&str]) -> Vec<String> {
+    fn calls(catalog: &Catalog, tools: &[&str]) -> Vec<String> {
         let set = ToolSet::new(Some(tools), &[]);
         let text = |(method, params): (&str, Vec<u8>)| {
             format!("{} {}", method.trim_start_matches("conversation/"), String::from_utf8_lossy(&params))
         };
-        catalogue.projection(&set).into_iter().map(text).collect()
+        catalog.projection(&set).into_iter().map(text).collect()
     }
 
     #[test]
     fn projection_keeps_definitions_as_written_and_follows_every_kind_of_change() {
-        let mut it = Catalogue::default();
+        let mut it = Catalog::default();
         it.apply(&ToolChange::register(br#"{"tools":[{"name":"a", "x" : 1e2},{"name":"b"}]}"#));
         it.apply(&ToolChange::register(br#"{"tools":[{"name":"c"},{"name":"a","x":2E0 }]}"#));
         assert_eq!(

@@ -14,13 +14,12 @@ use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use tracing::{info, warn};
 
-use crate::core::{Backend, PRIMARY, Proxy};
 use crate::{
     core::{
-        catalogue::{ToolChange, status},
-        event::{BackendId, Effects, ProcessId},
-        failure::reason,
-        requests::Purpose,
+        copilot::{Copilot, tools::catalog::status},
+        event::{BackendId, ProcessId},
+        mux::{Mux, failure::reason, pool::backend::Backend},
+        purpose::{CopilotPurpose, Purpose, ToolChange},
     },
     rpc::{Frame, member},
 };
@@ -124,7 +123,7 @@ impl SwitchedOff {
     }
 }
 
-impl Proxy {
+impl Copilot {
     /// The editor switches MCP tools on or off: `mcp/updateToolsStatus`. Of those that it does not know yet a server takes
     /// no notice; for a mode it writes to a file.
     pub(crate) fn note_mcp_statuses(&mut self, params: &[u8]) {
@@ -156,15 +155,10 @@ impl Proxy {
 
     /// The primary has accepted statuses of tools by name. Where one server has an MCP tool of a name, and nobody else, it is
     /// that: other processes follow.
-    pub(crate) fn on_named_statuses(
-        &mut self,
-        change: &ToolChange,
-        partitions: &[BackendId],
-        out: &mut Effects,
-    ) {
+    pub(crate) fn on_named_statuses(&mut self, mux: &mut Mux, change: &ToolChange, partitions: &[BackendId]) {
         let ToolChange::Status(named) = change else { return };
         let mut meant = Vec::new();
-        for (name, is_on) in named.iter().filter(|(name, _)| !self.catalogue.is_clients(name)) {
+        for (name, is_on) in named.iter().filter(|(name, _)| !self.catalog.is_clients(name)) {
             let mut servers = self.modes.mcp_servers_with(name);
             if let (Some(server), None) = (servers.next(), servers.next()) {
                 meant.push((server.clone(), name, *is_on));
@@ -175,13 +169,13 @@ impl Proxy {
             self.modes.switch_mcp_tool(server, tool, *is_on);
         }
         for id in partitions {
-            let Some(set) = self.backend(*id).map(|it| &it.set) else { continue };
+            let Some(set) = self.partitions.set(*id) else { continue };
             let mine = meant.iter().filter(|(server, tool, _)| set.contains_mcp(server, tool));
             let servers: Vec<Value> = mine
                 .map(|(server, tool, is_on)| json!({"name": server, "tools": [{"name": tool, "status": status(*is_on)}]}))
                 .collect();
             if !servers.is_empty() {
-                self.narrow(*id, &servers, out);
+                self.narrow(mux, *id, &servers);
             }
         }
     }
@@ -203,91 +197,88 @@ impl Proxy {
         Some(frame.with_params(said.to_string().as_bytes()))
     }
 
-    fn narrow(&mut self, id: BackendId, servers: &[Value], out: &mut Effects) {
-        let Some(backend) = self.backends.get_mut(&id) else { return };
-        backend.projecting += 1;
+    fn narrow(&mut self, mux: &mut Mux, id: BackendId, servers: &[Value]) {
+        self.change_partition(mux, id, |it| it.projecting += 1);
         let params = json!({"servers": servers}).to_string().into_bytes();
-        self.ask_backend(id, Purpose::Narrow, "mcp/updateToolsStatus", &params, out);
+        mux.ask_backend(id, Purpose::Copilot(CopilotPurpose::Narrow), "mcp/updateToolsStatus", &params);
     }
 
     /// MCP tools appear when their server is up, and cannot be taken away before: then those outside the set are, and those
     /// that are switched off.
-    pub(crate) fn on_mcp_tools(&mut self, process: ProcessId, params: &[u8], out: &mut Effects) {
-        if self.backend(process.backend).is_some_and(Backend::goes_on) {
-            self.take_away(process, params, out);
+    pub(crate) fn on_mcp_tools(&mut self, mux: &mut Mux, process: ProcessId, params: &[u8]) {
+        if mux.backend(process.backend).is_some_and(Backend::goes_on) {
+            self.take_away(mux, process, params);
         }
-        if process.backend == PRIMARY
+        if process.backend == self.primary
             && let Some(servers) = member(params, "servers")
         {
-            self.learn_mcp(&params[servers], out);
+            self.learn_mcp(mux, &params[servers]);
         }
     }
 
-    fn take_away(&mut self, process: ProcessId, params: &[u8], out: &mut Effects) {
+    fn take_away(&mut self, mux: &mut Mux, process: ProcessId, params: &[u8]) {
         #[derive(serde::Deserialize)]
         struct Params {
             servers: Vec<McpServer>,
         }
-        let Some(backend) = self.backend(process.backend) else { return };
+        let Some(set) = self.partitions.set(process.backend) else { return };
         let Ok(Params { servers }) = serde_json::from_slice::<Params>(params) else { return };
         let reported: Vec<&str> =
             servers.iter().filter(|it| !it.tools.is_empty()).map(|it| it.name.as_str()).collect();
         let outside = |server: &McpServer| {
             let unwanted = |it: &&McpTool| {
                 let (server, tool) = (&server.name, &it.name);
-                it.is_on() && (!backend.set.contains_mcp(server, tool) || self.is_mcp_off(server, tool))
+                it.is_on() && (!set.contains_mcp(server, tool) || self.is_mcp_off(server, tool))
             };
             let foreign = server.tools.iter().filter(unwanted);
             let tools: Vec<_> = foreign.map(|it| json!({"name": it.name, "status": "disabled"})).collect();
             (!tools.is_empty()).then(|| json!({"name": server.name, "tools": tools}))
         };
         let narrowed: Vec<_> = servers.iter().filter_map(outside).collect();
-        let Some(backend) = self.backends.get_mut(&process.backend) else { return };
-        backend.mcp.reported(&reported);
+        self.change_partition(mux, process.backend, |it| it.mcp.reported(&reported));
         if narrowed.is_empty() {
-            return self.flush(process.backend, out);
+            return self.flush(mux, process.backend);
         }
-        info!(backend = backend.name, "taking away MCP tools outside the set, or switched off");
-        self.narrow(process.backend, &narrowed, out);
+        info!(
+            backend = mux.name_of(process.backend),
+            "taking away MCP tools outside the set, or switched off"
+        );
+        self.narrow(mux, process.backend, &narrowed);
     }
 
     /// A process has answered for its MCP tools. It refuses only when the MCP server is gone, and the tools with it.
-    pub(crate) fn on_narrowed(&mut self, process: ProcessId, answer: &Frame, out: &mut Effects) {
-        let Some(backend) = self.backends.get_mut(&process.backend) else { return };
-        backend.projecting = backend.projecting.saturating_sub(1);
+    pub(crate) fn on_narrowed(&mut self, mux: &mut Mux, process: ProcessId, answer: &Frame) {
+        let id = process.backend;
+        self.change_partition(mux, id, |it| it.projecting = it.projecting.saturating_sub(1));
         if answer.error_value().is_some() {
             let why = reason(answer);
-            warn!(backend = backend.name, why, "taking away MCP tools was refused");
+            warn!(backend = mux.name_of(id), why, "taking away MCP tools was refused");
         }
-        self.flush(process.backend, out);
+        self.flush(mux, process.backend);
     }
 
     /// The settings that a partition is given name these MCP servers.
-    pub(crate) fn await_mcp(&mut self, id: BackendId, servers: Vec<String>) {
-        if let Some(backend) = self.backends.get_mut(&id).filter(|it| !it.set.is_all()) {
-            backend.mcp.configured(servers);
+    pub(crate) fn await_mcp(&mut self, mux: &mut Mux, id: BackendId, servers: Vec<String>) {
+        if self.partitions.set(id).is_some_and(|it| !it.is_all()) {
+            self.change_partition(mux, id, |it| it.mcp.configured(servers));
         }
     }
 
     /// A new sign-in may bring up what was given up.
-    pub(crate) fn await_mcp_again(&mut self, id: BackendId) {
-        if let Some(backend) = self.backends.get_mut(&id) {
-            backend.mcp.waiting = Waiting::Yes;
-        }
+    pub(crate) fn await_mcp_again(&mut self, mux: &mut Mux, id: BackendId) {
+        self.change_partition(mux, id, |it| it.mcp.waiting = Waiting::Yes);
     }
 
     /// MCP servers are not started without a sign-in: nothing is to be waited for. A process says so too while the
     /// editor's own sign-in has not reached it.
-    pub(crate) fn on_error_status(&mut self, id: BackendId, out: &mut Effects) {
+    pub(crate) fn on_error_status(&mut self, mux: &mut Mux, id: BackendId) {
         if !self.session.has_auth() {
-            self.go_on_without_mcp(id, out);
+            self.go_on_without_mcp(mux, id);
         }
     }
 
-    pub(crate) fn go_on_without_mcp(&mut self, id: BackendId, out: &mut Effects) {
-        if let Some(backend) = self.backends.get_mut(&id) {
-            backend.mcp.give_up();
-        }
-        self.flush(id, out);
+    pub(crate) fn go_on_without_mcp(&mut self, mux: &mut Mux, id: BackendId) {
+        self.change_partition(mux, id, |it| it.mcp.give_up());
+        self.flush(mux, id);
     }
 }

@@ -3,18 +3,29 @@
 //! **A partition takes no turn while it offers a tool outside its set**: its gate stays shut until its own answer
 //! has shown that it does not.
 
-use std::time::Instant;
-
+use serde_json::{Value, json};
 use tracing::{info, warn};
 
-use crate::core::{Cause, Failure, PRIMARY, Proxy, subagents::own_tools};
 use crate::{
+    agents::{self, TERMINAL, team as words},
+    config::{Config, Delegation},
     core::{
-        catalogue::{ToolChange, outside},
-        event::{BackendId, Effects, ProcessId},
-        failure::reason,
-        requests::Purpose,
-        route::Tools,
+        copilot::{
+            Copilot,
+            routes::Tools,
+            tools::{
+                catalog::{Catalog, outside},
+                tool_set::{Own, ToolSet},
+            },
+        },
+        event::{BackendId, ProcessId},
+        mux::{
+            Mux,
+            failure::{Cause, Failure, reason},
+            pool::backend::{Backend, Role},
+            requests::Owner,
+        },
+        purpose::{CopilotPurpose, Purpose, ToolChange},
     },
     rpc::Frame,
 };
@@ -22,139 +33,192 @@ use crate::{
 /// How often a partition is told to drop tools before it counts as impossible to restrict.
 const CORRECTIONS: u8 = 4;
 
-impl Proxy {
-    pub(crate) fn tool_change(tools: Tools, params: &[u8]) -> ToolChange {
-        match tools {
+impl Copilot {
+    /// While the primary has not decided about a change, restricted partitions take no turns: the next one must
+    /// see the change.
+    pub(super) fn tool_change_begun(&mut self, mux: &mut Mux) {
+        self.catalog.undecided += 1;
+        self.sync_holds(mux);
+    }
+
+    /// The primary has decided about a change.
+    pub(in crate::core::copilot) fn tool_change_decided(&mut self, mux: &mut Mux) {
+        self.catalog.undecided = self.catalog.undecided.saturating_sub(1);
+        if self.catalog.undecided == 0 {
+            self.sync_holds(mux);
+            for id in mux.backends().ids() {
+                self.flush(mux, id);
+            }
+            self.follow_catalog(mux);
+        }
+    }
+
+    /// The editor changes the catalog.
+    pub(in crate::core::copilot) fn on_tools(
+        &mut self,
+        mux: &mut Mux,
+        tools: Tools,
+        owner: Owner,
+        frame: &Frame,
+    ) {
+        let params = frame.params().unwrap_or(b"{}");
+        let change = match tools {
             Tools::Register => ToolChange::register(params),
             Tools::Unregister => ToolChange::unregister(params),
             Tools::Status => ToolChange::status(params),
-        }
+        };
+        self.send_tool_change(mux, owner, change, frame);
     }
 
-    /// While the primary has not decided about a change, restricted partitions take no turns: the next one must
-    /// see the change.
-    pub(crate) fn tool_change_undecided(&mut self, begins: bool, out: &mut Effects) {
-        let undecided = &mut self.catalogue.undecided;
-        *undecided = if begins { *undecided + 1 } else { undecided.saturating_sub(1) };
-        if *undecided == 0 {
-            for id in self.backends.keys().copied().collect::<Vec<_>>() {
-                self.flush(id, out);
-            }
-            self.follow_catalogue(out);
-        }
+    /// Sends a change of the catalog to the primary, which decides about it.
+    pub(super) fn send_tool_change(
+        &mut self,
+        mux: &mut Mux,
+        owner: Owner,
+        change: ToolChange,
+        frame: &Frame,
+    ) {
+        self.tool_change_begun(mux);
+        let purpose = Purpose::Copilot(CopilotPurpose::Tools(change));
+        mux.send_to_backend(self.primary, owner, purpose, frame);
+        self.settle_dropped(mux);
     }
 
-    /// The primary has answered a change of the catalogue.
-    pub(crate) fn on_tools_answered(&mut self, change: &ToolChange, accepted: bool, out: &mut Effects) {
+    /// The primary has answered a change of the catalog.
+    pub(in crate::core::copilot) fn on_tools_answered(
+        &mut self,
+        mux: &mut Mux,
+        change: &ToolChange,
+        accepted: bool,
+    ) {
         if accepted {
-            self.catalogue.apply(change);
-            let partitions: Vec<BackendId> = self
-                .backends
-                .values()
-                .filter(|it| it.id != PRIMARY && it.spare.is_none() && it.is_ready())
-                .map(|it| it.id)
-                .collect();
+            self.catalog.apply(change);
+            let partitions: Vec<BackendId> = Self::ready_partitions(mux);
             for &id in &partitions {
-                let call = self.backend(id).and_then(|it| change.projected(&it.set));
-                self.project(id, call, out);
-                self.project_own_tools(id, out);
+                let call = self.partitions.set(id).and_then(|it| change.projected(it));
+                self.project(mux, id, call);
+                self.project_own_tools(mux, id);
             }
-            self.on_named_statuses(change, &partitions, out);
+            self.on_named_statuses(mux, change, &partitions);
         }
-        self.tool_change_undecided(false, out);
+        self.tool_change_decided(mux);
     }
 
-    /// Tells a fresh process the whole catalogue.
-    pub(crate) fn project_all(&mut self, id: BackendId, out: &mut Effects) {
-        let Some(backend) = self.backend(id) else { return };
-        let calls = self.catalogue.projection(&backend.set);
-        self.project(id, calls, out);
-        self.project_own_tools(id, out);
+    /// The partitions that follow a change of the catalog.
+    pub(super) fn ready_partitions(mux: &Mux) -> Vec<BackendId> {
+        let follows = |it: &&Backend| it.role == Role::Partition && it.is_ready();
+        mux.backends().iter().filter(follows).map(|it| it.id).collect()
+    }
+
+    /// Tells a fresh process the whole catalog.
+    pub(in crate::core::copilot) fn project_all(&mut self, mux: &mut Mux, id: BackendId) {
+        let Some(set) = self.partitions.set(id) else { return };
+        let calls = self.catalog.projection(set);
+        self.project(mux, id, calls);
+        self.project_own_tools(mux, id);
     }
 
     /// Tells a process of the tools that lspool has for its conversations: whatever the editor has under their names, here
     /// they are lspool's.
-    fn project_own_tools(&mut self, id: BackendId, out: &mut Effects) {
-        let (Some(server), Some(backend)) = (&self.server, self.backend(id)) else { return };
+    fn project_own_tools(&mut self, mux: &mut Mux, id: BackendId) {
+        let Some(set) = self.partitions.set(id) else { return };
+        let server = self.server(mux);
         let through = server.settings.delegation;
-        let tools = own_tools(backend.set.own(), &server.config, through, &self.catalogue);
-        self.project(id, tools.map(|it| ("conversation/registerTools", it)), out);
+        let tools = own_tools(set.own(), &server.config, through, &self.catalog);
+        self.project(mux, id, tools.map(|it| ("conversation/registerTools", it)));
     }
 
     /// The agents have changed, and with them what leads are told of them.
-    pub(crate) fn describe_agents(&mut self, out: &mut Effects) {
-        let leads =
-            self.backends.values().filter(|it| it.set.is_lead() && it.spare.is_none() && it.is_ready());
-        for id in leads.map(|it| it.id).collect::<Vec<_>>() {
-            self.project_own_tools(id, out);
+    pub(crate) fn describe_agents(&mut self, mux: &mut Mux) {
+        let is_lead = |id: BackendId| self.partitions.served(id).is_some_and(ToolSet::is_lead);
+        let leads: Vec<BackendId> =
+            Self::ready_partitions(mux).into_iter().filter(|id| is_lead(*id)).collect();
+        for id in leads {
+            self.project_own_tools(mux, id);
         }
     }
 
-    pub(crate) fn project(
+    fn project(
         &mut self,
+        mux: &mut Mux,
         id: BackendId,
         calls: impl IntoIterator<Item = (&'static str, Vec<u8>)>,
-        out: &mut Effects,
     ) {
         for (method, params) in calls {
-            if let Some(backend) = self.backends.get_mut(&id) {
-                backend.projecting += 1;
-            }
-            self.ask_backend(id, Purpose::Project, method, &params, out);
+            self.change_partition(mux, id, |it| it.projecting += 1);
+            mux.ask_backend(id, Purpose::Copilot(CopilotPurpose::Project), method, &params);
         }
     }
 
     /// A process has answered a projection with what it offers now.
-    pub(crate) fn on_projected(
+    pub(in crate::core::copilot) fn on_projected(
         &mut self,
-        now: Instant,
+        mux: &mut Mux,
         process: ProcessId,
         answer: &Frame,
-        out: &mut Effects,
     ) {
         let id = process.backend;
-        let Some(backend) = self.backends.get_mut(&id) else { return };
-        backend.projecting = backend.projecting.saturating_sub(1);
-        if !backend.accepts() {
+        self.change_partition(mux, id, |it| it.projecting = it.projecting.saturating_sub(1));
+        if !mux.backend(id).is_some_and(Backend::accepts) {
             return;
         }
         let Some(offered) = answer.result() else {
             let why = reason(answer);
-            warn!(backend = backend.name, why, "a projection of the tool catalogue was refused");
-            return self.cannot_restrict(now, id, &why, out);
+            warn!(backend = mux.name_of(id), why, "a projection of the tool catalog was refused");
+            return self.cannot_restrict(mux, id, &why);
         };
-        let extra = outside(offered, &backend.set);
-        if id == PRIMARY {
-            self.learn_offered(offered, out);
+        let Some(partition) = self.partitions.get(id) else { return };
+        let extra = outside(offered, &partition.set);
+        if id == self.primary {
+            self.learn_offered(mux, offered);
         }
-        let Some(backend) = self.backends.get_mut(&id) else { return };
-        if !extra.is_empty() && backend.corrections >= CORRECTIONS {
-            return self.cannot_restrict(now, id, &format!("it keeps offering {}", extra.join(", ")), out);
+        let Some(partition) = self.partitions.get_mut(id) else { return };
+        if !extra.is_empty() && partition.corrections >= CORRECTIONS {
+            return self.cannot_restrict(mux, id, &format!("it keeps offering {}", extra.join(", ")));
         }
         if !extra.is_empty() {
-            backend.corrections += 1;
-            info!(backend = backend.name, ids = extra.join(","), "taking away tools outside the set");
-            let call = ToolChange::Unregister(extra).projected(&backend.set);
-            return self.project(id, call, out);
+            partition.corrections += 1;
+            info!(backend = mux.name_of(id), ids = extra.join(","), "taking away tools outside the set");
+            let call = ToolChange::Unregister(extra).projected(&partition.set);
+            return self.project(mux, id, call);
         }
-        if backend.projecting == 0 {
-            backend.corrections = 0;
-            if id != PRIMARY && backend.spare.is_none() {
-                self.note_offered(id, offered, out);
+        if partition.projecting == 0 {
+            partition.corrections = 0;
+            if id != self.primary && partition.spare.is_none() {
+                self.note_offered(mux, id, offered);
             }
-            self.flush(id, out);
+            self.flush(mux, id);
         }
     }
 
     /// Rather no partition than one with more tools than its agents may use.
-    fn cannot_restrict(&mut self, now: Instant, id: BackendId, why: &str, out: &mut Effects) {
-        let Some(backend) = self.backend(id) else { return };
-        if id == PRIMARY {
-            return self.flush(id, out);
+    fn cannot_restrict(&mut self, mux: &mut Mux, id: BackendId, why: &str) {
+        if id == self.primary {
+            return self.flush(mux, id);
         }
-        let name = backend.name.clone();
+        let name = mux.name_of(id).to_owned();
         let message = format!("{name} cannot be kept to its tools and is stopped: {why}");
         let failure = Failure { cause: Cause::Unrestricted, partition: Some(name), message, retry: false };
-        self.give_up(id, now, &failure, out);
+        self.give_up(mux, id, &failure);
     }
+}
+
+/// Parameters that register the tools that lspool has for a partition; none, if it has none, or if the tool is one of the
+/// editor's and that has none.
+fn own_tools(own: Own, config: &Config, through: Delegation, catalog: &Catalog) -> Option<Vec<u8>> {
+    let tools = match (own, through) {
+        (Own::Nobody, _) => return None,
+        (Own::Member, _) => words::member_tools(),
+        (Own::Lead, Delegation::DelegateTask) => {
+            std::iter::once(agents::tool(&config.agents)).chain(words::tools(&config.agents)).collect()
+        }
+        (Own::Lead, Delegation::RunInTerminal) => {
+            let mut tool: Value = serde_json::from_slice(catalog.tool(TERMINAL)?).ok()?;
+            let usage = agents::usage(&agents::list(&config.agents));
+            let said = tool["description"].as_str().unwrap_or_default();
+            tool["description"] = json!(format!("{said}{usage}"));
+            vec![tool]
+        }
+    };
+    Some(json!({"tools": tools}).to_string().into_bytes())
 }

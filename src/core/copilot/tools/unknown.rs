@@ -5,14 +5,17 @@ use std::collections::BTreeSet;
 
 use tracing::warn;
 
-use crate::core::{Proxy, ToolSet, control::show};
 use crate::{
     agents::{ORCHESTRATION, likely_tools},
     config::nearest,
     core::{
-        event::{BackendId, Effects},
-        spares::Kit,
-        toolset::is_edit_tool,
+        copilot::{
+            Copilot,
+            spares::Kit,
+            tools::tool_set::{ToolSet, is_edit_tool},
+        },
+        event::BackendId,
+        mux::Mux,
     },
     rpc::{elements, text},
 };
@@ -20,22 +23,27 @@ use crate::{
 /// What may be meant by a shorter name is anybody's guess.
 const SHORTEST: usize = 4;
 
-impl Proxy {
+impl Copilot {
     /// A partition has said what it offers, and has no tool outside its set any more.
-    pub(crate) fn note_offered(&mut self, id: BackendId, offered: &[u8], out: &mut Effects) {
-        let Some(backend) = self.backends.get_mut(&id) else { return };
+    pub(crate) fn note_offered(&mut self, mux: &mut Mux, id: BackendId, offered: &[u8]) {
+        let Some(partition) = self.partitions.get_mut(id) else { return };
         let names = elements(offered).filter_map(|range| text(&offered[range], &["name"]));
-        let set = backend.set.clone();
-        let offered = backend.offered.insert(names.collect()).clone();
-        self.tell_unknown_tools(&set, &offered, out);
+        let set = partition.set.clone();
+        let offered = partition.offered.insert(names.collect()).clone();
+        self.tell_unknown_tools(mux, &set, &offered);
     }
 
     /// The names in a set of which neither a process that offers these tools nor anybody else has one. Those of MCP
     /// servers, and those that the server itself brings, may come later.
-    pub(crate) fn unknown_tools(&self, set: &ToolSet, offered: &BTreeSet<String>) -> Vec<String> {
-        let brought = Kit::of(set, &self.session.initialize);
-        let known = |name: &str| offered.contains(name) || self.catalogue.names().any(|it| it == name);
-        let edits = || offered.iter().chain(self.catalogue.names()).any(|it| is_edit_tool(it));
+    pub(crate) fn names_without_tool(
+        &self,
+        mux: &Mux,
+        set: &ToolSet,
+        offered: &BTreeSet<String>,
+    ) -> Vec<String> {
+        let brought = Kit::of(set, self.generic_session(mux).initialize());
+        let known = |name: &str| offered.contains(name) || self.catalog.names().any(|it| it == name);
+        let edits = || offered.iter().chain(self.catalog.names()).any(|it| is_edit_tool(it));
         let is_known = |name: &str| {
             known(name)
                 || is_edit_tool(name) && edits()
@@ -48,14 +56,9 @@ impl Proxy {
     }
 
     /// Tells the user, once for each name, of those that seem to be meant for another one.
-    pub(crate) fn tell_unknown_tools(
-        &mut self,
-        set: &ToolSet,
-        offered: &BTreeSet<String>,
-        out: &mut Effects,
-    ) {
-        for name in self.unknown_tools(set, offered) {
-            if !self.control.unknown_tools.insert(name.clone()) {
+    pub(crate) fn tell_unknown_tools(&mut self, mux: &mut Mux, set: &ToolSet, offered: &BTreeSet<String>) {
+        for name in self.names_without_tool(mux, set, offered) {
+            if !self.unknown_tools.insert(name.clone()) {
                 continue;
             }
             warn!(name, %set, "no tool has this name");
@@ -65,7 +68,7 @@ impl Proxy {
                     "lspool: conversations with the tools {set} have no {name:?}: there is no such tool; did you mean {}?",
                     meant.join(", ")
                 );
-                show(2, &message, out);
+                mux.show(2, &message);
             }
         }
     }
@@ -75,7 +78,7 @@ impl Proxy {
         if !likely.is_empty() || name.chars().count() < SHORTEST {
             return likely;
         }
-        let there_are = offered.iter().chain(self.catalogue.names()).map(String::as_str);
+        let there_are = offered.iter().chain(self.catalog.names()).map(String::as_str);
         nearest(name, there_are).map(str::to_owned).into_iter().collect()
     }
 }

@@ -1,9 +1,9 @@
-//! One backend: its process, its gate, and what is known of the process that runs.
+//! One backend: its process, its queue, and what is known of the process that runs.
 //!
-//! The gate holds what clients send while the process cannot take it: before the handshake is over, and while a
-//! partition does not yet know its tools. **Order from one client to one backend is kept**: while anything is in
-//! the gate, nothing passes it. A turn that has left it, and is preceded by its history or by a look at its mode
-//! ([`Restores`]), is passed by all that comes meanwhile.
+//! The queue holds what clients send while the process cannot take it: before the handshake is over, and while a
+//! higher owner [holds](Backend::set_held) it. **Order from one client to one backend is kept**: while anything is in the
+//! queue, nothing passes it. A turn that has left it, and waits for its history or its mode, is passed by all that
+//! comes meanwhile.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -12,16 +12,16 @@ use std::{
 
 use crate::{
     core::{
-        event::{BackendId, ProcessId},
-        failure::Cause,
-        health::Health,
-        lifecycle::{Handshake, Lifecycle, State},
-        mcp::McpServers,
-        reconcile::Reconcile,
-        restore::Restores,
-        results::Results,
-        spares::Kit,
-        toolset::ToolSet,
+        event::{BackendId, ProcessId, ServerId},
+        mux::{
+            failure::Cause,
+            pool::{
+                health::Health,
+                lifecycle::{Handshake, Lifecycle, State},
+                reconcile::Reconcile,
+            },
+            result_ids::Results,
+        },
     },
     rpc::Frame,
 };
@@ -38,77 +38,120 @@ pub(crate) enum Idling {
     GoesOn,
 }
 
-/// A configured server, or one partition of it.
+/// What a backend is there for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// It serves whatever nothing else does.
+    Primary,
+    /// It serves some conversations.
+    Partition,
+    /// It serves nobody yet: its process is kept ready for another backend.
+    Spare,
+}
+
+/// Whether the process that runs is being ended, although somebody may want a process.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Ending {
+    #[default]
+    No,
+    /// It cannot go on. What is still sent to it is lost; what it says until then counts.
+    Terminated(Option<Fault>),
+    /// Nothing is expected of it any more, and whatever it still says means nothing.
+    Abandoned(Option<Fault>),
+}
+
+/// Why lspool ends a process, if it does so for the process's own fault.
+pub(crate) type Fault = (Cause, String);
+
+impl Ending {
+    /// It cannot go on, perhaps for this fault. The first fault is why it is ended. Whether this one is.
+    fn terminate(&mut self, fault: Option<Fault>) -> bool {
+        let known = self.take_fault();
+        let is_first = known.is_none() && fault.is_some();
+        let fault = known.or(fault);
+        *self = match self {
+            Ending::No | Ending::Terminated(_) => Ending::Terminated(fault),
+            Ending::Abandoned(_) => Ending::Abandoned(fault),
+        };
+        is_first
+    }
+
+    fn abandon(&mut self) {
+        *self = Ending::Abandoned(self.take_fault());
+    }
+
+    /// Why it is ended.
+    pub(crate) fn take_fault(&mut self) -> Option<Fault> {
+        match self {
+            Ending::No => None,
+            Ending::Terminated(fault) | Ending::Abandoned(fault) => fault.take(),
+        }
+    }
+}
+
+/// A server, or one partition of it.
 #[derive(Debug)]
 pub(crate) struct Backend {
     pub(crate) id: BackendId,
+    pub(crate) server: ServerId,
+    pub(crate) role: Role,
     /// As people read it: `pyright`, `partition "list_dir,read_file" of copilot`.
     pub(crate) name: String,
-    pub(crate) set: ToolSet,
-    /// It serves nobody yet: it is kept ready, with these capabilities, for whoever comes to need a process.
-    pub(crate) spare: Option<Kit>,
+    /// As people may type it.
+    alias: String,
     pub(crate) life: Lifecycle,
-    gate: VecDeque<Frame>,
+    queue: VecDeque<Frame>,
+    /// A higher owner does not let it take what clients send.
+    is_held: bool,
     /// Of the process that runs.
     pub(crate) pid: Option<u32>,
-    /// Own calls about tools that the process has not answered.
-    pub(crate) projecting: usize,
-    pub(crate) mcp: McpServers,
-    pub(crate) restores: Restores,
     /// Requests whose answers this process has given items in, for a process that has taken the place of another.
-    pub(crate) sources: BTreeSet<&'static str>,
-    pub(crate) results: Results,
-    pub(crate) reconcile: Reconcile,
-    /// How often in a row the process offered tools outside its set.
-    pub(crate) corrections: u8,
+    pub(super) sources: BTreeSet<&'static str>,
+    pub(super) results: Results,
+    pub(super) reconcile: Reconcile,
     /// Since when nothing has needed it.
     pub(crate) idle_since: Option<Instant>,
     /// What becomes of it while nothing needs it.
     pub(crate) idling: Idling,
-    /// The names of the tools that its process has last said to offer.
-    pub(crate) offered: Option<BTreeSet<String>>,
-    /// Tool calls outside the set that were refused.
-    pub(crate) refused: u64,
     pub(crate) health: Health,
-    /// The process that runs is being ended although nobody has asked for that. What is still sent to it is lost.
-    pub(crate) is_condemned: bool,
-    /// Nothing is expected of the process any more, and whatever it still says means nothing.
-    pub(crate) is_let_go: bool,
-    /// Why lspool ends the process that runs, if it does so for the process's own fault.
-    pub(crate) fault: Option<(Cause, String)>,
+    pub(crate) ending: Ending,
     /// What last went wrong, as people read it.
     pub(crate) last_error: Option<String>,
     /// Why it was last stopped, as people read it.
     pub(crate) stopped: Option<&'static str>,
     /// The user has been told that it has failed.
-    pub(crate) failure_told: bool,
+    pub(super) failure_told: bool,
+}
+
+/// What a backend is made with.
+pub(crate) struct NewBackend {
+    pub(crate) server: ServerId,
+    pub(crate) role: Role,
+    pub(crate) name: String,
+    /// As people may type it.
+    pub(crate) alias: String,
 }
 
 impl Backend {
-    pub(crate) fn new(id: BackendId, name: String, set: ToolSet, now: Instant) -> Backend {
+    fn new(id: BackendId, it: NewBackend, now: Instant) -> Backend {
+        let NewBackend { server, role, name, alias } = it;
         Backend {
             id,
+            server,
+            role,
             name,
-            set,
-            spare: None,
+            alias,
             life: Lifecycle::new(now),
-            gate: VecDeque::new(),
+            queue: VecDeque::new(),
+            is_held: false,
             pid: None,
-            projecting: 0,
-            mcp: McpServers::default(),
-            restores: Restores::default(),
             sources: BTreeSet::new(),
             results: Results::default(),
             reconcile: Reconcile::default(),
-            corrections: 0,
             idle_since: None,
             idling: Idling::Ends,
-            offered: None,
-            refused: 0,
             health: Health::new(now),
-            is_condemned: false,
-            is_let_go: false,
-            fault: None,
+            ending: Ending::No,
             last_error: None,
             stopped: None,
             failure_told: false,
@@ -127,22 +170,53 @@ impl Backend {
     /// A process begins: nothing is known of it.
     pub(crate) fn begin(&mut self, now: Instant) {
         self.pid = None;
-        self.projecting = 0;
-        self.mcp = McpServers::default();
-        self.restores = Restores::default();
         self.sources.clear();
         self.results = Results::default();
         self.reconcile = Reconcile::default();
-        self.corrections = 0;
-        self.offered = None;
         self.health = Health::new(now);
-        self.is_condemned = false;
-        self.is_let_go = false;
-        self.fault = None;
+        self.ending = Ending::No;
+    }
+
+    /// The process that runs cannot go on, perhaps for this fault. Whether that is why it is ended.
+    pub(in crate::core::mux) fn terminate(&mut self, fault: Option<Fault>) -> bool {
+        self.ending.terminate(fault)
+    }
+
+    /// Nothing is expected of the process any more.
+    pub(super) fn abandon(&mut self) {
+        self.queue.clear();
+        self.ending.abandon();
+    }
+
+    /// Whether the process that runs is being ended although nobody has asked for that.
+    pub(crate) fn is_terminated(&self) -> bool {
+        self.ending != Ending::No
+    }
+
+    /// Whether what the process still says means nothing.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        matches!(self.ending, Ending::Abandoned(_))
+    }
+
+    /// Whether a higher owner does not let it take what clients send.
+    pub(crate) fn is_held(&self) -> bool {
+        self.is_held
+    }
+
+    pub(crate) fn set_held(&mut self, is_held: bool) {
+        self.is_held = is_held;
     }
 
     pub(crate) fn is_ready(&self) -> bool {
         matches!(self.life.state(), State::Ready | State::Degraded)
+    }
+
+    pub(crate) fn is_primary(&self) -> bool {
+        self.role == Role::Primary
+    }
+
+    pub(crate) fn is_spare(&self) -> bool {
+        self.role == Role::Spare
     }
 
     /// Whether the recorded session has reached the process, so that what concerns everyone must be sent to it.
@@ -157,14 +231,11 @@ impl Backend {
         }
     }
 
-    /// Whether the process can take what clients send. `undecided`: a change of the catalogue is under way.
-    pub(crate) fn is_open(&self, undecided: bool) -> bool {
+    /// Whether the process can take what clients send.
+    pub(crate) fn is_open(&self) -> bool {
         match self.life.state() {
-            State::Ready | State::Degraded => {
-                !self.is_condemned
-                    && (self.set.is_all() || (self.projecting == 0 && !undecided && self.mcp.is_ready()))
-            }
-            State::Initializing { handshake, .. } => handshake == Handshake::Editor && !self.is_condemned,
+            State::Ready | State::Degraded => !self.is_terminated() && !self.is_held,
+            State::Initializing { handshake, .. } => handshake == Handshake::Editor && !self.is_terminated(),
             State::Waiting
             | State::Spawning { .. }
             | State::Stopped
@@ -173,7 +244,7 @@ impl Backend {
         }
     }
 
-    /// Whether there is, or will be, a process that takes what is in the gate.
+    /// Whether there is, or will be, a process that takes what is in the queue.
     pub(crate) fn accepts(&self) -> bool {
         !matches!(self.life.state(), State::Stopped | State::Failed)
     }
@@ -191,17 +262,23 @@ impl Backend {
         }
     }
 
-    pub(crate) fn gate(&mut self) -> &mut VecDeque<Frame> {
-        &mut self.gate
+    pub(crate) fn queue(&mut self) -> &mut VecDeque<Frame> {
+        &mut self.queue
     }
 
     /// What waits, for whoever only looks.
-    pub(crate) fn gated(&self) -> &VecDeque<Frame> {
-        &self.gate
+    pub(crate) fn queued(&self) -> &VecDeque<Frame> {
+        &self.queue
     }
 
-    pub(crate) fn gate_is_empty(&self) -> bool {
-        self.gate.is_empty()
+    /// Why it does not serve, and what can be done.
+    pub(crate) fn why_not(&self) -> String {
+        let why = match (self.life.state(), &self.last_error) {
+            (State::Failed, Some(why)) => format!("it has failed: {why}"),
+            (State::Failed, None) => "it has failed".to_owned(),
+            (_, _) => "it was stopped".to_owned(),
+        };
+        format!("{why}; `lspool restart {}` starts it again", self.alias)
     }
 
     /// The next moment at which something is to be done about this backend unasked, and what.
@@ -215,9 +292,8 @@ impl Backend {
                     .idle_since
                     .filter(|_| self.idling == Idling::Ends)
                     .map(|since| (since + idle_timeout, "idle"));
-                let mcp = self.mcp.deadline().map(|at| (at, "an MCP server is not up"));
                 let other = self.health.deadline().into_iter().chain(self.reconcile.deadline());
-                idle.into_iter().chain(mcp).chain(other).min_by_key(|(at, _)| *at)
+                idle.into_iter().chain(other).min_by_key(|(at, _)| *at)
             }
             State::Waiting | State::Stopped | State::Restarting { .. } | State::Failed => None,
         }
@@ -230,6 +306,8 @@ impl Backend {
 #[derive(Debug, Default)]
 pub(crate) struct Backends {
     all: BTreeMap<BackendId, Backend>,
+    /// How many there have been.
+    n_added: u32,
     have_changed: bool,
     /// Those that may have changed; each at least once.
     touched: Vec<BackendId>,
@@ -237,17 +315,18 @@ pub(crate) struct Backends {
     deadlines: BTreeMap<BackendId, Deadline>,
     /// The first of these.
     deadline: Option<Deadline>,
+    /// When memory is to be looked at.
+    pub(super) next_measure: Option<Instant>,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "it is used as the map that it is")]
 impl Backends {
-    pub(crate) fn get(&self, id: &BackendId) -> Option<&Backend> {
-        self.all.get(id)
+    pub(crate) fn get(&self, id: BackendId) -> Option<&Backend> {
+        self.all.get(&id)
     }
 
-    pub(crate) fn get_mut(&mut self, id: &BackendId) -> Option<&mut Backend> {
-        self.touch(*id);
-        self.all.get_mut(id)
+    pub(crate) fn get_mut(&mut self, id: BackendId) -> Option<&mut Backend> {
+        self.touch(id);
+        self.all.get_mut(&id)
     }
 
     fn touch(&mut self, id: BackendId) {
@@ -257,15 +336,15 @@ impl Backends {
         }
     }
 
-    pub(crate) fn contains_key(&self, id: &BackendId) -> bool {
-        self.all.contains_key(id)
+    pub(crate) fn contains(&self, id: BackendId) -> bool {
+        self.all.contains_key(&id)
     }
 
-    pub(crate) fn keys(&self) -> impl Iterator<Item = &BackendId> {
-        self.all.keys()
+    pub(crate) fn ids(&self) -> Vec<BackendId> {
+        self.all.keys().copied().collect()
     }
 
-    pub(crate) fn values(&self) -> impl Iterator<Item = &Backend> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Backend> {
         self.all.values()
     }
 
@@ -283,7 +362,7 @@ impl Backends {
 
     /// A backend came to owe answers, or owes none any more. `note` says whether it has another deadline by that. This
     /// is done for most messages.
-    pub(crate) fn note_debts(&mut self, id: BackendId, note: impl FnOnce(&mut Health) -> bool) {
+    pub(super) fn note_debts(&mut self, id: BackendId, note: impl FnOnce(&mut Health) -> bool) {
         if self.all.get_mut(&id).is_some_and(|it| note(&mut it.health)) {
             self.touch(id);
         }
@@ -299,20 +378,34 @@ impl Backends {
         self.have_changed
     }
 
-    pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut Backend> {
+    /// Any of them may have changed.
+    pub(crate) fn touch_all(&mut self) {
         self.have_changed = true;
         self.touched.extend(self.all.keys());
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Backend> {
+        self.touch_all();
         self.all.values_mut()
     }
 
-    pub(crate) fn insert(&mut self, id: BackendId, backend: Backend) {
-        self.touch(id);
-        self.all.insert(id, backend);
+    /// The id of the next one that is added.
+    pub(crate) fn next_id(&self) -> BackendId {
+        BackendId(self.n_added)
     }
 
-    pub(crate) fn remove(&mut self, id: &BackendId) {
-        self.touch(*id);
-        self.all.remove(id);
+    /// Adds one without a process. Ids are not used again.
+    pub(crate) fn add(&mut self, it: NewBackend, now: Instant) -> BackendId {
+        let id = self.next_id();
+        self.n_added += 1;
+        self.touch(id);
+        self.all.insert(id, Backend::new(id, it, now));
+        id
+    }
+
+    pub(crate) fn remove(&mut self, id: BackendId) {
+        self.touch(id);
+        self.all.remove(&id);
     }
 
     /// An event has been dealt with: what it changed may begin to wait, or be waited for no longer.
@@ -326,7 +419,6 @@ impl Backends {
                 continue;
             };
             if it.is_ready() {
-                it.mcp.note(now);
                 it.reconcile.note(now);
             }
             match it.deadline(idle_timeout) {
@@ -358,10 +450,10 @@ impl Backends {
 
 // What may be gone is asked for by `get`; a test knows what is there.
 #[cfg(test)]
-impl std::ops::Index<&BackendId> for Backends {
+impl std::ops::Index<BackendId> for Backends {
     type Output = Backend;
 
-    fn index(&self, id: &BackendId) -> &Backend {
-        &self.all[id]
+    fn index(&self, id: BackendId) -> &Backend {
+        &self.all[&id]
     }
 }

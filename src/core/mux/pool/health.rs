@@ -8,22 +8,23 @@ use std::time::{Duration, Instant};
 
 use tracing::{info, warn};
 
-use crate::core::{PRIMARY, Proxy, control::show};
-use crate::{
-    config::ServerKind,
-    core::{
-        backend::{Backend, Deadline},
-        event::{BackendId, Effect, Effects, Measured, ProcessId},
+use crate::core::{
+    event::{BackendId, Effect, Measured, ProcessId},
+    mux::{
+        Mux,
         failure::Cause,
-        requests::{Purpose, To},
+        pool::backend::{Backend, Deadline},
+        requests::To,
+        servers::Server,
     },
+    purpose::Purpose,
 };
 
 /// A request that no server knows; its error answer is as good as any.
 const PING: &str = "$/lspool/ping";
 
-/// How long a Copilot server may be degraded.
-const COPILOT_HANG: Duration = Duration::from_mins(1);
+/// How long a degraded process is let be where nothing says otherwise.
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// How often memory is looked at, if it is limited.
 const MEASURE_EVERY: Duration = Duration::from_secs(10);
@@ -194,37 +195,44 @@ struct Times {
 impl Times {
     /// How long one that is degraded is let be.
     fn patience(&self) -> Duration {
-        self.hang.or(self.stall).unwrap_or(COPILOT_HANG)
+        self.hang.or(self.stall).unwrap_or(PATIENCE)
     }
 }
 
-impl Proxy {
-    fn times(&self) -> Option<Times> {
-        let server = self.server.as_ref()?;
+impl Times {
+    fn of(server: &Server) -> Times {
         let some = |it: Duration| (it > Duration::ZERO).then_some(it);
-        let usual = (server.kind == ServerKind::Copilot).then_some(COPILOT_HANG);
         let settings = &server.settings;
-        let hang = settings.hang_timeout.map_or(usual, some);
-        Some(Times { stall: some(settings.stall_timeout), probe: settings.probe_timeout, hang })
+        let hang = settings.hang_timeout.map_or(server.usual_hang_timeout, some);
+        Times { stall: some(settings.stall_timeout), probe: settings.probe_timeout, hang }
+    }
+}
+
+impl Mux {
+    /// How long the processes of a backend may be silent.
+    fn times(&self, id: BackendId) -> Option<Times> {
+        self.backend(id).map(|it| Times::of(self.servers.of(it)))
     }
 
     /// A backend came to owe answers, or owes none any more.
-    pub(crate) fn note_debts(&mut self, id: BackendId, now: Instant) {
-        let (Some(times), owes) = (self.times(), self.requests.n_owed_by(id) > 0) else { return };
+    pub(crate) fn note_debts(&mut self, id: BackendId) {
+        let (now, owes) = (self.now(), self.requests.n_owed_by(id) > 0);
+        let Some(times) = self.times(id) else { return };
         self.backends.note_debts(id, |it| it.owes(now, owes, &times));
     }
 
     /// Asks after a process that has been silent too long, or ends it.
-    pub(crate) fn look_after(&mut self, id: BackendId, now: Instant, out: &mut Effects) {
-        let Some(times) = self.times() else { return };
+    pub(crate) fn look_after(&mut self, id: BackendId) {
+        let now = self.now();
+        let Some(times) = self.times(id) else { return };
         let Some(process) = self.backend(id).map(Backend::process) else { return };
-        let excused = self.is_paused || self.waits_for_the_editor(process);
-        let Some(backend) = self.backends.get_mut(&id) else { return };
+        let excused = self.clients.is_slow() || self.waits_for_the_editor(process);
+        let Some(backend) = self.backends.get_mut(id) else { return };
         match backend.health.look(now, excused, &times) {
             Finding::Lives => {}
             Finding::Ask => {
                 info!(backend = backend.name, "it owes an answer and is silent: asking whether it lives");
-                self.ask_backend(id, Purpose::Plain, PING, b"{}", out);
+                self.ask_backend(id, Purpose::Plain, PING, b"{}");
             }
             Finding::Degraded => {
                 warn!(backend = backend.name, "it does not say whether it lives");
@@ -234,99 +242,121 @@ impl Proxy {
             Finding::Hangs => {
                 let silent = (now - backend.health.heard).as_secs_f64();
                 let fault = format!("it hangs: it owes an answer and has said nothing for {silent:.0} s");
-                self.condemn(process, Some((Cause::Transport, fault)), out);
+                self.terminate(process, Some((Cause::Transport, fault)));
             }
         }
     }
 
-    /// Whether a process has asked the editor something, or helps somebody to sign in.
+    /// Whether a process has asked the editor something, or does what only the user can complete.
     fn waits_for_the_editor(&self, process: ProcessId) -> bool {
+        let waits = |it: &_| matches!(it, To::Process(of) if *of == process);
         self.requests.has_asked(process)
-            || process.backend == PRIMARY
-                && !self
-                    .requests
-                    .filter(|it| matches!(it.purpose, Purpose::SignIn) && it.to == To::Process(process))
-                    .is_empty()
+            || self.requests.iter().any(|(_, it)| it.marks.waits_for_user && waits(&it.to))
+    }
+
+    /// When memory is to be looked at.
+    pub(crate) fn measure_deadline(&self) -> Option<Deadline> {
+        self.backends.next_measure.map(|at| (at, "memory is to be looked at"))
     }
 
     /// What a process holds is looked at from time to time if it is limited.
-    pub(crate) fn look_at_memory(&mut self, now: Instant, out: &mut Effects) {
-        let is_limited = self.server.as_ref().is_some_and(|it| it.settings.memory_limit.is_some());
+    pub(crate) fn look_at_memory(&mut self) {
+        let now = self.now();
+        let is_limited = self.servers.iter().any(|it| it.settings.memory_limit.is_some());
         if !is_limited {
-            self.next_measure = None;
-        } else if self.next_measure.is_none_or(|at| at <= now) {
-            self.next_measure = Some(now + MEASURE_EVERY);
-            if self.backends.values().any(|it| it.life.is_alive()) {
-                self.measure(out);
+            self.backends.next_measure = None;
+        } else if self.backends.next_measure.is_none_or(|at| at <= now) {
+            self.backends.next_measure = Some(now + MEASURE_EVERY);
+            if self.backends.iter().any(|it| it.life.is_alive()) {
+                self.measure();
             }
         }
     }
 
     /// Asks what the processes hold, and what was dropped.
-    pub(crate) fn measure(&mut self, out: &mut Effects) {
-        let alive = self.backends.values().filter(|it| it.life.is_alive()).map(Backend::process);
-        out.push(Effect::Measure(alive.collect()));
+    pub(crate) fn measure(&mut self) {
+        let alive = self.backends.iter().filter(|it| it.life.is_alive()).map(Backend::process);
+        let measure = Effect::Measure(alive.collect());
+        self.act(measure);
     }
 
-    pub(crate) fn on_measured(&mut self, now: Instant, measured: Measured, out: &mut Effects) {
-        self.control.dropped = measured.dropped;
-        let limit = self.server.as_ref().and_then(|it| it.settings.memory_limit);
-        let limit = limit.and_then(|it| u64::try_from(it).ok());
-        let window = self.server.as_ref().map_or(SOON, |it| it.settings.policy.restart_window.max(SOON));
+    pub(crate) fn on_measured(&mut self, measured: &Measured) {
         for (process, bytes) in &measured.resident {
-            let Some(backend) = self.backends.get_mut(&process.backend).filter(|it| it.is_current(*process))
-            else {
-                continue;
-            };
-            backend.health.memory = Some(*bytes);
-            let Some(limit) = limit.filter(|_| backend.health.renewal.is_none()) else { continue };
-            let (mib, limit_mib) = (bytes >> 20, limit >> 20);
-            match backend.health.size(now, *bytes, limit, window) {
-                Size::Fits => {}
-                Size::Outgrown => {
-                    let why = format!("it holds {mib} MiB, more than its memory_limit");
-                    warn!(
-                        backend = backend.name,
-                        mib, "more than its memory_limit: it is replaced when it is quiet"
-                    );
-                    backend.last_error = Some(why.clone());
-                    backend.health.renewal = Some(Renewal { why, until: None });
-                }
-                Size::Needed => {
-                    let why = format!(
-                        "it holds {mib} MiB soon after its start, and its memory_limit is {limit_mib} MiB: another \
-                         process would need as much, so it is replaced only when it holds twice that; raise \
-                         memory_limit"
-                    );
-                    warn!(backend = backend.name, why);
-                    backend.last_error = Some(why.clone());
-                    if backend.spare.is_none() && !std::mem::replace(&mut self.limit_told, true) {
-                        show(2, &format!("{}: {why}", backend.name), out);
-                    }
-                }
+            if let Some(why) = self.note_memory(*process, *bytes) {
+                self.show(2, &why);
             }
         }
-        self.renew(now, out);
-        self.answer_statuses(out);
     }
 
-    /// Replaces those processes that are to be replaced and are quiet, or can be waited for no longer.
-    pub(crate) fn renew(&mut self, now: Instant, out: &mut Effects) {
-        let due = |renewal: &Renewal, id| {
-            self.requests.n_owed_by(id) == 0 || renewal.until.is_some_and(|at| at <= now)
+    /// Notes what a process holds. Gives what the user is to know of it.
+    fn note_memory(&mut self, process: ProcessId, bytes: u64) -> Option<String> {
+        let now = self.now();
+        let backend = self.backends.get_mut(process.backend).filter(|it| it.is_current(process))?;
+        let server = self.servers.get_mut(backend.server);
+        let limit = server.settings.memory_limit.and_then(|it| u64::try_from(it).ok());
+        let window = server.settings.policy.restart_window.max(SOON);
+        backend.health.memory = Some(bytes);
+        let limit = limit.filter(|_| backend.health.renewal.is_none())?;
+        let (mib, limit_mib) = (bytes >> 20, limit >> 20);
+        match backend.health.size(now, bytes, limit, window) {
+            Size::Fits => None,
+            Size::Outgrown => {
+                let why = format!("it holds {mib} MiB, more than its memory_limit");
+                warn!(
+                    backend = backend.name,
+                    mib, "more than its memory_limit: it is replaced when it is quiet"
+                );
+                backend.last_error = Some(why.clone());
+                backend.health.renewal = Some(Renewal { why, until: None });
+                None
+            }
+            Size::Needed => {
+                let why = format!(
+                    "it holds {mib} MiB soon after its start, and its memory_limit is {limit_mib} MiB: another \
+                     process would need as much, so it is replaced only when it holds twice that; raise \
+                     memory_limit"
+                );
+                warn!(backend = backend.name, why);
+                backend.last_error = Some(why.clone());
+                let is_told = backend.is_spare() || std::mem::replace(&mut server.limit_told, true);
+                (!is_told).then(|| format!("{}: {why}", backend.name))
+            }
+        }
+    }
+
+    /// Whether a process of this backend is to be replaced.
+    pub(crate) fn is_to_be_replaced(&self, id: BackendId) -> bool {
+        self.backend(id).is_some_and(|it| it.health.renewal.is_some())
+    }
+
+    /// Those whose processes are to be replaced and are quiet, or can be waited for no longer.
+    pub(crate) fn due_renewals(&self) -> Vec<BackendId> {
+        let now = self.now();
+        let due = |it: &&Backend| {
+            it.is_ready()
+                && it.health.renewal.as_ref().is_some_and(|renewal| {
+                    self.requests.n_owed_by(it.id) == 0 || renewal.until.is_some_and(|at| at <= now)
+                })
         };
-        let due: Vec<(BackendId, String)> = self
-            .backends
-            .values()
-            .filter(|it| it.is_ready())
-            .filter_map(|it| Some((it.id, it.health.renewal.as_ref()?)))
-            .filter(|(id, renewal)| due(renewal, *id))
-            .map(|(id, renewal)| (id, renewal.why.clone()))
-            .collect();
-        for (id, why) in due {
-            let Some(backend) = self.backend(id) else { continue };
+        self.backends.iter().filter(due).map(|it| it.id).collect()
+    }
+
+    /// All processes are to be replaced, when they are quiet or after this time: their configuration has changed.
+    pub(crate) fn renew_later(&mut self, grace: Duration) {
+        let until = Some(self.now() + grace);
+        for backend in self.backends.iter_mut() {
+            backend.life.reset_restarts();
+            let why = "its configuration has changed".to_owned();
+            backend.health.renewal = Some(Renewal { why, until });
+        }
+    }
+
+    /// Logs why the process of a backend is replaced.
+    pub(crate) fn log_renewal(&self, id: BackendId) {
+        if let Some(backend) = self.backend(id)
+            && let Some(Renewal { why, .. }) = &backend.health.renewal
+        {
             info!(backend.name, why, "replacing its process");
-            self.replace(id, now, out);
         }
     }
 }

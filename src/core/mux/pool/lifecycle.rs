@@ -243,8 +243,8 @@ impl Lifecycle {
         if self.alive { Todo::Terminate } else { Todo::Nothing }
     }
 
-    /// Its failures are forgiven.
-    pub(crate) fn forgive(&mut self) {
+    /// Its failures are forgotten.
+    pub(crate) fn reset_restarts(&mut self) {
         self.budget = Budget::default();
     }
 

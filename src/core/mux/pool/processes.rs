@@ -1,210 +1,272 @@
-//! The processes of backends: how one starts, what it is told, what its death means.
+//! The processes of backends: how one starts, what it is told, what its end means.
+//!
+//! What the end of a process means takes three steps, so that a higher owner can say in between what is still wanted:
+//! [`Mux::begin_gone`], [`Mux::decide_gone`], [`Mux::finish_gone`].
 
-use std::{sync::Arc, time::Instant};
+use std::sync::Arc;
 
+use serde_json::json;
 use tracing::{debug, info, warn};
 
-use crate::core::{Cause, Failure, PRIMARY, Proxy, ToolSet, tell_editor};
 use crate::{
-    config::ServerKind,
     core::{
-        backend::{Backend, Idling},
-        control::show,
-        event::{BackendId, Effect, Effects, Exit, Peer, ProcessId, SpawnFailure},
-        failure::reason,
-        lifecycle::{Death, Handshake, State, Todo},
-        requests::{Owner, Pending, Purpose, SentId, To},
-        restore::Restores,
-        route::{Keep, Route, route},
-        session::pushed_mcp_servers,
-        spares::Kit,
-        toolset::SUB_AGENT,
+        event::{BackendId, Effect, Exit, Peer, ProcessId, SpawnFailure},
+        mux::{
+            Mux,
+            failure::{Cause, Failure, reason},
+            pool::{
+                backend::{Backend, Fault, Idling},
+                lifecycle::{Death, Handshake, State, Todo},
+            },
+            requests::{Owner, Pending, To},
+        },
+        purpose::{Purpose, SentId},
     },
-    rpc::{Frame, Kind, Patch, RawId, path},
+    rpc::{Frame, RawId},
 };
 
-/// `serverInfo.name` of a Copilot server.
-const COPILOT_NAME: &[u8] = br#""GitHub Copilot Language Server""#;
+/// A process is gone, or was never there.
+#[derive(Debug)]
+pub(crate) struct Gone {
+    pub(crate) process: ProcessId,
+    cause: Cause,
+    /// What became of it, as people read it.
+    what: String,
+    before: State,
+    /// It was kept ready, and nobody has asked for its end.
+    pub(crate) is_lost_spare: bool,
+    /// Another process would follow.
+    pub(crate) comes_back: bool,
+    /// So that several lspool do not restart their servers in step.
+    chance: u64,
+}
 
-impl Proxy {
-    pub(crate) fn spawn(&mut self, id: BackendId, now: Instant, out: &mut Effects) {
-        if id == PRIMARY {
-            self.modes.begin();
+/// What follows a process that is gone.
+#[derive(Debug)]
+pub(crate) struct Aftermath {
+    pub(crate) process: ProcessId,
+    cause: Cause,
+    what: String,
+    death: Death,
+    next: Next,
+    advice: &'static str,
+}
+
+impl Aftermath {
+    /// Whether another process takes its place.
+    pub(crate) fn is_followed(&self) -> bool {
+        self.next == Next::Follows
+    }
+}
+
+/// What comes after a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    Follows,
+    None,
+    Failed,
+}
+
+/// What is still wanted of what a process that is gone had begun.
+#[derive(Debug, Default)]
+pub(crate) struct Wanted {
+    /// Subjects whose progress the next process goes on with.
+    pub(crate) subjects: Vec<RawId>,
+    /// Queued requests that are not asked any more.
+    pub(crate) cut_off: Vec<SentId>,
+}
+
+/// What came of the end of a spawn.
+#[derive(Debug)]
+pub(crate) enum SpawnEnd {
+    /// It counts as a process that is gone.
+    Gone(Cause, String),
+    /// Trying again cannot help.
+    Hopeless(Failure),
+}
+
+/// What an answer to `initialize` means.
+#[derive(Debug)]
+pub(crate) struct Ready {
+    pub(crate) handshake: Handshake,
+    /// No process of the server has answered before.
+    pub(crate) is_first: bool,
+}
+
+/// What is due for a backend.
+#[derive(Debug)]
+pub(crate) enum Due {
+    Nothing,
+    /// It has been idle for long enough.
+    Stop(&'static str),
+    /// It cannot be started.
+    GiveUp(Failure),
+}
+
+impl Mux {
+    /// Somebody needs a process of this backend.
+    pub(crate) fn start(&mut self, id: BackendId) {
+        let now = self.now();
+        if let Some(backend) = self.backends.get_mut(id) {
+            backend.life.start(now);
         }
-        if let Some(spare) = self.spare_for(id) {
-            return self.adopt_spare(id, spare, now, out);
-        }
-        let Some(server) = &self.server else { return };
-        if let (Some(missing), Some(backend)) = (&server.missing, self.backends.get(&id)) {
+    }
+
+    /// Starts a process of a backend that is due. An error: it cannot be started.
+    pub(crate) fn spawn(&mut self, id: BackendId) -> Result<(), Failure> {
+        let now = self.now();
+        let Some(backend) = self.backends.get_mut(id) else { return Ok(()) };
+        let server = self.servers.get(backend.server);
+        if let Some(missing) = &server.missing {
             let name = backend.name.clone();
             let message = format!("{name} cannot be started: {missing}");
-            let failure = Failure { partition: Some(name), ..Failure::new(Cause::Unavailable, message) };
-            return self.give_up(id, now, &failure, out);
+            return Err(Failure { partition: Some(name), ..Failure::new(Cause::Unavailable, message) });
         }
         let asks = |it: &Pending| matches!(it.purpose, Purpose::Initialize);
-        let is_answered = !self.session.initialize.is_empty() && self.requests.filter(asks).is_empty();
-        let Some(backend) = self.backends.get_mut(&id) else { return };
-        let is_first = id == PRIMARY && backend.life.generation().0 == 0 && !is_answered;
+        let is_answered = !server.session.initialize.is_empty() && self.requests.filter(asks).is_empty();
+        let is_first = backend.is_primary() && backend.life.generation().0 == 0 && !is_answered;
         let handshake = if is_first { Handshake::Editor } else { Handshake::Own };
         backend.life.spawn(now, handshake, now + server.settings.startup_timeout);
         backend.begin(now);
-        out.push(Effect::Spawn(backend.process(), Arc::clone(&server.launch)));
+        let spawn = Effect::Spawn(backend.process(), Arc::clone(&server.launch));
+        self.act(spawn);
+        Ok(())
     }
 
-    pub(crate) fn on_spawned(&mut self, now: Instant, process: ProcessId, pid: u32, out: &mut Effects) {
-        let Some(backend) = self.backends.get_mut(&process.backend).filter(|it| it.is_current(process))
-        else {
-            return;
-        };
+    /// A process runs. Gives whose handshake follows.
+    pub(crate) fn on_spawned(&mut self, process: ProcessId, pid: u32) -> Option<Handshake> {
+        let now = self.now();
+        let backend = self.backends.get_mut(process.backend).filter(|it| it.is_current(process))?;
         backend.pid = Some(pid);
-        let Some(handshake) = backend.life.spawned(now) else { return };
+        let handshake = backend.life.spawned(now)?;
         info!(backend = backend.name, pid, generation = process.generation.0, "started");
-        match handshake {
-            Handshake::Editor => self.flush(process.backend, out),
-            Handshake::Own => self.open(process, out),
-        }
+        Some(handshake)
     }
 
-    /// Asks a process to initialize: under the editor's request if that has not been answered.
-    fn open(&mut self, process: ProcessId, out: &mut Effects) {
+    /// Asks a process to initialize: under the editor's request if that has not been answered, else with these
+    /// parameters.
+    pub(crate) fn initialize(&mut self, process: ProcessId, params: &[u8]) {
         let id = process.backend;
         let unanswered = |it: &Pending| it.to == To::Gate(id) && matches!(it.purpose, Purpose::Initialize);
         let unanswered = self.requests.filter(unanswered).first().copied();
-        let Some(backend) = self.backends.get_mut(&id) else { return };
+        let Some(backend) = self.backends.get_mut(id) else { return };
         let is_it = |it: &Frame| it.id().and_then(|it| it.as_u64()) == unanswered;
-        let at = unanswered.and_then(|_| backend.gated().iter().position(is_it));
-        match at.and_then(|at| backend.gate().remove(at)) {
-            Some(frame) => self.deliver(process, frame, out),
-            None => {
-                let kit = backend.spare.unwrap_or_else(|| Kit::of(&backend.set, &self.session.initialize));
-                let params = initialize_for(&self.session.initialize, kit);
-                self.ask_backend(id, Purpose::Initialize, "initialize", &params, out);
-            }
+        let at = unanswered.and_then(|_| backend.queued().iter().position(is_it));
+        match at.and_then(|at| backend.queue().remove(at)) {
+            Some(frame) => self.deliver(process, frame),
+            None => self.ask_backend(id, Purpose::Initialize, "initialize", params),
         }
     }
 
-    /// The process has answered `initialize`.
+    /// Asks a process to initialize as the editor has asked.
+    pub(crate) fn initialize_as_editor(&mut self, process: ProcessId) {
+        let Some(backend) = self.backend(process.backend) else { return };
+        let params = self.servers.of(backend).session.initialize.clone();
+        self.initialize(process, &params);
+    }
+
+    /// The process has answered `initialize`. An error: it has refused. `None`: nobody waited for that.
     pub(crate) fn on_initialized(
         &mut self,
-        now: Instant,
         process: ProcessId,
         answer: &Frame,
-        out: &mut Effects,
-    ) {
+    ) -> Option<Result<Ready, Failure>> {
+        let now = self.now();
+        let backend = self.backends.get_mut(process.backend)?;
         let Some(result) = answer.result() else {
-            return self.on_initialize_refused(now, process.backend, &reason(answer), out);
+            let name = backend.name.clone();
+            let message = format!("{name} refused initialize: {}", reason(answer));
+            return Some(Err(Failure { partition: Some(name), ..Failure::new(Cause::Unavailable, message) }));
         };
-        let is_first = process.backend == PRIMARY && !self.session.is_open;
-        let Some(backend) = self.backends.get_mut(&process.backend) else { return };
-        let Some(handshake) = backend.life.ready(now) else { return };
+        let handshake = backend.life.ready(now)?;
         info!(backend = backend.name, "ready");
         backend.failure_told = false;
-        let set = backend.set.clone();
+        let session = &mut self.servers.get_mut(backend.server).session;
+        let is_first = backend.is_primary() && !session.is_open;
         if is_first {
-            self.session.is_open = true;
-            let encoding = crate::core::documents::Encoding::of_result(result);
-            self.session.documents.set_encoding(encoding);
-            self.learn_kind(result, out);
+            session.is_open = true;
+            session.documents.set_encoding(crate::core::mux::session::documents::Encoding::of_result(result));
         }
-        if handshake == Handshake::Own {
-            self.restore(process, &set, out);
-            self.begin_reconciling(process, result, out);
-        }
-        self.flush(process.backend, out);
+        Some(Ok(Ready { handshake, is_first }))
     }
 
-    /// A Copilot server under another name says itself what it is, if nobody else has.
-    fn learn_kind(&mut self, result: &[u8], out: &mut Effects) {
-        let Some(server) = &mut self.server else { return };
-        let name = path(result, &["serverInfo", "name"]).map(|range| &result[range]);
-        if server.settings.kind.is_none() && name == Some(COPILOT_NAME) {
-            info!(server = server.name, "it is a Copilot server");
-            server.kind = ServerKind::Copilot;
-        }
-        let name = server.name.clone();
-        if !self.is_copilot() && self.session.kept_transcripts.take().is_some() {
-            let hint =
-                "only a Copilot server keeps what it tells the model; if it is one, set `kind = \"copilot\"`";
-            let problem = format!("[server.{name}] exact_restore has no effect: {hint}");
-            warn!(problem);
-            show(2, &problem, out);
+    /// A backend takes the process of a spare: it is ready at once.
+    pub(crate) fn adopt(&mut self, id: BackendId, spare: BackendId) -> Option<ProcessId> {
+        let now = self.now();
+        let (theirs, pid) = self.backend(spare).map(|it| (it.process(), it.pid))?;
+        let backend = self.backends.get_mut(id)?;
+        backend.life.spawn(now, Handshake::Own, now);
+        backend.begin(now);
+        backend.pid = pid;
+        backend.life.spawned(now);
+        backend.life.ready(now);
+        backend.failure_told = false;
+        let (process, name) = (backend.process(), backend.name.clone());
+        info!(backend = name, "takes a process that was kept ready");
+        self.act(Effect::Adopt { spare: theirs, process });
+        self.rename_process(theirs, process);
+        self.backends.remove(spare);
+        Some(process)
+    }
+
+    /// Tells a process everything that the one before it, or the primary, was told.
+    pub(crate) fn replay_session(&mut self, process: ProcessId) {
+        self.replay_initialized(process);
+        let Some(backend) = self.backend(process.backend) else { return };
+        let replay = self.servers.get_mut(backend.server).session.replay();
+        for frame in replay.into_frames() {
+            self.replay(process, frame);
         }
     }
 
-    /// Tells a fresh process everything that the one before it, or the primary, was told.
-    fn restore(&mut self, process: ProcessId, set: &ToolSet, out: &mut Effects) {
-        let id = process.backend;
-        if self.session.initialized {
-            out.push(Effect::Send(Peer::Backend(process), Frame::notification("initialized", Some(b"{}"))));
+    /// The first thing of a session that is replayed.
+    pub(crate) fn replay_initialized(&mut self, process: ProcessId) {
+        let Some(backend) = self.backend(process.backend) else { return };
+        if self.servers.of(backend).session.initialized {
+            self.tell(process, Frame::notification("initialized", Some(b"{}")));
         }
-        for frame in self.session.restored(set) {
-            if let Some(servers) = pushed_mcp_servers(&frame) {
-                self.await_mcp(id, servers);
+    }
+
+    /// Tells a process one thing of a session.
+    pub(crate) fn replay(&mut self, process: ProcessId, frame: Frame) {
+        match (frame.kind(), frame.method()) {
+            (crate::rpc::Kind::Request, Some(method)) => {
+                let params = frame.params().unwrap_or(b"{}");
+                self.ask_backend(process.backend, Purpose::Plain, method, params);
             }
-            match (frame.kind(), frame.method()) {
-                (Kind::Request, Some(method)) => {
-                    self.ask_backend(id, Purpose::Plain, method, frame.params().unwrap_or(b"{}"), out);
-                }
-                (Kind::Request | Kind::Notification | Kind::Response, _) => {
-                    out.push(Effect::Send(Peer::Backend(process), frame));
-                }
-            }
-        }
-        let is_spare = self.backend(id).is_some_and(|it| it.spare.is_some());
-        if self.is_copilot() && !is_spare {
-            self.project_all(id, out);
+            (_, _) => self.tell(process, frame),
         }
     }
 
-    fn on_initialize_refused(&mut self, now: Instant, id: BackendId, why: &str, out: &mut Effects) {
-        let Some(name) = self.backend(id).map(|it| it.name.clone()) else { return };
-        let message = format!("{name} refused initialize: {why}");
-        let failure = Failure { partition: Some(name), ..Failure::new(Cause::Unavailable, message) };
-        self.give_up(id, now, &failure, out);
-    }
-
-    pub(crate) fn on_spawn_failed(
-        &mut self,
-        now: Instant,
-        process: ProcessId,
-        failure: &SpawnFailure,
-        out: &mut Effects,
-    ) {
-        let Some(backend) = self.backends.get_mut(&process.backend).filter(|it| it.is_current(process))
-        else {
-            return;
-        };
-        let (cause, what) = match backend.fault.take() {
+    /// The process of a spawn could not be started. `None`: it is an older one.
+    pub(crate) fn on_spawn_failed(&mut self, process: ProcessId, failure: &SpawnFailure) -> Option<SpawnEnd> {
+        let now = self.now();
+        let backend = self.backends.get_mut(process.backend).filter(|it| it.is_current(process))?;
+        let (cause, what) = match backend.ending.take_fault() {
             Some((cause, fault)) => (cause, format!("was ended ({fault})")),
             None => (Cause::Unavailable, format!("cannot be started: {}", failure.message)),
         };
         warn!(backend = backend.name, what, failure.permanent, "no process");
         // Why a process is not there that nobody wants any more matters to nobody.
         if !failure.permanent || !backend.goes_on() {
-            return self.on_gone(now, process, cause, &what, out);
+            return Some(SpawnEnd::Gone(cause, what));
         }
         let name = backend.name.clone();
         backend.life.fail_to_start(now);
-        if let Some(server) = &mut self.server {
-            server.is_gone = true;
-        }
+        self.servers.get_mut(backend.server).is_gone = true;
         let failure = Failure::new(Cause::Unavailable, format!("{name} {what}"));
-        self.give_up(process.backend, now, &Failure { partition: Some(name), ..failure }, out);
+        Some(SpawnEnd::Hopeless(Failure { partition: Some(name), ..failure }))
     }
 
+    /// A process is gone and reaped: why, and how people read it. `None`: it is an older one.
     pub(crate) fn on_exited(
         &mut self,
-        now: Instant,
         process: ProcessId,
         exit: Exit,
         stderr: &str,
-        out: &mut Effects,
-    ) {
-        let Some(backend) = self.backends.get_mut(&process.backend).filter(|it| it.is_current(process))
-        else {
-            return;
-        };
-        let (cause, end, words) = match backend.fault.take() {
+    ) -> Option<(Cause, String)> {
+        let backend = self.backends.get_mut(process.backend).filter(|it| it.is_current(process))?;
+        let (cause, end, words) = match backend.ending.take_fault() {
             Some((cause, fault)) => (cause, format!("was ended ({fault})"), stderr),
             None if exit.is_from_outside() => (Cause::Crashed, format!("exited ({exit})"), ""),
             None => (Cause::Crashed, format!("exited ({exit})"), stderr),
@@ -220,20 +282,20 @@ impl Proxy {
             | State::Restarting { .. }
             | State::Failed => format!("{end}{}", tail(words)),
         };
-        self.on_gone(now, process, cause, &what, out);
+        Some((cause, what))
     }
 
-    /// A process is gone, or was never there: what it owed and what it asked comes to an end, or waits for the next.
-    fn on_gone(&mut self, now: Instant, process: ProcessId, cause: Cause, what: &str, out: &mut Effects) {
-        let (id, goes_on) = (process.backend, !self.phase.is_shut_down());
-        let Some(policy) = self.server.as_ref().map(|it| it.settings.policy.clone()) else { return };
-        // So that several lspool do not restart their servers in step.
+    /// A process is gone, or was never there.
+    pub(crate) fn begin_gone(&mut self, process: ProcessId, cause: Cause, what: String) -> Option<Gone> {
+        let now = self.now();
+        let goes_on = !self.clients.is_shut_down();
         let chance = self.identity.mixed(self.requests.last());
-        let Some(backend) = self.backends.get_mut(&id) else { return };
+        let backend = self.backends.get_mut(process.backend)?;
+        let policy = &self.servers.get(backend.server).settings.policy;
         let before = backend.life.state();
         let died =
             !matches!(before, State::Stopped | State::Failed | State::Waiting | State::Restarting { .. });
-        let is_lost_spare = backend.spare.is_some() && died;
+        let is_lost_spare = backend.is_spare() && died;
         if died {
             backend.stopped = None;
         }
@@ -242,25 +304,28 @@ impl Proxy {
         }
         if is_lost_spare {
             warn!(backend = backend.name, what, "gone");
-            self.note_lost_spare(now);
         }
-        let Some(backend) = self.backend(id) else { return };
         let comes_back = match before {
             State::Restarting { .. } | State::Waiting => goes_on,
             State::Spawning { .. } | State::Initializing { .. } | State::Ready | State::Degraded => {
-                goes_on && backend.life.would_restart(now, &policy)
+                goes_on && backend.life.would_restart(now, policy)
             }
             State::Stopped | State::Failed => false,
         };
-        let goes_on = self.keep_turns(process, comes_back, out);
-        let waits = comes_back && (self.regate(process) || goes_on);
-        let is_wanted = waits || comes_back && id == PRIMARY;
-        let Some(backend) = self.backends.get_mut(&id) else { return };
-        let Some(death) = backend.life.exited(now, process.generation, &policy, is_wanted, chance) else {
-            return;
-        };
+        Some(Gone { process, cause, what, before, is_lost_spare, comes_back, chance })
+    }
+
+    /// Decides whether another process follows. `is_wanted`: something waits for it that is in no queue. `None`: nothing
+    /// follows from it.
+    pub(crate) fn decide_gone(&mut self, gone: Gone, is_wanted: bool) -> Option<Aftermath> {
+        let now = self.now();
+        let Gone { process, cause, what, before, is_lost_spare: _, comes_back, chance } = gone;
+        let waits = self.has_queued_requests(process.backend) || is_wanted;
+        let backend = self.backends.get_mut(process.backend)?;
+        let policy = &self.servers.get(backend.server).settings.policy;
+        let is_wanted = comes_back && (waits || backend.is_primary());
+        let death = backend.life.exited(now, process.generation, policy, is_wanted, chance)?;
         backend.pid = None;
-        let name = backend.name.clone();
         let is_expected = !matches!(before, State::Ready | State::Degraded);
         let cause = if death == Death::Expected && is_expected { Cause::NotStarted } else { cause };
         let (next, advice) = match (death, backend.life.state()) {
@@ -273,24 +338,27 @@ impl Proxy {
             (Death::Fails, _) => (Next::Failed, "it is not restarted"),
         };
         if death != Death::Expected {
-            warn!(backend = name, ?death, what, "gone");
+            warn!(backend = backend.name, ?death, what, "gone");
             backend.last_error = Some(format!("it {what}"));
         }
-        debug!(backend = name, ?before, ?death, "its process is gone");
-        self.end_progress(id, &format!("{name} {what}"), out);
-        self.withdraw_questions(process, out);
-        let gone = self.lose_conversations(id, next == Next::Follows);
-        self.revive_requests(process, next == Next::Follows, cause, what, out);
+        debug!(backend = backend.name, ?before, ?death, "its process is gone");
+        Some(Aftermath { process, cause, what, death, next, advice })
+    }
+
+    /// What a process that is gone owed and what it asked comes to an end, or waits for the next.
+    pub(crate) fn finish_gone(&mut self, after: &Aftermath, wanted: &Wanted) {
+        let Aftermath { process, cause, ref what, next, advice, .. } = *after;
+        let id = process.backend;
+        let Some(name) = self.backend(id).map(|it| it.name.clone()) else { return };
+        self.end_progress(id, &format!("{name} {what}"), |it| wanted.subjects.contains(it));
+        self.withdraw_questions(process);
+        self.retry_requests(process, next == Next::Follows, cause, what);
         let lost = |sent: &SentId, it: &Pending| match it.to {
             To::Process(asked) => asked == process,
-            To::Gate(asked) => asked == id && (next != Next::Follows || gone.contains(sent)),
+            To::Gate(asked) => asked == id && (next != Next::Follows || wanted.cut_off.contains(sent)),
             To::Client(_) | To::Tools => false,
         };
         let lost: Vec<_> = self.requests.iter().filter(|(sent, it)| lost(sent, it)).map(|it| it.0).collect();
-        let failed = match death {
-            Death::Fails => Some(format!("{name} {what}; it is not restarted any more")),
-            Death::Expected | Death::Restarts | Death::Stops => None,
-        };
         for sent in lost {
             let Some(pending) = self.requests.take(sent) else { continue };
             let during = pending.frame.method().unwrap_or_default();
@@ -300,137 +368,93 @@ impl Proxy {
             };
             let retry = next != Next::Failed;
             let failure = Failure { cause, partition: Some(name.clone()), message, retry };
-            self.fail_request(&pending.owner, &pending.purpose, &failure, out);
+            self.fail_request(&pending.owner, &pending.purpose, &failure);
         }
-        let Some(backend) = self.backends.get_mut(&id) else { return };
         match next {
-            Next::Follows => self.absorb(id),
+            Next::Follows => self.drop_replayed(id),
             Next::None | Next::Failed => {
-                backend.gate().clear();
-                self.forget_shown(id, out);
-            }
-        }
-        if let Some(why) = failed {
-            self.tell_failed(id, &why, out);
-        }
-        self.forget(id, now);
-        self.start_waiting(now, out);
-        self.on_shutdown_progress(out);
-    }
-
-    /// What a process that is gone was asked before it was ready is asked of the next one. Gives whether there is, or
-    /// was, anything that waits.
-    fn regate(&mut self, process: ProcessId) -> bool {
-        let id = process.backend;
-        let Some(backend) = self.backend(id) else { return false };
-        let is_starting = matches!(backend.life.state(), State::Spawning { .. } | State::Initializing { .. });
-        if is_starting {
-            let asked = |it: &Pending| it.to == To::Process(process) && matches!(it.owner, Owner::Client(..));
-            for sent in self.requests.filter(asked).into_iter().rev() {
-                if let Some(frame) = self.ask_next(sent)
-                    && let Some(backend) = self.backends.get_mut(&id)
-                {
-                    backend.gate().push_front(frame);
+                if let Some(backend) = self.backends.get_mut(id) {
+                    backend.queue().clear();
                 }
+                self.forget_shown(id);
             }
         }
-        let waits = |it: &Frame| it.kind() == Kind::Request;
-        self.backend(id).is_some_and(|it| it.gated().iter().any(waits))
     }
 
-    /// The restored session says what these notifications said.
-    fn absorb(&mut self, id: BackendId) {
-        let copilot = self.is_copilot();
-        let absorbed = |it: &Frame| match (it.kind(), it.method().unwrap_or_default()) {
-            (Kind::Request | Kind::Response, _) => false,
-            (Kind::Notification, "initialized") => true,
-            (Kind::Notification, method) => match route(method, copilot) {
-                Route::Everyone(keep) => keep != Keep::Nothing,
-                Route::Default | Route::Create | Route::Turn | Route::Destroy => false,
-                Route::Turns | Route::TurnDelete => false,
-                Route::Tools(_) | Route::SignIn | Route::Command => false,
-            },
-        };
-        if let Some(backend) = self.backends.get_mut(&id) {
-            backend.gate().retain(|it| !absorbed(it));
+    /// Tells the user that no process follows one that is gone, if none does.
+    pub(crate) fn report_gone(&mut self, after: &Aftermath) {
+        let id = after.process.backend;
+        if after.death == Death::Fails
+            && let Some(name) = self.backend(id).map(|it| it.name.clone())
+        {
+            self.tell_failed(id, &format!("{name} {}; it is not restarted any more", after.what));
         }
     }
 
     /// Every progress token of a process that is gone comes to its end, so that no spinner turns for ever.
-    fn end_progress(&mut self, id: BackendId, message: &str, out: &mut Effects) {
-        let kept = self.kept_by(id);
-        for params in self.tokens.abandoned(id, message, |it| kept.contains(it)) {
-            tell_editor(Frame::notification("$/progress", Some(&params)), out);
+    fn end_progress(&mut self, id: BackendId, message: &str, goes_on: impl Fn(&RawId) -> bool) {
+        for params in self.tokens.abandoned(id, message, goes_on) {
+            self.tell_editor(Frame::notification("$/progress", Some(&params)));
         }
     }
 
     /// What a process that is gone has asked the editor is cancelled there; late answers find nothing.
-    fn withdraw_questions(&mut self, process: ProcessId, out: &mut Effects) {
+    fn withdraw_questions(&mut self, process: ProcessId) {
         let asked = |it: &Pending| matches!(&it.owner, Owner::Backend(by, _) if *by == process);
         for sent in self.requests.filter(asked) {
             let Some(taken) = self.requests.take(sent) else { continue };
             // What the editor was told to register it shall have: what the next process repeats is not news to it.
             let method = taken.frame.method();
             if !matches!(method, Some("client/registerCapability" | "client/unregisterCapability")) {
-                self.withdraw(sent, taken.to, out);
+                self.withdraw(sent, taken.to);
             }
         }
     }
 
-    /// What was said stays, for the next process. Gives the turns that waited for one that is cut off.
-    fn lose_conversations(&mut self, id: BackendId, restarts: bool) -> Vec<SentId> {
-        let requests = &self.requests;
-        let is_to_come = |active: Option<SentId>| {
-            active.and_then(|it| requests.get(it)).is_some_and(|it| it.to == To::Gate(id))
-        };
-        let waited = self.conversations.lose(id, |it| restarts && is_to_come(it.active()));
-        waited.iter().filter_map(|it| it.id()?.as_u64()).collect()
-    }
-
     /// A backend will not serve: what it owes and what waits for it fails.
-    pub(crate) fn give_up(&mut self, id: BackendId, now: Instant, failure: &Failure, out: &mut Effects) {
+    pub(crate) fn give_up(&mut self, id: BackendId, failure: &Failure) {
+        let now = self.now();
         warn!(failure.message, "given up");
-        let Some(backend) = self.backends.get_mut(&id) else { return };
+        let Some(backend) = self.backends.get_mut(id) else { return };
         backend.last_error = Some(failure.message.clone());
         let (process, todo) = (backend.process(), backend.life.fail(now));
-        if backend.spare.is_some() {
-            self.note_lost_spare(now);
-        }
-        self.let_go(id, failure, out);
+        self.abandon(id, failure);
         if todo == Todo::Terminate {
-            out.push(Effect::Terminate(process));
+            self.act(Effect::Terminate(process));
         }
-        self.tell_failed(id, &failure.message, out);
-        self.start_waiting(now, out);
-        self.on_shutdown_progress(out);
+        self.tell_failed(id, &failure.message);
     }
 
     /// Ends a process that nobody needs. What it knows is told to the next one.
-    pub(crate) fn stop(&mut self, id: BackendId, why: &'static str, now: Instant, out: &mut Effects) {
-        let Some(backend) = self.backends.get_mut(&id) else { return };
+    pub(crate) fn stop(&mut self, id: BackendId, why: &'static str) {
+        let now = self.now();
+        let Some(backend) = self.backends.get_mut(id) else { return };
         backend.stopped = Some(why);
         let (process, ready, name) = (backend.process(), backend.is_ready(), backend.name.clone());
         let todo = backend.life.stop(now);
         let message = format!("{name} was stopped");
         let failure = Failure { partition: Some(name), ..Failure::new(Cause::NotStarted, message) };
-        self.let_go(id, &failure, out);
-        self.end_gently(process, ready, todo, out);
-        self.forget(id, now);
-        self.start_waiting(now, out);
+        self.abandon(id, &failure);
+        self.end_gently(process, ready, todo);
+    }
+
+    /// A backend that has no process, and was promised one, will not have it.
+    pub(crate) fn deny(&mut self, id: BackendId, why: &'static str, failure: &Failure) {
+        let now = self.now();
+        let Some(backend) = self.backends.get_mut(id) else { return };
+        backend.life.stop(now);
+        backend.stopped = Some(why);
+        self.abandon(id, failure);
     }
 
     /// Nothing is expected of a process any more: whoever waits for it is answered, whatever it waits for is
     /// withdrawn.
-    pub(crate) fn let_go(&mut self, id: BackendId, failure: &Failure, out: &mut Effects) {
-        let Some(backend) = self.backends.get_mut(&id) else { return };
+    fn abandon(&mut self, id: BackendId, failure: &Failure) {
+        let Some(backend) = self.backends.get_mut(id) else { return };
         let process = backend.process();
-        backend.gate().clear();
-        backend.restores = Restores::default();
-        backend.is_let_go = true;
-        self.drop_turns(id, out);
-        self.end_progress(id, &failure.message, out);
-        self.withdraw_questions(process, out);
-        self.conversations.lose(id, |_| false);
+        backend.abandon();
+        self.end_progress(id, &failure.message, |_| false);
+        self.withdraw_questions(process);
         let owed = |it: &Pending| match it.to {
             To::Process(asked) => asked == process,
             To::Gate(asked) => asked == id,
@@ -438,143 +462,150 @@ impl Proxy {
         };
         for sent in self.requests.filter(owed) {
             let Some(pending) = self.requests.take(sent) else { continue };
-            self.fail_request(&pending.owner, &pending.purpose, failure, out);
+            self.fail_request(&pending.owner, &pending.purpose, failure);
         }
-        self.forget_shown(id, out);
+        self.forget_shown(id);
     }
 
-    /// Starts a backend, or lets another process take the place of the one there is.
-    pub(crate) fn restart(&mut self, id: BackendId, now: Instant, out: &mut Effects) -> Result<(), Failure> {
-        let takes_room = |it: &Backend| !it.accepts() && self.spare_with(&it.set).is_none();
-        if self.backend(id).is_some_and(takes_room) {
-            self.make_room(now, out)?;
+    /// The failures of a backend are forgotten.
+    pub(crate) fn reset_restarts(&mut self, id: BackendId) {
+        if let Some(backend) = self.backends.get_mut(id) {
+            backend.life.reset_restarts();
         }
-        if let Some(backend) = self.backends.get_mut(&id) {
-            backend.life.forgive();
-        }
-        self.replace(id, now, out);
-        Ok(())
     }
 
-    /// Another process takes the place of the one there is.
-    pub(crate) fn replace(&mut self, id: BackendId, now: Instant, out: &mut Effects) {
-        let Some(process) = self.backend(id).map(Backend::process) else { return };
-        self.regate(process);
-        let Some(backend) = self.backends.get_mut(&id) else { return };
-        // Another one is kept ready then.
-        if backend.spare.is_some() {
-            return self.stop(id, "another one takes its place", now, out);
-        }
+    /// Another process takes the place of the one there is. Gives the numbers under which that was asked before it was
+    /// ready, and the next one is.
+    pub(crate) fn replace(&mut self, id: BackendId) -> Vec<(SentId, SentId)> {
+        let now = self.now();
+        let Some(process) = self.backend(id).map(Backend::process) else { return Vec::new() };
+        let again = self.requeue(process);
+        let Some(backend) = self.backends.get_mut(id) else { return again };
         let ready = backend.is_ready();
         backend.failure_told = false;
         let todo = backend.life.restart(now);
-        self.end_gently(process, ready, todo, out);
-        self.start_waiting(now, out);
+        self.end_gently(process, ready, todo);
+        again
     }
 
-    fn end_gently(&mut self, process: ProcessId, ready: bool, todo: Todo, out: &mut Effects) {
+    fn end_gently(&mut self, process: ProcessId, ready: bool, todo: Todo) {
         if todo == Todo::Nothing {
             return;
         }
         if ready {
-            self.ask_backend(process.backend, Purpose::Plain, "shutdown", b"null", out);
-            out.push(Effect::Send(Peer::Backend(process), Frame::notification("exit", None)));
+            self.ask_backend(process.backend, Purpose::Plain, "shutdown", b"null");
+            self.tell(process, Frame::notification("exit", None));
         }
-        out.push(Effect::Terminate(process));
+        self.act(Effect::Terminate(process));
     }
 
-    pub(crate) fn on_backend_closed(&mut self, process: ProcessId, error: Option<String>, out: &mut Effects) {
+    pub(crate) fn on_server_closed(&mut self, process: ProcessId, error: Option<String>) {
         if !self.is_current(process) {
             return;
         }
         debug!(?process, error, "has closed its stream, or must not go on");
-        self.condemn(process, error.map(|it| (Cause::Transport, it)), out);
+        self.terminate(process, error.map(|it| (Cause::Transport, it)));
     }
 
     /// Ends a process that cannot go on, perhaps for a fault of its own. What it says until then counts.
-    pub(crate) fn condemn(&mut self, process: ProcessId, fault: Option<(Cause, String)>, out: &mut Effects) {
-        let Some(backend) = self.backends.get_mut(&process.backend) else { return };
-        backend.is_condemned = true;
-        // The first fault is why it is ended; what one that is being ended does wrong is none.
-        if let (Some((_, why)), None) = (&fault, &backend.fault) {
+    pub(crate) fn terminate(&mut self, process: ProcessId, fault: Option<Fault>) {
+        let Some(backend) = self.backends.get_mut(process.backend) else { return };
+        let why = fault.as_ref().map(|(_, why)| why.clone()).unwrap_or_default();
+        // What one that is being ended does wrong is none of its faults.
+        if backend.terminate(fault) {
             warn!(backend = backend.name, why, "ending it");
-            backend.fault = fault;
         }
-        out.push(Effect::Terminate(process));
+        self.act(Effect::Terminate(process));
     }
 
-    pub(crate) fn on_malformed_backend(
+    /// A server has sent what is no message. Gives what it was to answer, if its answer is lost.
+    pub(crate) fn on_malformed_server(
         &mut self,
         process: ProcessId,
         id: Option<(RawId, bool)>,
         reason: &str,
-        out: &mut Effects,
-    ) {
-        let serves = |it: &&Backend| it.accepts() && !it.is_let_go;
-        let Some(backend) = self.backend(process.backend).filter(serves) else { return };
+    ) -> Option<(SentId, Pending)> {
+        let serves = |it: &&Backend| it.accepts() && !it.is_abandoned();
+        let backend = self.backend(process.backend).filter(serves)?;
         if !self.is_current(process) {
-            return;
+            return None;
         }
         let name = backend.name.clone();
         warn!(name, reason, "malformed message of a server");
         let message = format!("{name} sent a malformed message: {reason}");
         let failure = Failure { partition: Some(name), ..Failure::new(Cause::Malformed, message) };
         match id {
-            Some((id, true)) => out.push(Effect::Send(Peer::Backend(process), failure.answer(id))),
+            Some((id, true)) => self.tell(process, failure.answer(id)),
             Some((id, false)) => {
-                if let Some((sent, pending)) = self.requests.answered(&id, Peer::Backend(process)) {
-                    let failure = Failure { cause: Cause::BadAnswer, ..failure };
-                    self.fail(&pending.owner, &failure, out);
-                    self.on_lost_answer(process, sent, pending, out);
-                }
+                let (sent, pending) = self.requests.answered(&id, Peer::Backend(process))?;
+                self.fail(&pending.owner, &Failure { cause: Cause::BadAnswer, ..failure });
+                return Some((sent, pending));
             }
             // An answer may have been lost with it: nobody shall wait for that for ever.
             None if !self.requests.filter(|it| it.to == To::Process(process)).is_empty() => {
                 let fault = format!("it sent a malformed message: {reason}");
-                self.condemn(process, Some((Cause::Transport, fault)), out);
+                self.terminate(process, Some((Cause::Transport, fault)));
             }
             None => {}
         }
+        None
     }
 
-    pub(crate) fn on_backend_deadlines(&mut self, now: Instant, out: &mut Effects) {
-        self.on_reconcile_deadlines(now, out);
-        let idle = self.idle_timeout();
-        let due = |it: &&Backend| it.deadline(idle).is_some_and(|(at, _)| at <= now);
-        let due: Vec<BackendId> = self.backends.values().filter(due).map(|it| it.id).collect();
-        for id in due {
-            let Some(backend) = self.backend(id) else { continue };
-            match backend.life.state() {
-                State::Spawning { .. } | State::Initializing { .. } => self.on_startup_timeout(now, id, out),
-                State::Ready | State::Degraded => self.on_quiet_deadline(now, id, out),
-                // Started below.
-                State::Restarting { .. } => {}
-                State::Waiting | State::Stopped | State::Failed => {}
-            }
+    /// A request failed although its process lives on.
+    pub(crate) fn on_lost_answer(&mut self, process: ProcessId, pending: &Pending) {
+        match pending.purpose {
+            // Without it a process cannot be used.
+            Purpose::Initialize => self.terminate(process, None),
+            Purpose::Shutdown => self.on_shutdown_progress(),
+            Purpose::Plain
+            | Purpose::Configuration { .. }
+            | Purpose::Offer(_)
+            | Purpose::Allow(_)
+            | Purpose::Copilot(_) => {}
         }
-        self.renew(now, out);
-        self.start_waiting(now, out);
     }
 
-    fn on_quiet_deadline(&mut self, now: Instant, id: BackendId, out: &mut Effects) {
-        let Some(backend) = self.backend(id) else { return };
-        if backend.mcp.deadline().is_some_and(|at| at <= now) {
-            warn!(backend = backend.name, "an MCP server is not up: going on without it");
-            self.go_on_without_mcp(id, out);
-        } else if backend.idling == Idling::Ends
-            && backend.idle_since.is_some_and(|it| it + self.idle_timeout() <= now)
-        {
-            info!(backend = backend.name, "idle: stopping it");
-            self.stop(id, "it was idle", now, out);
-        } else {
-            self.look_after(id, now, out);
+    /// How long the backends of a server may be idle.
+    pub(crate) fn idle_timeout(&self) -> std::time::Duration {
+        self.servers.first().map_or(std::time::Duration::MAX, |it| it.settings.idle_timeout)
+    }
+
+    /// An event has been dealt with.
+    pub(crate) fn settle_backends(&mut self) {
+        let (now, idle) = (self.now(), self.idle_timeout());
+        self.backends.settle(now, idle);
+    }
+
+    /// The backends for which something is due.
+    pub(crate) fn due_backends(&self) -> Vec<BackendId> {
+        let (now, idle) = (self.now(), self.idle_timeout());
+        let due = |it: &&Backend| it.deadline(idle).is_some_and(|(at, _)| at <= now);
+        self.backends.iter().filter(due).map(|it| it.id).collect()
+    }
+
+    /// Does what is due for a backend, or says it.
+    pub(crate) fn on_due(&mut self, id: BackendId) -> Due {
+        let (now, idle) = (self.now(), self.idle_timeout());
+        let Some(backend) = self.backend(id) else { return Due::Nothing };
+        match backend.life.state() {
+            State::Spawning { .. } | State::Initializing { .. } => self.on_startup_timeout(id),
+            State::Ready | State::Degraded => {
+                if backend.idling == Idling::Ends && backend.idle_since.is_some_and(|it| it + idle <= now) {
+                    info!(backend = backend.name, "idle: stopping it");
+                    return Due::Stop("it was idle");
+                }
+                self.look_after(id);
+                Due::Nothing
+            }
+            // Started with all others.
+            State::Restarting { .. } | State::Waiting | State::Stopped | State::Failed => Due::Nothing,
         }
     }
 
     /// One that has been ready before has its chances left.
-    fn on_startup_timeout(&mut self, now: Instant, id: BackendId, out: &mut Effects) {
-        let time = self.server.as_ref().map_or(0.0, |it| it.settings.startup_timeout.as_secs_f64());
-        let Some(backend) = self.backends.get_mut(&id) else { return };
+    fn on_startup_timeout(&mut self, id: BackendId) -> Due {
+        let Some(backend) = self.backends.get_mut(id) else { return Due::Nothing };
+        let time = self.servers.get(backend.server).settings.startup_timeout.as_secs_f64();
         let what = match backend.pid {
             Some(_) => format!("has not answered initialize within {time} s"),
             None => format!("has not started within {time} s: its disk may not answer"),
@@ -582,50 +613,42 @@ impl Proxy {
         if backend.life.has_been_ready() {
             backend.life.overdue();
             // It may be on its way out already.
-            if !backend.is_condemned {
+            if !backend.is_terminated() {
                 let process = backend.process();
-                self.condemn(process, Some((Cause::InitTimeout, format!("it {what}"))), out);
+                self.terminate(process, Some((Cause::InitTimeout, format!("it {what}"))));
             }
-            return;
+            return Due::Nothing;
         }
         let name = backend.name.clone();
         let message = format!("{name} {what}; it is stopped; if it needs more time, raise startup_timeout");
-        let failure = Failure { partition: Some(name), ..Failure::new(Cause::InitTimeout, message) };
-        self.give_up(id, now, &failure, out);
+        Due::GiveUp(Failure { partition: Some(name), ..Failure::new(Cause::InitTimeout, message) })
+    }
+
+    /// A backend has failed: the editor's user hears of it, once, and can do something about it.
+    fn tell_failed(&mut self, id: BackendId, why: &str) {
+        let Some(backend) = self.backends.get_mut(id) else { return };
+        let server = self.servers.get(backend.server);
+        // The answer to `initialize` has said it.
+        let is_said = server.settings.policy.required && !server.session.is_open;
+        if backend.is_spare() || backend.failure_told || is_said {
+            return;
+        }
+        backend.failure_told = true;
+        let actions = json!([{"title": RESTART}, {"title": SHOW_LOG}]);
+        let params = json!({"type": 1, "message": format!("lspool: {why}"), "actions": actions}).to_string();
+        self.ask_editor(Purpose::Offer(id), "window/showMessageRequest", Some(params.as_bytes()));
+    }
+
+    /// Tells the editor's user something: 1 is an error, 3 is for information.
+    pub(crate) fn show(&mut self, severity: u8, message: &str) {
+        let params = json!({"type": severity, "message": message}).to_string();
+        self.tell_editor(Frame::notification("window/showMessage", Some(params.as_bytes())));
     }
 }
 
-/// What comes after a process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Next {
-    Follows,
-    None,
-    Failed,
-}
-
-/// Says to whoever was asked that a request is not wanted any more.
-pub(crate) fn cancellation(sent: SentId) -> Frame {
-    let params = format!(r#"{{"id":{sent}}}"#);
-    Frame::notification("$/cancelRequest", Some(params.as_bytes()))
-}
-
-/// Three of the server's own tools come with a capability of the client, and come back at every refresh of the token
-/// however often they are taken away: a process whose set lacks such a tool is not told of the capability.
-pub(crate) const BRINGS: [(&str, &str); 3] = [
-    ("subAgent", SUB_AGENT),
-    ("manageTodoListTool", "manage_todo_list"),
-    ("watchedFiles", "semantic_search"),
-];
-
-/// Parameters of `initialize` for a process that is told of these capabilities, of those that bring tools.
-fn initialize_for(params: &[u8], kit: Kit) -> Vec<u8> {
-    let mut patch = Patch::of(params);
-    for (capability, _) in BRINGS.iter().filter(|(_, tool)| !kit.contains(tool)) {
-        patch.remove_path(&["initializationOptions", "copilotCapabilities", capability]);
-        patch.remove_path(&["capabilities", "copilot", capability]);
-    }
-    patch.finish()
-}
+/// What the user can choose when a backend has failed.
+pub(crate) const RESTART: &str = "Restart";
+pub(crate) const SHOW_LOG: &str = "Show log";
 
 /// The last lines of stderr, as the end of a sentence.
 fn tail(stderr: &str) -> String {
@@ -633,19 +656,5 @@ fn tail(stderr: &str) -> String {
     match lines.split_at(lines.len().saturating_sub(5)).1 {
         [] => String::new(),
         last => format!("; its last words: {}", last.join(" | ")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_process_is_told_only_of_capabilities_whose_tools_are_in_its_set() {
-        let params = br#"{"initializationOptions":{"copilotCapabilities":{"subAgent":true,"watchedFiles":true,"token":true}},"capabilities":{"copilot":{"watchedFiles":true}}}"#;
-        let set = ToolSet::new(Some(&["run_subagent"]), &[]);
-        let expected = r#"{"initializationOptions":{"copilotCapabilities":{"subAgent":true,"token":true}},"capabilities":{"copilot":{}}}"#;
-        assert_eq!(String::from_utf8_lossy(&initialize_for(params, Kit::of(&set, params))), expected);
-        assert_eq!(initialize_for(params, Kit::of(&ToolSet::all(), params)), params);
     }
 }

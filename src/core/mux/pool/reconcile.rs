@@ -9,12 +9,11 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use tracing::debug;
 
-use crate::core::{PRIMARY, Proxy, tell_editor};
 use crate::{
     core::{
-        backend::Deadline,
-        event::{BackendId, Effects, ProcessId},
-        requests::Purpose,
+        event::{BackendId, ProcessId},
+        mux::{Mux, pool::backend::Deadline},
+        purpose::Purpose,
     },
     rpc::{Frame, path},
 };
@@ -91,24 +90,25 @@ const PULLED: [Pulled; 4] = [
     },
 ];
 
-impl Proxy {
+impl Mux {
     /// A process that took the place of another is ready, and has been told the session.
-    pub(crate) fn begin_reconciling(&mut self, process: ProcessId, result: &[u8], out: &mut Effects) {
+    pub(crate) fn begin_reconciling(&mut self, process: ProcessId, result: &[u8]) {
         if process.generation.0 == 1 {
             return;
         }
         let is_stale = self.registrations.has_stale(process) || self.diagnostics.has_stale(process);
-        if let Some(backend) = self.backends.get_mut(&process.backend).filter(|_| is_stale) {
+        if let Some(backend) = self.backends.get_mut(process.backend).filter(|_| is_stale) {
             backend.reconcile = Reconcile::Begins;
         }
         // What the editor pulls it pulls from the primary.
-        if process.backend == PRIMARY {
-            self.refresh_what_is_pulled(result, out);
+        if self.servers.is_primary(process.backend) {
+            self.refresh_what_is_pulled(process.backend, result);
         }
     }
 
-    fn refresh_what_is_pulled(&mut self, result: &[u8], out: &mut Effects) {
-        let initialize = &self.session.initialize;
+    fn refresh_what_is_pulled(&mut self, id: BackendId, result: &[u8]) {
+        let Some(backend) = self.backend(id) else { return };
+        let initialize = &self.servers.of(backend).session.initialize;
         let is_supported = |it: &&Pulled| {
             let range = path(initialize, &["capabilities", "workspace", it.capability, "refreshSupport"]);
             range.is_some_and(|range| &initialize[range] == b"true")
@@ -116,25 +116,26 @@ impl Proxy {
         let is_provided = |it: &&Pulled| {
             let range = path(result, &["capabilities", it.provider]).map(|range| &result[range]);
             let is_static = range.is_some_and(|it| it != b"false" && it != b"null");
-            is_static || self.registrations.has(PRIMARY, it.method)
+            is_static || self.registrations.has(id, it.method)
         };
         let wanted: Vec<&str> =
             PULLED.iter().filter(is_supported).filter(is_provided).map(|it| it.refresh).collect();
         for method in wanted {
-            self.ask_editor(Purpose::Plain, method, None, out);
+            self.ask_editor(Purpose::Plain, method, None);
         }
     }
 
     /// Takes back what was not repeated in time.
-    pub(crate) fn on_reconcile_deadlines(&mut self, now: Instant, out: &mut Effects) {
-        let due = self.backends.values().filter(|it| it.is_ready() && it.reconcile.is_due(now));
+    pub(crate) fn on_reconcile_deadlines(&mut self) {
+        let now = self.now();
+        let due = self.backends.iter().filter(|it| it.is_ready() && it.reconcile.is_due(now));
         for id in due.map(|it| it.id).collect::<Vec<_>>() {
-            self.reconcile(id, out);
+            self.reconcile(id);
         }
     }
 
-    fn reconcile(&mut self, id: BackendId, out: &mut Effects) {
-        let Some(backend) = self.backends.get_mut(&id) else { return };
+    fn reconcile(&mut self, id: BackendId) {
+        let Some(backend) = self.backends.get_mut(id) else { return };
         backend.reconcile = Reconcile::Nothing;
         let (process, name) = (backend.process(), backend.name.clone());
         let (registrations, diagnostics) =
@@ -145,38 +146,33 @@ impl Proxy {
             diagnostics = diagnostics.len(),
             "taken back at the editor"
         );
-        self.take_back(registrations.as_deref(), diagnostics, out);
+        self.take_back(registrations.as_deref(), diagnostics);
     }
 
     /// A backend has no process any more, and none will come.
-    pub(crate) fn forget_shown(&mut self, id: BackendId, out: &mut Effects) {
+    pub(super) fn forget_shown(&mut self, id: BackendId) {
         let registrations = self.registrations.abandoned(id);
         let mut diagnostics = self.diagnostics.abandoned(id);
-        if self.phase.is_shut_down() {
+        if self.clients.is_shut_down() {
             // An editor that is quitting takes them down itself.
             diagnostics.clear();
         }
-        self.take_back(registrations.as_deref(), diagnostics, out);
+        self.take_back(registrations.as_deref(), diagnostics);
     }
 
-    fn take_back(&mut self, registrations: Option<&[u8]>, diagnostics: Vec<Vec<u8>>, out: &mut Effects) {
+    fn take_back(&mut self, registrations: Option<&[u8]>, diagnostics: Vec<Vec<u8>>) {
         if let Some(params) = registrations {
-            self.ask_editor(Purpose::Plain, "client/unregisterCapability", Some(params), out);
+            self.ask_editor(Purpose::Plain, "client/unregisterCapability", Some(params));
         }
         for params in diagnostics {
-            tell_editor(Frame::notification("textDocument/publishDiagnostics", Some(&params)), out);
+            self.tell_editor(Frame::notification("textDocument/publishDiagnostics", Some(&params)));
         }
     }
 
     /// `client/registerCapability` of a process: what of it is news to the editor.
-    pub(crate) fn register(
-        &mut self,
-        process: ProcessId,
-        params: &Bytes,
-        out: &mut Effects,
-    ) -> Option<Bytes> {
+    pub(in crate::core::mux) fn register(&mut self, process: ProcessId, params: &Bytes) -> Option<Bytes> {
         let asked = self.registrations.register(process, params);
-        self.take_back(asked.unregister.as_deref(), Vec::new(), out);
+        self.take_back(asked.unregister.as_deref(), Vec::new());
         asked.register
     }
 }

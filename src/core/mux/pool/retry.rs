@@ -8,15 +8,20 @@ use std::collections::BTreeMap;
 
 use tracing::debug;
 
-use crate::core::{Cause, Failure, Proxy};
 use crate::{
     core::{
-        event::{BackendId, Effect, Effects, Peer, ProcessId},
-        requests::{Marks, Owner, Pending, Purpose, SentId, To},
-        results::Results,
-        route::{Keep, Route, is_read, route, source, source_of},
+        event::{BackendId, Peer, ProcessId},
+        mux::{
+            Mux,
+            failure::{Cause, Failure},
+            pool::{backend::Backend, lifecycle::State},
+            requests::{Marks, Owner, Pending, To},
+            result_ids::Results,
+            routes::{Dialect, Keep, source, source_of},
+        },
+        purpose::{Purpose, SentId},
     },
-    rpc::{Frame, RawId},
+    rpc::{Frame, Kind, RawId},
 };
 
 /// What becomes of a request whose process has died.
@@ -32,21 +37,14 @@ enum Fate {
     Lost,
 }
 
-impl Proxy {
+impl Mux {
     /// A process has died. What is left in the table afterwards is lost.
-    pub(crate) fn revive_requests(
-        &mut self,
-        process: ProcessId,
-        restarts: bool,
-        cause: Cause,
-        what: &str,
-        out: &mut Effects,
-    ) {
-        let Some(name) = self.backend(process.backend).map(|it| it.name.clone()) else { return };
-        let copilot = self.is_copilot();
+    pub(super) fn retry_requests(&mut self, process: ProcessId, restarts: bool, cause: Cause, what: &str) {
+        let Some(backend) = self.backend(process.backend) else { return };
+        let (name, dialect) = (backend.name.clone(), self.servers.of(backend).dialect);
         let asked = self.requests.iter().filter(|(_, it)| it.to == To::Process(process));
         let fates: Vec<(SentId, Fate)> =
-            asked.map(|(sent, it)| (sent, fate(it, restarts, copilot))).collect();
+            asked.map(|(sent, it)| (sent, fate(it, restarts, dialect))).collect();
         let mut again: Vec<Frame> = Vec::new();
         for (sent, fate) in fates {
             let failure = match fate {
@@ -66,7 +64,7 @@ impl Proxy {
                 }
             };
             if let Some(pending) = self.requests.take(sent) {
-                self.fail_request(&pending.owner, &pending.purpose, &failure, out);
+                self.fail_request(&pending.owner, &pending.purpose, &failure);
             }
         }
         if !again.is_empty() {
@@ -79,36 +77,37 @@ impl Proxy {
     /// included.
     fn put_first(&mut self, id: BackendId, again: Vec<Frame>) {
         let first = |it: &Frame| self.requests.get(it.id()?.as_u64()?)?.marks.first;
-        let gated = self.backend(id).into_iter().flat_map(crate::core::backend::Backend::gated);
+        let queued = self.backend(id).into_iter().flat_map(Backend::queued);
         let first: BTreeMap<RawId, SentId> =
-            again.iter().chain(gated).filter_map(|it| Some((it.id()?, first(it)?))).collect();
-        let Some(backend) = self.backends.get_mut(&id) else { return };
-        let gate = backend.gate();
-        gate.extend(again);
-        gate.make_contiguous()
+            again.iter().chain(queued).filter_map(|it| Some((it.id()?, first(it)?))).collect();
+        let Some(backend) = self.backends.get_mut(id) else { return };
+        let queue = backend.queue();
+        queue.extend(again);
+        queue
+            .make_contiguous()
             .sort_by_key(|it| it.id().and_then(|it| first.get(&it).copied()).unwrap_or(SentId::MAX));
     }
 
     /// A process that took the place of another has answered a client: it has made items, or given ids, itself.
-    pub(crate) fn note_answered_by_successor(&mut self, process: ProcessId, asked: &Frame, answer: &Frame) {
+    pub(in crate::core::mux) fn note_answered_by_successor(
+        &mut self,
+        process: ProcessId,
+        asked: &Frame,
+        answer: &Frame,
+    ) {
         let source = asked.method().and_then(source);
         let result = answer.result().and_then(|_| Results::key(asked));
         if source.is_none() && result.is_none() {
             return;
         }
-        if let Some(backend) = self.backends.get_mut(&process.backend) {
+        if let Some(backend) = self.backends.get_mut(process.backend) {
             backend.sources.extend(source);
             backend.results.0.extend(result);
         }
     }
 
     /// A message as a process that took the place of another is told it. None: it is answered here.
-    pub(crate) fn for_successor(
-        &mut self,
-        process: ProcessId,
-        frame: Frame,
-        out: &mut Effects,
-    ) -> Option<Frame> {
+    pub(crate) fn for_successor(&mut self, process: ProcessId, frame: Frame) -> Option<Frame> {
         if process.generation.0 == 1 {
             return Some(frame);
         }
@@ -120,17 +119,54 @@ impl Proxy {
                 let Pending { owner, .. } = self.requests.take(sent)?;
                 if let Owner::Client(client, id) = owner {
                     let item = frame.params().unwrap_or(b"null");
-                    out.push(Effect::Send(Peer::Client(client), Frame::response(id, item)));
+                    self.send(Peer::Client(client), Frame::response(id, item));
                 }
                 None
             }
             None => Some(backend.results.without_foreign_ids(&frame).unwrap_or(frame)),
         }
     }
+
+    /// What a process that is gone was asked before it was ready is asked of the next one. Gives the numbers under which
+    /// it was asked, and is now.
+    pub(crate) fn requeue(&mut self, process: ProcessId) -> Vec<(SentId, SentId)> {
+        let id = process.backend;
+        let Some(backend) = self.backend(id) else { return Vec::new() };
+        if !matches!(backend.life.state(), State::Spawning { .. } | State::Initializing { .. }) {
+            return Vec::new();
+        }
+        let asked = |it: &Pending| it.to == To::Process(process) && matches!(it.owner, Owner::Client(..));
+        let mut again = Vec::new();
+        for sent in self.requests.filter(asked).into_iter().rev() {
+            let Some(frame) = self.requests.again(sent) else { continue };
+            again.extend(frame.id().and_then(|it| it.as_u64()).map(|it| (sent, it)));
+            if let Some(backend) = self.backends.get_mut(id) {
+                backend.queue().push_front(frame);
+            }
+        }
+        again
+    }
+
+    /// Whether a request waits for a process of this backend.
+    pub(super) fn has_queued_requests(&self, id: BackendId) -> bool {
+        self.backend(id).is_some_and(|it| it.queued().iter().any(|it| it.kind() == Kind::Request))
+    }
+
+    /// The session that is replayed says what these notifications said.
+    pub(super) fn drop_replayed(&mut self, id: BackendId) {
+        let Some(backend) = self.backends.get_mut(id) else { return };
+        let dialect = self.servers.get(backend.server).dialect;
+        let is_replayed = |it: &Frame| match (it.kind(), it.method().unwrap_or_default()) {
+            (Kind::Request | Kind::Response, _) => false,
+            (Kind::Notification, "initialized") => true,
+            (Kind::Notification, method) => dialect.keep(method).is_some_and(|it| it != Keep::Nothing),
+        };
+        backend.queue().retain(|it| !is_replayed(it));
+    }
 }
 
-fn fate(pending: &Pending, restarts: bool, copilot: bool) -> Fate {
-    let Marks { cancelled, first, streamed } = pending.marks;
+fn fate(pending: &Pending, restarts: bool, dialect: &Dialect) -> Fate {
+    let Marks { cancelled, first, streamed, waits_for_user: _ } = pending.marks;
     let is_clients = matches!(pending.owner, Owner::Client(..));
     if !is_clients || !matches!(pending.purpose, Purpose::Plain) {
         return Fate::Lost;
@@ -138,7 +174,7 @@ fn fate(pending: &Pending, restarts: bool, copilot: bool) -> Fate {
     if cancelled {
         return Fate::Cancelled;
     }
-    if !may_be_repeated(pending.frame.method().unwrap_or_default(), copilot) {
+    if !may_be_repeated(pending.frame.method().unwrap_or_default(), dialect) {
         return Fate::Lost;
     }
     if first.is_some() {
@@ -148,6 +184,7 @@ fn fate(pending: &Pending, restarts: bool, copilot: bool) -> Fate {
 }
 
 /// Whether it only reads, or says what every process is told at its start in any case.
-fn may_be_repeated(method: &str, copilot: bool) -> bool {
-    is_read(method) || matches!(route(method, copilot), Route::Everyone(Keep::Latest | Keep::All))
+fn may_be_repeated(method: &str, dialect: &Dialect) -> bool {
+    let is_replayed = |it: Keep| matches!(it, Keep::Latest | Keep::LatestOfDocument | Keep::All);
+    dialect.is_read(method) || dialect.keep(method).is_some_and(is_replayed)
 }

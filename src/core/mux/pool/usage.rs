@@ -7,13 +7,13 @@ use crate::core::event::BackendId;
 
 /// Uses by backend.
 #[derive(Debug, Default)]
-pub(crate) struct Tally {
+pub(crate) struct Usage {
     /// Without those that have none.
     uses: BTreeMap<BackendId, usize>,
     changed: BTreeSet<BackendId>,
 }
 
-impl Tally {
+impl Usage {
     pub(crate) fn add(&mut self, id: BackendId) {
         let uses = self.uses.entry(id).or_default();
         *uses += 1;
@@ -36,7 +36,7 @@ impl Tally {
         self.uses.get(&id).copied().unwrap_or_default()
     }
 
-    /// Whether [`Tally::take_changed`] has any.
+    /// Whether [`Usage::take_changed`] has any.
     pub(crate) fn has_changed(&self) -> bool {
         !self.changed.is_empty()
     }

@@ -4,18 +4,11 @@
 
 use std::collections::BTreeSet;
 
-use crate::rpc::{elements, member, members, text};
-
 use super::Kept;
-
-/// What undoes what.
-const UNDOES: [(&str, &str); 2] = [
-    ("context/unregisterProviders", "context/registerProviders"),
-    ("customAgent/unregisterExtensionAgents", "customAgent/registerExtensionAgents"),
-];
-
-/// Says how the things are that it names, whatever was said of them before.
-const SAYS: &str = "copilot/workspace/didChangeTrust";
+use crate::{
+    core::mux::routes::{Dialect, Names},
+    rpc::{elements, member, members, text},
+};
 
 /// The calls.
 #[derive(Debug, Default)]
@@ -27,19 +20,20 @@ impl Calls {
     }
 
     /// A repeated call counts as its last occurrence.
-    pub(super) fn push(&mut self, call: Kept) {
-        let named = named(&call);
-        if call.method == SAYS {
+    pub(super) fn push(&mut self, call: Kept, dialect: &Dialect) {
+        let rule = dialect.call(&call.method);
+        let names = |it: &Kept| dialect.call(&it.method).and_then(|rule| named(it, &rule.names));
+        let named = names(&call);
+        if rule.is_some_and(|it| it.restates) {
             let is_said_again = |it: &Kept| {
                 it.method == call.method
-                    && rest(it) == rest(&call)
-                    && is_within(self::named(it), named.as_ref())
+                    && rest(it, dialect) == rest(&call, dialect)
+                    && is_within(names(it), named.as_ref())
             };
             self.0.retain(|it| !is_said_again(it));
         }
-        let undone = UNDOES.iter().find(|(it, _)| *it == call.method).map(|(_, undone)| *undone);
-        if let Some(undone) = undone
-            && self.undo(undone, &call.method, named.as_ref())
+        if let Some(undone) = rule.and_then(|it| it.undoes)
+            && self.undo(undone, &call.method, named.as_ref(), names)
         {
             return;
         }
@@ -48,20 +42,25 @@ impl Calls {
     }
 
     /// Takes away the calls of one method whose things are all undone by another. Whether nothing is left to be undone.
-    fn undo(&mut self, undone: &str, by: &str, named: Option<&BTreeSet<String>>) -> bool {
+    fn undo(
+        &mut self,
+        undone: &str,
+        by: &str,
+        named: Option<&BTreeSet<String>>,
+        names: impl Fn(&Kept) -> Option<BTreeSet<String>>,
+    ) -> bool {
         let Some(named) = named else { return false };
         let mut left = named.clone();
         let mut is_older = false;
         self.0.retain(|it| {
-            let of = self::named(it).filter(|_| it.method == undone || it.method == by);
+            let of = names(it).filter(|_| it.method == undone || it.method == by);
             let Some(of) = of.filter(|it| it.is_subset(named)) else { return true };
             // One that was undone before it was done is the server's own.
             is_older |= it.method == by;
             left.retain(|it| !of.contains(it));
             false
         });
-        let remains =
-            |it: &Kept| it.method == undone && self::named(it).is_none_or(|it| !it.is_disjoint(named));
+        let remains = |it: &Kept| it.method == undone && names(it).is_none_or(|it| !it.is_disjoint(named));
         left.is_empty() && !is_older && !self.0.iter().any(remains)
     }
 }
@@ -71,27 +70,25 @@ fn is_within(one: Option<BTreeSet<String>>, other: Option<&BTreeSet<String>>) ->
 }
 
 /// The things that a call is about. `None`: it is not as it is to be.
-fn named(call: &Kept) -> Option<BTreeSet<String>> {
+fn named(call: &Kept, names: &Names) -> Option<BTreeSet<String>> {
     let params = &call.params;
-    let each = |key: &str| {
-        let list = &params[member(params, key)?];
-        list.starts_with(b"[").then(|| elements(list).map(|it| &list[it]))
-    };
-    match &*call.method {
-        "context/registerProviders" | "context/unregisterProviders" => {
-            each("providers")?.map(|it| text(it, &["id"])).collect()
+    match names {
+        Names::Each { list, key } => {
+            let list = &params[member(params, list)?];
+            let each = list.starts_with(b"[").then(|| elements(list).map(|it| &list[it]))?;
+            each.map(|it| text(it, &[key])).collect()
         }
-        "customAgent/registerExtensionAgents" | "customAgent/unregisterExtensionAgents" => {
-            Some([text(params, &["extensionId"])?].into())
-        }
-        "copilot/workspace/didChangeTrust" => each("items")?.map(|it| text(it, &["folderUri"])).collect(),
-        _ => None,
+        Names::One(key) => Some([text(params, &[key])?].into()),
     }
 }
 
 /// What a call says besides.
-fn rest(call: &Kept) -> Vec<(String, &[u8])> {
-    let others = members(&call.params).filter(|(key, _)| key != "items");
+fn rest<'a>(call: &'a Kept, dialect: &Dialect) -> Vec<(String, &'a [u8])> {
+    let list = match dialect.call(&call.method).map(|it| &it.names) {
+        Some(Names::Each { list, .. }) => *list,
+        Some(Names::One(_)) | None => "",
+    };
+    let others = members(&call.params).filter(|(key, _)| key != list);
     others.map(|(key, range)| (key.into_owned(), &call.params[range])).collect()
 }
 
@@ -101,7 +98,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::rpc::Kind;
+    use crate::{core::copilot::routes::DIALECT, rpc::Kind};
 
     const REGISTER: &str = "context/registerProviders";
     const UNREGISTER: &str = "context/unregisterProviders";
@@ -114,7 +111,7 @@ mod tests {
             params: Bytes::from(params.to_string()),
         };
         for call in calls {
-            all.push(kept(call));
+            all.push(kept(call), &DIALECT);
         }
         let at = |it: &Kept| calls.iter().rposition(|call| kept(call) == *it).unwrap();
         all.iter().map(at).collect()

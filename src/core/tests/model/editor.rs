@@ -13,7 +13,6 @@ use super::{
 use crate::{
     core::{
         event::{BackendId, Event, Peer, ProcessId},
-        handshake::Phase,
         tests::stage::EDITOR,
     },
     rpc::{Frame, Kind, RawId},
@@ -224,8 +223,7 @@ impl World {
             Editor::EndOfFile => {
                 // After shutdown nothing is waited for.
                 let long_ago = self.now.checked_sub(std::time::Duration::from_secs(9));
-                let since =
-                    if matches!(self.core.phase, Phase::ShutDown) { long_ago } else { Some(self.now) };
+                let since = if self.core.mux.clients().has_shut_down() { long_ago } else { Some(self.now) };
                 self.leaving = self.leaving.or(since);
                 self.editor.gone = true;
                 self.event(Event::Closed { peer: EDITOR, error: None });
@@ -271,7 +269,7 @@ impl World {
 
     /// An id of a conversation that there is, or is not.
     fn some_conversation(&self, index: u8) -> String {
-        let known = self.core.conversations.iter().map(|(id, _)| id.to_string());
+        let known = self.core.all_conversations().map(|(id, _)| id.to_string());
         let known: Vec<String> = known.collect();
         match known.get(usize::from(index / 2) % known.len().max(1)) {
             Some(id) if !index.is_multiple_of(4) => id.clone(),
@@ -292,7 +290,7 @@ impl World {
 
     /// What comes too early or too late is nobody's business.
     fn editor_is_heard(&self) -> bool {
-        !self.editor.has_shut_down && matches!(self.core.phase, Phase::Preparing { .. } | Phase::Open)
+        !self.editor.has_shut_down && self.core.mux.clients().is_serving()
     }
 
     fn editor_opens(&mut self, document: u8) {
@@ -334,7 +332,7 @@ impl World {
         // What lspool itself is asked is not taken back.
         let own = ["initialize", "shutdown", "workspace/executeCommand"].contains(&method.as_str())
             || method.starts_with("lspool/");
-        if !matches!(self.core.phase, Phase::Open) || self.is_over() || own {
+        if !self.core.mux.clients().is_open() || self.is_over() || own {
             return;
         }
         let told = |process: &ProcessId, id: &String| {
@@ -437,7 +435,7 @@ impl World {
         if let Some(n) = number(message) {
             let by = self.said[&n].by;
             assert!(asked.heard.contains(&by), "{by:?} answers {} which it never heard", asked.value);
-            let primary = matches!(by, Peer::Backend(it) if it.backend == crate::core::PRIMARY);
+            let primary = matches!(by, Peer::Backend(it) if it.backend == crate::core::tests::stage::PRIMARY);
             assert!(primary || !super::world::is_session(asked.method()), "a partition speaks for all");
         }
     }
@@ -548,7 +546,10 @@ impl World {
                 self.editor.work.iter_mut().filter(twice).for_each(|it| it.open = false);
             }
             ("window/logMessage" | "didChangeStatus" | "copilot/mcpTools", Some(Peer::Backend(by))) => {
-                assert!(by.backend == crate::core::PRIMARY || !self.script.copilot, "a partition is heard");
+                assert!(
+                    by.backend == crate::core::tests::stage::PRIMARY || !self.script.copilot,
+                    "a partition is heard"
+                );
             }
             ("textDocument/publishDiagnostics", by) => self.editor_hears_diagnostics(by, params),
             ("lspool/didChangeStatus", None) => self.editor_hears_status(),
@@ -570,7 +571,7 @@ impl World {
             None => {
                 let serves = |it: &ProcessId| {
                     let lives = self.servers[it].life == Life::Running && !self.servers[it].is_to_end();
-                    lives && self.core.backends[&it.backend].accepts()
+                    lives && self.core.mux.backends()[it.backend].accepts()
                 };
                 let living = publishers.iter().find(|it| serves(it));
                 assert!(is_empty && living.is_none(), "{params}, though {living:?} has said otherwise");

@@ -9,7 +9,7 @@ use std::{
 use serde_json::{Value, json};
 
 use super::{
-    super::stage::measured,
+    super::stage::{PRIMARY, measured},
     message::{frame, id},
     script::{Control, Edit},
     world::{Life, World, pick},
@@ -17,10 +17,9 @@ use super::{
 use crate::{
     config::{AgentConfig, AgentSource, Config, ServerConfig, ServerKind},
     core::{
-        PRIMARY,
-        backend::Backend,
         event::{ClientId, Event, Launch, Peer, Prepared, ProcessId},
-        lifecycle::State,
+        mux::pool::backend::Backend,
+        mux::pool::lifecycle::State,
     },
     rpc::RawId,
 };
@@ -186,7 +185,7 @@ impl World {
     }
 
     fn control_params(&self, of: u8) -> Value {
-        let names: Vec<&String> = self.core.backends.values().map(|it| &it.name).collect();
+        let names: Vec<&String> = self.core.mux.backends().iter().map(|it| &it.name).collect();
         match (of % 4, pick(&names, of / 4)) {
             (0, _) => json!({}),
             (3, _) => json!({"name": "nobody", "follow": true}),
@@ -267,29 +266,33 @@ impl World {
     /// Nothing is left in the tables of the core, and no process that nobody wants.
     pub(super) fn check_tables(&self) {
         let core = &self.core;
-        assert_eq!(core.requests.len(), 0, "{:?}", core.requests);
-        assert!(core.conversations.iter().all(|(_, it)| it.active().is_none()));
-        assert_eq!(core.catalogue.undecided, 0);
-        assert!(core.control.is_quiet(), "{:?}", core.control);
-        let Some(settings) = core.server.as_ref().map(|it| &it.settings) else { return };
-        let serves = |id| settings.idle_timeout.is_zero() && core.conversations.count(id) > 0;
+        assert_eq!(core.mux.requests().len(), 0, "{:?}", core.mux.requests());
+        assert!(core.all_conversations().all(|(_, it)| it.active().is_none()));
+        assert_eq!(core.copilot.as_ref().map_or(0, |it| it.catalog().undecided), 0);
+        assert!(core.admin.is_quiet(), "{:?}", core.admin);
+        let Some(settings) = core.mux.servers().first().map(|it| &it.settings) else { return };
+        let serves = |id| settings.idle_timeout.is_zero() && core.n_served_by(id) > 0;
         let is_idle =
-            |it: &&Backend| it.id != PRIMARY && it.spare.is_none() && it.life.is_alive() && !serves(it.id);
-        let idle = core.backends.values().find(is_idle);
+            |it: &&Backend| it.id != PRIMARY && !it.is_spare() && it.life.is_alive() && !serves(it.id);
+        let idle = core.mux.backends().iter().find(is_idle);
         assert!(idle.is_none(), "an idle partition is left: {idle:?}");
         let living = self.servers.values().filter(|it| it.life != Life::Gone);
         let (spares, others): (Vec<_>, Vec<_>) = living.partition(|it| it.is_spare);
-        assert!(!core.server.as_ref().is_some_and(|it| it.shrinks) || others.len() > settings.max_processes);
+        assert!(
+            !core.mux.servers().first().is_some_and(|it| it.shrinks) || others.len() > settings.max_processes
+        );
         // There are two kinds: with sub-agents, and without.
-        let goes_on = !core.phase.is_shut_down();
+        let goes_on = !core.mux.clients().is_shut_down();
         assert!(!goes_on || spares.len() <= 2 * settings.warm_spares, "too many are kept ready");
         let room = settings.max_processes.saturating_sub(others.len());
-        let ready = core.backends[&PRIMARY].is_ready() && core.session.initialized && self.script.copilot;
+        let ready = core.mux.backends()[PRIMARY].is_ready()
+            && core.mux.servers().first().is_some_and(|it| it.session().is_initialized())
+            && self.script.copilot;
         let wanted = settings.warm_spares > 0 && settings.policy.max_restarts > 0;
         if ready && goes_on && room > 0 && !self.has_lost_spares && wanted {
             assert!(!spares.is_empty(), "none is kept ready");
         }
-        for it in core.backends.values().filter(|it| it.spare.is_none()) {
+        for it in core.mux.backends().iter().filter(|it| !it.is_spare()) {
             let settled = matches!(it.life.state(), State::Stopped | State::Ready | State::Failed);
             assert!(settled, "{it:?}");
         }

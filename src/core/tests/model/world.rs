@@ -17,8 +17,8 @@ use super::{
 use crate::{
     core::{
         Identity,
+        copilot::routes::DIALECT,
         event::{Effect, Event, Exit, Peer, ProcessId, SpawnFailure},
-        route::is_read,
         tests::{stage::EDITOR, taped::Taped},
     },
     rpc::{Frame, Kind},
@@ -190,13 +190,13 @@ impl World {
             return;
         }
         if !found {
-            if self.core.server.is_none() {
+            if self.core.mux.servers().first().is_none() {
                 self.leaving = Some(self.start);
             }
             return self.event(Event::Prepared(Err("no server".to_owned())));
         }
         let prepared = self.read();
-        let is_first = self.core.server.is_none();
+        let is_first = self.core.mux.servers().first().is_none();
         if prepared.is_err() && is_first {
             self.leaving = Some(self.start);
         }
@@ -332,7 +332,7 @@ impl World {
                 Effect::WatchEditor(_) => {}
             }
         }
-        self.held = self.core.backends.values().filter(|it| it.holds_a_place()).count();
+        self.held = self.core.mux.backends().iter().filter(|it| it.holds_a_place()).count();
         if let Err(broken) = self.core.check() {
             panic!("{broken}");
         }
@@ -341,9 +341,9 @@ impl World {
     fn spawn(&mut self, process: ProcessId) {
         self.trace.push(format!("spawn {process:?}"));
         self.check_new(process, 0);
-        let backend = &self.core.backends[&process.backend];
-        let (set, is_spare) = (backend.set.to_string(), backend.spare.is_some());
-        let policy = &self.core.server.as_ref().expect("it was found").settings.policy;
+        let backend = &self.core.mux.backends()[process.backend];
+        let (set, is_spare) = (self.core.set_of(process.backend), backend.is_spare());
+        let policy = &self.core.mux.servers().first().expect("it was found").settings.policy;
         let recent = self.lost_spares.iter().filter(|it| **it + policy.restart_window >= self.now).count();
         assert!(!is_spare || recent < policy.max_restarts, "spares are lost again and again");
         let mut server = ServerModel::new(process, set, self.script.stubborn);
@@ -354,7 +354,7 @@ impl World {
     /// `more`: how many of those that live are no more after this.
     fn check_new(&self, process: ProcessId, more: usize) {
         let living: Vec<_> = self.servers.iter().filter(|(_, it)| it.life != Life::Gone).collect();
-        let server = self.core.server.as_ref().expect("it was found");
+        let server = self.core.mux.servers().first().expect("it was found");
         let (most, held) = (server.settings.max_processes, self.held.max(1));
         // The place of one that is restarted is its own, also if there are to be fewer.
         let most = if server.shrinks { most.max(held) } else { most };
@@ -371,7 +371,7 @@ impl World {
         let mut server = self.servers.remove(&spare).expect("adopted before it was spawned");
         assert!(server.is_spare && server.life == Life::Running && !server.is_to_end());
         let said = self.said.keys().next_back().copied().unwrap_or_default();
-        server.adopted(process, self.core.backends[&process.backend].set.to_string(), said);
+        server.adopted(process, self.core.set_of(process.backend), said);
         self.servers.insert(process, server);
         let rename = |it: &mut ProcessId| *it = if *it == spare { process } else { *it };
         let rename_peer =
@@ -425,7 +425,7 @@ impl World {
         said.heard.push(to);
         let everyone = is_session(said.method()) || said.method() == "initialize";
         // A turn that a process has not begun is asked of the next one, and what only reads, once.
-        let reads = is_read(said.method()) && said.heard.len() <= 2;
+        let reads = DIALECT.is_read(said.method()) && said.heard.len() <= 2;
         let turns =
             self.script.copilot && matches!(said.method(), "conversation/create" | "conversation/turn");
         let again = (reads || turns)
@@ -507,7 +507,8 @@ impl World {
                 assert_eq!(without(&said.value, &lists), without(message, &lists));
             }
             "workspace/didChangeConfiguration" => {
-                let primary = matches!(to, Peer::Backend(it) if it.backend == crate::core::PRIMARY);
+                let primary =
+                    matches!(to, Peer::Backend(it) if it.backend == crate::core::tests::stage::PRIMARY);
                 let restricted = !primary && said.value.to_string().contains("mcp");
                 assert!(restricted || same_bytes(&said.frame, frame), "{} became {message}", said.value);
                 let mcp = &message["params"]["settings"]["github"]["copilot"]["mcp"];
@@ -636,8 +637,7 @@ impl World {
 
 /// Methods that every process is told, now or when it starts.
 pub(super) fn is_session(method: &str) -> bool {
-    use crate::core::route::{Route, route};
-    matches!(route(method, true), Route::Everyone(_))
+    DIALECT.keep(method).is_some()
 }
 
 /// One of these.

@@ -9,45 +9,45 @@ use super::{Call, Desk, Known, Live};
 use crate::{
     agents::team::Team,
     core::{
-        Proxy,
-        event::{Effect, Effects, Peer, ProcessId, StoredTeam, TeamFault},
-        history::History,
-        subagents::answer_of,
+        agents::{Agents, subagents::answer_of},
+        copilot::{Copilot, history::History, turns::cancelled_call},
+        event::{Effect, ProcessId, StoredTeam, TeamFault},
+        mux::Mux,
     },
     rpc::RawId,
 };
 
-impl Proxy {
+impl Agents {
     /// A lead may need its teams.
-    pub(crate) fn load_teams(&mut self, out: &mut Effects) {
-        if self.agents.teams.known == Known::No {
-            self.agents.teams.known = Known::Asked;
-            out.push(Effect::LoadTeams { folders: self.folders.clone() });
+    pub(crate) fn load_teams(&mut self, mux: &mut Mux) {
+        if self.teams.known == Known::No {
+            self.teams.known = Known::Asked;
+            mux.act(Effect::LoadTeams { folders: mux.clients().folders().to_vec() });
         }
     }
 
     /// What the shell has found.
-    pub(crate) fn on_teams_loaded(&mut self, found: Vec<StoredTeam>, out: &mut Effects) {
-        if self.agents.teams.known == Known::Yes {
+    pub(crate) fn on_teams_loaded(&mut self, copilot: &mut Copilot, mux: &mut Mux, found: Vec<StoredTeam>) {
+        if self.teams.known == Known::Yes {
             return;
         }
-        self.agents.teams.known = Known::Yes;
-        self.agents.teams.faulty.clear();
+        self.teams.known = Known::Yes;
+        self.teams.faulty.clear();
         for StoredTeam { name, state } in found {
-            if self.agents.teams.live.contains_key(&name) {
+            if self.teams.live.contains_key(&name) {
                 continue;
             }
             let read = |text: &[u8]| Team::from_stored(&name, text).map_err(TeamFault::Unreadable);
             match state.and_then(|it| read(&it)).and_then(|it| self.revived(&name, it)) {
-                Ok(live) => drop(self.agents.teams.live.insert(name, live)),
+                Ok(live) => drop(self.teams.live.insert(name, live)),
                 Err(fault) => {
                     warn!(team = name, %fault, "a team cannot be had");
-                    self.agents.teams.faulty.insert(name, fault);
+                    self.teams.faulty.insert(name, fault);
                 }
             }
         }
-        for call in std::mem::take(&mut self.agents.teams.early) {
-            self.carry_out_team_call(call, out);
+        for call in std::mem::take(&mut self.teams.early) {
+            self.carry_out_team_call(copilot, mux, call);
         }
     }
 
@@ -74,17 +74,18 @@ impl Proxy {
     }
 
     /// Stores what has changed. Whether anything had.
-    pub(in crate::core::agents::subagents) fn store_teams(&mut self, out: &mut Effects) -> bool {
+    pub(in crate::core::agents) fn store_teams(&mut self, copilot: &mut Copilot, mux: &mut Mux) -> bool {
         let mut has_acted = false;
-        for name in std::mem::take(&mut self.agents.teams.dirty) {
-            let Some(live) = self.agents.teams.live.get(&name) else { continue };
+        for name in std::mem::take(&mut self.teams.dirty) {
+            let Some(live) = self.teams.live.get(&name) else { continue };
             if live.storing.is_some() {
-                self.agents.teams.dirty.insert(name);
+                self.teams.dirty.insert(name);
                 continue;
             }
             let changed = live.desks.iter().enumerate().filter(|(_, it)| it.stored.is_none());
-            let changed: Vec<_> = changed.filter_map(|(at, it)| Some((at, self.stored(it)?))).collect();
-            let Some(live) = self.agents.teams.live.get_mut(&name) else { continue };
+            let changed: Vec<_> =
+                changed.filter_map(|(at, it)| Some((at, self.stored(copilot, it)?))).collect();
+            let Some(live) = self.teams.live.get_mut(&name) else { continue };
             for (at, stored) in changed {
                 if let Some(desk) = live.desks.get_mut(at) {
                     desk.stored = Some(stored);
@@ -93,19 +94,19 @@ impl Proxy {
             let said = live.desks.iter().zip(&live.team.members);
             let said = said.filter_map(|(desk, member)| Some((&*member.name, desk.stored.as_deref()?)));
             let content = live.team.to_stored(&said.collect());
-            self.agents.teams.last_stored += 1;
-            let number = self.agents.teams.last_stored;
+            self.teams.last_stored += 1;
+            let number = self.teams.last_stored;
             live.storing = Some(number);
             live.answering = std::mem::take(&mut live.to_answer);
-            let (folders, content, is_new) = (self.folders.clone(), content.into(), live.is_new);
-            out.push(Effect::WriteTeam { number, folders, team: name, content, is_new });
+            let (folders, content, is_new) = (mux.clients().folders().to_vec(), content.into(), live.is_new);
+            mux.act(Effect::WriteTeam { number, folders, team: name, content, is_new });
             has_acted = true;
         }
         has_acted
     }
 
-    fn stored(&self, desk: &Desk) -> Option<Box<RawValue>> {
-        let said = desk.talk.and_then(|it| self.said_in(it));
+    fn stored(&self, copilot: &Copilot, desk: &Desk) -> Option<Box<RawValue>> {
+        let said = desk.talk.and_then(|it| self.said_in(copilot, it));
         let (history, is_running) = said.or_else(|| desk.history.as_ref().map(|it| (&it.0, it.1)))?;
         Some(history.to_stored(is_running))
     }
@@ -113,12 +114,13 @@ impl Proxy {
     /// A state of a team is stored, or could not be.
     pub(crate) fn on_team_written(
         &mut self,
+        copilot: &mut Copilot,
+        mux: &mut Mux,
         number: u64,
         name: &str,
         written: &Result<(), TeamFault>,
-        out: &mut Effects,
     ) {
-        let Some(live) = self.agents.teams.live.get_mut(name).filter(|it| it.storing == Some(number)) else {
+        let Some(live) = self.teams.live.get_mut(name).filter(|it| it.storing == Some(number)) else {
             return;
         };
         live.storing = None;
@@ -131,7 +133,7 @@ impl Proxy {
         }
         if is_lost && let Some(live) = self.forget_team(name) {
             answering.extend(live.to_answer);
-            self.agents.due.extend(live.lead.and_then(|it| self.agents.lead_of(&it)));
+            self.subagents.due.extend(live.lead.and_then(|it| self.subagents.lead_of(&it)));
         }
         for (call, text) in answering {
             let (status, text) = match written {
@@ -140,19 +142,25 @@ impl Proxy {
                 Err(fault) => ("success", format!("{text}, but not stored: {fault}")),
             };
             match is_lost {
-                true => self.answer_team_call(&call, status, &text, out),
-                false if self.is_current(call.process) => {
-                    out.push(Effect::Send(Peer::Backend(call.process), answer_of(&call.wire, status, &text)));
+                true => Self::answer_team_call(copilot, mux, &call, status, &text),
+                false if mux.is_current(call.process) => {
+                    mux.tell(call.process, answer_of(&call.wire, status, &text));
                 }
                 false => {}
             }
         }
     }
 
-    /// A turn is cancelled: its calls do not wait any more for what they have done to be stored.
-    pub(crate) fn settle_team_calls(&mut self, process: ProcessId, family: &[RawId], out: &mut Effects) {
+    /// Turns were cancelled: their calls do not wait any more for what they have done to be stored.
+    pub(in crate::core::agents) fn settle_cancelled_calls(&mut self, copilot: &mut Copilot, mux: &mut Mux) {
+        for (process, family) in copilot.take_cancelled() {
+            self.settle_team_calls(mux, process, &family);
+        }
+    }
+
+    fn settle_team_calls(&mut self, mux: &mut Mux, process: ProcessId, family: &[RawId]) {
         let is_open = |it: &Call| it.process == process && family.contains(&it.conversation);
-        let teams = &mut self.agents.teams;
+        let teams = &mut self.teams;
         let mut open: Vec<Call> = teams.early.extract_if(.., |it| is_open(it)).collect();
         for live in teams.live.values_mut() {
             for calls in [&mut live.answering, &mut live.to_answer] {
@@ -160,7 +168,7 @@ impl Proxy {
             }
         }
         for Call { wire, .. } in open {
-            out.push(Effect::Send(Peer::Backend(process), Self::cancelled_call(wire, false)));
+            mux.tell(process, cancelled_call(wire, false));
         }
     }
 }

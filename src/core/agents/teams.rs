@@ -11,26 +11,27 @@
 
 mod stored;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Instant,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{json, value::RawValue};
 use tracing::info;
 
-use super::{
-    Lead, Proxy, TeamCall, answer_of,
-    view::{at_rest, report},
-};
+use super::subagents::view::{at_rest, report};
 use crate::{
     agents::team::{self, Letter, Team},
     core::{
-        event::{Effect, Effects, Peer, ProcessId, TeamFault},
-        history::History,
-        inside::{Face, Holder, Limits, News, Opening, usual},
-        recovery::{CONTINUE, round_with},
-        tell_editor,
+        agents::{
+            Agents,
+            conversations::{Face, Holder, Limits, News, Opening, usual},
+            subagents::{Lead, TeamCall, answer_of},
+        },
+        copilot::{
+            Copilot,
+            history::History,
+            resume::{CONTINUE, round_with},
+        },
+        event::{Effect, ProcessId, TeamFault},
+        mux::Mux,
     },
     rpc::{Frame, Patch, RawId, member, path, text},
 };
@@ -97,17 +98,22 @@ struct Desk {
 /// A call of one of the tools.
 #[derive(Debug)]
 pub(super) struct Call {
-    process: ProcessId,
-    wire: RawId,
-    frame: Frame,
-    conversation: RawId,
+    pub(super) process: ProcessId,
+    pub(super) wire: RawId,
+    pub(super) frame: Frame,
+    pub(super) conversation: RawId,
     /// The member that calls; else it is a lead.
-    desk: Option<u32>,
+    pub(super) desk: Option<u32>,
     /// It has failed, and it was looked again which teams there are.
-    is_again: bool,
+    pub(super) is_again: bool,
 }
 
 impl Teams {
+    /// Whether something of a team is to be stored.
+    pub(super) fn is_dirty(&self) -> bool {
+        !self.dirty.is_empty()
+    }
+
     /// The teams that a conversation leads.
     fn led_by(&self, conversation: &RawId) -> impl Iterator<Item = (&String, &Live)> {
         self.live.iter().filter(move |(_, it)| it.lead.as_ref() == Some(conversation))
@@ -142,9 +148,9 @@ impl Live {
     }
 }
 
-impl Proxy {
+impl Agents {
     fn seated(&mut self, name: &str, team: Team) -> Live {
-        let teams = &mut self.agents.teams;
+        let teams = &mut self.teams;
         let desk = |at: usize| {
             teams.last += 1;
             teams.desks.insert(teams.last, (name.to_owned(), at));
@@ -170,86 +176,76 @@ impl Proxy {
         }
     }
 
-    /// Takes in a call of `create_team`, `send_message` or `delete_team`. `desk`: of a member.
-    pub(super) fn on_team_call(
-        &mut self,
-        process: ProcessId,
-        wire: &RawId,
-        conversation: &RawId,
-        desk: Option<u32>,
-        frame: &Frame,
-        out: &mut Effects,
-    ) {
-        let (wire, frame, conversation) = (wire.clone(), frame.clone(), conversation.clone());
-        let call = Call { process, wire, frame, conversation, desk, is_again: false };
-        self.load_teams(out);
-        match self.agents.teams.known {
-            Known::Yes => self.carry_out_team_call(call, out),
-            Known::No | Known::Asked => self.agents.teams.early.push(call),
+    /// Takes in a call of `create_team`, `send_message` or `delete_team`.
+    pub(super) fn on_team_call(&mut self, copilot: &mut Copilot, mux: &mut Mux, call: Call) {
+        self.load_teams(mux);
+        match self.teams.known {
+            Known::Yes => self.carry_out_team_call(copilot, mux, call),
+            Known::No | Known::Asked => self.teams.early.push(call),
         }
     }
 
-    fn carry_out_team_call(&mut self, mut call: Call, out: &mut Effects) {
+    fn carry_out_team_call(&mut self, copilot: &mut Copilot, mux: &mut Mux, mut call: Call) {
         let params = call.frame.params().unwrap_or(b"{}");
         let name = text(params, &["name"]).unwrap_or_default();
         let input = path(params, &["input"]).map_or(&b"{}"[..], |it| &params[it]);
         let done = match (&*name, call.desk) {
             (team::SEND, Some(desk)) => self.send_of_member(desk, input),
-            (team::SEND, None) => self.send_of_lead(&call.conversation, input),
-            (team::CREATE, None) => self.create_team(&call.conversation, input),
-            (team::DELETE, None) => self.delete_team(&call.conversation, input, out),
+            (team::SEND, None) => self.send_of_lead(copilot, &call.conversation, input),
+            (team::CREATE, None) => self.create_team(copilot, mux, &call.conversation, input),
+            (team::DELETE, None) => self.delete_team(copilot, mux, &call.conversation, input),
             _ => Err(format!("only a lead may call {name}")),
         };
         let (team, text) = match done {
             Ok(it) => it,
             // Who had a team may have ended.
-            Err(_) if !call.is_again && self.agents.teams.has_busy() => {
+            Err(_) if !call.is_again && self.teams.has_busy() => {
                 call.is_again = true;
-                self.agents.teams.early.push(call);
-                self.agents.teams.known = Known::No;
-                return self.load_teams(out);
+                self.teams.early.push(call);
+                self.teams.known = Known::No;
+                return self.load_teams(mux);
             }
-            Err(why) => return self.answer_team_call(&call, "error", &why, out),
+            Err(why) => return Self::answer_team_call(copilot, mux, &call, "error", &why),
         };
         let answer = answer_of(&call.wire, "success", &text);
         // Before it is stored: what it has done and that it was called belong together.
-        self.on_tool_answered(&call.conversation, &call.frame, Some(&answer));
-        let lead = self.agents.teams.live.get(&team).and_then(|it| it.lead.clone());
+        copilot.on_tool_answered(&call.conversation, &call.frame, Some(&answer));
+        let lead = self.teams.live.get(&team).and_then(|it| it.lead.clone());
         if call.desk.is_none() && lead.is_some() {
-            self.note_team_call(&call.conversation, call.frame.params().unwrap_or(b"{}"), out);
+            self.note_team_call(copilot, mux, &call.conversation, call.frame.params().unwrap_or(b"{}"));
         }
-        if let Some(no) = lead.and_then(|it| self.lead_of_running(&it)) {
-            self.agents.due.insert(no);
+        if let Some(no) = lead.and_then(|it| self.lead_of_running(copilot, mux, &it)) {
+            self.subagents.due.insert(no);
         }
-        match self.agents.teams.live.get_mut(&team) {
+        match self.teams.live.get_mut(&team) {
             Some(live) => {
                 live.to_answer.push((call, text));
-                self.agents.teams.dirty.insert(team);
+                self.teams.dirty.insert(team);
             }
-            None => out.push(Effect::Send(Peer::Backend(call.process), answer)),
+            None => mux.tell(call.process, answer),
         }
     }
 
     /// The call of a lead that its teams are shown under from now on. The one before it is shown as it ended.
-    fn note_team_call(&mut self, conversation: &RawId, params: &[u8], out: &mut Effects) {
-        let Some(no) = self.lead_of_running(conversation) else { return };
+    fn note_team_call(&mut self, copilot: &mut Copilot, mux: &mut Mux, conversation: &RawId, params: &[u8]) {
+        let Some(no) = self.lead_of_running(copilot, mux, conversation) else { return };
         let id = text(params, &["toolCallId"]).unwrap_or_default();
         let round = member(params, "roundId").and_then(|it| serde_json::from_slice(&params[it]).ok());
-        let entry = self.entry(conversation, &id, params);
+        let entry = Self::entry(copilot, conversation, &id, params);
         let call = TeamCall { id, round: round.unwrap_or(1), shown: entry.clone(), entry };
-        let before = self.agents.leads.get_mut(&no).and_then(|it| it.team_call.replace(call));
+        let before = self.subagents.leads.get_mut(&no).and_then(|it| it.team_call.replace(call));
         let before = before.map(|it| (at_rest(&it.entry), it)).filter(|(rest, it)| *rest != it.shown);
-        if let (Some((rest, before)), Some(lead)) = (before, self.agents.leads.get(&no))
+        if let (Some((rest, before)), Some(lead)) = (before, self.subagents.leads.get(&no))
             && let Some(report) = report(lead, &round_with(before.round, &rest))
         {
-            tell_editor(report, out);
+            mux.tell_editor(report);
         }
     }
 
     /// What the members of a lead's teams are doing, for people, if any is at work.
     pub(super) fn teams_at_work(&self, conversation: &RawId) -> Option<String> {
         let mut all = Vec::new();
-        for (_, live) in self.agents.teams.led_by(conversation) {
+        for (_, live) in self.teams.led_by(conversation) {
             for at in live.team.at_work() {
                 let (Some(desk), Some(member)) = (live.desks.get(at), live.team.members.get(at)) else {
                     continue;
@@ -263,49 +259,59 @@ impl Proxy {
         (!all.is_empty()).then(|| all.join(", "))
     }
 
-    fn answer_team_call(&mut self, call: &Call, status: &str, text: &str, out: &mut Effects) {
+    fn answer_team_call(copilot: &mut Copilot, mux: &mut Mux, call: &Call, status: &str, text: &str) {
         let answer = answer_of(&call.wire, status, text);
-        self.on_tool_answered(&call.conversation, &call.frame, Some(&answer));
-        if self.is_current(call.process) {
-            out.push(Effect::Send(Peer::Backend(call.process), answer));
+        copilot.on_tool_answered(&call.conversation, &call.frame, Some(&answer));
+        if mux.is_current(call.process) {
+            mux.tell(call.process, answer);
         }
     }
 
     /// The number of the running turn of a conversation that leads.
-    fn lead_of_running(&mut self, conversation: &RawId) -> Option<u32> {
-        let turn = self.conversations.get(conversation)?.flight.turn.clone()?;
-        Some(self.lead(conversation, turn))
+    fn lead_of_running(&mut self, copilot: &mut Copilot, mux: &mut Mux, conversation: &RawId) -> Option<u32> {
+        let turn = copilot.conversations().get(conversation)?.flight.turn.clone()?;
+        Some(self.lead(copilot, mux, conversation, turn))
     }
 
-    fn create_team(&mut self, lead: &RawId, input: &[u8]) -> Result<(String, String), String> {
-        let agents = self.server.as_ref().map(|it| &it.config.agents).ok_or("there are no agents")?;
+    fn create_team(
+        &mut self,
+        copilot: &mut Copilot,
+        mux: &mut Mux,
+        lead: &RawId,
+        input: &[u8],
+    ) -> Result<(String, String), String> {
+        let agents = &copilot.server(mux).config.agents;
         let team = Team::create(input, agents)?;
         let name = team.name.clone();
-        if let Some(fault) = self.agents.teams.faulty.get(&name) {
+        if let Some(fault) = self.teams.faulty.get(&name) {
             return Err(format!("there is a team {name} already, and it cannot be had: {fault}"));
         }
-        if self.agents.teams.live.contains_key(&name) {
+        if self.teams.live.contains_key(&name) {
             return Err(format!("there is a team {name} already; write to its members, or delete it first"));
         }
         let members: Vec<String> = team.members.iter().map(|it| it.name.clone()).collect();
         let live = Live { lead: Some(lead.clone()), ..self.seated(&name, team) };
-        self.agents.teams.live.insert(name.clone(), live);
+        self.teams.live.insert(name.clone(), live);
         info!(team = name, lead = %lead, "a team");
         let text = format!("team {name} started: {}", members.join(", "));
         Ok((name, text))
     }
 
-    fn send_of_lead(&mut self, lead: &RawId, input: &[u8]) -> Result<(String, String), String> {
+    fn send_of_lead(
+        &mut self,
+        copilot: &mut Copilot,
+        lead: &RawId,
+        input: &[u8],
+    ) -> Result<(String, String), String> {
         let letter = Letter::read(input)?;
         let team = letter.to.split_once('/').map(|(team, _)| team);
-        let may_lead = |it: &Live| self.may_lead(it, lead);
+        let may_lead = |it: &Live| Self::may_lead(copilot, it, lead);
         let meant = |(name, it): &(&String, &Live)| match team {
             Some(team) => *name == team,
             None => it.team.position(&letter.to).is_some(),
         };
-        let meant: Vec<&String> = self.agents.teams.live.iter().filter(meant).map(|it| it.0).collect();
-        let own: Vec<&String> =
-            self.agents.teams.live.iter().filter(|it| may_lead(it.1)).map(|it| it.0).collect();
+        let meant: Vec<&String> = self.teams.live.iter().filter(meant).map(|it| it.0).collect();
+        let own: Vec<&String> = self.teams.live.iter().filter(|it| may_lead(it.1)).map(|it| it.0).collect();
         let name = match meant[..] {
             [] => match own[..] {
                 [] => return Err(self.no_team(team)),
@@ -322,18 +328,18 @@ impl Proxy {
             [only] => only.clone(),
             _ => return Err(format!("several teams have a member {:?}: write TEAM/{0}", letter.to)),
         };
-        let may_lead = self.agents.teams.live.get(&name).is_some_and(may_lead);
+        let may_lead = self.teams.live.get(&name).is_some_and(may_lead);
         if !may_lead {
             return Err(format!("team {name} is led by another conversation"));
         }
-        let Some(live) = self.agents.teams.live.get_mut(&name) else { return Err(self.no_team(team)) };
+        let Some(live) = self.teams.live.get_mut(&name) else { return Err(self.no_team(team)) };
         live.team.send(None, &letter.to, &letter)?;
         live.lead = Some(lead.clone());
         Ok((name, format!("sent to {}", letter.to)))
     }
 
     fn no_team(&self, named: Option<&str>) -> String {
-        let all = &self.agents.teams.faulty;
+        let all = &self.teams.faulty;
         match named.and_then(|it| all.get_key_value(it)).or_else(|| all.first_key_value()) {
             Some((name, fault)) => format!("team {name} cannot be had: {fault}"),
             None => format!("there is no team; {} makes one", team::CREATE),
@@ -341,14 +347,14 @@ impl Proxy {
     }
 
     /// Whether a conversation leads a team, or may come to, because nobody does.
-    fn may_lead(&self, live: &Live, conversation: &RawId) -> bool {
-        let leads = |it: &RawId| self.conversations.get(it).is_some_and(|it| it.set.is_lead());
+    fn may_lead(copilot: &Copilot, live: &Live, conversation: &RawId) -> bool {
+        let leads = |it: &RawId| copilot.conversations().get(it).is_some_and(|it| it.set.is_lead());
         live.lead.as_ref().is_none_or(|it| it == conversation || !leads(it))
     }
 
     fn send_of_member(&mut self, desk: u32, input: &[u8]) -> Result<(String, String), String> {
         let letter = Letter::read(input)?;
-        let (live, at) = self.agents.teams.of_desk(desk).ok_or("there is no such team any more")?;
+        let (live, at) = self.teams.of_desk(desk).ok_or("there is no such team any more")?;
         live.team.send(Some(at), &letter.to, &letter)?;
         live.has_spoken(at);
         Ok((live.team.name.clone(), format!("sent to {}", letter.to)))
@@ -356,20 +362,21 @@ impl Proxy {
 
     fn delete_team(
         &mut self,
+        copilot: &mut Copilot,
+        mux: &mut Mux,
         lead: &RawId,
         input: &[u8],
-        out: &mut Effects,
     ) -> Result<(String, String), String> {
         let name = team::to_delete(input)?;
-        if self.agents.teams.live.get(&name).is_some_and(|it| !self.may_lead(it, lead)) {
+        if self.teams.live.get(&name).is_some_and(|it| !Self::may_lead(copilot, it, lead)) {
             return Err(format!("team {name} is led by another conversation"));
         }
-        if let Some(fault @ TeamFault::Busy(_)) = self.agents.teams.faulty.get(&name) {
+        if let Some(fault @ TeamFault::Busy(_)) = self.teams.faulty.get(&name) {
             return Err(format!("team {name} cannot be deleted: {fault}"));
         }
         let live = self.forget_team(&name);
-        if live.is_none() && self.agents.teams.faulty.remove(&name).is_none() {
-            return Err(match self.agents.teams.live.keys().map(String::as_str).collect::<Vec<_>>()[..] {
+        if live.is_none() && self.teams.faulty.remove(&name).is_none() {
+            return Err(match self.teams.live.keys().map(String::as_str).collect::<Vec<_>>()[..] {
                 [] => format!("there is no team {name:?}"),
                 ref names => format!("there is no team {name:?}; there are {}", names.join(", ")),
             });
@@ -377,95 +384,92 @@ impl Proxy {
         info!(team = name, "a team is deleted");
         if let Some(live) = live {
             for (call, text) in live.to_answer.into_iter().chain(live.answering) {
-                out.push(Effect::Send(Peer::Backend(call.process), answer_of(&call.wire, "success", &text)));
+                mux.tell(call.process, answer_of(&call.wire, "success", &text));
             }
             if let Some(lead) = live.lead {
-                self.show_teams(&lead, out);
+                self.show_teams(mux, &lead);
             }
         }
-        out.push(Effect::RemoveTeam { folders: self.folders.clone(), team: name.clone() });
+        mux.act(Effect::RemoveTeam { folders: mux.clients().folders().to_vec(), team: name.clone() });
         Ok((name.clone(), format!("team {name} is deleted")))
     }
 
     /// Whether the turn of a lead is to last, or to be told something, because of its teams.
-    pub(super) fn has_teams_to_wait_for(&self, lead: &Lead) -> bool {
-        let may_be_told = lead.follow_ups < self.limits().max_followups;
-        let has_news = || self.agents.teams.led_by(&lead.conversation).any(|(_, it)| it.team.has_news());
-        self.are_teams_at_work(lead) || (may_be_told && has_news())
+    pub(super) fn has_teams_to_wait_for(&self, copilot: &Copilot, mux: &Mux, lead: &Lead) -> bool {
+        let may_be_told = lead.follow_ups < Self::limits(copilot, mux).max_followups;
+        let has_news = || self.teams.led_by(&lead.conversation).any(|(_, it)| it.team.has_news());
+        self.are_teams_at_work(copilot, mux, lead) || (may_be_told && has_news())
     }
 
     /// A team is no more, nor are the conversations of its members.
     fn forget_team(&mut self, name: &str) -> Option<Live> {
-        let live = self.agents.teams.live.remove(name)?;
-        self.agents.teams.dirty.remove(name);
-        self.agents.teams.desks.retain(|_, (of, _)| of != name);
-        self.agents.closing.extend(live.desks.iter().filter_map(|it| it.talk));
+        let live = self.teams.live.remove(name)?;
+        self.teams.dirty.remove(name);
+        self.teams.desks.retain(|_, (of, _)| of != name);
+        self.subagents.closing.extend(live.desks.iter().filter_map(|it| it.talk));
         Some(live)
     }
 
     /// Whether members of a lead's teams are at work, or are to be.
-    pub(super) fn are_teams_at_work(&self, lead: &Lead) -> bool {
-        let may_wake =
-            lead.follow_ups < self.limits().max_followups && lead.wakes < self.limits().max_subagents;
-        self.agents
-            .teams
-            .led_by(&lead.conversation)
-            .any(|(_, it)| it.at_work() > 0 || (may_wake && it.is_called()))
+    pub(super) fn are_teams_at_work(&self, copilot: &Copilot, mux: &Mux, lead: &Lead) -> bool {
+        let may_wake = lead.follow_ups < Self::limits(copilot, mux).max_followups
+            && lead.wakes < Self::limits(copilot, mux).max_subagents;
+        self.teams.led_by(&lead.conversation).any(|(_, it)| it.at_work() > 0 || (may_wake && it.is_called()))
     }
 
     /// A turn of a lead comes to its end: teams that nobody leads, and that have something to say or to do, are its own
     /// from now on.
-    pub(super) fn adopt_teams(&mut self, conversation: &RawId) {
-        let is_lead = self.conversations.get(conversation).is_some_and(|it| it.set.is_lead());
-        if !is_lead || self.agents.teams.live.is_empty() {
+    pub(super) fn adopt_teams(&mut self, copilot: &mut Copilot, mux: &mut Mux, conversation: &RawId) {
+        let is_lead = copilot.conversations().get(conversation).is_some_and(|it| it.set.is_lead());
+        if !is_lead || self.teams.live.is_empty() {
             return;
         }
         let adoptable = |it: &&Live| {
-            self.may_lead(it, conversation) && (it.team.has_news() || it.is_called() || it.at_work() > 0)
+            Self::may_lead(copilot, it, conversation)
+                && (it.team.has_news() || it.is_called() || it.at_work() > 0)
         };
-        let names: Vec<String> = self
-            .agents
-            .teams
-            .live
-            .iter()
-            .filter(|(_, it)| adoptable(it))
-            .map(|(name, _)| name.clone())
-            .collect();
+        let names: Vec<String> =
+            self.teams.live.iter().filter(|(_, it)| adoptable(it)).map(|(name, _)| name.clone()).collect();
         if names.is_empty() {
             return;
         }
         for name in names {
-            if let Some(live) = self.agents.teams.live.get_mut(&name) {
+            if let Some(live) = self.teams.live.get_mut(&name) {
                 live.lead = Some(conversation.clone());
             }
         }
-        self.lead_of_running(conversation);
+        self.lead_of_running(copilot, mux, conversation);
     }
 
     /// A turn of a lead has ended: what of its teams could not be stored is tried again.
     pub(super) fn store_again(&mut self, conversation: &RawId) {
-        let teams = &mut self.agents.teams;
+        let teams = &mut self.teams;
         let unsaved =
             teams.live.iter().filter(|(_, it)| it.is_unsaved && it.lead.as_ref() == Some(conversation));
         teams.dirty.extend(unsaved.map(|(name, _)| name.clone()));
     }
 
     /// Asks those members of a lead's teams for which there is room. Whether there were any.
-    pub(super) fn wake_members(&mut self, now: Instant, no: u32, mut room: usize, out: &mut Effects) -> bool {
-        let Some(lead) = self.agents.leads.get(&no) else { return false };
-        let limits = self.limits();
+    pub(super) fn wake_members(
+        &mut self,
+        copilot: &mut Copilot,
+        mux: &mut Mux,
+        no: u32,
+        mut room: usize,
+    ) -> bool {
+        let Some(lead) = self.subagents.leads.get(&no) else { return false };
+        let limits = Self::limits(copilot, mux);
         if lead.follow_ups >= limits.max_followups {
             return false;
         }
         let mut left = limits.max_subagents.saturating_sub(lead.wakes);
         let conversation = lead.conversation.clone();
-        let names: Vec<String> =
-            self.agents.teams.led_by(&conversation).map(|(name, _)| name.clone()).collect();
-        let at_work: usize = self.agents.teams.led_by(&conversation).map(|(_, it)| it.at_work()).sum();
+        let names: Vec<String> = self.teams.led_by(&conversation).map(|(name, _)| name.clone()).collect();
+        let at_work: usize = self.teams.led_by(&conversation).map(|(_, it)| it.at_work()).sum();
         room = room.saturating_sub(at_work);
         let mut has_acted = false;
         for name in names {
-            let Some(live) = self.agents.teams.live.get(&name) else { continue };
+            let Some(live) = self.teams.live.get(&name) else { continue };
             let interrupted = live.desks.iter().enumerate().filter(|(_, it)| it.is_interrupted);
             let called = interrupted.map(|(at, _)| at).chain(live.team.called());
             // One that was stopped may not have come to its end.
@@ -477,17 +481,17 @@ impl Proxy {
                     return has_acted;
                 }
                 (room, left, has_acted) = (room - 1, left - 1, true);
-                if let Some(lead) = self.agents.leads.get_mut(&no) {
+                if let Some(lead) = self.subagents.leads.get_mut(&no) {
                     lead.wakes += 1;
                 }
-                self.wake_member(now, no, &name, at, out);
+                self.wake_member(copilot, mux, no, &name, at);
             }
         }
         has_acted
     }
 
-    fn wake_member(&mut self, now: Instant, no: u32, name: &str, at: usize, out: &mut Effects) {
-        let Some(live) = self.agents.teams.live.get_mut(name) else { return };
+    fn wake_member(&mut self, copilot: &mut Copilot, mux: &mut Mux, no: u32, name: &str, at: usize) {
+        let Some(live) = self.teams.live.get_mut(name) else { return };
         let Some(desk) = live.desks.get_mut(at) else { return };
         let words = match std::mem::take(&mut desk.is_interrupted) {
             true => {
@@ -499,30 +503,37 @@ impl Proxy {
         };
         let Some(words) = words else { return };
         desk.stored = None;
-        self.agents.teams.dirty.insert(name.to_owned());
-        match self.seat(no, name, at) {
+        self.teams.dirty.insert(name.to_owned());
+        match self.seat(copilot, mux, no, name, at) {
             Ok(talk) => {
-                self.show_member(name, at, "running", out);
-                self.say(now, talk, &words, out);
+                self.show_member(mux, name, at, "running");
+                self.say(copilot, mux, talk, &words);
             }
             Err(why) => {
-                if let Some(live) = self.agents.teams.live.get_mut(name) {
+                if let Some(live) = self.teams.live.get_mut(name) {
                     live.team.ended(at, &Err(why));
                 }
-                self.show_member(name, at, "failed", out);
+                self.show_member(mux, name, at, "failed");
                 // Nobody else tells its lead.
-                self.agents.due.insert(no);
+                self.subagents.due.insert(no);
             }
         }
     }
 
     /// The conversation of a member, whose tools are called for this turn of its lead from now on.
-    fn seat(&mut self, no: u32, name: &str, at: usize) -> Result<u32, String> {
+    fn seat(
+        &mut self,
+        copilot: &mut Copilot,
+        mux: &mut Mux,
+        no: u32,
+        name: &str,
+        at: usize,
+    ) -> Result<u32, String> {
         let gone = || "there is no such team any more".to_owned();
-        let time = Some(self.limits().time_limit);
-        let live = self.agents.teams.live.get_mut(name).ok_or_else(gone)?;
+        let time = Some(Self::limits(copilot, mux).time_limit);
+        let live = self.teams.live.get_mut(name).ok_or_else(gone)?;
         let (desk, member) = live.desks.get_mut(at).zip(live.team.members.get(at)).ok_or_else(gone)?;
-        let lead = self.agents.leads.get(&no).ok_or_else(gone)?;
+        let lead = self.subagents.leads.get(&no).ok_or_else(gone)?;
         let face = Face {
             conversation: lead.conversation.clone(),
             turn: lead.turn.clone(),
@@ -534,8 +545,7 @@ impl Proxy {
             self.face(talk, face);
             return Ok(talk);
         }
-        let agents = self.server.as_ref().map(|it| &it.config.agents);
-        let agent = agents.and_then(|it| it.get(&member.agent_type)).cloned();
+        let agent = copilot.server(mux).config.agents.get(&member.agent_type).cloned();
         let mut agent = agent.ok_or_else(|| format!("there is no agent {} any more", member.agent_type))?;
         agent.model = member.model.clone().or(agent.model);
         let introduced = live.team.introduce(at);
@@ -543,26 +553,26 @@ impl Proxy {
             Some(prompt) => format!("{prompt}\n\n{introduced}"),
             None => introduced,
         });
-        let conversation = self.conversations.get(&lead.conversation);
+        let conversation = copilot.conversations().get(&lead.conversation);
         let asked =
-            conversation.and_then(|it| self.requests.get(it.active()?)).and_then(|it| it.frame.params());
+            conversation.and_then(|it| mux.requests().get(it.active()?)).and_then(|it| it.frame.params());
         let create = conversation.map_or(&b"{}"[..], |it| &it.history.create);
         let usual = usual("Agent", create, asked.unwrap_or(b"{}"));
         let limits = Limits { time, rounds: agent.max_turns, needs_words: false };
         let (holder, history) = (Holder::Member(desk.no), desk.history.take().map(|it| it.0));
         let talk = self.open_talk(Opening { holder, agent, face, limits, usual, history });
-        if let Some(desk) = self.agents.teams.live.get_mut(name).and_then(|it| it.desks.get_mut(at)) {
+        if let Some(desk) = self.teams.live.get_mut(name).and_then(|it| it.desks.get_mut(at)) {
             desk.talk = Some(talk);
         }
         Ok(talk)
     }
 
     /// Something has become of the conversation of a member.
-    pub(crate) fn on_member_news(&mut self, desk: u32, news: News, out: &mut Effects) {
-        let Some((live, at)) = self.agents.teams.of_desk(desk) else { return };
+    pub(crate) fn on_member_news(&mut self, mux: &mut Mux, desk: u32, news: News) {
+        let Some((live, at)) = self.teams.of_desk(desk) else { return };
         let (name, lead) = (live.team.name.clone(), live.lead.clone());
-        let lead = lead.and_then(|it| self.agents.by_conversation.get(&it).copied());
-        self.agents.due.extend(lead);
+        let lead = lead.and_then(|it| self.subagents.by_conversation.get(&it).copied());
+        self.subagents.due.extend(lead);
         match news {
             News::Text(_) => {}
             News::Tool(tool) => {
@@ -571,9 +581,9 @@ impl Proxy {
                 // Of a call that runs nothing is stored.
                 if before.is_some() {
                     live.has_spoken(at);
-                    self.agents.teams.dirty.insert(name.clone());
+                    self.teams.dirty.insert(name.clone());
                 }
-                self.show_member(&name, at, "running", out);
+                self.show_member(mux, &name, at, "running");
             }
             News::Ended(result) => {
                 if live.team.asked(at).is_none() {
@@ -584,17 +594,22 @@ impl Proxy {
                 if let Some(desk) = live.desks.get_mut(at) {
                     desk.tool = None;
                 }
-                self.agents.teams.dirty.insert(name.clone());
+                self.teams.dirty.insert(name.clone());
                 let state = if result.is_ok() { "idle" } else { "failed" };
-                self.show_member(&name, at, state, out);
+                self.show_member(mux, &name, at, state);
             }
         }
     }
 
     /// Nobody waits any more for the members that are at work for a lead. Whether there were any.
-    pub(super) fn stop_members(&mut self, now: Instant, conversation: &RawId, out: &mut Effects) -> bool {
+    pub(super) fn stop_members(
+        &mut self,
+        copilot: &mut Copilot,
+        mux: &mut Mux,
+        conversation: &RawId,
+    ) -> bool {
         let mut stopped = Vec::new();
-        for (name, live) in &mut self.agents.teams.live {
+        for (name, live) in &mut self.teams.live {
             if live.lead.as_ref() != Some(conversation) {
                 continue;
             }
@@ -607,10 +622,10 @@ impl Proxy {
         }
         for (name, at, talk) in &stopped {
             if let Some(talk) = talk {
-                self.stop_talk(now, *talk, "it was cancelled", out);
+                self.stop_talk(copilot, mux, *talk, "it was cancelled");
             }
-            self.agents.teams.dirty.insert(name.clone());
-            self.show_member(name, *at, "cancelled", out);
+            self.teams.dirty.insert(name.clone());
+            self.show_member(mux, name, *at, "cancelled");
         }
         !stopped.is_empty()
     }
@@ -618,21 +633,21 @@ impl Proxy {
     /// What the members have written to a lead, as it is told it.
     pub(super) fn read_by_lead(&mut self, conversation: &RawId) -> Vec<String> {
         let mut news = Vec::new();
-        for (name, live) in &mut self.agents.teams.live {
+        for (name, live) in &mut self.teams.live {
             if live.lead.as_ref() == Some(conversation)
                 && let Some(it) = live.team.read_by_lead()
             {
                 news.push(it);
-                self.agents.teams.dirty.insert(name.clone());
+                self.teams.dirty.insert(name.clone());
             }
         }
         news
     }
 
     /// Tells programs that ask what a member is doing.
-    fn show_member(&self, name: &str, at: usize, state: &str, out: &mut Effects) {
-        let Some(live) = self.agents.teams.live.get(name) else { return };
-        let lead = live.lead.as_ref().and_then(|it| self.agents.leads.get(&self.agents.lead_of(it)?));
+    fn show_member(&self, mux: &mut Mux, name: &str, at: usize, state: &str) {
+        let Some(live) = self.teams.live.get(name) else { return };
+        let lead = live.lead.as_ref().and_then(|it| self.subagents.leads.get(&self.subagents.lead_of(it)?));
         let (Some(lead), Some(desk), Some(member)) =
             (lead.filter(|it| it.events), live.desks.get(at), live.team.members.get(at))
         else {
@@ -647,14 +662,14 @@ impl Proxy {
             .set("turnId", lead.turn.as_bytes())
             .set("conversationId", lead.conversation.as_bytes())
             .finish();
-        tell_editor(Frame::notification("lspool/agentEvent", Some(&event)), out);
+        mux.tell_editor(Frame::notification("lspool/agentEvent", Some(&event)));
     }
 
     /// Whether teams agree with the other tables.
     pub(super) fn check_teams(&self) -> Result<(), String> {
-        for (name, live) in &self.agents.teams.live {
+        for (name, live) in &self.teams.live {
             for (at, desk) in live.desks.iter().enumerate() {
-                if self.agents.teams.desks.get(&desk.no) != Some(&(name.clone(), at)) {
+                if self.teams.desks.get(&desk.no) != Some(&(name.clone(), at)) {
                     return Err(format!("member {at} of team {name} is not found"));
                 }
                 if let Some(talk) = desk.talk

@@ -1,0 +1,165 @@
+//! Somebody asks for a restart or a stop, or chooses what is to be done about a backend that has failed.
+
+use serde_json::json;
+use tracing::info;
+
+use super::{Admin, named};
+use crate::{
+    core::{
+        backends::{restart, stop},
+        copilot::Copilot,
+        event::BackendId,
+        mux::{
+            Mux,
+            failure::{Cause, Failure},
+            pool::{
+                lifecycle::State,
+                processes::{RESTART, SHOW_LOG},
+            },
+            requests::Owner,
+        },
+    },
+    rpc::{Frame, text},
+};
+
+impl Admin {
+    pub(super) fn ask_restart(
+        &mut self,
+        mux: &mut Mux,
+        copilot: &mut Option<Copilot>,
+        owner: Owner,
+        params: &[u8],
+    ) {
+        let named = match named(mux, params) {
+            Ok(named) => named,
+            Err(failure) => return mux.fail(&owner, &failure),
+        };
+        // It may have been installed meanwhile.
+        if is_missing(mux) {
+            self.searches.push((owner, named));
+            return self.reload(mux);
+        }
+        self.restart_named(mux, copilot, owner, &named, |_| true);
+    }
+
+    /// Whoever asked for a restart of what was missing has it now, if it has been found.
+    pub(super) fn restart_found(&mut self, mux: &mut Mux, copilot: &mut Option<Copilot>, relaunches: bool) {
+        for (owner, named) in std::mem::take(&mut self.searches) {
+            // The new configuration has started the others.
+            let is_due = |state| !relaunches || matches!(state, State::Failed | State::Stopped);
+            self.restart_named(mux, copilot, owner, &named, is_due);
+        }
+    }
+
+    /// Restarts those that are due, and answers when all are ready or one has failed.
+    fn restart_named(
+        &mut self,
+        mux: &mut Mux,
+        copilot: &mut Option<Copilot>,
+        owner: Owner,
+        named: &[BackendId],
+        is_due: impl Fn(State) -> bool,
+    ) {
+        let mut awaited = Vec::new();
+        for id in named {
+            // It may be gone: when one comes to its end, another may not be needed any more.
+            let Some(backend) = mux.backend(*id) else { continue };
+            // Spares come and go; they are not waited for.
+            if named.len() == 1 || !backend.is_spare() {
+                awaited.push((*id, backend.name.clone()));
+            }
+            if !is_due(backend.life.state()) {
+                continue;
+            }
+            info!(backend.name, "restart: somebody asks for it");
+            if let Err(failure) = restart(copilot, mux, *id) {
+                return mux.fail(&owner, &failure);
+            }
+        }
+        if named.len() > 1 {
+            awaited.retain(|(id, _)| mux.backend(*id).is_some());
+        }
+        self.restarts.push((owner, awaited));
+    }
+
+    /// Answers those who wait for a backend that has come to where it was to come.
+    pub(crate) fn answer_restarts(&mut self, mux: &mut Mux) {
+        if self.restarts.is_empty() {
+            return;
+        }
+        for (owner, ids) in std::mem::take(&mut self.restarts) {
+            // A partition that nobody needs is gone once it is stopped.
+            let state = |id| mux.backend(id).map_or(State::Stopped, |it| it.life.state());
+            let failed = ids.iter().find(|(id, _)| matches!(state(*id), State::Failed | State::Stopped));
+            if let Some((id, name)) = failed {
+                let last_error = mux.backend(*id).and_then(|it| it.last_error.as_deref());
+                let message = match (state(*id), last_error) {
+                    (State::Failed, Some(why)) => format!("{name} has failed: {why}"),
+                    (State::Failed, None) => format!("{name} has failed"),
+                    (_, _) => format!("{name} was stopped before it was ready"),
+                };
+                let failure = Failure::new(Cause::Unavailable, message);
+                mux.fail(&owner, &Failure { partition: Some(name.clone()), ..failure });
+            } else if ids.iter().all(|(id, _)| matches!(state(*id), State::Ready)) {
+                let names: Vec<&str> = ids.iter().map(|(_, name)| name.as_str()).collect();
+                mux.answer(&owner, &json!({"name": names.first(), "names": names, "state": "ready"}));
+            } else {
+                self.restarts.push((owner, ids));
+            }
+        }
+    }
+
+    /// The user has chosen what is to be done about a backend that has failed.
+    pub(crate) fn on_offer_answered(
+        &mut self,
+        mux: &mut Mux,
+        copilot: &mut Option<Copilot>,
+        id: BackendId,
+        answer: &Frame,
+    ) {
+        let chosen = answer.result().and_then(|it| text(it, &["title"]));
+        let Some(backend) = mux.backend(id) else { return };
+        match chosen.as_deref() {
+            // It may have been installed meanwhile.
+            Some(RESTART) if is_missing(mux) => {
+                self.searches.push((Owner::Proxy, vec![id]));
+                self.reload(mux);
+            }
+            Some(RESTART) if !backend.accepts() => {
+                if let Err(failure) = restart(copilot, mux, id) {
+                    mux.show(1, &failure.message);
+                }
+            }
+            Some(SHOW_LOG) => {
+                let last = backend.last_error.as_deref().unwrap_or("nothing is known");
+                let message = format!(
+                    "{}: {last}. All it wrote to stderr: lspool logs {:?} --pid {}",
+                    backend.name,
+                    backend.name,
+                    mux.identity().pid
+                );
+                mux.show(3, &message);
+            }
+            Some(_) | None => {}
+        }
+    }
+}
+
+fn is_missing(mux: &Mux) -> bool {
+    mux.servers().iter().any(super::super::mux::servers::Server::is_missing)
+}
+
+pub(super) fn ask_stop(mux: &mut Mux, copilot: &mut Option<Copilot>, owner: &Owner, params: &[u8]) {
+    let named = match named(mux, params) {
+        Ok(named) => named,
+        Err(failure) => return mux.fail(owner, &failure),
+    };
+    let mut names = Vec::new();
+    for id in named {
+        let Some(backend) = mux.backend(id) else { continue };
+        info!(backend.name, "stop: somebody asks for it");
+        names.push(json!(backend.name));
+        stop(copilot, mux, id, "somebody has asked for it");
+    }
+    mux.answer(owner, &json!({"name": names.first(), "names": names, "state": "stopped"}));
+}

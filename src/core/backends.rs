@@ -1,0 +1,84 @@
+//! What is done to a backend as a whole: by the mux to its process and, if its server is a Copilot server, by the
+//! Copilot half to its conversations.
+
+use super::{
+    copilot::Copilot,
+    event::{BackendId, ClientId},
+    mux::{Mux, failure::Failure},
+};
+use crate::rpc::Frame;
+
+/// Passes on what has waited, as far as the process can take it.
+pub(super) fn flush(copilot: &mut Option<Copilot>, mux: &mut Mux, id: BackendId) {
+    match copilot {
+        Some(it) => it.flush(mux, id),
+        None => mux.flush(id),
+    }
+}
+
+/// Starts what waits for room, as far as there is room.
+pub(super) fn start_waiting(copilot: &mut Option<Copilot>, mux: &mut Mux) {
+    match copilot {
+        Some(it) => it.start_waiting(mux),
+        None => mux.start_waiting(),
+    }
+}
+
+/// Ends a process that nobody needs. What it knows is told to the next one.
+pub(super) fn stop(copilot: &mut Option<Copilot>, mux: &mut Mux, id: BackendId, why: &'static str) {
+    match copilot {
+        Some(it) => it.stop(mux, id, why),
+        None => {
+            mux.stop(id, why);
+            mux.start_waiting();
+        }
+    }
+}
+
+/// A backend will not serve: what it owes and what waits for it fails.
+pub(super) fn give_up(copilot: &mut Option<Copilot>, mux: &mut Mux, id: BackendId, failure: &Failure) {
+    match copilot {
+        Some(it) => it.give_up(mux, id, failure),
+        None => {
+            mux.give_up(id, failure);
+            mux.start_waiting();
+            mux.on_shutdown_progress();
+        }
+    }
+}
+
+/// Starts a backend, or lets another process take the place of the one there is. This is none of its failures.
+pub(super) fn restart(copilot: &mut Option<Copilot>, mux: &mut Mux, id: BackendId) -> Result<(), Failure> {
+    match copilot {
+        Some(it) => it.restart(mux, id),
+        None => mux.restart(id),
+    }
+}
+
+/// Another process takes the place of the one there is.
+pub(super) fn replace(copilot: &mut Option<Copilot>, mux: &mut Mux, id: BackendId) {
+    match copilot {
+        Some(it) => it.replace(mux, id),
+        None => {
+            mux.replace(id);
+            mux.start_waiting();
+        }
+    }
+}
+
+/// Replaces those processes that are to be replaced and are quiet, or can be waited for no longer.
+pub(super) fn renew(copilot: &mut Option<Copilot>, mux: &mut Mux) {
+    for id in mux.due_renewals() {
+        mux.log_renewal(id);
+        replace(copilot, mux, id);
+    }
+}
+
+/// `$/cancelRequest` of a client. An id that is not in flight has been answered already.
+pub(super) fn cancel(copilot: &mut Option<Copilot>, mux: &mut Mux, client: ClientId, frame: &Frame) {
+    let Some(sent) = mux.cancelled_by(client, frame) else { return };
+    match copilot {
+        Some(it) => it.cancel(mux, sent, Some(frame)),
+        None => mux.cancel(sent, Some(frame)),
+    }
+}

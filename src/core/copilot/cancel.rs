@@ -1,0 +1,240 @@
+//! Cancellation of turns, by request id and by progress token, and the editor's answers to what servers have asked.
+
+use super::{
+    Copilot,
+    session::{mcp_servers, section_without_foreign_mcp},
+    tools::tool_set::ToolSet,
+    turns::cancelled_call,
+};
+use crate::{
+    core::{
+        event::{BackendId, ProcessId},
+        mux::{
+            Mux,
+            answers::{section_values, with_values},
+            from_client::field,
+            requests::{Owner, Pending, To},
+        },
+        purpose::{CopilotPurpose, Purpose, SentId},
+    },
+    rpc::{Frame, RawId, elements, member},
+};
+
+impl Copilot {
+    /// A client does not want a request any more. `frame`: its `$/cancelRequest`, for the process.
+    pub(crate) fn cancel(&mut self, mux: &mut Mux, sent: SentId, frame: Option<&Frame>) {
+        let Some(pending) = mux.requests().get(sent) else { return };
+        let conversation = match &pending.purpose {
+            Purpose::Copilot(CopilotPurpose::Turn { conversation, .. }) => Some(conversation.clone()),
+            _ => None,
+        };
+        match (pending.to, conversation) {
+            (To::Gate(backend), Some(conversation)) => {
+                self.unqueue_turn(mux, backend, sent, &conversation);
+                if !self.cancel_kept(mux, sent, &conversation) {
+                    self.fail_unsent(mux, sent);
+                }
+            }
+            (To::Gate(_), None) if !matches!(pending.purpose, Purpose::Initialize) => {
+                mux.cancel_queued(sent);
+                self.fail_unsent(mux, sent);
+            }
+            (To::Process(process), _) => {
+                mux.cancel_at(process, sent, frame);
+                self.note_cancelled(mux, sent, process);
+            }
+            (To::Gate(_) | To::Client(_) | To::Tools, _) => {}
+        }
+    }
+
+    /// Answers a request that no process has seen.
+    fn fail_unsent(&mut self, mux: &mut Mux, sent: SentId) {
+        let Some(Pending { purpose: Purpose::Copilot(purpose), .. }) = mux.fail_unsent(sent) else { return };
+        match purpose {
+            CopilotPurpose::Tools(_) => self.tool_change_decided(mux),
+            CopilotPurpose::Turn { conversation, create, .. } => {
+                self.on_turn_failed(mux, &conversation, sent, create);
+            }
+            CopilotPurpose::Project
+            | CopilotPurpose::Narrow
+            | CopilotPurpose::Mode(_)
+            | CopilotPurpose::SignIn
+            | CopilotPurpose::ToolCall { .. } => {}
+        }
+    }
+
+    /// Takes a turn out of wherever it waits for its process.
+    pub(super) fn unqueue_turn(
+        &mut self,
+        mux: &mut Mux,
+        backend: BackendId,
+        sent: SentId,
+        conversation: &RawId,
+    ) {
+        mux.unqueue(backend, sent);
+        self.forget_restore(backend, conversation, sent);
+        self.conversations.take_waiting(conversation, &RawId::from(sent));
+    }
+
+    /// A request is not wanted any more, and its process has been told. A turn that waits for a tool would wait on: the
+    /// server does not take its question back, so lspool answers it and takes it back at the editor.
+    pub(super) fn note_cancelled(&mut self, mux: &mut Mux, sent: SentId, process: ProcessId) {
+        mux.requests_mut().mark(sent, |it| it.cancelled = true);
+        let purpose = mux.requests().get(sent).map(|it| &it.purpose);
+        let Some(Purpose::Copilot(CopilotPurpose::Turn { conversation: id, .. })) = purpose else { return };
+        let id = id.clone();
+        let family = self.conversations.family(&id);
+        let open = |it: &Pending| match (&it.owner, &it.purpose) {
+            (
+                Owner::Backend(by, _),
+                Purpose::Copilot(CopilotPurpose::ToolCall { conversation: Some(of), .. }),
+            ) => {
+                *by == process
+                    && family.contains(of)
+                    && self.turn_of_call(mux, process, of, field(&it.frame, "turnId")) == Some(sent)
+            }
+            _ => false,
+        };
+        for sent in mux.requests().filter(open) {
+            let Some(Pending { owner: Owner::Backend(_, wire), purpose, to, .. }) =
+                mux.requests_mut().take(sent)
+            else {
+                continue;
+            };
+            let confirmation =
+                matches!(purpose, Purpose::Copilot(CopilotPurpose::ToolCall { confirmation: true, .. }));
+            mux.tell(process, cancelled_call(wire, confirmation));
+            mux.withdraw(sent, to);
+        }
+        if self.conversations.get(&id).is_some_and(|it| it.runs(sent)) {
+            self.conversations.touch(&id);
+            self.cancelled.push((process, family));
+        }
+    }
+
+    /// `window/workDoneProgress/cancel` and `$/progress` of the editor: to whoever the token belongs to.
+    pub(crate) fn on_editor_progress(&mut self, mux: &mut Mux, frame: &Frame) {
+        if mux.on_editor_progress(frame) {
+            return;
+        }
+        let token = field(frame, "token");
+        let cancels = frame.method() == Some("window/workDoneProgress/cancel");
+        let turn = |it: &Pending| match &it.purpose {
+            Purpose::Copilot(CopilotPurpose::Turn { token: of, .. }) => token.is_some() && *of == token,
+            _ => false,
+        };
+        let turns = if token.is_some() { mux.requests().filter(turn) } else { Vec::new() };
+        // Of two turns with one token the server itself takes the later one.
+        match turns.last().copied() {
+            Some(sent) if cancels => {
+                if let Some(To::Process(process)) = mux.requests().get(sent).map(|it| it.to) {
+                    mux.tell(process, frame.clone());
+                }
+                self.cancel(mux, sent, None);
+            }
+            Some(_) | None => mux.notify_backend(self.primary, frame),
+        }
+    }
+
+    /// What a process has asked, or has asked while it was there, is answered: by the editor, or by one of the builtin
+    /// tools.
+    pub(crate) fn on_question_answered(
+        &mut self,
+        mux: &mut Mux,
+        sent: SentId,
+        pending: Pending,
+        answer: &Frame,
+    ) {
+        let Owner::Backend(process, _) = pending.owner else {
+            return self.on_late_answer(mux, sent, pending, Some(answer));
+        };
+        match &pending.purpose {
+            Purpose::Copilot(CopilotPurpose::ToolCall { conversation: Some(id), confirmation }) => {
+                if !mux.is_waited_for(process, answer) {
+                    return;
+                }
+                match confirmation {
+                    false => self.on_tool_answered(id, &pending.frame, Some(answer)),
+                    true => self.on_confirmed(id, &pending.frame, answer),
+                }
+                mux.answer_server(&pending, answer);
+            }
+            Purpose::Configuration { sections } => {
+                if !mux.is_waited_for(process, answer) {
+                    return;
+                }
+                let answer = self.configuration(mux, process, sections, answer);
+                mux.answer_server(&pending, &answer);
+            }
+            _ => mux.answer_server(&pending, answer),
+        }
+    }
+
+    /// The answer to `workspace/configuration` as a process gets it: one value per section, without the MCP servers that
+    /// its set has no use for.
+    fn configuration(
+        &mut self,
+        mux: &mut Mux,
+        process: ProcessId,
+        sections: &[Option<String>],
+        answer: &Frame,
+    ) -> Frame {
+        self.session.pulled(sections, answer.result().unwrap_or(b"[]"));
+        let set = self.partitions.set(process.backend).cloned().unwrap_or_else(ToolSet::all);
+        let keeping = |it| self.session.keeping_section(it);
+        let answer = with_own_sections(answer, sections, &set, keeping);
+        if let Some(servers) = answered_mcp_servers(&answer, sections) {
+            self.await_mcp(mux, process.backend, servers);
+        }
+        answer
+    }
+}
+
+/// The MCP servers that an answer to `workspace/configuration` names, if it is about them.
+fn answered_mcp_servers(answer: &Frame, sections: &[Option<String>]) -> Option<Vec<String>> {
+    let values = answer.result()?;
+    let at = sections.iter().position(|it| it.as_deref() == Some("github.copilot"))?;
+    mcp_servers(&values[elements(values).nth(at)?])
+}
+
+/// The answer to `workspace/configuration` for a process with this set.
+fn with_own_sections(
+    answer: &Frame,
+    sections: &[Option<String>],
+    set: &ToolSet,
+    keeping: impl Fn(Vec<u8>) -> Vec<u8>,
+) -> Frame {
+    let given = section_values(answer, sections.len());
+    let kept = |(section, value): (&Option<String>, &&[u8])| match section.as_deref() {
+        Some("github.copilot") => keeping(section_without_foreign_mcp(value, set)),
+        Some("github") => match member(value, "copilot") {
+            Some(range) => {
+                let mut kept = value.to_vec();
+                kept.splice(range.clone(), keeping(section_without_foreign_mcp(&value[range], set)));
+                kept
+            }
+            None => value.to_vec(),
+        },
+        Some(_) | None => value.to_vec(),
+    };
+    let values: Vec<Vec<u8>> = sections.iter().zip(&given).map(kept).collect();
+    if values == given {
+        return answer.clone();
+    }
+    with_values(answer, &values).unwrap_or_else(|| answer.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_restricted_partition_is_told_of_no_foreign_mcp_server() {
+        let sections = ["github.copilot", "http"].map(|it| Some(it.to_owned()));
+        let frame = Frame::response(RawId::from(1), br#"[{"mcp":"{\"x\":{}}","a":1},null]"#);
+        let set = ToolSet::new::<&str>(Some(&[]), &[]);
+        let answer = with_own_sections(&frame, &sections, &set, |it| it);
+        let expected = br#"[{"mcp":"{}","a":1},null]"#;
+        assert_eq!(answer.result(), Some(expected.as_slice()));
+    }
+}

@@ -1,0 +1,533 @@
+//! What `Proxy` asks the Copilot half, in the order of a message's life. With a plain language server none of it runs.
+//!
+//! A client speaks; a process is told; a server asks, notifies and answers; a process starts, is ready and is gone;
+//! an event is done with; time passes.
+
+use std::{
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
+
+use tracing::{debug, warn};
+
+use super::{
+    Copilot,
+    routes::{Route, is_own_affair, route},
+    session::{CHECK_STATUS, for_set, pushed_mcp_servers},
+    spares::{Kit, initialize_for},
+    tools::calls::CONFIRMATION,
+    turns::Placed,
+};
+use crate::{
+    core::{
+        event::{BackendId, ProcessId},
+        mux::{
+            Mux,
+            from_client::field,
+            pool::{
+                backend::Backend,
+                processes::{Aftermath, Gone, Wanted},
+            },
+            requests::{Owner, Pending, To},
+            routes::Keep,
+        },
+        purpose::{CopilotPurpose, Purpose, SentId},
+    },
+    redact::redact,
+    rpc::{Frame, Kind, RawId, member},
+};
+
+/// How long a Copilot server may be degraded.
+pub(crate) const HANG_TIMEOUT: Duration = Duration::from_mins(1);
+
+/// Requests that are answered with the MCP servers there are, and their tools.
+const MCP_LISTS: [&str; 2] = ["mcp/getTools", "mcp/updateToolsStatus"];
+
+/// What becomes of a server's request.
+#[derive(Debug)]
+pub(crate) enum FromServer {
+    Handled,
+    /// It is none of the Copilot half's.
+    Pass,
+    /// A call of a tool, which the caller may make.
+    Call(ToolCall),
+}
+
+/// A call of a tool, or a confirmation of one, by a conversation that may make it.
+#[derive(Debug)]
+pub(crate) struct ToolCall {
+    pub(crate) process: ProcessId,
+    /// The id under which the server has asked.
+    pub(crate) wire: RawId,
+    pub(crate) conversation: Option<RawId>,
+    pub(crate) frame: Frame,
+    pub(crate) confirmation: bool,
+}
+
+// A client speaks.
+impl Copilot {
+    /// A request of the editor's. Gives the place of a conversation that is to be created.
+    pub(crate) fn on_client_request(
+        &mut self,
+        mux: &mut Mux,
+        owner: Owner,
+        keep: Option<Keep>,
+        frame: &Frame,
+    ) -> Option<Placed> {
+        if let Some(keep) = keep {
+            self.tell_everyone(mux, keep, Some(owner), frame);
+            if frame.method() == Some("signOut") {
+                self.check_status_elsewhere(mux);
+            }
+            return None;
+        }
+        match route(frame.method().unwrap_or_default()) {
+            Route::TurnDelete => {
+                self.on_turn_delete(frame);
+                let backend = self.by_conversation(mux, frame);
+                mux.send_to_backend(backend, owner, Purpose::Plain, frame);
+            }
+            Route::Default => {
+                let backend = self.by_conversation(mux, frame);
+                mux.send_to_backend(backend, owner, Purpose::Plain, frame);
+            }
+            Route::Turns => {
+                let turn = field(frame, "turnId");
+                let backend = turn.and_then(|it| self.conversations.of_turn(&it)).unwrap_or(self.primary);
+                mux.send_to_backend(self.served(mux, backend), owner, Purpose::Plain, frame);
+            }
+            Route::Create => return self.on_create(mux, owner, frame),
+            Route::Turn => self.on_turn(mux, owner, frame),
+            Route::Destroy => self.on_destroy(mux, owner, frame),
+            Route::Tools(tools) => self.on_tools(mux, tools, owner, frame),
+            Route::SignIn => self.send_sign_in(mux, owner, frame),
+            Route::Command => {
+                let command = frame.params().and_then(|it| Some(&it[member(it, "command")?]));
+                match command == Some(b"\"github.copilot.finishDeviceFlow\"") {
+                    true => self.send_sign_in(mux, owner, frame),
+                    false => drop(mux.send_to_backend(self.primary, owner, Purpose::Plain, frame)),
+                }
+            }
+        }
+        None
+    }
+
+    /// A notification of the editor's.
+    pub(crate) fn on_client_notification(&mut self, mux: &mut Mux, keep: Option<Keep>, frame: &Frame) {
+        match keep {
+            Some(keep) => self.tell_everyone(mux, keep, None, frame),
+            None => {
+                let backend = self.by_conversation(mux, frame);
+                mux.notify_backend(backend, frame);
+            }
+        }
+    }
+
+    /// The primary has been told that the editor is initialized.
+    pub(crate) fn on_client_initialized(&mut self, mux: &mut Mux) {
+        self.register_own_tools(mux);
+        if let Some(folder) = &self.session.kept_transcripts {
+            let session = self.generic_session(mux);
+            let set = crate::core::copilot::tools::tool_set::ToolSet::all();
+            let keep = self.session.transcripts(session, &set, Some(folder));
+            mux.notify_backend(self.primary, &keep);
+        }
+    }
+
+    fn send_sign_in(&mut self, mux: &mut Mux, owner: Owner, frame: &Frame) {
+        let purpose = Purpose::Copilot(CopilotPurpose::SignIn);
+        if let Some(sent) = mux.send_to_backend(self.primary, owner, purpose, frame) {
+            mux.requests_mut().mark(sent, |it| it.waits_for_user = true);
+        }
+    }
+
+    /// The partition of the conversation that the parameters name, else the primary.
+    fn by_conversation(&self, mux: &Mux, frame: &Frame) -> BackendId {
+        let conversation = field(frame, "conversationId").and_then(|it| self.conversations.get(&it));
+        self.served(mux, conversation.map_or(self.primary, |it| it.backend))
+    }
+
+    /// A partition that is gone leaves its questions to the primary, which knows what to say of unknown ids.
+    pub(super) fn served(&self, mux: &Mux, backend: BackendId) -> BackendId {
+        if mux.backend(backend).is_some_and(Backend::accepts) { backend } else { self.primary }
+    }
+
+    /// What belongs to every process goes to all that are running and is remembered for those to come.
+    fn tell_everyone(&mut self, mux: &mut Mux, keep: Keep, owner: Option<Owner>, frame: &Frame) {
+        match (frame.method(), frame.params()) {
+            (Some("github/didChangeAuth"), Some(params)) => self.session.sign_in(params),
+            (Some("signOut"), Some(_)) => self.session.sign_out(),
+            (Some("mcp/updateToolsStatus"), params) => self.note_mcp_statuses(params.unwrap_or(b"{}")),
+            _ => {}
+        }
+        let kept = self.session.keeping(frame);
+        let frame = kept.as_ref().unwrap_or(frame);
+        let partitions = self.partitions_with_session(mux);
+        match owner {
+            Some(owner) => drop(mux.send_to_backend(self.primary, owner, Purpose::Plain, frame)),
+            None => mux.notify_primary(self.primary, Some(keep), frame),
+        }
+        if partitions.is_empty() {
+            return;
+        }
+        // One that does not read holds up no other, and must not keep alive what they have had long since.
+        let frame = frame.unshared();
+        for id in partitions {
+            let Some(set) = self.partitions.set(id) else { continue };
+            let frame = for_set(&frame, set);
+            // What waits in the queue itself must not be waited for.
+            let at_once = mux.backend(id).is_some_and(|it| it.queued().is_empty() && it.is_open());
+            match frame.kind() {
+                Kind::Request => drop(mux.send_to_backend(id, Owner::Proxy, Purpose::Plain, &frame)),
+                Kind::Notification | Kind::Response => mux.notify_backend(id, &frame),
+            }
+            if let Some(servers) = pushed_mcp_servers(&frame).filter(|_| at_once) {
+                self.await_mcp(mux, id, servers);
+            }
+            if frame.method() == Some("github/didChangeAuth") {
+                // Behind the sign-in, which may wait in the queue.
+                let check = Frame::request(RawId::from(0), CHECK_STATUS.0, Some(CHECK_STATUS.1));
+                mux.send_to_backend(id, Owner::Proxy, Purpose::Plain, &check);
+                self.await_mcp_again(mux, id);
+            }
+        }
+    }
+
+    /// All but the primary that must be told what concerns everyone.
+    pub(super) fn partitions_with_session(&self, mux: &Mux) -> Vec<BackendId> {
+        let told = |it: &&Backend| it.id != self.primary && it.has_session();
+        mux.backends().iter().filter(told).map(|it| it.id).collect()
+    }
+
+    /// A process that looks at its sign-in again finds what another one has stored, or taken away.
+    fn check_status_elsewhere(&mut self, mux: &mut Mux) {
+        for id in self.partitions_with_session(mux) {
+            self.await_mcp_again(mux, id);
+            mux.ask_backend(id, Purpose::Plain, CHECK_STATUS.0, CHECK_STATUS.1);
+        }
+    }
+}
+
+// A process is told.
+impl Copilot {
+    /// Passes on what has waited, as far as the process can take it.
+    pub(crate) fn flush(&mut self, mux: &mut Mux, id: BackendId) {
+        for (process, frame) in mux.take_queue(id) {
+            self.deliver(mux, process, frame);
+        }
+    }
+
+    /// Passes an accepted message, which may be a turn, on as soon as the process can take it.
+    pub(crate) fn release(&mut self, mux: &mut Mux, id: BackendId, frame: Frame) {
+        if let Some((process, frame)) = mux.pass_queue(id, frame) {
+            self.deliver(mux, process, frame);
+        }
+    }
+
+    /// Takes up what will not be answered: a change of the catalog is decided by that.
+    pub(crate) fn settle_dropped(&mut self, mux: &mut Mux) {
+        loop {
+            let dropped = mux.take_dropped();
+            if dropped.is_empty() {
+                return;
+            }
+            for purpose in dropped {
+                if matches!(purpose, CopilotPurpose::Tools(_)) {
+                    self.tool_change_decided(mux);
+                }
+            }
+        }
+    }
+}
+
+// A server asks, notifies, answers.
+impl Copilot {
+    /// A request of a server.
+    pub(crate) fn on_server_request(
+        &mut self,
+        mux: &mut Mux,
+        process: ProcessId,
+        frame: &Frame,
+    ) -> FromServer {
+        match frame.method().unwrap_or_default() {
+            "conversation/invokeClientTool" => self.on_tool_call(mux, process, frame, false),
+            CONFIRMATION => self.on_tool_call(mux, process, frame, true),
+            _ => FromServer::Pass,
+        }
+    }
+
+    /// A notification of a server. Gives what of it the editor hears.
+    pub(crate) fn on_server_notification(
+        &mut self,
+        mux: &mut Mux,
+        process: ProcessId,
+        frame: Frame,
+    ) -> Option<Frame> {
+        let method = frame.method().unwrap_or_default();
+        let params = frame.params().unwrap_or(b"{}");
+        let mut told = None;
+        match method {
+            "didChangeStatus" if is_error(params) => self.on_error_status(mux, process.backend),
+            "copilot/mcpTools" => {
+                self.on_mcp_tools(mux, process, params);
+                told = self.as_switched(&frame);
+            }
+            _ => mux.note_published(process, &frame),
+        }
+        let is_heard = !self.is_about_modes(process, method) && self.is_heard(mux, process, method, &frame);
+        is_heard.then(|| told.unwrap_or(frame))
+    }
+
+    /// One voice: what every process says of itself is heard from the primary alone.
+    fn is_heard(&self, mux: &mut Mux, process: ProcessId, method: &str, frame: &Frame) -> bool {
+        let Some(backend) = mux.backend(process.backend) else { return false };
+        // A restarted process first says that it is not signed in.
+        let restored = backend.is_ready() || process.generation.0 == 1;
+        if is_own_affair(method) && (process.backend != self.primary || !restored) {
+            let said = String::from_utf8_lossy(frame.params().unwrap_or_default());
+            let said = redact(&said);
+            debug!(backend = backend.name, method, %said, "not passed on");
+            return false;
+        }
+        method != "window/showMessage" || mux.is_news(process, frame)
+    }
+
+    /// Passes an answer of a server on to the client that has asked.
+    pub(crate) fn on_answer(&mut self, mux: &mut Mux, process: ProcessId, pending: &Pending, answer: &Frame) {
+        self.end_before(mux, pending, answer);
+        Self::close_token(mux, process, pending);
+        let told = match &pending.purpose {
+            Purpose::Plain => self.deleted(pending, answer).or_else(|| self.without_modes(pending, answer)),
+            _ => None,
+        };
+        mux.answer_client(pending, told.as_ref().unwrap_or(answer));
+        mux.note_answered(process, pending, answer);
+        if process.backend == self.primary
+            && pending.frame.method().is_some_and(|it| MCP_LISTS.contains(&it))
+            && let Some(result) = answer.result()
+        {
+            let servers = member(result, "servers").map_or(result, |range| &result[range]);
+            self.learn_mcp(mux, servers);
+        }
+        if pending.frame.method() == Some("conversation/compress") {
+            self.on_compressed(&pending.frame, answer);
+        }
+    }
+
+    /// A server has answered what the Copilot half has asked, or passed on.
+    pub(crate) fn on_answered(
+        &mut self,
+        mux: &mut Mux,
+        process: ProcessId,
+        sent: SentId,
+        purpose: CopilotPurpose,
+        answer: &Frame,
+    ) {
+        match purpose {
+            CopilotPurpose::ToolCall { .. } => {}
+            CopilotPurpose::Turn { conversation, create, .. } => {
+                self.on_turn_answered(mux, process, sent, &conversation, create, answer);
+            }
+            CopilotPurpose::Tools(change) => {
+                self.on_tools_answered(mux, &change, answer.result().is_some());
+                if let Some(offered) = answer.result() {
+                    self.learn_offered(mux, offered);
+                }
+            }
+            CopilotPurpose::Mode(ask) => self.on_mode_answered(mux, process, ask, Some(answer)),
+            // It has been told to end, and is told nothing more.
+            CopilotPurpose::Project | CopilotPurpose::Narrow
+                if !mux.backend(process.backend).is_some_and(Backend::goes_on) => {}
+            CopilotPurpose::Project => self.on_projected(mux, process, answer),
+            CopilotPurpose::Narrow => self.on_narrowed(mux, process, answer),
+            CopilotPurpose::SignIn => {
+                if answer.result().is_some() {
+                    self.check_status_elsewhere(mux);
+                }
+            }
+        }
+    }
+
+    /// A request failed although its process lives on.
+    pub(crate) fn on_lost_answer(
+        &mut self,
+        mux: &mut Mux,
+        process: ProcessId,
+        sent: SentId,
+        pending: &Pending,
+    ) {
+        Self::close_token(mux, process, pending);
+        let Purpose::Copilot(purpose) = &pending.purpose else { return };
+        match purpose {
+            CopilotPurpose::Tools(_) => self.tool_change_decided(mux),
+            CopilotPurpose::Turn { conversation, .. } => self.end_turn(mux, conversation, sent),
+            // Without these a process cannot be used.
+            CopilotPurpose::Project | CopilotPurpose::Narrow => mux.terminate(process, None),
+            CopilotPurpose::Mode(ask) => self.on_mode_answered(mux, process, *ask, None),
+            CopilotPurpose::SignIn | CopilotPurpose::ToolCall { .. } => {}
+        }
+    }
+
+    /// What a request has begun under its token is over.
+    fn close_token(mux: &mut Mux, process: ProcessId, pending: &Pending) {
+        match &pending.purpose {
+            Purpose::Copilot(CopilotPurpose::Turn { conversation, .. }) => {
+                let params = pending.frame.params().unwrap_or(b"{}");
+                mux.tokens_mut().closed(process.backend, params, Some(conversation));
+            }
+            _ => mux.close_token(process, pending),
+        }
+    }
+}
+
+// A process starts, is ready, is gone.
+impl Copilot {
+    /// The parameters with which a process is asked to initialize.
+    pub(crate) fn initialize_params(&self, mux: &Mux, id: BackendId) -> Vec<u8> {
+        let params = self.generic_session(mux).initialize();
+        let Some(partition) = self.partitions.get(id) else { return params.to_vec() };
+        initialize_for(params, partition.spare.unwrap_or_else(|| Kit::of(&partition.set, params)))
+    }
+
+    /// Tells a process everything that the one before it, or the primary, was told.
+    pub(crate) fn replay_session(&mut self, mux: &mut Mux, process: ProcessId) {
+        let id = process.backend;
+        let Some(set) = self.partitions.set(id).cloned() else { return };
+        mux.replay_initialized(process);
+        let replay = mux.session_mut(self.server).replay();
+        for frame in self.session.replay(mux.session(self.server), replay, &set) {
+            if let Some(servers) = pushed_mcp_servers(&frame) {
+                self.await_mcp(mux, id, servers);
+            }
+            mux.replay(process, frame);
+        }
+        if self.partitions.served(id).is_some() {
+            self.project_all(mux, id);
+        }
+    }
+
+    /// A process is ready.
+    pub(crate) fn on_ready(&mut self, id: BackendId) {
+        self.touch_partition(id);
+    }
+
+    /// A process is gone: decides about the turns that it was asked. What it had not begun, or what shall go on, waits
+    /// for the next process, if there can be one. `followed_up`: conversations whose turn is to be told results. Gives
+    /// those of them that wait for that, and whether anything waits for a process.
+    pub(crate) fn on_gone(
+        &mut self,
+        mux: &mut Mux,
+        gone: &Gone,
+        followed_up: &BTreeSet<RawId>,
+    ) -> (Vec<RawId>, bool) {
+        if gone.is_lost_spare {
+            self.note_lost_spare(mux);
+        }
+        let (suspended, waits) = self.keep_turns(mux, gone.process, gone.comes_back, followed_up);
+        if gone.comes_back {
+            let again = mux.requeue(gone.process);
+            self.note_asked_again(mux, &again);
+        }
+        (suspended, waits)
+    }
+
+    /// It is decided whether another process follows. What was said stays, for that one. Gives what is still wanted.
+    pub(crate) fn on_followed(&mut self, mux: &Mux, id: BackendId, is_followed: bool) -> Wanted {
+        let subjects = self.kept_by(mux, id);
+        let is_to_come = |active: Option<SentId>| {
+            active.and_then(|it| mux.requests().get(it)).is_some_and(|it| it.to == To::Gate(id))
+        };
+        let waited = self.conversations.lose(id, |it| is_followed && is_to_come(it.active()));
+        let cut_off = waited.iter().filter_map(|it| it.id()?.as_u64()).collect();
+        Wanted { subjects, cut_off }
+    }
+
+    /// A process is gone, and all that follows from it is done.
+    pub(crate) fn after_gone(&mut self, mux: &mut Mux, after: &Aftermath) {
+        self.settle_dropped(mux);
+        mux.report_gone(after);
+        self.forget(mux, after.process.backend);
+        self.start_waiting(mux);
+        mux.on_shutdown_progress();
+    }
+
+    /// Requests are asked again, under other numbers.
+    pub(super) fn note_asked_again(&mut self, mux: &Mux, again: &[(SentId, SentId)]) {
+        for (before, sent) in again {
+            let purpose = mux.requests().get(*sent).map(|it| &it.purpose);
+            if let Some(Purpose::Copilot(CopilotPurpose::Turn { conversation, .. })) = purpose
+                && let Some(conversation) = self.conversations.get_mut(conversation)
+            {
+                conversation.ask_again(*before, *sent);
+            }
+        }
+    }
+}
+
+// An event is done with; time passes.
+impl Copilot {
+    /// What follows from all that an event has changed. This is done for each message, so it must not look through all
+    /// there is.
+    pub(crate) fn settle(&mut self, mux: &mut Mux) {
+        self.settle_dropped(mux);
+        self.evict_leaving(mux);
+        self.note_changes(mux);
+        self.keep_spares(mux);
+    }
+
+    /// The event is over.
+    pub(crate) fn end(&mut self, mux: &Mux) {
+        self.settle_partitions(mux);
+    }
+
+    /// The configuration has changed.
+    pub(crate) fn on_reloaded(&mut self, mux: &mut Mux, changes_tools: bool, tells_agents: bool) {
+        if changes_tools {
+            self.change_own_tools(mux);
+        }
+        if tells_agents {
+            self.describe_agents(mux);
+        }
+        self.note_isolation(mux);
+        // What counts as in use is a setting.
+        for id in mux.backends().ids() {
+            self.note_use(mux, id);
+        }
+    }
+
+    /// When something is to be done, and what.
+    pub(crate) fn poll_timeout(&self) -> [Option<(Instant, &'static str)>; 2] {
+        [
+            self.mcp_deadline().map(|at| (at, "an MCP server is not up")),
+            self.spare_deadline().map(|at| (at, "spares may be started")),
+        ]
+    }
+
+    /// MCP servers that are waited for have had their time.
+    pub(crate) fn on_mcp_deadlines(&mut self, mux: &mut Mux) {
+        let now = mux.now();
+        let is_due = |id: BackendId, at: Option<Instant>| {
+            at.is_some_and(|at| at <= now) && mux.backend(id).is_some_and(Backend::is_ready)
+        };
+        let due: Vec<BackendId> = self
+            .partitions
+            .iter()
+            .filter(|(id, it)| is_due(*id, it.mcp.deadline()))
+            .map(|(id, _)| id)
+            .collect();
+        for id in due {
+            warn!(backend = mux.name_of(id), "an MCP server is not up: going on without it");
+            self.go_on_without_mcp(mux, id);
+        }
+    }
+
+    /// Spares may be started.
+    pub(crate) fn on_spare_deadlines(&mut self, mux: &mut Mux) {
+        self.on_spare_deadline(mux);
+    }
+}
+
+/// Whether a status is an error, such as a missing sign-in.
+fn is_error(params: &[u8]) -> bool {
+    member(params, "kind").is_some_and(|range| &params[range] == b"\"Error\"")
+}

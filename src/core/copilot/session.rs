@@ -1,0 +1,265 @@
+//! What of a session only a Copilot server has: its sign-in, the section `github.copilot` of the settings, and where
+//! processes keep what they tell the model.
+
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use serde_json::json;
+
+use crate::{
+    core::{
+        copilot::tools::{mcp::SwitchedOff, tool_set::ToolSet},
+        mux::session::{Replay, Session},
+    },
+    rpc::{Frame, Patch, RawId, elements, member, members, path, text},
+};
+
+/// Sent to a process whose sign-in it would otherwise not look at until it needs a token.
+pub(crate) const CHECK_STATUS: (&str, &[u8]) = ("checkStatus", b"{}");
+
+/// The record, beside that which any server has.
+#[derive(Debug, Default)]
+pub(crate) struct CopilotSession {
+    /// The section `github.copilot` as last pulled.
+    pulled: Option<Bytes>,
+    /// Where processes keep what they tell the model, if they shall.
+    pub(crate) kept_transcripts: Option<PathBuf>,
+    auth: Option<Bytes>,
+    /// Taken away from each process as soon as it has them.
+    pub(crate) switched_off: SwitchedOff,
+}
+
+impl CopilotSession {
+    /// The editor has signed in, with these parameters.
+    pub(crate) fn sign_in(&mut self, params: &[u8]) {
+        self.auth = Some(Bytes::copy_from_slice(params));
+    }
+
+    pub(crate) fn sign_out(&mut self) {
+        self.auth = None;
+    }
+
+    /// Whether processes are signed in by the editor.
+    pub(crate) fn has_auth(&self) -> bool {
+        self.auth.is_some()
+    }
+
+    /// Everything between `initialized` and the tools, in order. `set` decides which MCP servers the settings keep.
+    pub(crate) fn replay(&self, session: &Session, replay: Replay, set: &ToolSet) -> Vec<Frame> {
+        let Replay { latest, settings, folders, documents, of_documents, calls } = replay;
+        let mut out: Vec<Frame> = latest.into_iter().chain(settings).map(|it| for_set(&it, set)).collect();
+        if let Some(folder) = &self.kept_transcripts {
+            out.push(self.transcripts(session, set, Some(folder)));
+        }
+        if let Some(params) = &self.auth {
+            out.push(Frame::notification("github/didChangeAuth", Some(params)));
+            out.push(Frame::request(RawId::from(0), CHECK_STATUS.0, Some(CHECK_STATUS.1)));
+        }
+        out.extend(folders.into_iter().chain(documents));
+        out.extend(of_documents.into_iter().chain(calls).map(|it| for_set(&it, set)));
+        out
+    }
+
+    /// The MCP servers that the settings name.
+    pub(crate) fn mcp_servers(&self, session: &Session) -> Vec<String> {
+        self.section(session).and_then(mcp_servers).unwrap_or_default()
+    }
+
+    /// The section `github.copilot` as it holds: as last pushed, else as last pulled.
+    fn section<'a>(&'a self, session: &'a Session) -> Option<&'a [u8]> {
+        let github = session.setting("github");
+        let pushed = github.and_then(|it| Some(&it[member(it, "copilot")?]));
+        pushed.or(self.pulled.as_deref())
+    }
+
+    /// The editor has answered `workspace/configuration`.
+    pub(crate) fn pulled(&mut self, sections: &[Option<String>], answer: &[u8]) {
+        let at = sections.iter().position(|it| it.as_deref() == Some("github.copilot"));
+        if let Some(value) = at.and_then(|at| elements(answer).nth(at)).map(|range| &answer[range]) {
+            self.pulled = Some(Bytes::copy_from_slice(value)).filter(|it| it.starts_with(b"{"));
+        }
+    }
+
+    /// Settings that name the folder of transcripts, or that are as they were. The section is replaced as a whole,
+    /// so all of it is said.
+    pub(crate) fn transcripts(&self, session: &Session, set: &ToolSet, folder: Option<&Path>) -> Frame {
+        let github = session.setting("github").unwrap_or(b"{}");
+        let mut section = self.section(session).unwrap_or(b"{}").to_vec();
+        if let Some(folder) = folder {
+            section =
+                Patch::of(&section).set_path(&["agent", "transcriptDirectory"], &quoted(folder)).finish();
+        }
+        let github = Patch::of(github).set("copilot", &section).finish();
+        let params = Patch::of(b"{}").set_path(&["settings", "github"], &github).finish();
+        for_set(&Frame::notification("workspace/didChangeConfiguration", Some(&params)), set)
+    }
+
+    /// A push of settings as processes get it instead: one that keeps what it tells the model goes on to do so.
+    pub(crate) fn keeping(&self, frame: &Frame) -> Option<Frame> {
+        let folder = self.kept_transcripts.as_ref()?;
+        let params = frame.params()?;
+        let keys = pushed(frame).filter(|it| path(params, it).is_some())?;
+        let keys = [&keys[..], &["agent", "transcriptDirectory"]].concat();
+        Some(frame.with_params(&Patch::of(params).set_path(&keys, &quoted(folder)).finish()))
+    }
+
+    /// The section `github.copilot` of an answer to `workspace/configuration`, likewise.
+    pub(crate) fn keeping_section(&self, section: Vec<u8>) -> Vec<u8> {
+        let Some(folder) = &self.kept_transcripts else { return section };
+        let object = if section.starts_with(b"{") { &section[..] } else { b"{}" };
+        Patch::of(object).set_path(&["agent", "transcriptDirectory"], &quoted(folder)).finish()
+    }
+}
+
+/// A path as JSON.
+fn quoted(folder: &Path) -> Vec<u8> {
+    json!(folder.to_string_lossy()).to_string().into_bytes()
+}
+
+/// What a process with this set is told of a message to every process.
+pub(crate) fn for_set(frame: &Frame, set: &ToolSet) -> Frame {
+    if set.is_all() {
+        return frame.clone();
+    }
+    let Some(params) = frame.params() else { return frame.clone() };
+    if let Some(range) = pushed(frame).and_then(|it| path(params, &it)) {
+        let section = section_without_foreign_mcp(&params[range.clone()], set);
+        return frame.with_params(&[&params[..range.start], &section, &params[range.end..]].concat());
+    }
+    match frame.method() {
+        Some("mcp/updateToolsStatus") => frame.with_params(&without_foreign_statuses(params, set)),
+        Some(_) | None => frame.clone(),
+    }
+}
+
+/// Parameters of `mcp/updateToolsStatus` without the tools outside the set, which it would switch on.
+fn without_foreign_statuses(params: &[u8], set: &ToolSet) -> Vec<u8> {
+    let Some(range) = member(params, "servers") else { return params.to_vec() };
+    let servers = &params[range];
+    let narrowed = |server: &[u8]| -> Option<Vec<u8>> {
+        let name = text(server, &["name"])?;
+        let tools = &server[member(server, "tools")?];
+        let is_mine = |it: &&[u8]| text(it, &["name"]).is_some_and(|tool| set.contains_mcp(&name, &tool));
+        let mine: Vec<&[u8]> = elements(tools).map(|it| &tools[it]).filter(is_mine).collect();
+        Some(Patch::of(server).set("tools", &array(&mine)).finish())
+    };
+    let servers: Vec<Vec<u8>> = elements(servers).filter_map(|it| narrowed(&servers[it])).collect();
+    Patch::of(params).set("servers", &array(&servers)).finish()
+}
+
+fn array<T: AsRef<[u8]>>(items: &[T]) -> Vec<u8> {
+    let items: Vec<&[u8]> = items.iter().map(AsRef::as_ref).collect();
+    [b"[".as_slice(), &items.join(b",".as_slice()), b"]"].concat()
+}
+
+/// Where a message that pushes settings has the section `github.copilot`. A server takes it from nowhere else: what is
+/// called `"github.copilot"` in a push is nothing to it.
+fn pushed(frame: &Frame) -> Option<[&'static str; 3]> {
+    let settings = match frame.method()? {
+        "workspace/didChangeConfiguration" => "settings",
+        "setEditorInfo" => "editorConfiguration",
+        _ => return None,
+    };
+    Some([settings, "github", "copilot"])
+}
+
+/// The MCP servers that a push of settings names, if it is about them.
+pub(crate) fn pushed_mcp_servers(frame: &Frame) -> Option<Vec<String>> {
+    let params = frame.params()?;
+    mcp_servers(&params[path(params, &pushed(frame)?)?])
+}
+
+/// The MCP servers that the section `github.copilot` names, if it is about them.
+pub(crate) fn mcp_servers(section: &[u8]) -> Option<Vec<String>> {
+    let raw = &section[member(section, "mcp")?];
+    let text: Option<String> = serde_json::from_slice(raw).ok();
+    let map = text.as_ref().map_or(raw, |it| it.as_bytes());
+    Some(members(map).map(|(server, _)| server.into_owned()).collect())
+}
+
+/// The section `github.copilot` of the settings, likewise. `mcp` is a JSON string that holds a map by server.
+pub(crate) fn section_without_foreign_mcp(section: &[u8], set: &ToolSet) -> Vec<u8> {
+    let Some(range) = member(section, "mcp") else { return section.to_vec() };
+    let raw = &section[range];
+    let text: Option<String> = serde_json::from_slice(raw).ok();
+    let map = text.as_ref().map_or(raw, |it| it.as_bytes());
+    let foreign: Vec<String> =
+        members(map).map(|(server, _)| server.into_owned()).filter(|it| !set.wants_mcp_server(it)).collect();
+    if foreign.is_empty() {
+        return section.to_vec();
+    }
+    // With none left the map is empty rather than absent: a server stops what is taken out of the map, and leaves
+    // running what it has when it is told nothing.
+    let mut patch = Patch::of(map);
+    for server in &foreign {
+        patch.remove(server);
+    }
+    let kept = patch.finish();
+    let kept = match text {
+        Some(_) => json!(String::from_utf8_lossy(&kept)).to_string().into_bytes(),
+        None => kept,
+    };
+    Patch::of(section).set("mcp", &kept).finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::{copilot::routes::DIALECT, mux::routes::Keep};
+
+    fn keep(session: &mut Session, method: &str, params: &str) {
+        let frame = Frame::notification(method, Some(params.as_bytes()));
+        session.keep(Keep::Configuration, &frame, &DIALECT);
+    }
+
+    #[test]
+    fn a_restricted_process_has_no_tool_outside_its_set_switched_on() {
+        let set = ToolSet::new(Some(&["mini/echo"]), &[]);
+        let params = br#"{"servers":[{"name":"mini","tools":[{"name":"echo","status":"enabled"},{"name":"x","status":"enabled"}]}]}"#;
+        let frame = Frame::notification("mcp/updateToolsStatus", Some(params));
+        let told = for_set(&frame, &set);
+        let expected = r#"{"servers":[{"name":"mini","tools":[{"name":"echo","status":"enabled"}]}]}"#;
+        assert_eq!(String::from_utf8_lossy(told.params().unwrap_or_default()), expected);
+    }
+
+    #[test]
+    fn a_restricted_process_gets_only_the_mcp_servers_it_needs() {
+        let set = ToolSet::new(Some(&["mini/echo"]), &[]);
+        let none = ToolSet::new::<&str>(Some(&[]), &[]);
+        for (method, key) in
+            [("workspace/didChangeConfiguration", "settings"), ("setEditorInfo", "editorConfiguration")]
+        {
+            let push = |mcp: &str| {
+                format!(r#"{{"{key}":{{"github":{{"x":1,"copilot":{{"a":1,"mcp":"{mcp}"}}}},"http":{{}}}}}}"#)
+            };
+            let params = push(r#"{\"mini\":{\"command\":\"x\"},\"other\":{}}"#);
+            let frame = Frame::notification(method, Some(params.as_bytes()));
+            let told =
+                |set| String::from_utf8_lossy(for_set(&frame, set).params().unwrap_or_default()).into_owned();
+            assert_eq!(told(&set), push(r#"{\"mini\":{\"command\":\"x\"}}"#));
+            assert_eq!(told(&none), push("{}"));
+            assert_eq!(told(&ToolSet::all()), params);
+            assert_eq!(pushed_mcp_servers(&frame), Some(vec!["mini".to_owned(), "other".to_owned()]));
+        }
+    }
+
+    #[test]
+    fn a_section_is_where_a_server_takes_it_from() {
+        let mut session = Session::default();
+        let mut it = CopilotSession::default();
+        let configure = "workspace/didChangeConfiguration";
+        let flat = r#"{"settings":{"github.copilot":{"mcp":"{\"x\":{}}"}}}"#;
+        keep(&mut session, configure, flat);
+        assert_eq!(pushed_mcp_servers(&Frame::notification(configure, Some(flat.as_bytes()))), None);
+        assert!(it.mcp_servers(&session).is_empty());
+        it.pulled(&[Some("github.copilot".to_owned())], br#"[{"mcp":"{\"y\":{}}"}]"#);
+        assert_eq!(it.mcp_servers(&session), ["y"]);
+        let nested = r#"{"settings":{"github":{"copilot":{"mcp":"{\"z\":{}}"}}}}"#;
+        keep(&mut session, configure, nested);
+        assert_eq!(it.mcp_servers(&session), ["z"]);
+        // A push that says nothing of the section leaves it as it is at the server.
+        it.kept_transcripts = Some("/t".into());
+        let other = Frame::notification(configure, Some(br#"{"settings":{"github":{}}}"#));
+        assert_eq!(it.keeping(&other).map(|it| it.to_bytes()), None);
+    }
+}

@@ -1,0 +1,23 @@
+//! What makes the ids that this lspool invents its own.
+
+/// Process id and start time: together they are used once on a machine.
+#[derive(Clone, Copy, Debug)]
+pub struct Identity {
+    /// Process id of this lspool.
+    pub pid: u32,
+    /// When it started, in milliseconds since 1970.
+    pub started: u64,
+}
+
+impl Identity {
+    /// A number that looks random, but is the same for the same `n` in the same run.
+    pub(crate) fn mixed(&self, n: u64) -> u64 {
+        let mix = |seed: u64| {
+            let it = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let it = (it ^ (it >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            let it = (it ^ (it >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            it ^ (it >> 31)
+        };
+        mix(self.started ^ mix(u64::from(self.pid) << 32 | n))
+    }
+}

@@ -1,0 +1,278 @@
+//! The life of a message: `Proxy` asks the higher owners in turn, and hands the mux what they say.
+
+use super::{
+    Proxy,
+    admin::{command, wrong_parameter},
+    backends::{cancel, give_up},
+    copilot::{Copilot, hooks::FromServer, modes::moving, turns::cancelled_call},
+    event::{ClientId, ProcessId},
+    mux::{
+        clients::FromEditor,
+        failure::{Cause, Failure},
+        requests::Owner,
+        routes::Keep,
+    },
+    purpose::Purpose,
+};
+use crate::rpc::{Frame, Kind, RawId};
+
+// A client speaks.
+impl Proxy {
+    pub(super) fn on_editor_frame(&mut self, frame: Frame) {
+        match self.mux.on_editor_frame(frame) {
+            FromEditor::Handled => {}
+            FromEditor::LateAnswer(frame) => self.on_editor_answer(&frame),
+            FromEditor::Open(frame) => match frame.kind() {
+                Kind::Response => self.on_editor_answer(&frame),
+                Kind::Notification => self.on_editor_notification(&frame),
+                Kind::Request => self.on_editor_request(&frame),
+            },
+        }
+    }
+
+    fn on_editor_request(&mut self, frame: &Frame) {
+        let (Some(id), Some(method)) = (frame.id(), frame.method()) else { return };
+        let is_owed = || self.admin.is_owed(ClientId::EDITOR, &id) || self.agents.owes(&id);
+        if self.mux.is_in_use(&id, is_owed) {
+            let message = format!("request id {id} is in use by a request that is not answered yet");
+            return self.mux.tell_editor(Failure::new(Cause::InvalidRequest, message).answer(id));
+        }
+        if method == "shutdown" {
+            self.cancel_orchestrations();
+            return self.mux.on_shutdown(id);
+        }
+        let owner = Owner::Client(ClientId::EDITOR, id);
+        let params = frame.params().unwrap_or(b"{}");
+        if method == "workspace/executeCommand"
+            && let Some((method, params)) = command(&self.mux, params)
+        {
+            self.control(owner, method, &params);
+            return;
+        }
+        if method.starts_with("lspool/") && self.control(owner.clone(), method, params) {
+            return;
+        }
+        let keep = self.keep(frame);
+        let Proxy { mux, copilot: Some(copilot), agents, .. } = self else {
+            return self.mux.forward_request(owner, frame);
+        };
+        if let Some(placed) = copilot.on_client_request(mux, owner, keep, frame) {
+            if placed.is_lead() {
+                agents.load_teams(mux);
+            }
+            copilot.bind(mux, placed);
+        }
+    }
+
+    fn on_editor_notification(&mut self, frame: &Frame) {
+        match frame.method() {
+            Some("$/cancelRequest") => return self.on_editor_cancel(frame),
+            Some("window/workDoneProgress/cancel" | "$/progress") => return self.on_editor_progress(frame),
+            // The session that is replayed says it.
+            Some("initialized") if !self.mux.on_editor_initialized() => return,
+            Some(_) | None => {}
+        }
+        let keep = self.keep(frame);
+        match &mut self.copilot {
+            Some(copilot) => {
+                copilot.on_client_notification(&mut self.mux, keep, frame);
+                if frame.method() == Some("initialized") {
+                    copilot.on_client_initialized(&mut self.mux);
+                }
+            }
+            None => self.mux.forward_notification(keep, frame),
+        }
+    }
+
+    /// Remembers what a message means for later processes. Other folders may have another configuration.
+    fn keep(&mut self, frame: &Frame) -> Option<Keep> {
+        let keep = self.mux.keep(frame);
+        if keep == Some(Keep::Folders) {
+            self.admin.reload(&mut self.mux);
+        }
+        keep
+    }
+
+    fn on_editor_cancel(&mut self, frame: &Frame) {
+        let Proxy { mux, copilot, agents, .. } = self;
+        let is_orchestration =
+            copilot.as_mut().is_some_and(|it| agents.cancels_orchestration(it, mux, frame));
+        if !is_orchestration {
+            cancel(copilot, mux, ClientId::EDITOR, frame);
+        }
+    }
+
+    fn on_editor_progress(&mut self, frame: &Frame) {
+        let Proxy { mux, copilot: Some(copilot), agents, .. } = self else {
+            if !self.mux.on_editor_progress(frame) {
+                self.mux.forward_notification(None, frame);
+            }
+            return;
+        };
+        let cancels = frame.method() == Some("window/workDoneProgress/cancel");
+        if !(cancels && agents.cancels_orchestration_by_token(copilot, mux, frame)) {
+            copilot.on_editor_progress(mux, frame);
+        }
+    }
+
+    pub(super) fn cancel_orchestrations(&mut self) {
+        if let Some(copilot) = &mut self.copilot {
+            self.agents.cancel_orchestrations(copilot, &mut self.mux);
+        }
+    }
+
+    pub(super) fn on_control_frame(&mut self, client: ClientId, frame: &Frame) {
+        let (Kind::Request, Some(id), Some(method)) = (frame.kind(), frame.id(), frame.method()) else {
+            return;
+        };
+        let owner = Owner::Client(client, id);
+        if !self.control(owner.clone(), method, frame.params().unwrap_or(b"{}")) {
+            let message = format!("lspool has no method {method:?}");
+            self.mux.fail(&owner, &Failure::new(Cause::MethodNotFound, message));
+        }
+    }
+
+    /// Whether this is a request to lspool itself; then it is dealt with.
+    fn control(&mut self, owner: Owner, method: &str, params: &[u8]) -> bool {
+        let Proxy { mux, copilot, agents, admin, .. } = self;
+        if let Some(wrong) = wrong_parameter(method, params) {
+            mux.fail(&owner, &Failure::new(Cause::InvalidParams, wrong));
+            return true;
+        }
+        match method {
+            // Whoever asks has the tools.
+            "lspool/orchestrate" if matches!(owner, Owner::Client(ClientId::EDITOR, _)) => {
+                agents.on_orchestrate(copilot.as_mut(), mux, owner, params);
+            }
+            "lspool/move" => moving::on_move(copilot.as_mut(), mux, &owner, params),
+            _ => return admin.on_request(mux, copilot, owner, method, params),
+        }
+        true
+    }
+
+    fn on_editor_answer(&mut self, answer: &Frame) {
+        let Some((sent, pending)) = self.mux.take_answered_by_editor(answer) else { return };
+        let Proxy { mux, copilot, admin, .. } = self;
+        match (&pending.purpose, copilot) {
+            (Purpose::Offer(backend), copilot) => admin.on_offer_answered(mux, copilot, *backend, answer),
+            (_, Some(copilot)) => copilot.on_question_answered(mux, sent, pending, answer),
+            (_, None) => mux.answer_server(&pending, answer),
+        }
+    }
+
+    pub(super) fn on_malformed_client(&mut self, client: ClientId, id: Option<(RawId, bool)>, reason: &str) {
+        let asked = self.mux.on_malformed_client(client, id, reason);
+        if let (Some((sent, pending)), Some(copilot)) = (asked, &mut self.copilot) {
+            copilot.on_late_answer(&mut self.mux, sent, pending, None);
+        }
+    }
+}
+
+// A server speaks.
+impl Proxy {
+    pub(super) fn on_server_frame(&mut self, process: ProcessId, frame: Frame) {
+        self.mux.heard(process);
+        if !self.mux.listens_to(process, &frame) {
+            return;
+        }
+        match (frame.kind(), frame.method()) {
+            (Kind::Response, _) => self.on_server_answer(process, &frame),
+            (Kind::Request, _) => self.on_server_request(process, &frame),
+            (Kind::Notification, Some("$/progress")) => self.on_server_progress(process, &frame),
+            (Kind::Notification, Some("$/cancelRequest")) => {
+                if let Some(wire) = self.mux.on_server_cancel(process, &frame) {
+                    self.mux.tell(process, cancelled_call(wire, false));
+                }
+            }
+            (Kind::Notification, _) => match &mut self.copilot {
+                Some(copilot) => {
+                    if let Some(told) = copilot.on_server_notification(&mut self.mux, process, frame) {
+                        self.mux.tell_editor(told);
+                    }
+                }
+                None => self.mux.on_server_notification(process, frame),
+            },
+        }
+    }
+
+    fn on_server_request(&mut self, process: ProcessId, frame: &Frame) {
+        let Proxy { mux, copilot: Some(copilot), agents, .. } = self else {
+            return self.mux.on_server_request(process, frame);
+        };
+        match copilot.on_server_request(mux, process, frame) {
+            FromServer::Handled => {}
+            FromServer::Pass => mux.on_server_request(process, frame),
+            FromServer::Call(call) => {
+                if !agents.answer_call(copilot, mux, &call) {
+                    copilot.ask_call(mux, call);
+                }
+            }
+        }
+    }
+
+    fn on_server_progress(&mut self, process: ProcessId, frame: &Frame) {
+        let Proxy { mux, copilot: Some(copilot), agents, .. } = self else {
+            return self.mux.on_server_progress(process, frame);
+        };
+        let Some(progress) = copilot.on_progress(mux, process, &frame) else { return };
+        let is_held = progress
+            .ends
+            .as_ref()
+            .is_some_and(|id| agents.hold_end_for_results(copilot, mux, id, &progress.params));
+        if !is_held {
+            Copilot::pass_progress(mux, process, frame, progress);
+        }
+    }
+
+    fn on_server_answer(&mut self, process: ProcessId, answer: &Frame) {
+        let Some((sent, pending)) = self.mux.take_answered_by_server(process, answer) else { return };
+        let Proxy { mux, copilot, agents, .. } = self;
+        let pending = match copilot {
+            Some(copilot) => {
+                if copilot.ask_as_text(mux, process, sent, &pending, answer) {
+                    return;
+                }
+                let left = agents.rest_for_results(copilot, mux, sent, pending, answer);
+                let Some(pending) = left else { return };
+                copilot.on_answer(mux, process, &pending, answer);
+                pending
+            }
+            None => {
+                mux.pass_answer(process, &pending, answer);
+                pending
+            }
+        };
+        match (pending.purpose, copilot) {
+            (Purpose::Initialize, _) => self.on_initialized(process, answer),
+            (Purpose::Shutdown, _) => mux.on_shutdown_progress(),
+            (Purpose::Copilot(purpose), Some(copilot)) => {
+                copilot.on_answered(mux, process, sent, purpose, answer);
+            }
+            (Purpose::Copilot(_), None) => {}
+            (Purpose::Plain | Purpose::Configuration { .. } | Purpose::Offer(_) | Purpose::Allow(_), _) => {}
+        }
+    }
+
+    pub(super) fn on_malformed_server(
+        &mut self,
+        process: ProcessId,
+        id: Option<(RawId, bool)>,
+        reason: &str,
+    ) {
+        let Some((sent, pending)) = self.mux.on_malformed_server(process, id, reason) else { return };
+        match &mut self.copilot {
+            Some(copilot) => copilot.on_lost_answer(&mut self.mux, process, sent, &pending),
+            None => self.mux.close_token(process, &pending),
+        }
+        self.mux.on_lost_answer(process, &pending);
+    }
+
+    /// A process has answered `initialize`.
+    fn on_initialized(&mut self, process: ProcessId, answer: &Frame) {
+        match self.mux.on_initialized(process, answer) {
+            None => {}
+            Some(Err(failure)) => give_up(&mut self.copilot, &mut self.mux, process.backend, &failure),
+            Some(Ok(ready)) => self.on_ready(process, &ready, answer.result().unwrap_or(b"{}")),
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! For how many processes of a server there is room, and which of its backends get one.
+
+use std::collections::BTreeSet;
+
+use crate::core::{
+    event::{BackendId, ServerId},
+    mux::{
+        Mux,
+        failure::{Cause, Failure},
+        pool::{backend::Backend, lifecycle::State},
+        servers::Server,
+    },
+};
+
+/// What may be started now.
+#[derive(Debug)]
+pub(crate) struct Startable {
+    /// How many more processes there may be.
+    pub(crate) room: usize,
+    /// In the order of their turn: those whose place is free since their process died, then those that wait for one.
+    pub(crate) due: Vec<(BackendId, Place)>,
+}
+
+/// Whether a backend has a place among `max_processes`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    Kept,
+    Needed,
+}
+
+impl Mux {
+    /// Starts what is due, as far as there is room.
+    pub(crate) fn start_waiting(&mut self) {
+        if self.clients.is_shut_down() {
+            for id in self.due_to_start() {
+                self.stop(id, "the editor is at its end");
+            }
+            return;
+        }
+        for server in self.servers.iter().map(|it| it.id).collect::<Vec<_>>() {
+            let Startable { mut room, due } = self.startable(server);
+            for (id, place) in due {
+                let takes = usize::from(place == Place::Needed);
+                if takes > room {
+                    continue;
+                }
+                room -= takes;
+                if let Err(failure) = self.spawn(id) {
+                    self.give_up(id, &failure);
+                    self.on_shutdown_progress();
+                }
+            }
+        }
+    }
+
+    /// The backends for which a process may be started, if there is room.
+    pub(crate) fn due_to_start(&self) -> Vec<BackendId> {
+        let now = self.now();
+        self.backends.iter().filter(|it| it.life.is_due(now)).map(|it| it.id).collect()
+    }
+
+    /// What may be started now of a server.
+    pub(crate) fn startable(&self, server: ServerId) -> Startable {
+        let now = self.now();
+        let of_server = || self.backends.iter().filter(|it| it.server == server);
+        let most = self.servers.get(server).settings.max_processes;
+        let held = of_server().filter(|it| it.holds_a_place()).count();
+        let due = of_server().filter(|it| it.life.is_due(now));
+        let (kept, needed): (Vec<&Backend>, Vec<&Backend>) =
+            due.partition(|it| matches!(it.life.state(), State::Restarting { .. }));
+        let kept = kept.into_iter().map(|it| (it.id, Place::Kept));
+        let needed = needed.into_iter().map(|it| (it.id, Place::Needed));
+        Startable { room: most.saturating_sub(held), due: kept.chain(needed).collect() }
+    }
+
+    /// Whether one more backend of a server may have a process.
+    pub(crate) fn has_room(&self, server: ServerId) -> bool {
+        self.n_accepting(server) < self.servers.get(server).settings.max_processes
+    }
+
+    /// How many backends of a server have, or will have, a process.
+    pub(crate) fn n_accepting(&self, server: ServerId) -> usize {
+        self.backends.iter().filter(|it| it.server == server && it.accepts()).count()
+    }
+
+    /// How many backends of a server have a place among its processes.
+    pub(crate) fn n_held(&self, server: ServerId) -> usize {
+        self.backends.iter().filter(|it| it.server == server && it.holds_a_place()).count()
+    }
+
+    /// `max_processes` was made smaller, and as many as may be have a place now.
+    pub(crate) fn note_shrunk(&mut self, server: ServerId) {
+        let held = self.n_held(server);
+        let server = self.servers.get_mut(server);
+        server.shrinks &= held > server.settings.max_processes;
+    }
+
+    /// Whether a backend is needed: answers are owed, such as that of a turn.
+    pub(crate) fn is_busy(&self, id: BackendId) -> bool {
+        self.requests.n_owed_by(id) > 0
+    }
+
+    /// Notes which backends came to owe answers, or owe none any more.
+    pub(crate) fn note_all_debts(&mut self) -> BTreeSet<BackendId> {
+        let owing = self.requests.take_changed();
+        for id in &owing {
+            self.note_debts(*id);
+        }
+        owing
+    }
+
+    /// Starts a backend, or lets another process take the place of the one there is.
+    pub(crate) fn restart(&mut self, id: BackendId) -> Result<(), Failure> {
+        let Some(backend) = self.backend(id) else { return Ok(()) };
+        if !backend.accepts() && !self.has_room(backend.server) {
+            return Err(no_room(self.servers.of(backend)));
+        }
+        self.reset_restarts(id);
+        self.replace(id);
+        self.start_waiting();
+        Ok(())
+    }
+}
+
+/// Why one more process cannot be started.
+pub(crate) fn no_room(server: &Server) -> Failure {
+    let (most, name) = (server.settings.max_processes, &server.name);
+    if most == 1 {
+        let message = format!(
+            "no room for another process: the one that there may be serves the editor itself; raise max_processes in \
+             [server.{name}]"
+        );
+        return Failure::new(Cause::Limit, message);
+    }
+    let message = format!(
+        "no room for another process: all {most} of {name} have something to do; let a turn come to its end, or raise \
+         max_processes in [server.{name}]"
+    );
+    Failure { retry: true, ..Failure::new(Cause::Limit, message) }
+}

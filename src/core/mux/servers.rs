@@ -1,0 +1,126 @@
+//! The servers that are stood in front of, each as the configuration and the workspace have it.
+//!
+//! One is all that can be configured so far. **A server is never removed**, so an id always leads to one.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use crate::{
+    config::{Config, ServerConfig},
+    core::{
+        event::{BackendId, Launch, ServerId},
+        mux::{
+            pool::backend::Backend,
+            routes::{Dialect, LSP},
+            session::Session,
+        },
+    },
+};
+
+/// One server: how it is started, and what each of its processes is told.
+#[derive(Debug)]
+pub(crate) struct Server {
+    pub(crate) id: ServerId,
+    pub(crate) name: String,
+    pub(crate) settings: ServerConfig,
+    pub(crate) launch: Arc<Launch>,
+    pub(crate) config: Arc<Config>,
+    /// Why it cannot be started, if there is nothing to start.
+    pub(crate) missing: Option<String>,
+    /// What was started is not there any more: it may have been updated, or moved.
+    pub(crate) is_gone: bool,
+    /// `max_processes` was made smaller, and there are more.
+    pub(crate) shrinks: bool,
+    /// The backend that serves everything which nothing else does.
+    pub(crate) primary: BackendId,
+    /// Which methods it has beyond those of the Language Server Protocol.
+    pub(crate) dialect: &'static Dialect,
+    /// How long it may be degraded, where the configuration does not say.
+    pub(crate) usual_hang_timeout: Option<Duration>,
+    /// The user has been told that `memory_limit` is less than a process needs.
+    pub(crate) limit_told: bool,
+    /// The commands that lspool offers in the answer to `initialize`, beside the server's own.
+    pub(crate) commands: Vec<String>,
+    pub(super) session: Session,
+}
+
+impl Server {
+    pub(crate) fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// Whether it cannot be started, or could not be when it was last tried.
+    pub(crate) fn is_missing(&self) -> bool {
+        self.missing.is_some() || self.is_gone
+    }
+}
+
+/// How a server is to be started.
+pub(crate) struct Definition {
+    pub(crate) name: String,
+    pub(crate) settings: ServerConfig,
+    pub(crate) launch: Arc<Launch>,
+    pub(crate) config: Arc<Config>,
+    pub(crate) missing: Option<String>,
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(crate) struct Servers {
+    all: BTreeMap<ServerId, Server>,
+}
+
+impl Servers {
+    pub(super) fn add(&mut self, it: Definition, primary: BackendId) -> ServerId {
+        let id = ServerId(u32::try_from(self.all.len()).unwrap_or(u32::MAX));
+        let Definition { name, settings, launch, config, missing } = it;
+        let server = Server {
+            id,
+            name,
+            settings,
+            launch,
+            config,
+            missing,
+            is_gone: false,
+            shrinks: false,
+            primary,
+            dialect: &LSP,
+            usual_hang_timeout: None,
+            limit_told: false,
+            commands: Vec::new(),
+            session: Session::default(),
+        };
+        self.all.insert(id, server);
+        id
+    }
+
+    pub(crate) fn get(&self, id: ServerId) -> &Server {
+        self.all.get(&id).expect("servers are never removed")
+    }
+
+    pub(super) fn get_mut(&mut self, id: ServerId) -> &mut Server {
+        self.all.get_mut(&id).expect("servers are never removed")
+    }
+
+    /// The server of a backend.
+    pub(crate) fn of(&self, backend: &Backend) -> &Server {
+        self.get(backend.server)
+    }
+
+    /// The server that gets what belongs to no other: none before the editor's workspace is known.
+    pub(crate) fn first(&self) -> Option<&Server> {
+        self.all.values().next()
+    }
+
+    pub(super) fn first_mut(&mut self) -> Option<&mut Server> {
+        self.all.values_mut().next()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Server> {
+        self.all.values()
+    }
+
+    /// Whether this backend is the primary of its server.
+    pub(crate) fn is_primary(&self, backend: BackendId) -> bool {
+        self.all.values().any(|it| it.primary == backend)
+    }
+}

@@ -1,0 +1,248 @@
+//! The one way out: every message to a client or a server leaves here, and waits here for a server that cannot take
+//! it yet.
+//!
+//! **Order from one client to one backend is kept**: while anything waits in a backend's queue, nothing passes it.
+
+use std::time::Instant;
+
+use tracing::{debug, warn};
+
+use super::{Mux, pool::lifecycle::State};
+use crate::{
+    core::{
+        event::{BackendId, ClientId, Effect, Effects, Peer, ProcessId},
+        mux::{
+            failure::{Cause, Failure},
+            pool::backend::Backend,
+            requests::{Owner, To},
+        },
+        purpose::{Purpose, SentId},
+    },
+    rpc::{Frame, RawId},
+};
+
+/// The effects of the event that is being dealt with, and its time.
+#[derive(Debug, Default)]
+pub(super) struct Wire {
+    now: Option<Instant>,
+    /// When the first event came.
+    born: Option<Instant>,
+    out: Effects,
+}
+
+impl Wire {
+    pub(super) fn now(&self) -> Instant {
+        self.now.expect("nothing is decided before the first event")
+    }
+
+    fn send(&mut self, peer: Peer, frame: Frame) {
+        self.out.push(Effect::Send(peer, frame));
+    }
+}
+
+impl Mux {
+    /// An event begins: its effects are added to these.
+    pub(crate) fn begin(&mut self, now: Instant, out: &mut Effects) {
+        self.wire.now = Some(now);
+        self.wire.born.get_or_insert(now);
+        std::mem::swap(&mut self.wire.out, out);
+    }
+
+    /// An event is done with: its effects are handed over.
+    pub(crate) fn end(&mut self, out: &mut Effects) {
+        std::mem::swap(&mut self.wire.out, out);
+    }
+
+    /// When the first event came.
+    pub(crate) fn born(&self) -> Option<Instant> {
+        self.wire.born
+    }
+
+    /// The effects so far.
+    pub(crate) fn effects(&self) -> &[Effect] {
+        &self.wire.out
+    }
+
+    /// Takes back the effects from a place on.
+    pub(crate) fn take_effects(&mut self, from: usize) -> Vec<Effect> {
+        self.wire.out.split_off(from)
+    }
+
+    /// Has the shell do something.
+    pub(crate) fn act(&mut self, effect: Effect) {
+        self.wire.out.push(effect);
+    }
+
+    pub(crate) fn send(&mut self, peer: Peer, frame: Frame) {
+        self.wire.send(peer, frame);
+    }
+
+    /// Sends a message to a process, past its queue.
+    pub(crate) fn tell(&mut self, process: ProcessId, frame: Frame) {
+        self.wire.send(Peer::Backend(process), frame);
+    }
+
+    /// Sends a message that lspool has made, or passes on, to the editor.
+    pub(crate) fn tell_editor(&mut self, frame: Frame) {
+        self.wire.send(Peer::EDITOR, frame);
+    }
+
+    /// Asks the editor something that lspool itself wants.
+    pub(crate) fn ask_editor(&mut self, purpose: Purpose, method: &str, params: Option<&[u8]>) -> SentId {
+        let frame = Frame::request(RawId::from(0), method, params);
+        let (sent, frame) = self.requests.sent(To::Client(ClientId::EDITOR), Owner::Proxy, purpose, &frame);
+        self.tell_editor(frame);
+        sent
+    }
+
+    /// Asks a process something that lspool itself wants, past its queue.
+    pub(crate) fn ask_backend(&mut self, id: BackendId, purpose: Purpose, method: &str, params: &[u8]) {
+        let Some(process) = self.backend(id).map(Backend::process) else { return };
+        let frame = Frame::request(RawId::from(0), method, Some(params));
+        let (_, frame) = self.requests.sent(To::Process(process), Owner::Proxy, purpose, &frame);
+        self.tell(process, frame);
+    }
+
+    /// Sends a request to a backend, or into its queue.
+    pub(crate) fn send_to_backend(
+        &mut self,
+        id: BackendId,
+        owner: Owner,
+        purpose: Purpose,
+        frame: &Frame,
+    ) -> Option<SentId> {
+        let (sent, frame) = self.accept(id, owner, purpose, frame)?;
+        self.release(id, frame);
+        Some(sent)
+    }
+
+    /// Notes a request as one that a backend will get; gives it back under its new number.
+    pub(crate) fn accept(
+        &mut self,
+        id: BackendId,
+        owner: Owner,
+        purpose: Purpose,
+        frame: &Frame,
+    ) -> Option<(SentId, Frame)> {
+        let Some(backend) = self.backend(id).filter(|it| it.accepts()) else {
+            let failure = self.unavailable(id, frame.method().unwrap_or_default());
+            self.fail_request(&owner, &purpose, &failure);
+            return None;
+        };
+        Some(self.requests.sent(To::Gate(backend.id), owner, purpose, frame))
+    }
+
+    /// Passes an accepted message on as soon as the process can take it.
+    pub(crate) fn release(&mut self, id: BackendId, frame: Frame) {
+        if let Some((process, frame)) = self.pass_queue(id, frame) {
+            self.deliver(process, frame);
+        }
+    }
+
+    /// Gives back an accepted message if the process can take it at once; else it waits.
+    pub(crate) fn pass_queue(&mut self, id: BackendId, frame: Frame) -> Option<(ProcessId, Frame)> {
+        let backend = self.backends.get(id)?;
+        if backend.queued().is_empty() && backend.is_open() {
+            return Some((backend.process(), frame));
+        }
+        if let Some(backend) = self.backends.get_mut(id) {
+            backend.queue().push_back(frame);
+        }
+        None
+    }
+
+    /// A request that had left its queue waits there again, before all others.
+    pub(crate) fn queue_first(&mut self, id: BackendId, sent: SentId) {
+        if let (Some(backend), Some(pending)) = (self.backends.get_mut(id), self.requests.get(sent)) {
+            backend.queue().push_front(pending.frame.clone());
+        }
+    }
+
+    pub(crate) fn notify_backend(&mut self, id: BackendId, frame: &Frame) {
+        match self.backend(id).is_some_and(Backend::accepts) {
+            true => self.release(id, frame.clone()),
+            false => debug!(?frame, "dropped: the server is not running"),
+        }
+    }
+
+    /// Passes on what has waited, as far as the process can take it.
+    pub(crate) fn flush(&mut self, id: BackendId) {
+        for (process, frame) in self.take_queue(id) {
+            self.deliver(process, frame);
+        }
+    }
+
+    /// What has waited, if the process can take it.
+    pub(crate) fn take_queue(&mut self, id: BackendId) -> impl Iterator<Item = (ProcessId, Frame)> + use<> {
+        let open = self.backends.get_mut(id).filter(|it| it.is_open());
+        let ready = open.map(|it| (it.process(), std::mem::take(it.queue())));
+        ready.into_iter().flat_map(|(process, frames)| frames.into_iter().map(move |it| (process, it)))
+    }
+
+    /// Hands a message to a process, unless it is answered here.
+    pub(crate) fn deliver(&mut self, process: ProcessId, frame: Frame) {
+        if let Some(frame) = self.for_successor(process, frame) {
+            self.write(process, frame);
+        }
+    }
+
+    /// Writes a message to a process, and notes who was asked.
+    pub(crate) fn write(&mut self, process: ProcessId, frame: Frame) {
+        if frame.method().is_some()
+            && let Some(sent) = frame.id().and_then(|it| it.as_u64())
+        {
+            self.requests.written(sent, process);
+        }
+        self.tell(process, frame);
+    }
+
+    /// Answers a request to lspool itself.
+    pub(crate) fn answer(&mut self, owner: &Owner, result: &serde_json::Value) {
+        if let Owner::Client(client, id) = owner {
+            let frame = Frame::response(id.clone(), result.to_string().as_bytes());
+            self.send(Peer::Client(*client), frame);
+        }
+    }
+
+    /// Answers a request that failed here.
+    pub(crate) fn fail(&mut self, owner: &Owner, failure: &Failure) {
+        match owner {
+            Owner::Client(client, id) => self.send(Peer::Client(*client), failure.answer(id.clone())),
+            Owner::Backend(process, id) => {
+                if self.is_current(*process) {
+                    self.tell(*process, failure.answer(id.clone()));
+                }
+            }
+            Owner::Proxy => {}
+        }
+    }
+
+    /// Answers a request that no process will answer.
+    pub(crate) fn fail_request(&mut self, owner: &Owner, purpose: &Purpose, failure: &Failure) {
+        let required = self.servers.first().is_none_or(|it| it.settings.policy.required);
+        match (owner, purpose) {
+            // The editor goes on without the server; a message tells its user.
+            (Owner::Client(client, id), Purpose::Initialize) if !required => {
+                let answer = Frame::response(id.clone(), br#"{"capabilities":{}}"#);
+                let answer = self.with_commands(&answer);
+                self.send(Peer::Client(*client), answer);
+            }
+            _ => self.fail(owner, failure),
+        }
+        if let Purpose::Copilot(purpose) = purpose {
+            self.dropped.push(purpose.clone());
+        }
+    }
+
+    fn unavailable(&self, id: BackendId, method: &str) -> Failure {
+        let (name, why) = match self.backend(id) {
+            Some(backend) => (backend.name.clone(), backend.why_not()),
+            None => ("the server".to_owned(), "it is not running".to_owned()),
+        };
+        warn!(name, method, why, "a request for a server that is not available");
+        let message = format!("{name} is not available for {method}: {why}");
+        let is_stopped = self.backend(id).is_some_and(|it| it.life.state() == State::Stopped);
+        let cause = if is_stopped { Cause::NotStarted } else { Cause::Unavailable };
+        Failure { cause, partition: Some(name), message, retry: false }
+    }
+}

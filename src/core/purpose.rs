@@ -1,0 +1,88 @@
+//! Why a request was sent: what its answer means to lspool besides being passed on.
+//!
+//! These are data. The mux carries them with its requests; what belongs to a higher owner it never looks into.
+
+use bytes::Bytes;
+
+use crate::{core::event::BackendId, rpc::RawId};
+
+/// The number under which lspool sent a request.
+pub(crate) type SentId = u64;
+
+/// What the answer to a request means to lspool.
+#[derive(Clone, Debug)]
+pub(crate) enum Purpose {
+    /// Nothing.
+    Plain,
+    /// The handshake of a process: the editor's own for the first process of a primary, lspool's for others.
+    Initialize,
+    /// `shutdown`.
+    Shutdown,
+    /// The user was told that a backend has failed, and what can be done.
+    Offer(BackendId),
+    /// lspool itself asks the editor whether this call of a builtin tool may be carried out.
+    Allow(SentId),
+    /// `workspace/configuration`: one answer per section.
+    Configuration { sections: Vec<Option<String>> },
+    /// Something that concerns conversations with a Copilot server.
+    Copilot(CopilotPurpose),
+}
+
+/// What the answer means to the Copilot half.
+#[derive(Clone, Debug)]
+pub(crate) enum CopilotPurpose {
+    /// A `conversation/create` or `conversation/turn`; its answer ends the turn.
+    Turn { conversation: RawId, token: Option<RawId>, create: bool, entry: Entry },
+    /// A change of the tool catalog, which partitions follow once the primary has accepted it.
+    Tools(ToolChange),
+    /// A partition was told its projection; the answer lists what it offers now.
+    Project,
+    /// A partition was told to drop tools of its MCP servers.
+    Narrow,
+    /// The primary was asked something for the sake of a mode.
+    Mode(Ask),
+    /// A sign-in that one process has done and the others must follow.
+    SignIn,
+    /// A tool call or confirmation of this conversation, asked of the editor.
+    ToolCall { conversation: Option<RawId>, confirmation: bool },
+}
+
+/// One chat mode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ModeId(pub(in crate::core) u32);
+
+/// What keeps a turn to its tools.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Entry {
+    /// The process that it is asked of.
+    #[default]
+    Process,
+    /// A mode in the primary.
+    Mode(ModeId),
+    /// Its conversation is in a mode, and this turn cannot be: it goes to a process when it is its turn.
+    Leaves,
+}
+
+/// What the primary is asked for the sake of a mode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ask {
+    /// To know it.
+    Register,
+    /// Whether it knows it as it is to be. `number`: of the file.
+    Prove { mode: ModeId, number: u64 },
+    /// What it offers.
+    List,
+}
+
+/// One of the three calls that change the tool catalog.
+#[derive(Clone, Debug)]
+pub(crate) enum ToolChange {
+    /// Names with their definitions as written; merges.
+    Register(Vec<(String, Bytes)>),
+    /// By id.
+    Unregister(Vec<String>),
+    /// By name: enabled or not.
+    Status(Vec<(String, bool)>),
+    /// The call changes no registry (it edits the file of a custom mode).
+    Nothing,
+}

@@ -40,6 +40,8 @@ pub(super) fn begin(args: &Args, config: &Config, env: &Env) -> anyhow::Result<(
         .log_internal_errors(false)
         .with_writer(Arc::new(log))
         .init();
-    tracing::info!(version = env!("CARGO_PKG_VERSION"), pid = std::process::id(), "lspool starts");
+    // Under the name of the program, not of this file: people filter a log by it.
+    let (version, pid) = (env!("CARGO_PKG_VERSION"), std::process::id());
+    tracing::info!(target: "lspool", version, pid, "lspool starts");
     Ok(())
 }

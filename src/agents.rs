@@ -11,7 +11,6 @@ mod aliases;
 mod delegation;
 mod file;
 mod inert;
-mod listing;
 pub mod orchestration;
 mod registry;
 pub mod team;
@@ -24,7 +23,6 @@ pub(crate) use aliases::{likely_tools, tool_names};
 pub use delegation::{Outcome, SUMMARY, Task, list, request, results, tool};
 pub(crate) use file::front_matter;
 pub use file::{Definition, Problem, parse};
-pub use listing::{Listing, Row};
 pub use registry::{Author, Registry};
 pub use words::{Command, command, usage};
 
@@ -57,7 +55,7 @@ pub fn unknown_tiers(config: &Config) -> Vec<String> {
 }
 
 /// A list of tools, for people. None: there is no list, so these are all.
-fn allowed(tools: Option<&[String]>) -> String {
+pub(crate) fn allowed(tools: Option<&[String]>) -> String {
     match tools {
         None => "all".to_owned(),
         Some([]) => "none".to_owned(),

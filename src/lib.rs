@@ -6,32 +6,26 @@
 //!
 //! In reading order:
 //! - [`rpc`]: one message as bytes with an envelope; framing; byte-exact edits
-//! - [`redact`]: secrets out of text that is shown; [`fnv`]: numbers for names on a disk; [`table`]: rows and columns
+//! - [`redact`]: secrets out of text that is shown; [`text`]: text that fits a screen; [`fnv`]: numbers for names on a disk
 //! - [`config`]: TOML text to a checked configuration; [`agents`]: definitions of agents in other files
 //! - [`mode_file`]: the text of the files of custom chat modes
 //! - [`tools`]: tools of lspool's own, in words and values
 //! - [`core`]: everything that is decided
 //! - [`shell`]: everything that touches the world
 //! - [`recording`]: sessions as files
-//! - [`player`]: a language server made of such a file; [`inspect`] shows what is in one
-//! - [`cli`], [`check`], [`control`], [`terminal`], [`replaying`]: the command line, the command that tries the configuration,
-//!   those that talk to a running lspool, the one that has a goal worked on, and the one that does a recording again
+//! - [`player`]: a language server made of such a file
+//! - [`cli`]: the command line and its commands
 
 pub mod agents;
-pub mod check;
 pub mod cli;
 pub mod config;
-pub mod control;
 pub mod core;
 pub mod fnv;
-pub mod inspect;
 pub mod mode_file;
 pub mod player;
 pub mod recording;
 pub mod redact;
-pub mod replaying;
 pub mod rpc;
 pub mod shell;
-pub mod table;
-pub mod terminal;
+pub mod text;
 pub mod tools;

@@ -1,6 +1,6 @@
 //! A language server made of a recording: it says to any client what a server once said to the recorded one.
 //!
-//! A pure state machine ([`Player`]) hears messages and says others; [`serve`] puts it on streams.
+//! A pure state machine ([`Player`]) hears messages and says others; `lspool serve-recording` puts it on streams.
 //!
 //! - `script`: the recording, taken apart: for each request of the client what the server said because of it
 //! - `likeness`: whether two requests are the same but for ids, places, times and secrets, and if not, why
@@ -11,11 +11,9 @@ mod likeness;
 mod machine;
 mod names;
 mod script;
-mod stdio;
 
 pub use machine::{Player, Speed};
 pub use script::Script;
-pub use stdio::serve;
 
 /// A session of four agents in front of three processes of the real Copilot server, whose models were a stub: what is
 /// served where no recording is named. It is a transcript.

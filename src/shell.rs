@@ -6,7 +6,6 @@
 //! Why it cannot deadlock: a server is read unless the editor's outbox is over high water, the editor is read
 //! always, and nothing else ever waits. The editor waits for us only when it writes, and that we read.
 
-mod brake;
 mod coming;
 pub mod control;
 pub mod discover;
@@ -20,6 +19,7 @@ mod modes;
 pub mod outbox;
 mod private;
 pub mod process;
+mod read_throttle;
 mod reader;
 pub mod record;
 mod settings;

@@ -214,7 +214,7 @@ impl Proxy {
         let Proxy { mux, copilot: Some(copilot), agents, .. } = self else {
             return self.mux.on_server_progress(process, frame);
         };
-        let Some(progress) = copilot.on_progress(mux, process, &frame) else { return };
+        let Some(progress) = copilot.on_progress(mux, process, frame) else { return };
         let is_held = progress
             .ends
             .as_ref()

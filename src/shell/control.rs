@@ -21,7 +21,7 @@ use super::{
     inbox::{Events, Inbox, inbox},
     outbox::{Outbox, StallClock},
     process::Waiting,
-    reader::{self, End, Gate},
+    reader::{self, Backpressure, End},
     settings::ControlLimits,
     stdio::{Input, Output},
 };
@@ -102,9 +102,9 @@ impl Clients {
 async fn read(mut input: Input, peer: Peer, outbox: Outbox, max_len: usize, events: Events) {
     // Who does not read the answers may not ask either.
     let dead = watch::Sender::new(false);
-    let gate = Gate::Shut { paused: outbox.over_high_water(), dead: dead.subscribe() };
+    let backpressure = Backpressure::Pause { paused: outbox.over_high_water(), dead: dead.subscribe() };
     let junk = |text: &str| tracing::debug!(?peer, text = %reader::excerpt(text), "not a message");
-    let error = match reader::read(&mut input, max_len, peer, gate, &events, junk).await {
+    let error = match reader::read(&mut input, max_len, peer, backpressure, &events, junk).await {
         End::Eof(error) => error,
         End::Broken(error) => Some(error),
     };

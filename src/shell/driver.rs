@@ -24,16 +24,16 @@ use tokio::{
 };
 
 use super::{
-    brake::Brake,
     control::{Clients, Connection, Listener},
     editor::Editor,
-    inbox::{Events, Inbox, Told, inbox},
+    inbox::{Events, Inbox, Queued, inbox},
     logs::Log,
     memory, modes,
     outbox::{Outbox, Pushed},
     private,
     process::{Process, Surroundings, Waiting, World},
-    reader::{self, End, Gate},
+    read_throttle::ReadThrottle,
+    reader::{self, Backpressure, End},
     settings::Settings,
     stdio::{Input, Output},
     teams::Store,
@@ -147,7 +147,7 @@ pub struct Driver<C, W> {
     watch: Option<Watch>,
     /// While memory is measured: of which processes it is to be measured next.
     measuring: Option<Vec<ProcessId>>,
-    /// Calls of lspool's own tools.
+    /// Calls of builtin tools.
     tools: Tools,
     /// What was dropped for processes that are gone.
     dropped: Drops,
@@ -155,8 +155,8 @@ pub struct Driver<C, W> {
     /// When the loop last went on.
     now: Instant,
     exit: Option<i32>,
-    /// While too much waits for servers.
-    brake: Brake,
+    /// Slows down the reading of the editor while too much waits for servers.
+    throttle: ReadThrottle,
     /// Whether the editor lets too much wait.
     paused: watch::Receiver<bool>,
 }
@@ -205,15 +205,15 @@ impl<C: Core, W: World> Driver<C, W> {
             effects: Effects::new(),
             now: now(),
             exit: None,
-            brake: Brake::default(),
+            throttle: ReadThrottle::default(),
         }
     }
 
     /// Serves the editor on these streams until the core says exit, or a second signal comes. All processes are
     /// gone when this returns; the answer is the exit status. Its tasks end with the runtime of the thread.
     pub async fn run(mut self, input: Input, output: Output, mut signals: mpsc::Receiver<i32>) -> i32 {
-        let brake = self.brake.clone();
-        spawn_local(read_editor(input, self.settings.max_message, self.events.clone(), brake));
+        let throttle = self.throttle.clone();
+        spawn_local(read_editor(input, self.settings.max_message, self.events.clone(), throttle));
         spawn_local(write_editor(output, self.editor.clone(), self.events.clone()));
         let (joining, mut joined) = mpsc::channel(1);
         spawn_local(accept(self.world.listen(), joining));
@@ -249,15 +249,15 @@ impl<C: Core, W: World> Driver<C, W> {
             }
         };
         // The core is told of nothing more, but who has ended already is not waited for.
-        for told in batch {
-            self.note_end(told.event());
+        for queued in batch {
+            self.note_end(queued.event());
         }
         self.finish(code, &mut signals).await
     }
 
     async fn next(
         &mut self,
-        batch: &mut VecDeque<Told>,
+        batch: &mut VecDeque<Queued>,
         signals: &mut mpsc::Receiver<i32>,
         joined: &mut mpsc::Receiver<Connection>,
     ) -> Next {
@@ -290,11 +290,11 @@ impl<C: Core, W: World> Driver<C, W> {
     }
 
     /// Leaves in the batch what comes after the exit.
-    fn on_batch(&mut self, batch: &mut VecDeque<Told>) {
+    fn on_batch(&mut self, batch: &mut VecDeque<Queued>) {
         while self.exit.is_none()
-            && let Some(told) = batch.pop_front()
+            && let Some(queued) = batch.pop_front()
         {
-            self.on_event(told.event());
+            self.on_event(queued.event());
             while let Some(event) = self.own.pop_front().filter(|_| self.exit.is_none()) {
                 self.on_event(event);
             }
@@ -672,7 +672,7 @@ impl<C: Core, W: World> Driver<C, W> {
         let starting = self.world.spawn(launch.clone());
         let around = Surroundings {
             launch,
-            outbox: Outbox::braking(self.settings.limits, &self.brake),
+            outbox: Outbox::throttling(self.settings.limits, &self.throttle),
             end_times: self.settings.end_times.clone(),
             events: self.events.clone(),
             paused: self.editor.over_high_water(),
@@ -748,11 +748,12 @@ async fn accept(listening: Waiting<'static, Option<Box<dyn Listener>>>, joining:
     while joining.send(listener.accept().await).await.is_ok() {}
 }
 
-async fn read_editor(mut input: Input, max_len: usize, events: Events, brake: Brake) {
+async fn read_editor(mut input: Input, max_len: usize, events: Events, throttle: ReadThrottle) {
     let junk = |text: &str| {
         tracing::warn!(text = %reader::excerpt(text), "the editor sent this between its messages");
     };
-    let end = reader::read(&mut input, max_len, EDITOR, Gate::Brake(brake), &events, junk).await;
+    let end =
+        reader::read(&mut input, max_len, EDITOR, Backpressure::Throttle(throttle), &events, junk).await;
     let error = match end {
         End::Eof(error) => error,
         End::Broken(error) => Some(error),

@@ -36,7 +36,7 @@ pub const MARK: &str = "LSPOOL_GUARD_MARK";
 
 /// From the death of lspool to SIGKILL.
 const GRACE: Duration = Duration::from_secs(1);
-/// From SIGKILL until the guard gives up.
+/// From SIGKILL until the guard waits no longer.
 const LAST_WAIT: Duration = Duration::from_millis(800);
 const POLL: Duration = Duration::from_millis(20);
 
@@ -69,11 +69,11 @@ pub struct Guard {
     /// Those that do not listen any more, and are not reaped yet: a dying process closes its pipe first.
     dying: Vec<Child>,
     /// How often one was started in the place of another.
-    n_revived: u32,
+    n_restarts: u32,
 }
 
 /// A guard that dies again and again will not live.
-const REVIVALS: u32 = 10;
+const MOST_RESTARTS: u32 = 10;
 
 impl Guard {
     /// A guard that is not running yet. `program` is lspool itself.
@@ -85,7 +85,7 @@ impl Guard {
             folders: BTreeSet::new(),
             running: None,
             dying: Vec::new(),
-            n_revived: 0,
+            n_restarts: 0,
         }
     }
 
@@ -167,13 +167,13 @@ impl Guard {
     }
 
     /// Starts another guard if the one that was started has died.
-    pub fn revive(&mut self) {
+    pub fn restart_if_dead(&mut self) {
         self.dying.retain_mut(|it| matches!(it.try_wait(), Ok(None)));
         let Some((child, _)) = &mut self.running else { return };
         let Ok(Some(status)) = child.try_wait() else { return };
-        if self.n_revived < REVIVALS {
+        if self.n_restarts < MOST_RESTARTS {
             tracing::warn!(%status, "the guard is gone; starting another");
-            self.n_revived += 1;
+            self.n_restarts += 1;
             self.running = None;
             self.start();
         }
@@ -322,9 +322,9 @@ fn number(digits: &[u8]) -> Option<i32> {
 /// Ends everything in the guard's charge, politely at first.
 fn end(charge: &Charge, mark: &OsStr) {
     let mut groups: Vec<Pid> = charge.groups.iter().filter_map(|&group| Pid::from_raw(group)).collect();
-    let mut strays = strays::Strays::new(mark);
-    wait_with(Signal::TERM, GRACE, &mut groups, &mut strays);
-    wait_with(Signal::KILL, LAST_WAIT, &mut groups, &mut strays);
+    let mut marked = marked::Marked::new(mark);
+    wait_with(Signal::TERM, GRACE, &mut groups, &mut marked);
+    wait_with(Signal::KILL, LAST_WAIT, &mut groups, &mut marked);
     for folder in &charge.folders {
         // It may be gone already; there is nobody to tell.
         fs::remove_dir_all(folder).or_else(|_| fs::remove_file(folder)).ok();
@@ -332,17 +332,17 @@ fn end(charge: &Charge, mark: &OsStr) {
 }
 
 /// Signals all that is left, once each, and waits until nothing is.
-fn wait_with(signal: Signal, at_most: Duration, groups: &mut Vec<Pid>, strays: &mut strays::Strays) {
+fn wait_with(signal: Signal, at_most: Duration, groups: &mut Vec<Pid>, marked: &mut marked::Marked) {
     #[expect(clippy::disallowed_methods, reason = "the guard has no core; it is its own clock")]
     let now = Instant::now;
     let until = now() + at_most;
     groups.retain(|&group| kill_process_group(group, signal).is_ok());
-    strays.forget_signalled();
+    marked.forget_signalled();
     loop {
         // Looked for again and again: a process that was about to start another has done so by now.
-        let n_strays = strays.signal_all(signal);
+        let n_marked = marked.signal_all(signal);
         groups.retain(|&group| test_kill_process_group(group).is_ok());
-        if (groups.is_empty() && n_strays == 0) || now() >= until {
+        if (groups.is_empty() && n_marked == 0) || now() >= until {
             return;
         }
         thread::sleep(POLL);
@@ -350,7 +350,7 @@ fn wait_with(signal: Signal, at_most: Duration, groups: &mut Vec<Pid>, strays: &
 }
 
 #[cfg(target_os = "linux")]
-mod strays {
+mod marked {
     //! Processes that carry the mark, wherever they went.
 
     use std::{
@@ -362,15 +362,15 @@ mod strays {
 
     use rustix::process::{Pid, PidfdFlags, Signal, getpid, kill_process, pidfd_open, pidfd_send_signal};
 
-    pub(super) struct Strays {
+    pub(super) struct Marked {
         wanted: Vec<u8>,
         signalled: HashSet<Pid>,
     }
 
-    impl Strays {
-        pub(super) fn new(mark: &OsStr) -> Strays {
+    impl Marked {
+        pub(super) fn new(mark: &OsStr) -> Marked {
             let wanted = [super::MARK.as_bytes(), b"=", mark.as_bytes()].concat();
-            Strays { wanted, signalled: HashSet::new() }
+            Marked { wanted, signalled: HashSet::new() }
         }
 
         pub(super) fn forget_signalled(&mut self) {
@@ -415,18 +415,18 @@ mod strays {
 }
 
 #[cfg(not(target_os = "linux"))]
-mod strays {
+mod marked {
     //! No way to look into the environment of others.
 
     use std::ffi::OsStr;
 
     use rustix::process::Signal;
 
-    pub(super) struct Strays;
+    pub(super) struct Marked;
 
-    impl Strays {
-        pub(super) fn new(_mark: &OsStr) -> Strays {
-            Strays
+    impl Marked {
+        pub(super) fn new(_mark: &OsStr) -> Marked {
+            Marked
         }
 
         pub(super) fn forget_signalled(&mut self) {}
@@ -478,7 +478,7 @@ mod tests {
         assert!(is_there() && guard.pid() != Some(first), "another one is told");
         fs::remove_file(&stay).unwrap();
         wait_until("reaped", &mut || {
-            guard.revive();
+            guard.restart_if_dead();
             !is_there()
         });
     }

@@ -27,21 +27,21 @@ pub struct Events(Rc<Shared>);
 #[derive(Debug)]
 pub struct Inbox(Rc<Shared>);
 
-/// What was told.
+/// What waits to be taken.
 #[derive(Debug)]
-pub enum Told {
+pub enum Queued {
     /// As it is.
     Event(Event),
     /// The body of a message, not looked into yet.
     Body(Peer, Bytes),
 }
 
-impl Told {
+impl Queued {
     /// The event that it is.
     pub fn event(self) -> Event {
         match self {
-            Told::Event(event) => event,
-            Told::Body(peer, body) => match Frame::parse(body.clone()) {
+            Queued::Event(event) => event,
+            Queued::Body(peer, body) => match Frame::parse(body.clone()) {
                 Ok(frame) => Event::Received(peer, frame),
                 Err(malformed) => {
                     Event::Malformed { peer, id: Frame::salvage_id(&body), reason: malformed.to_string() }
@@ -52,14 +52,14 @@ impl Told {
 
     /// What it takes in memory, but for what is small or rare.
     fn weight(&self) -> usize {
-        let body = if let Told::Body(_, body) = self { body.len() } else { 0 };
-        body + size_of::<Told>()
+        let body = if let Queued::Body(_, body) = self { body.len() } else { 0 };
+        body + size_of::<Queued>()
     }
 }
 
 #[derive(Debug)]
 struct Shared {
-    queue: RefCell<VecDeque<Told>>,
+    queue: RefCell<VecDeque<Queued>>,
     /// What is in the queue weighs so much.
     weight: Cell<usize>,
     limit: usize,
@@ -84,21 +84,21 @@ pub fn inbox(limit: usize) -> (Events, Inbox) {
 impl Events {
     /// Appends an event. If nobody takes them any more, lspool is at its end and nobody cares.
     pub fn tell(&self, event: Event) {
-        self.push(Told::Event(event));
+        self.push(Queued::Event(event));
     }
 
     /// The same for the body of a message.
     pub fn deliver(&self, peer: Peer, body: Bytes) {
-        self.push(Told::Body(peer, body));
+        self.push(Queued::Body(peer, body));
     }
 
-    fn push(&self, told: Told) {
+    fn push(&self, queued: Queued) {
         if self.0.is_left.get() {
             return;
         }
-        self.0.weight.set(self.0.weight.get() + told.weight());
+        self.0.weight.set(self.0.weight.get() + queued.weight());
         let mut queue = self.0.queue.borrow_mut();
-        queue.push_back(told);
+        queue.push_back(queued);
         if queue.len() == 1 {
             self.0.filled.notify_one();
         }
@@ -116,17 +116,17 @@ impl Inbox {
     /// The next event.
     pub async fn next(&mut self) -> Event {
         loop {
-            if let Some(told) = self.0.queue.borrow_mut().pop_front() {
-                self.0.weight.set(self.0.weight.get() - told.weight());
+            if let Some(queued) = self.0.queue.borrow_mut().pop_front() {
+                self.0.weight.set(self.0.weight.get() - queued.weight());
                 self.0.taken.notify_waiters();
-                return told.event();
+                return queued.event();
             }
             self.0.filled.notified().await;
         }
     }
 
     /// All events that are there, at least one. `all` is empty before.
-    pub async fn take(&mut self, all: &mut VecDeque<Told>) {
+    pub async fn take(&mut self, all: &mut VecDeque<Queued>) {
         while self.0.queue.borrow().is_empty() {
             self.0.filled.notified().await;
         }
@@ -155,7 +155,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn events_are_taken_in_order_and_make_room() {
-        let (events, mut inbox) = inbox(size_of::<Told>());
+        let (events, mut inbox) = inbox(size_of::<Queued>());
         let mut all = VecDeque::new();
         for signal in 1..=3 {
             events.tell(Event::Quit(signal));
@@ -171,8 +171,8 @@ mod tests {
         assert_eq!(quits(&mut all), [4]);
     }
 
-    fn quits(all: &mut VecDeque<Told>) -> Vec<i32> {
-        let signal = |it: Told| if let Event::Quit(signal) = it.event() { Some(signal) } else { None };
+    fn quits(all: &mut VecDeque<Queued>) -> Vec<i32> {
+        let signal = |it: Queued| if let Event::Quit(signal) = it.event() { Some(signal) } else { None };
         all.drain(..).filter_map(signal).collect()
     }
 

@@ -23,9 +23,9 @@ use tokio::{
 };
 
 use super::{
-    brake::{Brake, Pedal},
     inbox::Events,
     logs,
+    read_throttle::{ReadThrottle, ThrottleHandle},
 };
 use crate::{
     core::event::{Dropped, Event, Peer},
@@ -63,7 +63,7 @@ pub enum Pushed {
     Taken,
     /// It was one too many, for the first time.
     Stalled,
-    /// The peer is given up on; the message is discarded.
+    /// The peer is abandoned; the message is discarded.
     Discarded,
 }
 
@@ -154,7 +154,7 @@ struct Shared {
     /// The same, for those who wait for a change.
     over: watch::Sender<bool>,
     /// What holds back whoever feeds the queue and may not be held up for long.
-    pedal: Option<Pedal>,
+    throttle: Option<ThrottleHandle>,
 }
 
 /// How long a peer may take no byte.
@@ -189,19 +189,19 @@ impl Outbox {
         Outbox::with(limits, None)
     }
 
-    /// One that holds the editor back from high water on, to low water.
-    pub(super) fn braking(limits: Limits, brake: &Brake) -> Outbox {
-        Outbox::with(limits, Some(brake.pedal()))
+    /// One that throttles the reading of the editor from high water on, to low water.
+    pub(super) fn throttling(limits: Limits, throttle: &ReadThrottle) -> Outbox {
+        Outbox::with(limits, Some(throttle.handle()))
     }
 
-    fn with(limits: Limits, pedal: Option<Pedal>) -> Outbox {
+    fn with(limits: Limits, throttle: Option<ThrottleHandle>) -> Outbox {
         Outbox(Rc::new(Shared {
             queue: RefCell::new(Queue::new(limits)),
             filled: Notify::new(),
             drained: Notify::new(),
             is_over: Cell::new(false),
             over: watch::Sender::new(false),
-            pedal,
+            throttle,
         }))
     }
 
@@ -276,7 +276,7 @@ impl Outbox {
             }
         };
         let mut queue = self.0.queue.borrow_mut();
-        queue.give_up();
+        queue.abandon();
         queue.taken = 0;
         queue.is_in_flight = false;
         self.0.mark(&queue);
@@ -314,7 +314,7 @@ impl Outbox {
             let mut queue = self.0.queue.borrow_mut();
             batch.advance(n, &mut queue.spare);
             queue.taken -= n;
-            self.0.pedal.iter().for_each(Pedal::moved);
+            self.0.throttle.iter().for_each(ThrottleHandle::moved);
             self.0.mark(&queue);
         }
         // Tells the end of a write through a thread; costs nothing elsewhere.
@@ -337,7 +337,7 @@ impl Shared {
         if is != was {
             self.is_over.set(is);
             self.over.send_replace(is);
-            self.pedal.iter().for_each(|it| it.set(is));
+            self.throttle.iter().for_each(|it| it.set_behind(is));
         }
     }
 }
@@ -347,7 +347,7 @@ enum State {
     Open,
     Closing,
     /// Stalled or unwritable: nothing is taken any more.
-    GivenUp,
+    Abandoned,
 }
 
 /// The queue itself, without its tasks.
@@ -449,7 +449,7 @@ impl Queue {
             self.pieces.push_back(Some(Piece::Message { frame, len, report }));
         }
         if self.is_far_too_much() {
-            self.give_up();
+            self.abandon();
             return Pushed::Stalled;
         }
         Pushed::Taken
@@ -529,8 +529,8 @@ impl Queue {
         !batch.is_empty()
     }
 
-    fn give_up(&mut self) {
-        self.state = State::GivenUp;
+    fn abandon(&mut self) {
+        self.state = State::Abandoned;
         self.n_popped += self.pieces.len() as u64;
         self.pieces = VecDeque::new();
         self.reports.clear();

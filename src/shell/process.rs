@@ -7,7 +7,7 @@
 //!   then, what it is told waits; if it is to end, its start is called off.
 //! - **[`Event::Exited`] comes exactly once**, and after everything the process said.
 //! - The end of its stdout or stdin is told only if it lives on: a process that exits closes both, and that is
-//!   no news of its own.
+//!   no event of its own.
 
 use std::{
     cell::RefCell,
@@ -32,7 +32,7 @@ use super::{
     inbox::Events,
     logs::{Log, Scribe},
     outbox::{Outbox, StallClock},
-    reader::{self, End, Gate},
+    reader::{self, Backpressure, End},
     stdio::{Input, Output},
 };
 use crate::core::event::{Event, Exit, Launch, Peer, ProcessId, SpawnFailure};
@@ -78,7 +78,7 @@ pub trait Commands {
 /// A process that has just been started.
 pub struct Spawned {
     /// The process itself.
-    pub child: Box<dyn Child>,
+    pub leader: Box<dyn GroupLeader>,
     /// What it is told.
     pub stdin: Output,
     /// What it says.
@@ -97,7 +97,7 @@ pub enum Request {
 }
 
 /// A process, and the group that it leads.
-pub trait Child {
+pub trait GroupLeader {
     /// Its process id.
     fn pid(&self) -> u32;
 
@@ -185,9 +185,9 @@ impl Surroundings {
     /// Tells of a process that is there, and starts the tasks that read and write.
     fn watcher(self, id: ProcessId, spawned: Spawned, ending: watch::Receiver<Ending>) -> Watcher {
         let Surroundings { launch, outbox, end_times, events, paused, name, stderr: log } = self;
-        let Spawned { child, stdin, mut stdout, stderr } = spawned;
+        let Spawned { leader, stdin, mut stdout, stderr } = spawned;
         let peer = Peer::Backend(id);
-        let pid = child.pid();
+        let pid = leader.pid();
         tracing::info!(server = %name, ?id, pid, program = %launch.program.display(), "started");
         events.tell(Event::Spawned { process: id, pid });
         let scribe = Rc::new(RefCell::new(Scribe::new(log, id.generation)));
@@ -205,7 +205,7 @@ impl Surroundings {
             }
         });
         let reader = spawn_local({
-            let gate = Gate::Shut { paused, dead: dead.subscribe() };
+            let backpressure = Backpressure::Pause { paused, dead: dead.subscribe() };
             let (events, scribe, streams) = (events.clone(), scribe.clone(), streams.clone());
             let max_len = launch.max_message;
             async move {
@@ -214,13 +214,14 @@ impl Surroundings {
                     tracing::warn!(server = %name, text = %excerpt, "not a message, but on the server's stdout");
                     text.lines().for_each(|line| scribe.borrow().line(line.as_bytes()));
                 };
-                let ended = match reader::read(&mut stdout, max_len, peer, gate, &events, junk).await {
+                let ended = match reader::read(&mut stdout, max_len, peer, backpressure, &events, junk).await
+                {
                     End::Eof(error) => Stream::Ended(error),
                     End::Broken(error) => {
                         events.tell(Event::Closed { peer, error: Some(error) });
                         // It must not hang on a full pipe while it is told to end.
                         discard(&mut stdout).await;
-                        Stream::Told
+                        Stream::Reported
                     }
                 };
                 streams.send_modify(|it| it.stdout = ended);
@@ -230,7 +231,7 @@ impl Surroundings {
 
         Watcher {
             id,
-            child,
+            leader,
             outbox,
             ending,
             times: end_times,
@@ -256,7 +257,7 @@ pub struct EndTimes {
     pub terminate: Duration,
     /// From its death to the end of its stdout, which a process that it started may hold open.
     pub drain: Duration,
-    /// From the end of its stdout or stdin to its death; after that, the end is news.
+    /// From the end of its stdout or stdin to its death; after that, the end is reported.
     pub linger: Duration,
 }
 
@@ -280,7 +281,7 @@ enum Stream {
     /// It ended, perhaps with an error.
     Ended(Option<String>),
     /// It ended, and the core knows.
-    Told,
+    Reported,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -291,10 +292,10 @@ struct Streams {
 
 impl Streams {
     /// Whether one ended that a process which lives on should not have closed.
-    fn are_news(&self) -> bool {
+    fn have_unreported_end(&self) -> bool {
         match (&self.stdout, &self.stdin) {
             (Stream::Ended(_), _) | (Stream::Open, Stream::Ended(Some(_))) => true,
-            (Stream::Open | Stream::Told, _) => false,
+            (Stream::Open | Stream::Reported, _) => false,
         }
     }
 
@@ -310,7 +311,7 @@ impl Streams {
 /// The task that sees a process to its end.
 struct Watcher {
     id: ProcessId,
-    child: Box<dyn Child>,
+    leader: Box<dyn GroupLeader>,
     outbox: Outbox,
     ending: watch::Receiver<Ending>,
     times: EndTimes,
@@ -327,14 +328,14 @@ impl Watcher {
     async fn watch(mut self) {
         tokio::select! {
             biased;
-            () = self.child.dead() => {}
+            () = self.leader.dead() => {}
             never = self.tell_end_of_streams() => match never {},
             never = self.end_when_told() => match never {},
         }
         // What it started in its group goes with it, and can no longer hold its stdout open.
-        self.child.signal(Request::Kill);
-        let exit = self.child.reap().await;
-        tracing::debug!(id = ?self.id, pid = self.child.pid(), %exit, "exited");
+        self.leader.signal(Request::Kill);
+        let exit = self.leader.reap().await;
+        tracing::debug!(id = ?self.id, pid = self.leader.pid(), %exit, "exited");
         self.dead.send_replace(true);
         if timeout(self.times.drain, &mut self.reader).await.is_err() {
             tracing::debug!(id = ?self.id, "a process that left the group holds stdout open");
@@ -345,14 +346,14 @@ impl Watcher {
             task.abort();
         }
         let stderr = self.scribe.borrow_mut().finish();
-        self.scribe.borrow().note(format_args!("process {} ended: {exit}", self.child.pid()));
+        self.scribe.borrow().note(format_args!("process {} ended: {exit}", self.leader.pid()));
         self.events.tell(Event::Exited { process: self.id, exit, stderr });
     }
 
     async fn tell_end_of_streams(&self) -> Infallible {
         let mut streams = self.streams.clone();
         // An error would mean that the tasks are gone, and with them the process.
-        streams.wait_for(Streams::are_news).await.ok();
+        streams.wait_for(Streams::have_unreported_end).await.ok();
         sleep(self.times.linger).await;
         if *self.ending.borrow() == Ending::No {
             let error = self.streams.borrow().error();
@@ -365,7 +366,7 @@ impl Watcher {
         let (mut gently, mut at_once) = (self.ending.clone(), self.ending.clone());
         if gently.wait_for(|it| *it >= Ending::Gently).await.is_err() {
             // The driver is gone without a word; so shall the process be.
-            self.child.signal(Request::Kill);
+            self.leader.signal(Request::Kill);
             return pending().await;
         }
         tokio::select! {
@@ -374,7 +375,7 @@ impl Watcher {
             () = self.end_gently() => {}
         }
         self.writer.abort();
-        self.child.signal(Request::Kill);
+        self.leader.signal(Request::Kill);
         pending().await
     }
 
@@ -387,7 +388,7 @@ impl Watcher {
             self.writer.abort();
         }
         sleep(self.times.close).await;
-        self.child.signal(Request::Terminate);
+        self.leader.signal(Request::Terminate);
         sleep(self.times.terminate).await;
     }
 }

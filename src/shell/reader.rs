@@ -12,7 +12,7 @@ use tokio::{
 };
 use tokio_util::codec::Decoder as _;
 
-use super::{brake::Brake, inbox::Events};
+use super::{inbox::Events, read_throttle::ReadThrottle};
 use crate::{
     core::event::Peer,
     redact::redact,
@@ -24,22 +24,22 @@ const LARGE_READ: usize = 64 * 1024;
 
 /// What holds a reader back.
 #[derive(Debug)]
-pub(super) enum Gate {
+pub(super) enum Backpressure {
     /// An outbox over high water.
-    Shut {
+    Pause {
         /// While this holds, nothing is read,
         paused: watch::Receiver<bool>,
         /// unless this does: what a dead process left in its pipe is little, and waits for nobody.
         dead: watch::Receiver<bool>,
     },
     /// Nothing does for long.
-    Brake(Brake),
+    Throttle(ReadThrottle),
 }
 
-impl Gate {
-    async fn open(&mut self) {
+impl Backpressure {
+    async fn wait(&mut self) {
         match self {
-            Gate::Shut { paused, dead } => {
+            Backpressure::Pause { paused, dead } => {
                 if *paused.borrow() {
                     // An error means that nobody is left who could pause.
                     tokio::select! {
@@ -48,7 +48,7 @@ impl Gate {
                     }
                 }
             }
-            Gate::Brake(brake) => brake.wait().await,
+            Backpressure::Throttle(throttle) => throttle.wait().await,
         }
     }
 }
@@ -67,7 +67,7 @@ pub(super) async fn read(
     stream: &mut (impl AsyncRead + Unpin),
     max_len: usize,
     peer: Peer,
-    mut gate: Gate,
+    mut backpressure: Backpressure,
     events: &Events,
     mut junk: impl FnMut(&str),
 ) -> End {
@@ -83,7 +83,7 @@ pub(super) async fn read(
             }
         }
         events.room().await;
-        gate.open().await;
+        backpressure.wait().await;
         let missing = codec.missing(&buffer);
         // Nor should a message that was large once. Between the header and the body of one there is room for the body.
         if buffer.is_empty() && missing == 0 && buffer.capacity() > 2 * LARGE_READ {
@@ -167,8 +167,8 @@ mod tests {
     async fn lengths(writes: Vec<Vec<u8>>) -> (Vec<usize>, End) {
         let (events, mut inbox): (Events, Inbox) = inbox(usize::MAX);
         let (paused, dead) = (watch::Sender::new(false), watch::Sender::new(false));
-        let gate = Gate::Shut { paused: paused.subscribe(), dead: dead.subscribe() };
-        let end = read(&mut Writes(writes.into()), usize::MAX, PEER, gate, &events, |_| {}).await;
+        let backpressure = Backpressure::Pause { paused: paused.subscribe(), dead: dead.subscribe() };
+        let end = read(&mut Writes(writes.into()), usize::MAX, PEER, backpressure, &events, |_| {}).await;
         events.tell(Event::Closed { peer: PEER, error: None });
         let mut lengths = Vec::new();
         while let Event::Received(_, frame) = inbox.next().await {

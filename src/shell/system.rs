@@ -29,7 +29,7 @@ use super::{
     control::{Listener, Place},
     guard::{Guard, MARK},
     private,
-    process::{Child, Commands, Request, Spawned, Starting, Waiting, World},
+    process::{Commands, GroupLeader, Request, Spawned, Starting, Waiting, World},
     stdio::widen,
 };
 use crate::core::event::{Exit, Launch, SpawnFailure};
@@ -114,7 +114,7 @@ impl Starter {
         self.guard.borrow_mut().add_group(pid.as_raw_nonzero().get().unsigned_abs());
         self.start_guard_soon();
         Spawned {
-            child: Box::new(Own { pid, child, _parent: parent, guard: self.guard.clone() }),
+            leader: Box::new(Own { pid, child, _parent: parent, guard: self.guard.clone() }),
             stdin: Box::new(stdin),
             stdout: Box::new(stdout),
             stderr: Box::new(stderr),
@@ -136,7 +136,7 @@ impl Starter {
             guard.borrow_mut().start();
             let Ok(mut deaths) = deaths else { return };
             while deaths.recv().await.is_some() {
-                guard.borrow_mut().revive();
+                guard.borrow_mut().restart_if_dead();
             }
         });
     }
@@ -252,7 +252,7 @@ impl Own {
     }
 }
 
-impl Child for Own {
+impl GroupLeader for Own {
     fn pid(&self) -> u32 {
         self.pid.as_raw_nonzero().get().unsigned_abs()
     }

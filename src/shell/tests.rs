@@ -29,7 +29,7 @@ use tokio_util::codec::Decoder as _;
 use super::{
     control::{Connection, Listener},
     driver::{Core, Driver},
-    process::{Child, Request, Spawned, Starting, Waiting, World},
+    process::{GroupLeader, Request, Spawned, Starting, Waiting, World},
     settings::Settings,
 };
 use crate::{
@@ -125,16 +125,16 @@ fn short(peer: Peer) -> String {
 }
 
 /// One end of a conversation: frames in, frames out.
-struct Talk {
+struct FrameStream {
     input: DuplexStream,
     output: DuplexStream,
     codec: Codec,
     buffer: BytesMut,
 }
 
-impl Talk {
-    fn new(input: DuplexStream, output: DuplexStream) -> Talk {
-        Talk { input, output, codec: Codec::new(Codec::DEFAULT_MAX), buffer: BytesMut::new() }
+impl FrameStream {
+    fn new(input: DuplexStream, output: DuplexStream) -> FrameStream {
+        FrameStream { input, output, codec: Codec::new(Codec::DEFAULT_MAX), buffer: BytesMut::new() }
     }
 
     async fn say(&mut self, frame: &Frame) {
@@ -212,7 +212,7 @@ impl Listener for Fakesocket {
 
 /// What a fake server has to work with.
 struct Streams {
-    talk: Talk,
+    stream: FrameStream,
     stderr: DuplexStream,
 }
 
@@ -249,7 +249,7 @@ where
         let (stdin, input) = duplex(self.pipe);
         let (output, stdout) = duplex(self.pipe);
         let (muttering, stderr) = duplex(self.pipe);
-        let server = (self.server)(Streams { talk: Talk::new(input, output), stderr: muttering });
+        let server = (self.server)(Streams { stream: FrameStream::new(input, output), stderr: muttering });
         let (log, mut start) = (self.log.clone(), self.start.clone());
         Box::pin(async move {
             let start = *start.wait_for(|it| *it != Start::Hangs).await.unwrap();
@@ -265,9 +265,9 @@ where
                 }
             })
             .abort_handle();
-            let child = Fake { pid: 1, task, dead: kill.subscribe(), kill, log, is_polite: false };
+            let leader = Fake { pid: 1, task, dead: kill.subscribe(), kill, log, is_polite: false };
             Ok(Spawned {
-                child: Box::new(child),
+                leader: Box::new(leader),
                 stdin: Box::new(stdin),
                 stdout: Box::new(stdout),
                 stderr: Box::new(stderr),
@@ -281,7 +281,7 @@ where
     }
 }
 
-impl Child for Fake {
+impl GroupLeader for Fake {
     fn pid(&self) -> u32 {
         self.pid
     }
@@ -343,7 +343,7 @@ impl Stage {
     async fn play<E, S>(
         &mut self,
         core: impl Core,
-        editor: impl FnOnce(Talk) -> E,
+        editor: impl FnOnce(FrameStream) -> E,
         server: impl FnMut(Streams) -> S,
     ) -> (i32, E::Output)
     where
@@ -356,7 +356,7 @@ impl Stage {
         let start = self.start.subscribe();
         let world = Fakes { pipe: self.pipe, server, log: self.log.clone(), connections, start };
         let driver = Driver::new(core, world, Arc::new(()), self.settings.clone());
-        let editor = editor(Talk::new(ear, mouth));
+        let editor = editor(FrameStream::new(ear, mouth));
         let signals = self.listening.take().unwrap();
         // As in the program, where all tasks end with the runtime.
         let served =

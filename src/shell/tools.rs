@@ -1,4 +1,4 @@
-//! Carries out calls of lspool's own tools, off the thread that forwards messages.
+//! Carries out calls of builtin tools, off the thread that forwards messages.
 //!
 //! What a call means and what is answered is [`crate::tools`]'s; this touches the files, and runs the commands.
 //!
@@ -6,8 +6,8 @@
 //! - Nothing outside the workspace folders is opened (`workspace`).
 //! - A command has ended, with all of its process group, when its call is answered.
 
-mod child;
 mod command;
+mod confine;
 mod files;
 mod search;
 #[cfg(test)]
@@ -35,7 +35,7 @@ use tokio::{
     time::sleep,
 };
 
-pub use self::child::{SUBCOMMAND, serve};
+pub use self::confine::{SUBCOMMAND, serve};
 use self::{
     search::Until,
     workspace::{Known, Workspace},
@@ -69,7 +69,7 @@ pub(super) struct Tools {
 impl Default for Tools {
     fn default() -> Tools {
         let known = Known::default();
-        Tools::with(Arc::new(move |folders| Workspace::open(folders, &known)), child::can_confine)
+        Tools::with(Arc::new(move |folders| Workspace::open(folders, &known)), confine::can_confine)
     }
 }
 
@@ -237,9 +237,9 @@ async fn in_terminal(
         Ok(spawned) => spawned,
         Err(why) => return Outcome::Failed(why),
     };
-    let is_news = limits.confine && !is_confined && !means.is_told.replace(true);
+    let is_first = limits.confine && !is_confined && !means.is_told.replace(true);
     let outcome = command::run(spawned, &limits, cancelled).await;
-    if !is_news {
+    if !is_first {
         return outcome;
     }
     tracing::warn!("{UNCONFINED}");

@@ -375,7 +375,7 @@ impl AsyncWrite for Slow {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.0.as_mut().map_or(Poll::Ready(()), |flight| flight.as_mut().poll(cx)).map(Ok)
+        self.0.as_mut().map_or(Poll::Ready(()), |sleep| sleep.as_mut().poll(cx)).map(Ok)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -26,7 +26,7 @@ fn said(body: impl Into<Bytes>) -> Event {
     Event::Received(Peer::Client(ClientId::EDITOR), Frame::parse(body.into()).unwrap())
 }
 
-/// What is written, to be looked at later. While the gate is shut, writing waits.
+/// What is written, to be looked at later. While it is shut, writing waits.
 #[derive(Clone, Default)]
 struct Disk(Arc<Platter>);
 

@@ -4,11 +4,11 @@ use super::*;
 use crate::shell::outbox::Limits;
 
 /// Someone who connects.
-async fn connect(connect: &mpsc::Sender<Connection>, pipe: usize) -> Talk {
+async fn connect(connect: &mpsc::Sender<Connection>, pipe: usize) -> FrameStream {
     let (mouth, input) = duplex(pipe);
     let (output, ear) = duplex(pipe);
     connect.send((Box::new(input), Box::new(output))).await.unwrap();
-    Talk::new(ear, mouth)
+    FrameStream::new(ear, mouth)
 }
 
 /// What a core does that answers whoever asks, and notes everything else.
@@ -69,7 +69,7 @@ async fn what_a_backend_has_written_is_kept_as_long_as_the_backend_is_known() {
             it.stderr.write_all(b"oh no\n").await.unwrap();
             Exit::Code(1)
         };
-        let editor = async move |mut editor: Talk| {
+        let editor = async move |mut editor: FrameStream| {
             editor.say(&note("start")).await;
             // Time passes when all else is done.
             tokio::time::sleep(Duration::from_mins(1)).await;
@@ -87,7 +87,7 @@ async fn what_a_backend_has_written_is_kept_as_long_as_the_backend_is_known() {
 async fn each_client_gets_its_own_answers_and_numbers_are_not_used_again() {
     let mut stage = Stage::new();
     let (log, to) = (stage.log.clone(), stage.connect.clone());
-    let editor = async move |mut editor: Talk| {
+    let editor = async move |mut editor: FrameStream| {
         for n in 1..=3 {
             let mut one = connect(&to, 4096).await;
             let mut other = connect(&to, 4096).await;
@@ -117,7 +117,7 @@ async fn each_client_gets_its_own_answers_and_numbers_are_not_used_again() {
 async fn there_are_few_of_them() {
     let mut stage = Stage::new();
     let (log, to) = (stage.log.clone(), stage.connect.clone());
-    let editor = async move |editor: Talk| {
+    let editor = async move |editor: FrameStream| {
         let mut all = Vec::new();
         for _ in 0..32 {
             all.push(connect(&to, 4096).await);
@@ -151,7 +151,7 @@ async fn one_that_does_not_read_is_left_and_asks_for_no_more_than_it_reads() {
     let mut stage = Stage::new();
     stage.settings.control.outbox = Limits { high_water: 2000, low_water: 1000, hard_cap: 40_000 };
     let (log, to) = (stage.log.clone(), stage.connect.clone());
-    let editor = async move |mut editor: Talk| {
+    let editor = async move |mut editor: FrameStream| {
         let start = tokio::time::Instant::now();
         let mut flood = connect(&to, 4096).await;
         let mut n = 0;
@@ -191,7 +191,7 @@ async fn one_that_is_told_too_much_is_left() {
             _ => vec![],
         }
     };
-    let editor = async move |mut editor: Talk| {
+    let editor = async move |mut editor: FrameStream| {
         let mut client = connect(&to, 512).await;
         client.say(&note("watch")).await;
         tokio::time::sleep(Duration::from_secs(1)).await;
@@ -220,9 +220,9 @@ async fn a_flood_does_not_hold_up_the_editor() {
             core(event)
         }
     };
-    let flood = async move |mut editor: Talk| {
+    let flood = async move |mut editor: FrameStream| {
         for _ in 0..32 {
-            let Talk { mut input, mut output, .. } = connect(&to, 1 << 16).await;
+            let FrameStream { mut input, mut output, .. } = connect(&to, 1 << 16).await;
             spawn_local(async move { while output.write_all(&wire(&request(1, 10))).await.is_ok() {} });
             spawn_local(async move {
                 let mut buffer = [0; 4096];
@@ -250,12 +250,12 @@ async fn a_flood_does_not_hold_up_the_editor() {
 async fn who_hangs_up_still_gets_its_answer() {
     let mut stage = Stage::new();
     let (log, to) = (stage.log.clone(), stage.connect.clone());
-    let editor = async move |editor: Talk| {
-        let Talk { input, mut output, .. } = connect(&to, 4096).await;
+    let editor = async move |editor: FrameStream| {
+        let FrameStream { input, mut output, .. } = connect(&to, 4096).await;
         output.write_all(&wire(&request(1, 10))).await.unwrap();
         drop(output);
         let (unheard, _) = duplex(1);
-        let mut it = Talk::new(input, unheard);
+        let mut it = FrameStream::new(input, unheard);
         assert_eq!(id(&it.hear().await.unwrap()), 1);
         assert!(it.hear().await.is_none());
         drop(editor);
@@ -270,9 +270,9 @@ async fn logs_outlive_the_process_and_are_followed() {
     let (log, to) = (stage.log.clone(), stage.connect.clone());
     let server = async |mut it: Streams| {
         it.stderr.write_all(b"one\nGH_TOKEN=ghu_abc12345\n").await.unwrap();
-        while it.talk.hear().await.is_some() {
+        while it.stream.hear().await.is_some() {
             it.stderr.write_all(b"more\n").await.unwrap();
-            if it.talk.hear().await.is_some() {
+            if it.stream.hear().await.is_some() {
                 it.stderr.write_all(b"last words").await.unwrap();
                 return Exit::Code(3);
             }
@@ -280,7 +280,7 @@ async fn logs_outlive_the_process_and_are_followed() {
         Exit::Code(0)
     };
     let noted = log.clone();
-    let editor = async move |mut editor: Talk| {
+    let editor = async move |mut editor: FrameStream| {
         let texts = |frame: &Frame| -> serde_json::Value {
             serde_json::from_slice(frame.result().or(frame.params()).unwrap()).unwrap()
         };
@@ -317,7 +317,7 @@ async fn only_processes_that_run_are_measured() {
     let mut stage = Stage::new();
     let log = stage.log.clone();
     let noted = log.clone();
-    let editor = async move |mut editor: Talk| {
+    let editor = async move |mut editor: FrameStream| {
         let until = async |what: &str| {
             while !noted.lines().iter().any(|it| it.starts_with(what)) {
                 tokio::time::sleep(Duration::from_millis(1)).await;

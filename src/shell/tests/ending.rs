@@ -28,14 +28,14 @@ async fn a_crash_is_told_once_and_after_everything_that_was_said() {
     let server = async |mut it: Streams| {
         it.stderr.write_all(b"panic: \xff\nat line 1\n").await.unwrap();
         for n in 0..3 {
-            it.talk.say(&request(n, 1000)).await;
+            it.stream.say(&request(n, 1000)).await;
         }
-        it.talk.output.write_all(b"Content-Length: 100\r\n\r\n{\"cut").await.unwrap();
+        it.stream.output.write_all(b"Content-Length: 100\r\n\r\n{\"cut").await.unwrap();
         Exit::Signal(11)
     };
-    let editor = async |mut talk: Talk| {
-        talk.say(&note("start")).await;
-        talk.hear().await
+    let editor = async |mut stream: FrameStream| {
+        stream.say(&note("start")).await;
+        stream.hear().await
     };
     let (code, _) = stage.play(core, editor, server).await;
     let expected = [
@@ -53,13 +53,13 @@ async fn a_crash_is_told_once_and_after_everything_that_was_said() {
 async fn the_end_of_stdout_is_news_if_the_server_lives_on() {
     let mut stage = Stage::new();
     let server = async |it: Streams| {
-        let Talk { input, output, .. } = it.talk;
+        let FrameStream { input, output, .. } = it.stream;
         drop(output);
         let _keep = input;
         std::future::pending().await
     };
-    let editor = async |mut talk: Talk| {
-        talk.say(&note("start")).await;
+    let editor = async |mut stream: FrameStream| {
+        stream.say(&note("start")).await;
         tokio::time::sleep(Duration::from_secs(1)).await;
     };
     let (_, ()) = stage.play(Script(noting(&stage.log.clone())), editor, server).await;
@@ -70,14 +70,14 @@ async fn the_end_of_stdout_is_news_if_the_server_lives_on() {
 async fn the_end_of_stdin_is_news_too_when_something_is_to_be_written() {
     let mut stage = Stage::new();
     let server = async |it: Streams| {
-        let Talk { input, output, .. } = it.talk;
+        let FrameStream { input, output, .. } = it.stream;
         drop(input);
         let _keep = output;
         std::future::pending().await
     };
-    let editor = async |mut talk: Talk| {
-        talk.say(&note("start")).await;
-        talk.say(&note("hello")).await;
+    let editor = async |mut stream: FrameStream| {
+        stream.say(&note("start")).await;
+        stream.say(&note("hello")).await;
         tokio::time::sleep(Duration::from_secs(1)).await;
     };
     let (_, ()) = stage.play(Script(noting(&stage.log.clone())), editor, server).await;
@@ -89,10 +89,10 @@ async fn the_end_of_stdin_is_news_too_when_something_is_to_be_written() {
 async fn an_absurd_length_is_told_at_once_and_the_server_does_not_hang_on_its_pipe() {
     let mut stage = Stage::new();
     let server = async |mut it: Streams| {
-        it.talk.output.write_all(b"Content-Length: 99999999999\r\n\r\n").await.unwrap();
+        it.stream.output.write_all(b"Content-Length: 99999999999\r\n\r\n").await.unwrap();
         // More than the pipe holds.
-        it.talk.output.write_all(&"x".repeat(100_000).into_bytes()).await.unwrap();
-        while it.talk.hear().await.is_some() {}
+        it.stream.output.write_all(&"x".repeat(100_000).into_bytes()).await.unwrap();
+        while it.stream.hear().await.is_some() {}
         Exit::Code(0)
     };
     let log = stage.log.clone();
@@ -104,10 +104,10 @@ async fn an_absurd_length_is_told_at_once_and_the_server_does_not_hang_on_its_pi
             other => relay(other),
         }
     });
-    let editor = async |mut talk: Talk| {
+    let editor = async |mut stream: FrameStream| {
         let started = tokio::time::Instant::now();
-        talk.say(&note("start")).await;
-        talk.hear().await;
+        stream.say(&note("start")).await;
+        stream.hear().await;
         started.elapsed()
     };
     let (_, took) = stage.play(core, editor, server).await;
@@ -125,7 +125,7 @@ async fn what_is_queued_is_written_before_stdin_closes() {
         let log = log.clone();
         async move {
             let mut n = 0;
-            while it.talk.hear().await.is_some() {
+            while it.stream.hear().await.is_some() {
                 n += 1;
             }
             log.add(format!("{n} messages heard"));
@@ -143,9 +143,9 @@ async fn what_is_queued_is_written_before_stdin_closes() {
         Event::Exited { .. } => vec![Effect::Exit(0)],
         _ => vec![],
     });
-    let editor = async |mut talk: Talk| {
-        talk.say(&note("start")).await;
-        talk.hear().await
+    let editor = async |mut stream: FrameStream| {
+        stream.say(&note("start")).await;
+        stream.hear().await
     };
     stage.play(core, editor, server).await;
     assert_eq!(stage.log.lines(), ["100 messages heard", "closed the world"]);
@@ -167,12 +167,12 @@ async fn two_deaf_servers_and_a_deaf_editor_hold_us_up_for_less_than_three_secon
     });
     let started = tokio::time::Instant::now();
     // Its stdin stays open, and it does not read.
-    let editor = async |mut talk: Talk| {
-        talk.say(&note("start")).await;
+    let editor = async |mut stream: FrameStream| {
+        stream.say(&note("start")).await;
         tokio::time::sleep(Duration::from_secs(1)).await;
-        talk.say(&note("exit")).await;
+        stream.say(&note("exit")).await;
         tokio::time::sleep(Duration::from_mins(1)).await;
-        assert!(talk.output.write_all(b"x").await.is_err(), "its streams are closed by now");
+        assert!(stream.output.write_all(b"x").await.is_err(), "its streams are closed by now");
     };
     let signals = stage.signals.clone();
     let (code, ()) = stage.play(core, editor, deaf).await;
@@ -191,14 +191,14 @@ async fn a_server_that_ends_as_we_are_about_to_is_not_waited_for() {
         Event::Exited { .. } => vec![Effect::Exit(0)],
         _ => vec![],
     });
-    let editor = async |mut talk: Talk| {
+    let editor = async |mut stream: FrameStream| {
         let started = tokio::time::Instant::now();
-        talk.say(&note("start")).await;
-        assert!(talk.hear().await.is_none());
+        stream.say(&note("start")).await;
+        assert!(stream.hear().await.is_none());
         started.elapsed()
     };
     let mut stage = Stage::new();
-    // Both end at once, and the end of the second is no news to the core any more.
+    // Both end at once, and the end of the second is not reported to the core any more.
     let (code, took) = stage.play(core, editor, async |_: Streams| Exit::Code(0)).await;
     assert_eq!((code, took), (0, Duration::ZERO));
     assert_eq!(stage.log.lines(), ["closed the world"]);
@@ -210,10 +210,10 @@ async fn what_the_editor_is_owed_is_written_before_the_exit() {
         Event::Received(..) => vec![Effect::Send(EDITOR, answer(1, 1 << 20)), Effect::Exit(0)],
         _ => vec![],
     });
-    let editor = async |mut talk: Talk| {
-        talk.say(&note("exit")).await;
-        let answer = talk.hear().await.unwrap();
-        assert!(talk.hear().await.is_none());
+    let editor = async |mut stream: FrameStream| {
+        stream.say(&note("exit")).await;
+        let answer = stream.hear().await.unwrap();
+        assert!(stream.hear().await.is_none());
         answer.wire_len()
     };
     let (code, len) = Stage::new().play(core, editor, deaf).await;
@@ -229,8 +229,8 @@ async fn a_signal_is_the_core_s_to_answer_and_a_second_one_is_not() {
             Event::Quit(_) if is_second => vec![],
             other => relay(other),
         });
-        let editor = async move |mut talk: Talk| {
-            talk.say(&note("start")).await;
+        let editor = async move |mut stream: FrameStream| {
+            stream.say(&note("start")).await;
             tokio::time::sleep(Duration::from_secs(1)).await;
             let told = tokio::time::Instant::now();
             signals.send(15).await.unwrap();
@@ -238,7 +238,7 @@ async fn a_signal_is_the_core_s_to_answer_and_a_second_one_is_not() {
                 tokio::time::sleep(Duration::from_secs(1)).await;
                 signals.send(2).await.unwrap();
             }
-            assert!(talk.hear().await.is_none());
+            assert!(stream.hear().await.is_none());
             told.elapsed()
         };
         let (code, took) = stage.play(core, editor, deaf).await;
@@ -259,11 +259,11 @@ async fn a_bug_in_the_core_ends_us_and_our_servers() {
         other => relay(other),
     });
     let mut stage = Stage::new();
-    let editor = async |mut talk: Talk| {
-        talk.say(&note("start")).await;
+    let editor = async |mut stream: FrameStream| {
+        stream.say(&note("start")).await;
         tokio::time::sleep(Duration::from_secs(1)).await;
-        talk.say(&note("bug")).await;
-        talk.hear().await
+        stream.say(&note("bug")).await;
+        stream.hear().await
     };
     let (code, _) = stage.play(core, editor, deaf).await;
     assert_eq!(code, 70);
@@ -282,8 +282,8 @@ async fn an_editor_that_stopped_reading_is_told_of() {
             _ => vec![],
         }
     });
-    let editor = async |talk: Talk| {
-        let Talk { input, mut output, .. } = talk;
+    let editor = async |stream: FrameStream| {
+        let FrameStream { input, mut output, .. } = stream;
         drop(input);
         output.write_all(&wire(&note("hello"))).await.unwrap();
         tokio::time::sleep(Duration::from_secs(1)).await;
@@ -296,13 +296,13 @@ async fn an_editor_that_stopped_reading_is_told_of() {
 async fn junk_and_broken_bodies_of_a_server_are_survived() {
     let mut stage = Stage::new();
     let server = async |mut it: Streams| {
-        it.talk.output.write_all(b"Loading...\n").await.unwrap();
-        it.talk.output.write_all(b"Content-Length: 16\r\n\r\n{\"id\":7,\"method\"").await.unwrap();
-        it.talk.say(&note("fine")).await;
-        it.talk.hear().await;
+        it.stream.output.write_all(b"Loading...\n").await.unwrap();
+        it.stream.output.write_all(b"Content-Length: 16\r\n\r\n{\"id\":7,\"method\"").await.unwrap();
+        it.stream.say(&note("fine")).await;
+        it.stream.hear().await;
         Exit::Code(0)
     };
-    let editor = async |mut talk: Talk| talk_briefly(&mut talk).await;
+    let editor = async |mut stream: FrameStream| exchange_once(&mut stream).await;
     let (_, heard) = stage.play(Script(noting(&stage.log.clone())), editor, server).await;
     assert_eq!(heard, "fine");
     let lines = stage.log.lines();
@@ -310,7 +310,7 @@ async fn junk_and_broken_bodies_of_a_server_are_survived() {
     assert_eq!(lines[2..], ["closed editor None", "closed the world"]);
 }
 
-async fn talk_briefly(talk: &mut Talk) -> String {
-    talk.say(&note("start")).await;
-    talk.hear().await.unwrap().method().unwrap().to_owned()
+async fn exchange_once(stream: &mut FrameStream) -> String {
+    stream.say(&note("start")).await;
+    stream.hear().await.unwrap().method().unwrap().to_owned()
 }

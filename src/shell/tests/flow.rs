@@ -1,13 +1,13 @@
 //! Who waits for whom, and what is lost: nothing.
 
 use super::*;
-use crate::shell::{brake, outbox::Limits};
+use crate::shell::{outbox::Limits, read_throttle};
 
 /// Reads requests; answers each with `n` messages before it reads the next.
 async fn wordy(mut it: Streams, n: u64, len: usize) -> Exit {
-    while let Some(frame) = it.talk.hear().await {
+    while let Some(frame) = it.stream.hear().await {
         for k in 0..n {
-            it.talk.say(&answer(id(&frame) * n + k, len)).await;
+            it.stream.say(&answer(id(&frame) * n + k, len)).await;
         }
     }
     Exit::Code(0)
@@ -18,14 +18,14 @@ async fn an_editor_that_writes_before_it_reads_and_a_server_that_does_too() {
     for high_water in [1, 4096, 4 << 20] {
         let mut stage = Stage::new();
         stage.settings.limits = Limits { high_water, low_water: high_water / 2, ..Limits::default() };
-        let editor = async |mut talk: Talk| {
-            talk.say(&note("start")).await;
+        let editor = async |mut stream: FrameStream| {
+            stream.say(&note("start")).await;
             for n in 0..200 {
-                talk.say(&request(n, 1000)).await;
+                stream.say(&request(n, 1000)).await;
             }
             let mut ids = Vec::new();
             while ids.len() < 800 {
-                ids.push(id(&talk.hear().await.unwrap()));
+                ids.push(id(&stream.hear().await.unwrap()));
             }
             ids
         };
@@ -43,22 +43,22 @@ async fn a_server_is_held_back_while_the_editor_does_not_read() {
         let said = said.clone();
         async move {
             for n in 0..2000 {
-                it.talk.say(&request(n, 1000)).await;
+                it.stream.say(&request(n, 1000)).await;
                 said.set(n + 1);
             }
-            while it.talk.hear().await.is_some() {}
+            while it.stream.hear().await.is_some() {}
             Exit::Code(0)
         }
     };
-    let editor = |mut talk: Talk| {
+    let editor = |mut stream: FrameStream| {
         let said = said.clone();
         async move {
-            talk.say(&note("start")).await;
+            stream.say(&note("start")).await;
             tokio::time::sleep(Duration::from_mins(10)).await;
             let ahead = said.get();
             let mut ids = Vec::new();
             while ids.len() < 2000 {
-                ids.push(id(&talk.hear().await.unwrap()));
+                ids.push(id(&stream.hear().await.unwrap()));
             }
             (ahead, ids)
         }
@@ -78,7 +78,7 @@ async fn an_editor_is_not_far_ahead_of_a_server_that_reads() {
     let server = |mut it: Streams| {
         let heard = heard.clone();
         async move {
-            while it.talk.hear().await.is_some() {
+            while it.stream.hear().await.is_some() {
                 heard.set(heard.get() + 1);
                 if heard.get().is_multiple_of(100) {
                     tokio::time::sleep(Duration::from_millis(1)).await;
@@ -87,11 +87,11 @@ async fn an_editor_is_not_far_ahead_of_a_server_that_reads() {
             Exit::Code(0)
         }
     };
-    let editor = async move |mut talk: Talk| {
+    let editor = async move |mut stream: FrameStream| {
         let mut ahead = 0;
-        talk.say(&note("start")).await;
+        stream.say(&note("start")).await;
         for n in 0..10_000 {
-            talk.say(&request(n, 1000)).await;
+            stream.say(&request(n, 1000)).await;
             ahead = ahead.max(n - by_editor.get());
         }
         while by_editor.get() < 10_000 {
@@ -129,17 +129,21 @@ async fn a_server_that_does_not_read_stalls_while_another_works_on() {
         let is_deaf = n == 1;
         async move { if is_deaf { std::future::pending().await } else { wordy(it, 1, 10).await } }
     };
-    let editor = async |mut talk: Talk| {
-        talk.say(&note("start")).await;
+    let editor = async |mut stream: FrameStream| {
+        stream.say(&note("start")).await;
         let started = tokio::time::Instant::now();
         for _ in 0..100 {
-            talk.say(&Frame::notification("deaf", Some(format!("\"{}\"", "x".repeat(100_000)).as_bytes())))
+            stream
+                .say(&Frame::notification("deaf", Some(format!("\"{}\"", "x".repeat(100_000)).as_bytes())))
                 .await;
         }
-        talk.say(&request(7, 10)).await;
-        assert_eq!(id(&talk.hear().await.unwrap()), 7);
+        stream.say(&request(7, 10)).await;
+        assert_eq!(id(&stream.hear().await.unwrap()), 7);
         let waited = started.elapsed();
-        assert!(waited <= brake::PATIENCE, "{waited:?}: the editor is held up once, for it is of no use");
+        assert!(
+            waited <= read_throttle::PATIENCE,
+            "{waited:?}: the editor is held up once, for it is of no use"
+        );
         tokio::time::sleep(Duration::from_secs(70)).await;
     };
     let (code, ()) = stage.play(core, editor, server).await;
@@ -165,14 +169,14 @@ async fn far_too_much_for_one_peer_stalls_it_at_once() {
         log.note(&event);
         relay(event)
     });
-    let editor = async |mut talk: Talk| {
+    let editor = async |mut stream: FrameStream| {
         let started = tokio::time::Instant::now();
-        talk.say(&note("start")).await;
+        stream.say(&note("start")).await;
         for n in 0..1000 {
-            talk.say(&request(n, 1000)).await;
+            stream.say(&request(n, 1000)).await;
         }
         let waited = started.elapsed();
-        assert!(waited <= brake::PATIENCE, "{waited:?}");
+        assert!(waited <= read_throttle::PATIENCE, "{waited:?}");
     };
     let (code, ()) = stage.play(core, editor, deaf).await;
     let expected =
@@ -191,14 +195,14 @@ async fn the_clock_of_a_server_stands_still_while_the_editor_holds_it_back() {
     });
     // The editor does not read, so the server cannot write, so it does not read: for ten minutes, and then all
     // is well again.
-    let editor = async |mut talk: Talk| {
-        talk.say(&note("start")).await;
+    let editor = async |mut stream: FrameStream| {
+        stream.say(&note("start")).await;
         for n in 0..100 {
-            talk.say(&request(n, 1000)).await;
+            stream.say(&request(n, 1000)).await;
         }
         tokio::time::sleep(Duration::from_mins(10)).await;
         for n in 0..400 {
-            assert_eq!(id(&talk.hear().await.unwrap()), n);
+            assert_eq!(id(&stream.hear().await.unwrap()), n);
         }
     };
     let (code, ()) = stage.play(core, editor, |it| wordy(it, 4, 1000)).await;
@@ -248,19 +252,19 @@ async fn bytes_that_come_one_by_one_while_timers_fire_are_never_lost() {
             let step = if n < 200 { bytes.len() } else { 1 };
             for part in [&bytes.as_bytes()[..cut], &bytes.as_bytes()[cut..]] {
                 for bytes in part.chunks(step) {
-                    it.talk.output.write_all(bytes).await.unwrap();
+                    it.stream.output.write_all(bytes).await.unwrap();
                     tokio::time::sleep(Duration::from_millis(2)).await;
                 }
             }
         }
-        while it.talk.hear().await.is_some() {}
+        while it.stream.hear().await.is_some() {}
         Exit::Code(0)
     };
-    let editor = async |mut talk: Talk| {
-        talk.say(&note("start")).await;
+    let editor = async |mut stream: FrameStream| {
+        stream.say(&note("start")).await;
         for _ in 0..300 {
-            assert_eq!(talk.hear().await.unwrap().body(), text.as_bytes());
-            talk.say(&note("again")).await;
+            assert_eq!(stream.hear().await.unwrap().body(), text.as_bytes());
+            stream.say(&note("again")).await;
         }
     };
     let (code, ()) = Stage::new().play(core, editor, server).await;
@@ -270,10 +274,10 @@ async fn bytes_that_come_one_by_one_while_timers_fire_are_never_lost() {
 
 #[tokio::test(start_paused = true)]
 async fn eight_megabytes_pass_both_ways() {
-    let editor = async |mut talk: Talk| {
-        talk.say(&note("start")).await;
-        talk.say(&request(1, 8 << 20)).await;
-        let frame = talk.hear().await.unwrap();
+    let editor = async |mut stream: FrameStream| {
+        stream.say(&note("start")).await;
+        stream.say(&request(1, 8 << 20)).await;
+        let frame = stream.hear().await.unwrap();
         (id(&frame), frame.wire_len())
     };
     let mut stage = Stage::new();
@@ -282,10 +286,10 @@ async fn eight_megabytes_pass_both_ways() {
 }
 
 async fn echo_once(mut it: Streams, len: usize) -> Exit {
-    let frame = it.talk.hear().await.unwrap();
+    let frame = it.stream.hear().await.unwrap();
     assert_eq!(frame.body(), request(1, len).body());
-    it.talk.say(&answer(1, len)).await;
-    while it.talk.hear().await.is_some() {}
+    it.stream.say(&answer(1, len)).await;
+    while it.stream.hear().await.is_some() {}
     Exit::Code(0)
 }
 

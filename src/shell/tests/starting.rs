@@ -36,8 +36,8 @@ async fn a_minute() {
 
 /// Answers each request, until its input ends.
 async fn obliging(mut it: Streams) -> Exit {
-    while let Some(frame) = it.talk.hear().await {
-        it.talk.say(&answer(id(&frame), 10)).await;
+    while let Some(frame) = it.stream.hear().await {
+        it.stream.say(&answer(id(&frame), 10)).await;
     }
     Exit::Code(0)
 }
@@ -46,14 +46,14 @@ async fn obliging(mut it: Streams) -> Exit {
 async fn who_waits_for_a_start_is_the_process_alone_and_what_it_was_told_it_hears() {
     let mut stage = hanging();
     let (start, log) = (stage.start.clone(), stage.log.clone());
-    let editor = async move |mut talk: Talk| {
-        talk.say(&note("start")).await;
-        talk.say(&request(1, 10)).await;
-        talk.say(&request(2, 10)).await;
-        talk.say(&own(3)).await;
-        assert_eq!(id(&talk.hear().await.unwrap()), 3, "the editor is answered");
+    let editor = async move |mut stream: FrameStream| {
+        stream.say(&note("start")).await;
+        stream.say(&request(1, 10)).await;
+        stream.say(&request(2, 10)).await;
+        stream.say(&own(3)).await;
+        assert_eq!(id(&stream.hear().await.unwrap()), 3, "the editor is answered");
         start.send_replace(Start::Works);
-        let (first, second) = (talk.hear().await.unwrap(), talk.hear().await.unwrap());
+        let (first, second) = (stream.hear().await.unwrap(), stream.hear().await.unwrap());
         assert_eq!((id(&first), id(&second)), (1, 2));
         assert_eq!(log.lines(), ["spawned"]);
     };
@@ -68,16 +68,16 @@ async fn one_whose_input_is_to_close_hears_first_what_it_was_told() {
     let server = |mut it: Streams| {
         let heard = heard.clone();
         async move {
-            while let Some(frame) = it.talk.hear().await {
+            while let Some(frame) = it.stream.hear().await {
                 heard.add(frame.method().unwrap());
             }
             Exit::Code(0)
         }
     };
-    let editor = async move |mut talk: Talk| {
-        talk.say(&note("start")).await;
-        talk.say(&note("hello")).await;
-        talk.say(&note("close")).await;
+    let editor = async move |mut stream: FrameStream| {
+        stream.say(&note("start")).await;
+        stream.say(&note("hello")).await;
+        stream.say(&note("close")).await;
         a_minute().await;
         start.send_replace(Start::Works);
         a_minute().await;
@@ -95,11 +95,11 @@ async fn a_start_that_fails_or_is_called_off_is_told_once_and_its_number_is_free
     for is_called_off in [false, true] {
         let mut stage = hanging();
         let (start, log) = (stage.start.clone(), stage.log.clone());
-        let editor = async move |mut talk: Talk| {
-            talk.say(&note("start")).await;
-            talk.say(&request(1, 10)).await;
+        let editor = async move |mut stream: FrameStream| {
+            stream.say(&note("start")).await;
+            stream.say(&request(1, 10)).await;
             if is_called_off {
-                talk.say(&note("end")).await;
+                stream.say(&note("end")).await;
             } else {
                 start.send_replace(Start::Fails);
             }
@@ -110,9 +110,9 @@ async fn a_start_that_fails_or_is_called_off_is_told_once_and_its_number_is_free
             };
             assert_eq!(log.lines(), [failed]);
             start.send_replace(Start::Works);
-            talk.say(&note("start")).await;
-            talk.say(&request(2, 10)).await;
-            assert_eq!(id(&talk.hear().await.unwrap()), 2, "what the other was told is gone with it");
+            stream.say(&note("start")).await;
+            stream.say(&request(2, 10)).await;
+            assert_eq!(id(&stream.hear().await.unwrap()), 2, "what the other was told is gone with it");
         };
         let (code, ()) = stage.play(Script(noting(&stage.log)), editor, obliging).await;
         let lines = stage.log.lines();
@@ -126,15 +126,15 @@ async fn our_end_does_not_wait_for_a_start() {
     for signals in [1, 2] {
         let mut stage = hanging();
         let signal = stage.signals.clone();
-        let editor = async move |mut talk: Talk| {
-            talk.say(&note("start")).await;
-            talk.say(&own(1)).await;
-            talk.hear().await.unwrap();
+        let editor = async move |mut stream: FrameStream| {
+            stream.say(&note("start")).await;
+            stream.say(&own(1)).await;
+            stream.hear().await.unwrap();
             let told = tokio::time::Instant::now();
             for _ in 0..signals {
                 signal.send(15).await.unwrap();
             }
-            assert!(talk.hear().await.is_none());
+            assert!(stream.hear().await.is_none());
             told.elapsed()
         };
         let (code, took) = stage.play(Script(noting(&stage.log)), editor, deaf).await;

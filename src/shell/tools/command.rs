@@ -13,7 +13,7 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-use super::child;
+use super::confine;
 use crate::{
     config::ToolsConfig,
     core::event::{Exit, Launch},
@@ -41,7 +41,7 @@ pub(super) fn launch(
     limits: &ToolsConfig,
     is_confined: bool,
 ) -> Launch {
-    let mut args = vec![child::SUBCOMMAND.to_owned()];
+    let mut args = vec![confine::SUBCOMMAND.to_owned()];
     if is_confined {
         for folder in folders
             .iter()
@@ -110,33 +110,33 @@ pub(super) async fn run(
     limits: &ToolsConfig,
     mut cancelled: watch::Receiver<bool>,
 ) -> Outcome {
-    let Spawned { mut child, stdin, mut stdout, stderr } = spawned;
+    let Spawned { mut leader, stdin, mut stdout, stderr } = spawned;
     // It has no input, and writes to one stream.
     drop((stdin, stderr));
     let started = Instant::now();
     let mut kept = Kept::new(limits.max_output);
     let end = tokio::select! {
         biased;
-        () = child.dead() => End::Own,
+        () = leader.dead() => End::Own,
         // The driver is gone without a word: so shall the command be.
         _ = cancelled.wait_for(|it| *it) => End::Cancelled,
         () = sleep(limits.time_limit) => End::TooLong,
         () = read(&mut stdout, &mut kept) => End::TooMuch,
     };
     if !matches!(end, End::Own) {
-        child.signal(Request::Terminate);
+        leader.signal(Request::Terminate);
         // It may still write its last words.
         tokio::select! {
-            () = child.dead() => {}
+            () = leader.dead() => {}
             () = read(&mut stdout, &mut kept) => {}
             () = sleep(GRACE) => {}
         }
     }
     // What it has started goes with it.
-    child.signal(Request::Kill);
-    child.dead().await;
+    leader.signal(Request::Kill);
+    leader.dead().await;
     timeout(DRAIN, read_to_end(&mut stdout, &mut kept)).await.ok();
-    let exit = child.reap().await;
+    let exit = leader.reap().await;
     let (text, seconds) = (kept.text(), started.elapsed().as_secs());
     let said = |last: &str| match text.trim_end() {
         "" => last.to_owned(),

@@ -375,10 +375,10 @@ impl World for Plant {
                 }
             })
             .abort_handle();
-            let child =
+            let leader =
                 Fake { pid: 1000 + n, task, dead: kill.subscribe(), kill, log: Log::default(), is_polite };
             Ok(Spawned {
-                child: Box::new(child),
+                leader: Box::new(leader),
                 stdin: Box::new(stdin),
                 stdout: Box::new(stdout),
                 stderr: Box::new(stderr),

@@ -16,7 +16,7 @@ use crate::{
     rpc::{Frame, RawId},
     shell::{
         inbox::inbox,
-        process::{Child, Commands, Request, Spawned, Starting, Waiting, World},
+        process::{Commands, GroupLeader, Request, Spawned, Starting, Waiting, World},
         tools::Tools,
     },
 };
@@ -28,7 +28,7 @@ struct Counting(Rc<Cell<u32>>);
 /// A command that has ended.
 struct Ended;
 
-impl Child for Ended {
+impl GroupLeader for Ended {
     fn pid(&self) -> u32 {
         1
     }
@@ -53,7 +53,7 @@ impl Commands for Counting {
         self.0.update(|it| it + 1);
         Box::pin(async {
             Ok(Spawned {
-                child: Box::new(Ended),
+                leader: Box::new(Ended),
                 stdin: Box::new(tokio::io::sink()),
                 stdout: Box::new(tokio::io::empty()),
                 stderr: Box::new(tokio::io::empty()),

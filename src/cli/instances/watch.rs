@@ -15,12 +15,17 @@ use tokio::{
 use super::{
     Failure, Interrupts,
     client::{Client, Error},
-    nobody, now,
+    nobody,
     pick::{PATIENCE, sockets},
     report::{self, Status},
-    screen::{NO_WRAP, Screen, WRAP},
 };
-use crate::shell::control::Instance;
+use crate::{
+    cli::{
+        screen::{NO_WRAP, Screen, WRAP},
+        world::unix_millis,
+    },
+    shell::control::Instance,
+};
 
 /// How often is asked for the memory, and looked for others.
 const EVERY: Duration = Duration::from_secs(2);
@@ -181,7 +186,13 @@ fn text(all: &BTreeMap<Instance, Watched>, screen: Screen) -> String {
             lines.push(String::new());
         }
         let status = said.as_ref().map_err(Clone::clone).and_then(Status::read);
-        report::instance(instance.pid, status.as_ref().map_err(String::as_str), now(), screen, &mut lines);
+        report::instance(
+            instance.pid,
+            status.as_ref().map_err(String::as_str),
+            unix_millis(),
+            screen,
+            &mut lines,
+        );
     }
     if lines.is_empty() {
         lines.push("no lspool is running".to_owned());

@@ -8,9 +8,12 @@ use tokio::{task::JoinSet, time::timeout};
 use super::{
     Failure,
     client::{Client, Error},
-    report::{Backend, Status, plain},
+    report::{Backend, Status},
 };
-use crate::shell::control::{Instance, check, instances};
+use crate::{
+    shell::control::{Instance, check, instances},
+    text::plain,
+};
 
 /// How long one may take to say how it is.
 pub(super) const PATIENCE: Duration = Duration::from_secs(2);

@@ -2,43 +2,43 @@
 
 use serde_json::{Value, json};
 
-use super::{allowed, tools};
 use crate::{
+    agents::{allowed, tools},
+    cli::table::table,
     config::{AgentConfig, AgentSource, Shadowed, WorkerConfig},
-    table::table,
 };
 
 /// One agent.
 #[derive(Clone, Debug)]
-pub struct Row {
+pub(super) struct Row {
     /// What it is called.
-    pub name: String,
+    pub(super) name: String,
     /// What it is.
-    pub agent: AgentConfig,
+    pub(super) agent: AgentConfig,
     /// The tools of its partition, as `lspool status` shows them.
-    pub partition: String,
+    pub(super) partition: String,
     /// What that partition is doing, in each lspool of this folder that has it: `ready, pid 4711`.
-    pub running: Vec<String>,
+    pub(super) running: Vec<String>,
 }
 
 /// All there is to show.
 #[derive(Clone, Debug, Default)]
-pub struct Listing {
+pub(super) struct Listing {
     /// The agents, by name.
-    pub rows: Vec<Row>,
+    pub(super) rows: Vec<Row>,
     /// Who can be given a task of a plan, in the order in which a planner is told of them.
-    pub workers: Vec<WorkerConfig>,
+    pub(super) workers: Vec<WorkerConfig>,
     /// Agents that do not hold, because their name is taken.
-    pub shadowed: Vec<Shadowed>,
+    pub(super) shadowed: Vec<Shadowed>,
     /// What is wrong with files, which define nothing then.
-    pub problems: Vec<String>,
+    pub(super) problems: Vec<String>,
     /// What was left out of files that are used.
-    pub warnings: Vec<String>,
+    pub(super) warnings: Vec<String>,
 }
 
 impl Listing {
     /// For a program.
-    pub fn json(&self) -> Value {
+    pub(super) fn json(&self) -> Value {
         let agent = |it: &Row| {
             json!({
                 "name": it.name,
@@ -81,7 +81,7 @@ impl Listing {
     }
 
     /// For people.
-    pub fn text(&self) -> String {
+    pub(super) fn text(&self) -> String {
         let head = ["AGENT", "MODEL", "SOURCE", "PARTITION", "TOOLS"].map(str::to_owned);
         let row = |it: &Row| {
             let model = it.agent.model.clone().unwrap_or_else(|| "inherit".to_owned());

@@ -11,9 +11,8 @@ use super::{
     Interrupts,
     pick::ask,
     report::{Status, instance, memory, span},
-    screen::Screen,
 };
-use crate::shell::control::Instance;
+use crate::{cli::screen::Screen, shell::control::Instance};
 
 const NOW: u64 = 10_000_000_000;
 

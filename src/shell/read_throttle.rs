@@ -1,4 +1,4 @@
-//! Slows the editor down while it says more than a server takes.
+//! The read throttle: slows the editor down while it says more than a server takes.
 //!
 //! It is read always, or servers that wait for it could wait for each other; but a little later while much waits for
 //! a server that goes on reading. So what waits is what a server needs to be busy, not all that an editor can say.
@@ -14,9 +14,9 @@ use tokio::{sync::Notify, time::timeout};
 /// How long a read waits at most, so that a server which reads slowly hardly holds up the others.
 pub(super) const PATIENCE: Duration = Duration::from_millis(5);
 
-/// One for all servers.
+/// One for all servers: how long the next read of the editor waits.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Brake(Rc<Shared>);
+pub(super) struct ReadThrottle(Rc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
@@ -40,14 +40,14 @@ impl Server {
     }
 }
 
-impl Brake {
+impl ReadThrottle {
     /// For one more server.
-    pub(super) fn pedal(&self) -> Pedal {
+    pub(super) fn handle(&self) -> ThrottleHandle {
         let server = Rc::new(Server::default());
         let mut servers = self.0.servers.borrow_mut();
         servers.retain(|it| it.strong_count() > 0);
         servers.push(Rc::downgrade(&server));
-        Pedal { brake: self.clone(), server }
+        ThrottleHandle { throttle: self.clone(), server }
     }
 
     /// Waits until nobody who goes on reading is behind any more, or not so long.
@@ -77,14 +77,14 @@ impl Brake {
     }
 }
 
-/// What one server does to the brake. It lets go of it when dropped.
+/// What one server does to the throttle; nothing any more once this is dropped.
 #[derive(Debug)]
-pub(super) struct Pedal {
-    brake: Brake,
+pub(super) struct ThrottleHandle {
+    throttle: ReadThrottle,
     server: Rc<Server>,
 }
 
-impl Pedal {
+impl ThrottleHandle {
     /// It has taken something.
     pub(super) fn moved(&self) {
         self.server.has_moved.set(true);
@@ -92,8 +92,8 @@ impl Pedal {
     }
 
     /// Much waits for it, or not any more.
-    pub(super) fn set(&self, is_behind: bool) {
-        let Shared { n_behind, caught_up, .. } = &*self.brake.0;
+    pub(super) fn set_behind(&self, is_behind: bool) {
+        let Shared { n_behind, caught_up, .. } = &*self.throttle.0;
         match (self.server.is_behind.replace(is_behind), is_behind) {
             (false, true) => n_behind.set(n_behind.get() + 1),
             (true, false) => {
@@ -105,9 +105,9 @@ impl Pedal {
     }
 }
 
-impl Drop for Pedal {
+impl Drop for ThrottleHandle {
     fn drop(&mut self) {
-        self.set(false);
+        self.set_behind(false);
     }
 }
 
@@ -117,43 +117,43 @@ mod tests {
 
     use super::*;
 
-    async fn waits(brake: &Brake) -> Duration {
+    async fn waits(throttle: &ReadThrottle) -> Duration {
         let start = Instant::now();
-        brake.wait().await;
+        throttle.wait().await;
         start.elapsed()
     }
 
     #[tokio::test(start_paused = true)]
     async fn one_that_does_not_read_is_waited_for_once() {
-        let brake = Brake::default();
-        let (deaf, busy) = (brake.pedal(), brake.pedal());
-        assert_eq!(waits(&brake).await, Duration::ZERO);
-        deaf.set(true);
-        assert_eq!(waits(&brake).await, PATIENCE);
+        let throttle = ReadThrottle::default();
+        let (deaf, busy) = (throttle.handle(), throttle.handle());
+        assert_eq!(waits(&throttle).await, Duration::ZERO);
+        deaf.set_behind(true);
+        assert_eq!(waits(&throttle).await, PATIENCE);
         for _ in 0..3 {
-            assert_eq!(waits(&brake).await, Duration::ZERO);
-            busy.set(true);
+            assert_eq!(waits(&throttle).await, Duration::ZERO);
+            busy.set_behind(true);
             let reads = async {
                 sleep(PATIENCE / 5).await;
                 busy.moved();
-                busy.set(false);
+                busy.set_behind(false);
             };
-            let (waited, ()) = tokio::join!(waits(&brake), reads);
+            let (waited, ()) = tokio::join!(waits(&throttle), reads);
             assert_eq!(waited, PATIENCE / 5, "for the one that reads, and not for the other");
         }
         deaf.moved();
-        assert_eq!(waits(&brake).await, PATIENCE, "it reads again");
-        let ((), waited) = tokio::join!(async { drop(deaf) }, waits(&brake));
+        assert_eq!(waits(&throttle).await, PATIENCE, "it reads again");
+        let ((), waited) = tokio::join!(async { drop(deaf) }, waits(&throttle));
         assert_eq!(waited, Duration::ZERO);
     }
 
     #[tokio::test(start_paused = true)]
     async fn one_that_reads_slowly_is_waited_for_again() {
-        let brake = Brake::default();
-        let slow = brake.pedal();
-        slow.set(true);
+        let throttle = ReadThrottle::default();
+        let slow = throttle.handle();
+        slow.set_behind(true);
         for _ in 0..3 {
-            let (waited, ()) = tokio::join!(waits(&brake), async { slow.moved() });
+            let (waited, ()) = tokio::join!(waits(&throttle), async { slow.moved() });
             assert_eq!(waited, PATIENCE);
         }
     }

@@ -5,15 +5,15 @@ use std::{fmt, path::PathBuf, time::Duration};
 use serde_json::Value;
 
 use crate::{
+    cli::table::table,
     core::SIGN_IN,
     rpc::Frame,
     shell::discover::{Missing, Skipped, Target},
-    table::table,
 };
 
 /// What came of it all.
 #[derive(Debug)]
-pub struct Report {
+pub(super) struct Report {
     /// The user's file, or where there is none.
     pub(super) file: Result<PathBuf, Option<PathBuf>>,
     pub(super) warnings: Vec<String>,
@@ -131,7 +131,7 @@ impl Row {
 
 impl Report {
     /// The exit status: 0 only if all is well.
-    pub fn status(&self) -> i32 {
+    pub(super) fn status(&self) -> i32 {
         let is_well = self.rows.iter().all(|row| matches!(row.state, State::Well { .. }));
         self.interrupted.unwrap_or(i32::from(!is_well))
     }

@@ -1,20 +1,22 @@
 //! What is written to: how wide it is, and whether it knows colors.
 
-use std::io::IsTerminal as _;
-use std::{env, io};
+use std::{
+    env,
+    io::{self, IsTerminal as _},
+};
 
 /// What stdout is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Screen {
+pub(super) struct Screen {
     /// Columns and rows of a terminal.
-    pub size: Option<(usize, usize)>,
+    pub(super) size: Option<(usize, usize)>,
     /// Whether it shows colors.
-    pub is_colored: bool,
+    pub(super) is_colored: bool,
 }
 
 impl Screen {
     /// Stdout, as it is now.
-    pub fn stdout() -> Screen {
+    pub(super) fn stdout() -> Screen {
         if !io::stdout().is_terminal() {
             return Screen::default();
         }
@@ -28,19 +30,19 @@ impl Screen {
     }
 
     /// The same, with the size that it has now.
-    pub(crate) fn again(self) -> Screen {
+    pub(super) fn again(self) -> Screen {
         if self.size.is_some() { Screen::stdout() } else { self }
     }
 }
 
 /// Each line stays in its row, however wide its characters are: what is drawn over must be as high as it is thought to be.
-pub(crate) const NO_WRAP: &str = "\x1b[?7l";
+pub(super) const NO_WRAP: &str = "\x1b[?7l";
 /// As it was.
-pub(crate) const WRAP: &str = "\x1b[?7h";
+pub(super) const WRAP: &str = "\x1b[?7h";
 
 /// What a text is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Tone {
+pub(super) enum Tone {
     Plain,
     Strong,
     Faint,
@@ -51,7 +53,7 @@ pub(crate) enum Tone {
 
 impl Screen {
     /// The text in the color of its tone.
-    pub(crate) fn paint(self, text: &str, tone: Tone) -> String {
+    pub(super) fn paint(self, text: &str, tone: Tone) -> String {
         let code = match tone {
             Tone::Plain => return text.to_owned(),
             Tone::Strong => "1",

@@ -16,14 +16,15 @@ use tokio::sync::mpsc;
 
 use crate::{
     agents::TERMINAL,
-    control::{Screen, plain},
+    cli::screen::Screen,
     rpc::{RawId, member, text},
+    text::plain,
     tools::bare,
 };
 
 /// What workers may do that has to be confirmed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum May {
+pub(super) enum May {
     /// Everything.
     All,
     /// What is allowed at the terminal.

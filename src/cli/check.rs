@@ -15,7 +15,9 @@ mod tests;
 use std::{
     cell::RefCell,
     collections::VecDeque,
+    io::{self, Write as _},
     path::Path,
+    process::ExitCode,
     rc::Rc,
     sync::Arc,
     time::{Duration, Instant},
@@ -24,9 +26,8 @@ use std::{
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-pub use report::Report;
-use report::{Row, State};
-
+use self::report::{Report, Row, State};
+use super::{args::Args, world};
 use crate::{
     config::ServerKind,
     core::event::{BackendId, Effect, Effects, Event, Generation, Peer, ProcessId},
@@ -36,6 +37,7 @@ use crate::{
         discover::{Env, Target, Targets, read_user, targets, user_file},
         driver::{Core, Driver},
         process::World,
+        signals,
     },
 };
 
@@ -44,8 +46,21 @@ const ACCOUNT: Duration = Duration::from_secs(10);
 /// How long a server may take to answer `shutdown`.
 const STOP: Duration = Duration::from_secs(2);
 
+/// Tries, prints, and fails if a server does.
+pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let runtime = world::runtime()?;
+    let checked = runtime.block_on(async {
+        let (world, env) = (world::world(&world::identity()), Env::real());
+        try_all(args.config.as_deref(), &env, world, signals::listen()).await
+    });
+    let report = checked.map_err(anyhow::Error::msg)?;
+    // Nobody may read it any more, `head` for one.
+    write!(io::stdout(), "{report}").ok();
+    Ok(ExitCode::from(u8::try_from(report.status()).unwrap_or(u8::MAX)))
+}
+
 /// Finds and tries all servers of the configuration. Fails if that cannot be read.
-pub async fn run<W: World>(
+async fn try_all<W: World>(
     config: Option<&Path>,
     env: &Env,
     world: W,

@@ -6,7 +6,10 @@ use super::{
     Filter, is_like,
     timeline::{Group, Outcome, Row, Timeline},
 };
-use crate::control::{Screen, Tone, plain, shorten};
+use crate::{
+    cli::screen::{Screen, Tone},
+    text::{plain, shorten},
+};
 
 /// Where there is no terminal.
 const WIDTH: usize = 120;

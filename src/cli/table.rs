@@ -1,7 +1,7 @@
 //! Tables for people.
 
 /// Columns one under the other; the last one ends where it ends.
-pub fn table<const N: usize>(rows: impl Iterator<Item = [String; N]>) -> String {
+pub(super) fn table<const N: usize>(rows: impl Iterator<Item = [String; N]>) -> String {
     let rows: Vec<[String; N]> = rows.collect();
     let width = |n: usize| rows.iter().map(|it| it[n].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..N).map(width).collect();

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 
 use crate::{
     agents::orchestration::{End, Event, Planned, Told},
-    control::{Screen, Tone, plain, shorten},
+    cli::screen::{Screen, Tone},
+    text::{plain, shorten},
 };
 
 /// One picture after the other of somebody at work.
@@ -17,7 +18,7 @@ const WIDTH: usize = 100;
 
 /// All that the events have told so far.
 #[derive(Clone, Debug, Default)]
-pub struct View {
+pub(super) struct View {
     goal: String,
     /// What is done beside the tasks.
     stage: Option<String>,
@@ -53,7 +54,7 @@ impl Task {
 
 impl View {
     /// Takes in what has happened.
-    pub fn apply(&mut self, told: &Told) {
+    pub(super) fn apply(&mut self, told: &Told) {
         match &told.event {
             Event::PlanStarted { goal, attempt, .. } => {
                 self.goal.clone_from(goal);
@@ -99,22 +100,22 @@ impl View {
     }
 
     /// What went wrong with all of it, if anything did.
-    pub fn error(&self) -> Option<&str> {
+    pub(super) fn error(&self) -> Option<&str> {
         self.error.as_deref()
     }
 
     /// How it has ended, if it has.
-    pub fn end(&self) -> Option<End> {
+    pub(super) fn end(&self) -> Option<End> {
         self.end.map(|(end, _)| end)
     }
 
     /// Whether there is a plan.
-    pub fn has_plan(&self) -> bool {
+    pub(super) fn has_plan(&self) -> bool {
         !self.tasks.is_empty()
     }
 
     /// How it stands, so many milliseconds after it has begun.
-    pub fn lines(&self, at_ms: u64, screen: Screen) -> Vec<String> {
+    pub(super) fn lines(&self, at_ms: u64, screen: Screen) -> Vec<String> {
         let width = screen.size.map_or(WIDTH, |(columns, _)| columns.saturating_sub(1));
         let mut lines = vec![screen.paint(&shorten(&first_line(&self.goal), width), Tone::Strong)];
         if let Some(why) = &self.fallback {
@@ -245,7 +246,7 @@ impl View {
     }
 
     /// What has happened, as one line, for those who see no picture.
-    pub fn line(&self, told: &Told) -> Option<String> {
+    pub(super) fn line(&self, told: &Told) -> Option<String> {
         let at = seconds(told.at_ms);
         let line = match &told.event {
             Event::PlanStarted { attempt: 1, .. } => "planning".to_owned(),
@@ -475,7 +476,7 @@ mod tests {
 
     #[test]
     fn the_documentation_shows_it() {
-        let text = include_str!("../../docs/orchestration.md");
+        let text = include_str!("../../../docs/orchestration.md");
         let mut view = View::default();
         let mut lines = String::new();
         for it in story() {

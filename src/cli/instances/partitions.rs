@@ -9,7 +9,10 @@ use super::pick;
 
 /// By the tools of a partition, as `lspool status` shows them: what it is doing, in each lspool whose workspace is this
 /// folder. `folders` are where sockets may be.
-pub async fn partitions(folders: &[PathBuf], workspace: &Path) -> BTreeMap<String, Vec<String>> {
+pub(in crate::cli) async fn partitions(
+    folders: &[PathBuf],
+    workspace: &Path,
+) -> BTreeMap<String, Vec<String>> {
     let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let real = |it: &Path| it.canonicalize().unwrap_or_else(|_| it.to_owned());
     for seen in pick::look(folders, None).await.seen {

@@ -1,7 +1,15 @@
-//! Puts a [`Player`] on two streams.
+//! `lspool serve-recording`: a language server made of a recording, on stdin and stdout.
+//!
+//! Puts a [`Player`] on streams, and tells in what its client was not like the recorded one.
 
-use std::{io, time::Duration};
+use std::{
+    io::{self, Write as _},
+    path::Path,
+    process::ExitCode,
+    time::Duration,
+};
 
+use anyhow::Context as _;
 use bytes::BytesMut;
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
@@ -9,12 +17,55 @@ use tokio::{
 };
 use tokio_util::codec::{Decoder as _, Encoder as _};
 
-use super::Player;
-use crate::rpc::{Codec, ErrorCode, Frame, Incoming, RawId};
+use super::{replay, tell, world};
+use crate::{
+    player::{self, Player, Script, Speed},
+    recording::source::{EVERY, dialogue},
+    rpc::{Codec, ErrorCode, Frame, Incoming, RawId},
+    shell::stdio,
+};
+
+/// What is wrong is told with the name of the file.
+pub(super) fn run(
+    file: Option<&Path>,
+    process: Option<&str>,
+    speed: Speed,
+    is_strict: bool,
+) -> anyhow::Result<ExitCode> {
+    let name = file.map_or_else(|| "the session of lspool".to_owned(), |it| it.display().to_string());
+    let dialogue = match file {
+        Some(file) => dialogue(replay::open(file)?, process),
+        None => dialogue(player::SESSION.as_bytes(), process.or(Some(EVERY))),
+    };
+    let dialogue = dialogue.with_context(|| name.clone())?;
+    if let Some(note) = &dialogue.note {
+        tell(&format!("{name}: {note}"));
+    }
+    let script = Script::new(dialogue).with_context(|| name.clone())?;
+    let mut player = Player::new(script, speed);
+    let runtime = world::runtime()?;
+    let played = runtime.block_on(async {
+        let stdio::Stdio { input, output, modes } = stdio::open();
+        let status = serve(&mut player, input, output).await;
+        drop(modes);
+        status
+    });
+    runtime.shutdown_background();
+    let status = played.context("the client cannot be spoken with any more")?;
+    let deviations = player.deviations();
+    if !is_strict || deviations.is_empty() {
+        return Ok(ExitCode::from(status));
+    }
+    tell(&format!("the client was not like the one in {name}:"));
+    for it in deviations {
+        writeln!(io::stderr(), "  {}", it.replace('\n', "\n  ")).ok();
+    }
+    Ok(ExitCode::FAILURE)
+}
 
 /// Plays until the client ends it. Nothing that is written makes it stop reading, so neither waits for the other.
 /// The exit status, as a language server has it.
-pub async fn serve(
+async fn serve(
     player: &mut Player,
     mut input: impl AsyncRead + Unpin,
     mut output: impl AsyncWrite + Unpin,

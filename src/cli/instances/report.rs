@@ -3,11 +3,13 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{
-    pick::Seen,
-    screen::{Screen, Tone},
+use super::pick::Seen;
+use crate::{
+    agents::likely_tools,
+    cli::screen::{Screen, Tone},
+    config::ServerKind,
+    text::{plain, shorten},
 };
-use crate::{agents::likely_tools, config::ServerKind};
 
 /// The answer to `lspool/status`, as far as it is shown. A later lspool may say more.
 #[derive(Clone, Debug, Deserialize)]
@@ -352,30 +354,4 @@ pub(super) fn span(millis: u64) -> String {
 
 pub(super) fn memory(bytes: u64) -> String {
     format!("{} MiB", bytes.div_ceil(1 << 20))
-}
-
-/// The text, or as much of it as has room.
-pub(crate) fn shorten(text: &str, width: usize) -> String {
-    if text.chars().count() <= width {
-        return text.to_owned();
-    }
-    let mark = (width > 0).then_some('…');
-    text.chars().take(width.saturating_sub(1)).chain(mark).collect()
-}
-
-/// What somebody else says, without what would move the cursor of a terminal, turn the order of what is read, or not be seen.
-pub(crate) fn plain(text: &str) -> String {
-    let is_odd = |c: char| c.is_control() && c != '\n' && c != '\t' || is_unseen(c);
-    text.chars().map(|c| if is_odd(c) { '\u{fffd}' } else { c }).collect()
-}
-
-/// Unicode's Cf, Zl and Zp, and letters without a shape.
-fn is_unseen(c: char) -> bool {
-    matches!(c,
-        '\u{ad}' | '\u{34f}' | '\u{600}'..='\u{605}' | '\u{61c}' | '\u{6dd}' | '\u{70f}' | '\u{890}'..='\u{891}'
-        | '\u{8e2}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}' | '\u{180b}'..='\u{180f}'
-        | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{2800}' | '\u{3164}'
-        | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{110bd}' | '\u{110cd}'
-        | '\u{13430}'..='\u{1343f}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
-        | '\u{e0000}'..='\u{e0fff}')
 }

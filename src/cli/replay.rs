@@ -4,25 +4,39 @@ use std::{
     fs::File,
     io::{self, BufReader, Write},
     path::Path,
+    process::ExitCode,
     time::Instant,
 };
 
 use anyhow::Context as _;
 
-use crate::{
-    cli,
-    recording::{
-        reader::Reader,
-        replay::{Difference, Replay},
-    },
+use super::{args, tell};
+use crate::recording::{
+    reader::Reader,
+    replay::{Difference, Replay},
 };
 
 /// Bytes that are read at once.
 const BUFFER: usize = 1 << 20;
 
+/// Replays, and fails with 1 at the first difference.
+pub(super) fn run(task: &args::Replay) -> anyhow::Result<ExitCode> {
+    let mut out = io::BufWriter::new(io::stdout());
+    let done = replay(task, &mut out);
+    // Nobody may read it any more, `head` for one.
+    out.flush().ok();
+    match done? {
+        None => Ok(ExitCode::SUCCESS),
+        Some(difference) => {
+            write!(io::stderr(), "lspool: {difference}").ok();
+            Ok(ExitCode::from(1))
+        }
+    }
+}
+
 /// Does the recording again. The answer is the first difference, if there is one. Without another file to compare with,
 /// effects are printed up to there.
-pub fn run(task: &cli::Replay, out: &mut dyn Write) -> anyhow::Result<Option<Difference>> {
+fn replay(task: &args::Replay, out: &mut dyn Write) -> anyhow::Result<Option<Difference>> {
     let name = || task.file.display().to_string();
     let (mut replay, header) = Replay::new(open(&task.file)?, Instant::now()).with_context(name)?;
     let other = |file: &Path| Ok::<_, anyhow::Error>((Reader::new(open(file)?), file.to_owned()));
@@ -68,12 +82,7 @@ pub fn run(task: &cli::Replay, out: &mut dyn Write) -> anyhow::Result<Option<Dif
 }
 
 /// Opens a recording.
-pub fn open(file: &Path) -> anyhow::Result<BufReader<File>> {
+pub(super) fn open(file: &Path) -> anyhow::Result<BufReader<File>> {
     let opened = File::open(file).with_context(|| format!("cannot read {}", file.display()))?;
     Ok(BufReader::with_capacity(BUFFER, opened))
-}
-
-/// Says something on stderr, which nobody may read any more.
-pub fn tell(words: &str) {
-    writeln!(io::stderr(), "lspool: {words}").ok();
 }

@@ -1,19 +1,10 @@
-//! `lspool orchestrate`: lspool with a terminal in the place of the editor.
+//! The terminal's side: what is said to lspool for a goal, and what its user is shown and asked.
 //!
-//! Owns what is said to lspool for a goal, what its user is shown and asked, and the exit status. It speaks with lspool as
-//! an editor does, over a stream; what an orchestration looks like is `view`'s.
-//!
-//! - Nothing that a model says moves the cursor.
-//! - A command of a worker is run only if the user, `--yes` or the configuration allows it.
-
-mod client;
-mod questions;
-mod view;
-mod workers;
+//! Speaks with lspool as an editor does, over a stream.
 
 use std::{
     io::{self, Write},
-    path::{Path, PathBuf},
+    path::Path,
     time::{Duration, Instant},
 };
 
@@ -24,22 +15,19 @@ use tokio::{
     time::{MissedTickBehavior, interval},
 };
 
-use self::{client::Client, questions::Questions};
-pub use self::{questions::May, view::View, workers::workers};
+use super::{
+    DONE, FAILED, INTERRUPTED, NOTHING, Task,
+    client::Client,
+    pen::Pen,
+    questions::{self, May, Questions},
+    view::View,
+};
 use crate::{
     agents::orchestration::{End, Told},
-    control::{NO_WRAP, Screen, WRAP, plain},
-    rpc::{Frame, Kind, RawId, file_uri, text},
+    cli::screen::Screen,
+    rpc::{Frame, Kind, RawId, file_uri, member, text},
+    text::plain,
 };
-
-/// Exit status if every task is done.
-pub const DONE: u8 = 0;
-/// Exit status if a task has failed or was skipped, or there is no summary.
-pub const FAILED: u8 = 1;
-/// Exit status if nothing was done: what was asked for is wrong, or there is no server, or no plan.
-pub const NOTHING: u8 = 2;
-/// Exit status after Ctrl-C.
-pub const INTERRUPTED: u8 = 130;
 
 /// How often a picture is drawn.
 const EVERY: Duration = Duration::from_millis(100);
@@ -47,25 +35,8 @@ const EVERY: Duration = Duration::from_millis(100);
 /// How long lspool may take to end.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What is to be done.
-#[derive(Clone, Debug)]
-pub struct Task {
-    /// The goal.
-    pub goal: String,
-    /// Parameters of [`workers()`], if those of the configuration are not meant.
-    pub workers: Option<Value>,
-    /// The model.
-    pub model: Option<String>,
-    /// Whether the events are printed as they are.
-    pub json: bool,
-    /// What workers may do.
-    pub may: May,
-    /// The workspace.
-    pub folder: PathBuf,
-}
-
 /// Does it: `stream` is lspool, `signals` are those that its user sends, and `quit` sends one on to lspool.
-pub async fn run(
+pub(super) async fn run(
     task: &Task,
     stream: impl AsyncRead + AsyncWrite + Unpin,
     mut signals: mpsc::Receiver<i32>,
@@ -80,7 +51,7 @@ pub async fn run(
         view: View::default(),
         began: None,
         questions: Questions::new(task.may),
-        pen: Pen { screen, lines: 0 },
+        pen: Pen::new(screen),
         json: task.json,
         is_interrupted: false,
     };
@@ -153,15 +124,13 @@ impl Terminal {
             (Kind::Notification, Some("lspool/orchestratorEvent")) => self.on_event(params, out)?,
             (Kind::Notification, Some("window/showMessage")) => {
                 // Errors and warnings.
-                let is_serious =
-                    crate::rpc::member(params, "type").is_some_and(|it| matches!(&params[it], b"1" | b"2"));
+                let is_serious = member(params, "type").is_some_and(|it| matches!(&params[it], b"1" | b"2"));
                 if let Some(message) = text(params, &["message"]).filter(|_| is_serious) {
                     self.tell(&message, out)?;
                 }
             }
             (Kind::Notification, Some("$/cancelRequest")) => {
-                let Some(id) = crate::rpc::member(params, "id").and_then(|it| RawId::from_raw(&params[it]))
-                else {
+                let Some(id) = member(params, "id").and_then(|it| RawId::from_raw(&params[it])) else {
                     return Ok(None);
                 };
                 if let Some(was_asked) = self.questions.withdraw(&id) {
@@ -298,46 +267,6 @@ impl Terminal {
     }
 }
 
-/// Draws over what it has drawn.
-struct Pen {
-    screen: Screen,
-    /// How many lines stand above the cursor that may be drawn over.
-    lines: usize,
-}
-
-impl Pen {
-    fn erase(&mut self, out: &mut dyn Write) -> io::Result<()> {
-        if self.lines > 0 {
-            write!(out, "\x1b[{}A\r\x1b[J", std::mem::take(&mut self.lines))?;
-        }
-        out.flush()
-    }
-
-    /// At most so many lines: the last ones, and the first. In one piece, over what is there, so that nothing flickers.
-    fn draw(&mut self, lines: &[String], rows: usize, out: &mut dyn Write) -> io::Result<()> {
-        let mut picture = match std::mem::take(&mut self.lines) {
-            0 => NO_WRAP.to_owned(),
-            lines => format!("{NO_WRAP}\x1b[{lines}A\r"),
-        };
-        let left_out = lines.len().saturating_sub(rows.max(2));
-        for (_, line) in lines.iter().enumerate().filter(|(at, _)| *at == 0 || *at > left_out) {
-            picture += line;
-            picture += "\x1b[K\n";
-            self.lines += 1;
-        }
-        picture += "\x1b[J";
-        picture += WRAP;
-        out.write_all(picture.as_bytes())?;
-        out.flush()
-    }
-
-    /// What stands there stays.
-    fn finish(&mut self, out: &mut dyn Write) -> io::Result<()> {
-        self.lines = 0;
-        out.flush()
-    }
-}
-
 fn error_of(answer: &Frame) -> Option<String> {
     let error = answer.error_value()?;
     Some(text(error, &["message"]).unwrap_or_else(|| "it says nothing of why".to_owned()))
@@ -368,32 +297,4 @@ fn goal(task: &Task) -> Value {
 
 fn now() -> Instant {
     tokio::time::Instant::now().into_std()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_drawn_over_is_erased() {
-        let screen = Screen { size: Some((80, 24)), is_colored: false };
-        let mut pen = Pen { screen, lines: 0 };
-        let mut out = Vec::new();
-        let lines: Vec<String> = (0..5).map(|it| it.to_string()).collect();
-        pen.draw(&lines, 3, &mut out).unwrap();
-        assert_eq!(String::from_utf8_lossy(&out), "\x1b[?7l0\x1b[K\n3\x1b[K\n4\x1b[K\n\x1b[J\x1b[?7h");
-        out.clear();
-        pen.draw(&lines[..1], 3, &mut out).unwrap();
-        assert_eq!(String::from_utf8_lossy(&out), "\x1b[?7l\x1b[3A\r0\x1b[K\n\x1b[J\x1b[?7h");
-        pen.draw(&lines[..3], 3, &mut out).unwrap();
-        out.clear();
-        pen.erase(&mut out).unwrap();
-        assert_eq!(String::from_utf8_lossy(&out), "\x1b[3A\r\x1b[J");
-        pen.erase(&mut out).unwrap();
-        pen.draw(&lines, 9, &mut out).unwrap();
-        pen.finish(&mut out).unwrap();
-        out.clear();
-        pen.erase(&mut out).unwrap();
-        assert!(out.is_empty());
-    }
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::config::{AgentSource, Config, WorkerConfig};
 
 /// The workers of a file, as a request lists them. What it does not say of one that is configured stays.
-pub fn workers(text: &str, file: &str, config: &Config) -> Result<Value, String> {
+pub(super) fn read(text: &str, file: &str, config: &Config) -> Result<Value, String> {
     let alone = Config::parse_user(text, file).map_err(|it| it.to_string())?;
     let named = alone.workers.iter().filter(|it| it.source == AgentSource::User);
     let roles: Vec<String> = named.map(|it| it.role.clone()).collect();
@@ -41,7 +41,7 @@ mod tests {
     fn the_workers_of_a_file_and_no_others() {
         let config = Config::parse_user("[worker.coder]\nmodel = \"m\"\n[worker.other]\n", "").unwrap();
         let text = "[worker.poet]\ntools = []\n[worker.coder]\ndescription = \"d\"\n";
-        let workers = workers(text, "w.toml", &config).unwrap();
+        let workers = read(text, "w.toml", &config).unwrap();
         let roles: Vec<_> =
             workers.as_array().unwrap().iter().map(|it| it["role"].as_str().unwrap()).collect();
         assert_eq!(roles, ["coder", "poet"]);
@@ -51,7 +51,7 @@ mod tests {
 
     #[test]
     fn what_is_no_such_file_is_refused() {
-        let error = |text| workers(text, "w.toml", &Config::default()).unwrap_err();
+        let error = |text| read(text, "w.toml", &Config::default()).unwrap_err();
         assert_eq!(error(""), "w.toml: there is no [worker.ROLE] in it");
         assert_eq!(error("[worker.a]\n[agent.b]\n"), "w.toml: only [worker.ROLE] may stand in it");
         assert!(error("[worker.a]\nx = 1\n").starts_with("w.toml:2: worker.a.x: there is no such key"));

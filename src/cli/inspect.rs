@@ -8,27 +8,39 @@ mod table;
 mod tests;
 mod timeline;
 
-use std::io::BufRead;
-
-use crate::{
-    control::Screen,
-    recording::{reader::Problem, source::Source},
+use std::{
+    io::{self, BufRead, Write as _},
+    path::Path,
+    process::ExitCode,
 };
-use timeline::Timeline;
+
+use anyhow::Context as _;
+
+use self::timeline::Timeline;
+use super::{replay, screen::Screen};
+use crate::recording::{reader::Problem, source::Source};
 
 /// What is shown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Filter {
+pub(super) struct Filter {
     /// Only this conversation.
-    pub conversation: Option<String>,
+    pub(super) conversation: Option<String>,
     /// Only messages of these methods, notifications included; `*` stands for anything.
-    pub method: Option<String>,
+    pub(super) method: Option<String>,
     /// Only what went wrong.
-    pub only_errors: bool,
+    pub(super) only_errors: bool,
+}
+
+/// Prints the timeline.
+pub(super) fn run(file: &Path, filter: &Filter) -> anyhow::Result<ExitCode> {
+    let text = text(replay::open(file)?, filter, Screen::stdout());
+    let text = text.with_context(|| file.display().to_string())?;
+    write!(io::stdout(), "{text}").ok();
+    Ok(ExitCode::SUCCESS)
 }
 
 /// The text for a recording.
-pub fn text(input: impl BufRead, filter: &Filter, screen: Screen) -> Result<String, Problem> {
+fn text(input: impl BufRead, filter: &Filter, screen: Screen) -> Result<String, Problem> {
     let mut source = Source::new(input);
     let mut timeline = Timeline::new(filter.method.as_deref());
     while let Some(entry) = source.next().transpose()? {

@@ -1,0 +1,47 @@
+//! `lspool agents`: the agents and workers of the current folder.
+
+mod listing;
+
+use std::{
+    io::{self, Write as _},
+    process::ExitCode,
+};
+
+use self::listing::{Listing, Row};
+use super::{args::Args, instances, world};
+use crate::{
+    config::AgentConfig,
+    core::partition_of,
+    shell::{
+        control,
+        discover::{Env, known_agents, read_user},
+    },
+};
+
+/// Prints them, for people or as JSON.
+pub(super) fn run(args: &Args, json: bool) -> anyhow::Result<ExitCode> {
+    let env = Env::real();
+    let user = read_user(args.config.as_deref(), &env).map_err(anyhow::Error::msg)?;
+    let (config, registry) =
+        known_agents(&user, std::slice::from_ref(&env.cwd), &env).map_err(anyhow::Error::msg)?;
+    let running = world::runtime()?.block_on(instances::partitions(&control::folders(&env), &env.cwd));
+    let row = |(name, agent): (String, AgentConfig)| {
+        let partition = partition_of(&agent);
+        let running = running.get(&partition).cloned().unwrap_or_default();
+        Row { name, agent, partition, running }
+    };
+    let listing = Listing {
+        rows: config.agents.into_iter().map(row).collect(),
+        workers: config.workers,
+        shadowed: registry.shadowed,
+        problems: registry.problems,
+        warnings: registry.warnings,
+    };
+    let mut out = io::stdout();
+    // Nobody may read it any more, `head` for one.
+    match json {
+        true => writeln!(out, "{:#}", listing.json()).ok(),
+        false => write!(out, "{}", listing.text()).ok(),
+    };
+    Ok(ExitCode::SUCCESS)
+}

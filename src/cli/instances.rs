@@ -1,0 +1,199 @@
+//! `lspool status`, `restart`, `stop`, `move`, `logs` and `reload`: what is said to those that are running.
+//!
+//! Owns how they are found, which of them is meant, and what is shown. They do the work: each is asked over its
+//! control socket, in the same words that an editor may use (`docs/control.md`).
+
+mod client;
+mod commands;
+mod interrupts;
+mod logs;
+mod partitions;
+mod pick;
+mod report;
+#[cfg(test)]
+mod tests;
+mod watch;
+
+use std::{
+    io::{self, Write},
+    path::PathBuf,
+    process::ExitCode,
+};
+
+pub(super) use self::partitions::partitions;
+use self::{client::Error, interrupts::Interrupts, pick::Found};
+use super::{
+    screen::Screen,
+    tell,
+    world::{self, unix_millis},
+};
+use crate::shell::{control, discover::Env};
+
+/// What is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Task {
+    /// What all of them are doing.
+    Status {
+        /// For a program.
+        json: bool,
+        /// Again whenever it changes.
+        watch: bool,
+        /// With the ids of conversations.
+        long: bool,
+    },
+    /// Start a backend anew.
+    Restart(String),
+    /// End a backend's process.
+    Stop(String),
+    /// How conversations are kept to their tools.
+    Move {
+        /// A conversation or a tool set; all of them.
+        name: Option<String>,
+        /// By what.
+        to: String,
+    },
+    /// What a backend's processes have written to stderr.
+    Logs {
+        /// Which backend.
+        name: String,
+        /// And what they go on to write.
+        follow: bool,
+    },
+    /// Read the configuration anew.
+    Reload,
+}
+
+/// Why a command did not do what it was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Failure {
+    /// The backend, or lspool, did not do it.
+    Failed(String),
+    /// Nobody can be meant, or several.
+    Usage(String),
+    /// No lspool is running.
+    Nobody(String),
+    /// Whoever read what was written reads no more.
+    Unread,
+}
+
+impl Failure {
+    /// The exit status.
+    fn status(&self) -> u8 {
+        match self {
+            Failure::Unread => 0,
+            Failure::Failed(_) => 1,
+            Failure::Usage(_) => 2,
+            Failure::Nobody(_) => 3,
+        }
+    }
+
+    /// What to tell, if anything.
+    fn message(&self) -> Option<&str> {
+        match self {
+            Failure::Unread => None,
+            Failure::Failed(message) | Failure::Usage(message) | Failure::Nobody(message) => Some(message),
+        }
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Failure {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Failure::Unread,
+            _ => Failure::Failed(format!("cannot write what there is to say: {error}")),
+        }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        match error {
+            Error::Invalid(message) => Failure::Usage(message),
+            Error::Refused(message) => Failure::Failed(message),
+            Error::Gone(reason) => Failure::Failed(format!("lspool is gone: {reason}")),
+        }
+    }
+}
+
+/// Does it, and prints what comes of it.
+pub(super) fn run(task: &Task, pid: Option<u32>) -> anyhow::Result<ExitCode> {
+    let folders = control::folders(&Env::real());
+    let mut out = io::stdout();
+    let asking = ask(task, pid, &folders, &mut out, Screen::stdout());
+    let Err(failure) = world::runtime()?.block_on(asking) else { return Ok(ExitCode::SUCCESS) };
+    // One that was shown where the result is expected has no words.
+    if let Some(message) = failure.message().filter(|it| !it.is_empty()) {
+        tell(message);
+    }
+    Ok(ExitCode::from(failure.status()))
+}
+
+/// Does it. `folders` are where sockets may be; `pid` is the one that is meant.
+async fn ask(
+    task: &Task,
+    pid: Option<u32>,
+    folders: &[PathBuf],
+    out: &mut dyn Write,
+    screen: Screen,
+) -> Result<(), Failure> {
+    let done = perform(task, pid, folders, out, screen).await;
+    // A program gets its document all the same.
+    match (task, &done) {
+        (Task::Status { json: true, watch: true, .. }, Err(Failure::Nobody(_))) => {
+            writeln!(out, "{}", report::json(&[]))?;
+        }
+        (Task::Status { json: true, watch: false, .. }, Err(Failure::Nobody(_))) => {
+            writeln!(out, "{:#}", report::json(&[]))?;
+        }
+        _ => {}
+    }
+    done
+}
+
+async fn perform(
+    task: &Task,
+    pid: Option<u32>,
+    folders: &[PathBuf],
+    out: &mut dyn Write,
+    screen: Screen,
+) -> Result<(), Failure> {
+    if let Task::Status { json, watch: true, .. } = task {
+        return watch::run(folders, pid, *json, out, screen).await;
+    }
+    let Found { mut seen, refused } = pick::look(folders, pid).await;
+    if seen.is_empty() {
+        return Err(nobody(pid, &refused));
+    }
+    for problem in refused {
+        // Nobody may read it any more.
+        writeln!(io::stderr(), "lspool: {problem}, so nothing in there is asked").ok();
+    }
+    match task {
+        Task::Status { json: true, .. } => writeln!(out, "{:#}", report::json(&seen))?,
+        Task::Status { json: false, long, .. } => {
+            for it in seen.iter_mut().filter_map(|it| it.answer.as_mut().ok()) {
+                it.status.is_long = *long;
+            }
+            write!(out, "{}", report::text(&seen, unix_millis(), screen))?;
+        }
+        Task::Restart(name) => commands::act(seen, "lspool/restart", name, out).await?,
+        Task::Stop(name) => commands::act(seen, "lspool/stop", name, out).await?,
+        Task::Logs { name, follow } => logs::run(seen, name, *follow, out).await?,
+        Task::Move { name, to } => commands::relocate(seen, name.as_deref(), to, out).await?,
+        Task::Reload => commands::reload(&mut seen, out).await?,
+    }
+    Ok(())
+}
+
+fn nobody(pid: Option<u32>, refused: &[String]) -> Failure {
+    let mut message = match pid {
+        Some(pid) => format!("no lspool with pid {pid} is running"),
+        None => "no lspool is running".to_owned(),
+    };
+    for problem in refused {
+        message.push_str("; ");
+        message.push_str(problem);
+        message.push_str(", so nothing in there is asked");
+    }
+    Failure::Nobody(message)
+}

@@ -1,0 +1,106 @@
+//! `lspool restart`, `stop`, `move` and `reload`: what is asked for once, and what comes of it.
+
+use std::io::Write;
+
+use serde_json::{Value, json};
+
+use super::{
+    Failure,
+    client::Error,
+    pick::{self, Seen},
+};
+use crate::text::plain;
+
+/// Asks for a backend's state to be changed, and waits until it has.
+pub(super) async fn act(
+    seen: Vec<Seen>,
+    method: &str,
+    name: &str,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let (mut client, name) = pick::backend(seen, name)?;
+    match client.request(method, &json!({"name": name})).await {
+        Ok(answer) => {
+            let state = answer["state"].as_str().unwrap_or("done");
+            Ok(writeln!(out, "{}: {}", plain(&name), plain(state))?)
+        }
+        Err(Error::Refused(why)) => {
+            // `NAME has failed: why`, or something that kept it from being tried.
+            let why =
+                why.strip_prefix(&format!("{name} has ")).map_or(format!("failed: {why}"), ToOwned::to_owned);
+            writeln!(out, "{}: {}", plain(&name), plain(&why))?;
+            Err(Failure::Failed(String::new()))
+        }
+        Err(other) => Err(other.into()),
+    }
+}
+
+/// Asks all for it: whoever has what is meant does it.
+pub(super) async fn relocate(
+    seen: Vec<Seen>,
+    name: Option<&str>,
+    to: &str,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let mut problems = Vec::new();
+    let (mut is_done, mut is_named) = (false, false);
+    for it in seen {
+        let pid = it.instance.pid;
+        let answer = match it.answer {
+            Ok(mut answer) => answer.client.request("lspool/move", &json!({"name": name, "to": to})).await,
+            Err(problem) => Err(Error::Refused(problem)),
+        };
+        match answer {
+            Ok(answer) => {
+                is_done = true;
+                let moved = answer["conversations"].as_array().map(Vec::len).unwrap_or_default();
+                let what =
+                    if moved == 1 { "1 conversation".to_owned() } else { format!("{moved} conversations") };
+                writeln!(out, "lspool {pid}: {what}: {to}")?;
+                for it in answer["refused"].as_array().into_iter().flatten() {
+                    let [id, why] =
+                        ["conversation", "why"].map(|key| plain(it[key].as_str().unwrap_or_default()));
+                    writeln!(out, "lspool {pid}: not moved: {id}: {why}")?;
+                }
+            }
+            Err(error) => {
+                is_named |= !matches!(error, Error::Invalid(_));
+                problems.push(format!("lspool {pid}: {}", plain(&error.to_string())));
+            }
+        }
+    }
+    match (is_done, is_named) {
+        (true, _) => Ok(()),
+        (false, true) => Err(Failure::Failed(problems.join("\n"))),
+        (false, false) => Err(Failure::Usage(problems.join("\n"))),
+    }
+}
+
+pub(super) async fn reload(seen: &mut [Seen], out: &mut dyn Write) -> Result<(), Failure> {
+    let mut has_failed = false;
+    for it in seen {
+        let answer = match &mut it.answer {
+            Ok(answer) => {
+                answer.client.request("lspool/reload", &json!({})).await.map_err(|error| error.to_string())
+            }
+            Err(problem) => Err(problem.clone()),
+        };
+        let pid = it.instance.pid;
+        match answer {
+            Ok(answer) => {
+                let changed = answer["changed"].as_array().map(Vec::as_slice).unwrap_or_default();
+                let words: Vec<_> = changed.iter().filter_map(Value::as_str).map(plain).collect();
+                let what = match words.as_slice() {
+                    [] => "nothing has changed".to_owned(),
+                    words => format!("changed: {}", words.join(", ")),
+                };
+                writeln!(out, "lspool {pid}: {what}")?;
+            }
+            Err(why) => {
+                has_failed = true;
+                writeln!(out, "lspool {pid}: failed: {}", plain(&why))?;
+            }
+        }
+    }
+    if has_failed { Err(Failure::Failed(String::new())) } else { Ok(()) }
+}

@@ -1,0 +1,47 @@
+//! The log: where it goes, and how much of it.
+
+use std::{fs::OpenOptions, os::unix::fs::OpenOptionsExt as _, sync::Arc};
+
+use anyhow::Context as _;
+use rustix::fs::OFlags;
+use tracing::level_filters::LevelFilter;
+
+use super::args::Args;
+use crate::{
+    config::{Config, LogLevel},
+    shell::discover::Env,
+};
+
+/// Begins the log if one is asked for. A pipe that nobody reads loses lines rather than hold us up.
+pub(super) fn begin(args: &Args, config: &Config, env: &Env) -> anyhow::Result<()> {
+    let file = match (&args.log_file, &config.log.file) {
+        (Some(file), _) => file.clone(),
+        (None, Some(file)) => env.expand(file).map_err(anyhow::Error::msg)?,
+        (None, None) => return Ok(()),
+    };
+    let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
+    let log = OpenOptions::new()
+        .append(true)
+        .create(true)
+        .mode(0o600)
+        .custom_flags(flags)
+        .open(&file)
+        .with_context(|| format!("cannot write the log file {}", file.display()))?;
+    let level = match args.log_level.unwrap_or(config.log.level) {
+        LogLevel::Error => LevelFilter::ERROR,
+        LogLevel::Warn => LevelFilter::WARN,
+        LogLevel::Info => LevelFilter::INFO,
+        LogLevel::Debug => LevelFilter::DEBUG,
+        LogLevel::Trace => LevelFilter::TRACE,
+    };
+    tracing_subscriber::fmt()
+        .with_max_level(level)
+        .with_ansi(false)
+        .log_internal_errors(false)
+        .with_writer(Arc::new(log))
+        .init();
+    // Under the name of the program, not of this file: people filter a log by it.
+    let (version, pid) = (env!("CARGO_PKG_VERSION"), std::process::id());
+    tracing::info!(target: "lspool", version, pid, "lspool starts");
+    Ok(())
+}

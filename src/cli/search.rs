@@ -1,0 +1,129 @@
+//! The search for the server of an editor, or of a goal, and what is known before it: the user's configuration.
+
+use std::{
+    path::PathBuf,
+    sync::{
+        OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use super::{args::Args, log, tell};
+use crate::{
+    config::Config,
+    core::{Identity, event::Prepared},
+    shell::{
+        discover::{
+            CliServer, Env, UserConfig, agent_folders, prepare, read_user, user_file, workspace_files,
+        },
+        driver::{self, Search as _},
+        record::{self, Recorder},
+    },
+};
+
+/// Finds the server when an editor speaks; begins the log and the recording before.
+pub(super) struct Search {
+    server: CliServer,
+    /// The user's file, if it is not at its usual place.
+    file: Option<PathBuf>,
+    pub(super) env: Env,
+    /// What a file said that can be read only once.
+    piped: Option<UserConfig>,
+    /// What the user's file said at the start.
+    pub(super) first: Option<Config>,
+    /// Why there is no log, or no recording, although one was asked for.
+    problem: OnceLock<String>,
+    is_done: AtomicBool,
+    is_vain: AtomicBool,
+}
+
+impl Search {
+    /// Begins the log as the user's file says. What is wrong with the file is told when it is read for the editor.
+    pub(super) fn new(args: &Args, server: CliServer) -> Search {
+        let env = Env::real();
+        let user = read_user(args.config.as_deref(), &env);
+        let log = match &user {
+            Ok(user) => log::begin(args, &user.config, &env).map_err(|error| format!("{error:#}")),
+            Err(_) => Ok(()),
+        };
+        let is_piped = args.config.as_deref().is_some_and(|it| it.exists() && !it.is_file());
+        let user = user.ok();
+        Search {
+            server,
+            file: args.config.clone(),
+            first: user.as_ref().map(|it| it.config.clone()),
+            piped: user.filter(|_| is_piped),
+            env,
+            problem: log.err().map(OnceLock::from).unwrap_or_default(),
+            is_done: AtomicBool::new(false),
+            is_vain: AtomicBool::new(false),
+        }
+    }
+
+    /// Begins a recording if one is asked for.
+    pub(super) fn recorder(&self, args: &Args, identity: Identity) -> Option<Recorder> {
+        let config = self.first.clone().unwrap_or_default();
+        let of_variable = self.env.var(record::VARIABLE).map(PathBuf::from);
+        let file = match (args.record.clone().or(of_variable), &config.record.file) {
+            (Some(file), _) => self.env.expand(&file),
+            (None, Some(file)) => self.env.expand(file),
+            (None, None) => return None,
+        };
+        let plan = record::Plan {
+            texts: args.record_texts.unwrap_or(config.record.texts),
+            max_size: config.record.max_size,
+            max_waiting: record::WAITING,
+        };
+        let started = file.and_then(|file| {
+            Recorder::create(&file, &plan, identity, &config)
+                .map_err(|error| format!("cannot record to {}: {error}", file.display()))
+        });
+        match started {
+            Ok((recorder, file)) => {
+                tracing::info!(target: "lspool", file = %file.display(), texts = plan.texts, "recording");
+                Some(recorder)
+            }
+            Err(problem) => {
+                self.problem.set(problem).ok();
+                None
+            }
+        }
+    }
+
+    pub(super) fn find(&self, folders: &[PathBuf]) -> Result<Prepared, String> {
+        if let Some(problem) = self.problem.get() {
+            return Err(problem.clone());
+        }
+        let user = match &self.piped {
+            Some(user) => user.clone(),
+            None => read_user(self.file.as_deref(), &self.env)?,
+        };
+        prepare(&self.server, &user, folders, &self.env)
+    }
+
+    /// Whether there is nothing to serve with; looks if nobody has.
+    pub(super) fn has_failed(&self) -> bool {
+        if self.is_done.load(Ordering::Acquire) {
+            self.is_vain.load(Ordering::Relaxed)
+        } else {
+            self.prepare(&[]).is_err()
+        }
+    }
+}
+
+impl driver::Search for Search {
+    fn files(&self, folders: &[PathBuf]) -> Vec<PathBuf> {
+        let user = self.file.clone().or_else(|| user_file(&self.env));
+        let agents = agent_folders(folders, &self.env);
+        user.into_iter().chain(workspace_files(folders)).chain(agents).collect()
+    }
+
+    fn prepare(&self, folders: &[PathBuf]) -> Result<Prepared, String> {
+        let found = self.find(folders).inspect_err(|problem| tell(problem));
+        // Files that have become wrong since are no reason to have failed.
+        if !self.is_done.swap(true, Ordering::AcqRel) {
+            self.is_vain.store(found.is_err(), Ordering::Relaxed);
+        }
+        found
+    }
+}

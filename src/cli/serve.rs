@@ -1,0 +1,67 @@
+//! `lspool [-- COMMAND]`: serves the editor on stdin and stdout.
+
+use std::{
+    io::{self, IsTerminal as _},
+    process::ExitCode,
+    sync::Arc,
+};
+
+use tokio::task::spawn_local;
+
+use super::{NOTHING_TO_SERVE, args::Args, search::Search, tell, world};
+use crate::{
+    core::Proxy,
+    shell::{
+        Settings,
+        discover::CliServer,
+        driver::{self, Driver, Search as _},
+        record::Recorded,
+        signals, stdio,
+        system::System,
+    },
+};
+
+/// Serves until the editor ends it.
+pub(super) fn run(args: &Args, server: CliServer) -> anyhow::Result<ExitCode> {
+    let search = Search::new(args, server);
+    if io::stdin().is_terminal() {
+        // Nobody is there who could be told by an error answer.
+        if search.prepare(&[]).is_err() {
+            return Ok(ExitCode::from(NOTHING_TO_SERVE));
+        }
+        tell("this is a terminal, and an editor is waited for; `lspool --help` says what else there is");
+    }
+    let search = Arc::new(search);
+    let identity = world::identity();
+    let world = world::open_world(&identity, &search.env);
+    let core = Proxy::new(identity);
+    let code = match search.recorder(args, identity) {
+        Some(recorder) => drive(Recorded::new(core, recorder), world, search.clone()),
+        None => drive(core, world, search.clone()),
+    }?;
+    let code = u8::try_from(code).unwrap_or(u8::MAX);
+    // An editor that went away before it said anything has not been told what is wrong.
+    if code < NOTHING_TO_SERVE && search.has_failed() {
+        return Ok(ExitCode::from(NOTHING_TO_SERVE));
+    }
+    Ok(ExitCode::from(code))
+}
+
+/// Serves the editor until the end.
+fn drive(core: impl driver::Core + 'static, world: System, search: Arc<Search>) -> anyhow::Result<i32> {
+    let state = search.env.folder("XDG_STATE_HOME").or_else(|| search.env.at_home(".local/state"));
+    let driver = Driver::new(core, world, search, Settings { state, ..Settings::default() });
+    let runtime = world::runtime()?;
+    let code = runtime.block_on(async {
+        let stdio::Stdio { input, output, modes } = stdio::open();
+        // A task like those that it talks with: what `block_on` itself waits for is looked at only after the
+        // operating system has been asked once more.
+        let code =
+            spawn_local(driver.run(input, output, signals::listen())).await.unwrap_or(driver::INTERNAL_ERROR);
+        drop(modes);
+        code
+    });
+    // A read of a terminal cannot be called off; it ends with the process.
+    runtime.shutdown_background();
+    Ok(code)
+}

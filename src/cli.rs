@@ -485,7 +485,7 @@ mod tests {
     }
 
     #[test]
-    fn an_option_that_would_do_nothing_is_refused() {
+    fn cli_refuses_options_without_effect() {
         for (line, option) in [
             ("status --config x", "--config"),
             ("check --log-file x", "--log-file"),
@@ -509,12 +509,12 @@ mod tests {
     }
 
     #[test]
-    fn the_definition_holds() {
+    fn cli_definition_is_valid() {
         Flags::command().debug_assert();
     }
 
     #[test]
-    fn what_editors_pass_is_accepted() {
+    fn cli_ignores_flags_that_editors_pass() {
         for line in [
             "",
             "--stdio",
@@ -536,7 +536,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_may_begin_at_home() {
+    fn cli_expands_tilde_in_paths() {
         let env = Env { home: Some("/home/me".into()), ..Env::default() };
         let cli = parse("--config ~/a --log-file=~/b --record ~/c -- ~/d").at_home(&env);
         assert_eq!(cli.config, Some("/home/me/a".into()));
@@ -547,7 +547,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_after_two_dashes_is_the_servers() {
+    fn cli_passes_everything_after_two_dashes_to_server() {
         let cli = parse(
             "--config a.toml --log-file=b.log --log-level debug --stdio -- node --x check --stdio -- y",
         );
@@ -559,7 +559,7 @@ mod tests {
     }
 
     #[test]
-    fn tasks() {
+    fn cli_parses_check_and_agents() {
         assert_eq!(parse("check").mode, Mode::Check);
         assert_eq!(parse("agents").mode, Mode::Agents { json: false });
         assert_eq!(parse("agents --json").mode, Mode::Agents { json: true });
@@ -568,7 +568,7 @@ mod tests {
     }
 
     #[test]
-    fn tasks_for_those_that_run() {
+    fn cli_parses_control_commands() {
         use control::Task;
         let name = || "copilot".to_owned();
         for (line, task, pid) in [
@@ -599,7 +599,7 @@ mod tests {
     }
 
     #[test]
-    fn tasks_with_recordings() {
+    fn cli_parses_recording_commands_and_orchestrate() {
         let file = || PathBuf::from("a.jsonl");
         let serve = |process: Option<&str>, speed, is_strict| Mode::ServeRecording {
             file: Some(file()),
@@ -642,7 +642,7 @@ mod tests {
     }
 
     #[test]
-    fn help_and_version_are_no_errors() {
+    fn help_and_version_exit_with_zero() {
         for line in ["--help", "-h", "--version", "-V", "check --help"] {
             let answer = parse_from(format!("lspool {line}").split_whitespace()).unwrap_err();
             assert!(!answer.use_stderr(), "{line}");
@@ -685,7 +685,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told() {
+    fn cli_reports_wrong_arguments() {
         check_error(
             "--node-ipc",
             &expect![[r#"
@@ -785,7 +785,7 @@ mod tests {
     }
 
     #[test]
-    fn levels_have_words() {
+    fn log_levels_round_trip_through_words() {
         for word in LogLevel::WORDS {
             assert_eq!(LogLevel::from_word(word).map(LogLevel::word), Some(word));
         }

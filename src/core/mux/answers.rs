@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_one_value_per_section_whatever_the_editor_says() {
+    fn configuration_answer_gets_one_value_per_section() {
         assert_eq!(repaired("[1,2]", &["a", "b"]), None);
         assert_eq!(repaired("[1]", &["a", "b"]).as_deref(), Some("[1,null]"));
         assert_eq!(repaired("null", &["a", "b"]).as_deref(), Some("[null,null]"));
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_restricted_partition_is_told_of_no_foreign_mcp_server() {
+    fn restricted_partition_gets_no_foreign_mcp_servers() {
         let answer = repaired(r#"[{"mcp":"{\"x\":{}}","a":1},null]"#, &["github.copilot", "http"]);
         assert_eq!(answer.as_deref(), Some(r#"[{"mcp":"{}","a":1},null]"#));
     }

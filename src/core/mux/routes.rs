@@ -231,13 +231,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tables_are_sorted_for_the_binary_search() {
+    fn route_tables_are_sorted() {
         assert!(SESSION.is_sorted_by_key(|it| it.0) && COPILOT.is_sorted_by_key(|it| it.0));
         assert!(OWN_AFFAIRS.is_sorted() && READS.is_sorted());
     }
 
     #[test]
-    fn a_generic_server_has_no_conversations() {
+    fn generic_server_has_no_conversation_routes() {
         assert_eq!(route("conversation/create", false), Route::Default);
         assert_eq!(route("conversation/create", true), Route::Create);
         assert_eq!(route("textDocument/didOpen", true), route("textDocument/didOpen", false));

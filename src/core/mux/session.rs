@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_merge_by_section_and_folders_by_uri() {
+    fn session_merges_settings_by_section_and_folders_by_uri() {
         let mut it = Session::default();
         let configure = "workspace/didChangeConfiguration";
         keep(
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn focus_follows_the_documents_and_ends_with_its_own() {
+    fn session_replays_focus_after_document_and_drops_it_on_close() {
         let mut it = Session::default();
         keep(
             &mut it,
@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repeated_call_counts_as_its_last_occurrence() {
+    fn session_keeps_only_last_occurrence_of_repeated_call() {
         let mut it = Session::default();
         for params in ["1", "2", "1"] {
             keep(&mut it, Keep::All, "m", params);
@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn a_restricted_process_has_no_tool_outside_its_set_switched_on() {
+    fn restricted_process_gets_no_status_of_foreign_mcp_tools() {
         let set = ToolSet::new(Some(&["mini/echo"]), &[]);
         let params = br#"{"servers":[{"name":"mini","tools":[{"name":"echo","status":"enabled"},{"name":"x","status":"enabled"}]}]}"#;
         let frame = Frame::notification("mcp/updateToolsStatus", Some(params));
@@ -451,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn a_restricted_process_gets_only_the_mcp_servers_it_needs() {
+    fn restricted_process_gets_only_mcp_servers_of_its_set() {
         let set = ToolSet::new(Some(&["mini/echo"]), &[]);
         let none = ToolSet::new::<&str>(Some(&[]), &[]);
         for (method, key) in
@@ -472,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn a_section_is_where_a_server_takes_it_from() {
+    fn session_finds_mcp_servers_where_a_server_reads_them() {
         let mut it = Session::default();
         let configure = "workspace/didChangeConfiguration";
         let flat = r#"{"settings":{"github.copilot":{"mcp":"{\"x\":{}}"}}}"#;

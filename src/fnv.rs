@@ -12,7 +12,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_numbers_are_those_that_everybody_has() {
+    fn fnv1a_matches_published_values() {
         assert_eq!(fnv1a(b""), 0xcbf2_9ce4_8422_2325);
         assert_eq!(fnv1a(b"foobar"), 0x8594_4171_f739_67e8);
     }

@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plain_mode_says_nothing_but_its_tools() {
+    fn plain_mode_file_contains_only_tools() {
         let text = plain("4f", &names(&["a", "ü \"x\""])).text;
         let expected = "---\nname: \"4f\"\ndescription: \"tools\"\n\
                         x-github-copilot-invoke-policy: [\"user\"]\ntools: [\"a\",\"ü \\\"x\\\"\"]\n---\n";
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mode_of_the_editors_keeps_all_but_the_tools_outside() {
+    fn narrowed_mode_keeps_everything_but_foreign_tools() {
         let own = "---\nname: reviewer\nmodel: x: y\ntools:\n  - b\n  - c\n---\n\nBe *good*.\n";
         assert!(narrowed(own, "r", &[]).is_err(), "what is no YAML is refused");
         let own = "---\nname: reviewer\nmodel: 'x: y'\ntools:\n  - b\n  - c\n---\n\nBe *good*.\n";
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_names_no_tools_has_those_of_the_set() {
+    fn narrowed_mode_without_tools_gets_the_whole_set() {
         let it = narrowed("---\ndescription: d\n---\nbody", "r", &names(&["a"])).unwrap();
         assert_eq!((it.title.as_str(), it.tools), ("r", names(&["a"])));
         assert!(narrowed("no front matter", "r", &[]).is_err());

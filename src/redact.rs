@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn secrets_are_taken_out_by_their_shape() {
+    fn redact_hides_secrets_by_their_shape() {
         for (text, expected) in [
             ("Bad credentials for gho_16C7e42F292c.", "Bad credentials for <secret>"),
             ("GH_TOKEN=ghu_abc set", "GH_TOKEN=<secret> set"),
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_secret_stays_and_is_not_copied() {
+    fn redact_borrows_text_without_secrets() {
         for text in [
             "",
             "Unexpected token in JSON at position 12",

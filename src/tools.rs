@@ -231,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_definition_is_one_that_a_server_takes() {
+    fn every_tool_definition_has_typed_described_properties() {
         for tool in Tool::ALL {
             let it = tool.definition();
             assert_eq!(Tool::named(it["name"].as_str().unwrap()), Some(tool));

@@ -28,7 +28,7 @@ fn check(text: &str, expected: &Expect) {
 }
 
 #[test]
-fn a_file_of_claude_code() {
+fn parser_reads_claude_code_agent_file() {
     check(
         "---\r\nname: code-reviewer\r\ndescription: Reviews code. Use it: often\r\n---\r\nx",
         &expect![
@@ -47,7 +47,7 @@ fn a_file_of_claude_code() {
 }
 
 #[test]
-fn a_file_of_github() {
+fn parser_reads_github_agent_file() {
     check(
         "---\ndescription: 'Plans things'\ntools: ['search', 'edit', \"jira/*\", usages]\nmodel: [GPT-4.1, o3]\nhandoffs:\n  - label: Go\n    send: true\n    n: 1.5\n---\nBody",
         &expect![[r#"
@@ -59,7 +59,7 @@ fn a_file_of_github() {
 }
 
 #[test]
-fn what_is_not_understood_is_told_and_widens_nothing() {
+fn parser_warns_about_unknown_tools_and_widens_nothing() {
     check(
         "---\ntools: [NotebookEdit, Task, 'Web Search', raed_file, fetch_ticket]\ndisallowedTools: Bash(rm:*), Skill, Write\n---\n",
         &expect![[r#"
@@ -76,7 +76,7 @@ fn what_is_not_understood_is_told_and_widens_nothing() {
 }
 
 #[test]
-fn no_key_is_all_and_an_empty_list_is_none() {
+fn missing_tools_key_means_all_and_empty_list_none() {
     for (front, tools) in [
         ("name: a", None),
         ("tools: '*'", None),
@@ -91,7 +91,7 @@ fn no_key_is_all_and_an_empty_list_is_none() {
 }
 
 #[test]
-fn a_bad_file_says_where_and_why() {
+fn parser_reports_line_and_reason_for_invalid_file() {
     for (text, expected) in [
         (
             "# Hello",
@@ -134,7 +134,7 @@ fn a_bad_file_says_where_and_why() {
 }
 
 #[test]
-fn a_key_that_seems_to_be_meant_is_not_overlooked() {
+fn parser_refuses_misspelled_keys_and_keeps_foreign_ones() {
     for (key, meant) in [
         ("tool", "tools"),
         ("Tools", "tools"),
@@ -161,7 +161,7 @@ fn a_key_that_seems_to_be_meant_is_not_overlooked() {
 }
 
 #[test]
-fn aliases_are_sorted_and_each_stands_for_known_tools() {
+fn aliases_are_sorted_and_map_to_known_tools() {
     assert!(ALIASES.windows(2).all(|it| it[0].0 < it[1].0));
     for (_, tools) in ALIASES {
         for tool in *tools {
@@ -175,7 +175,7 @@ fn aliases_are_sorted_and_each_stands_for_known_tools() {
 
 /// The table in the documentation is this one.
 #[test]
-fn the_documentation_has_the_aliases() {
+fn documentation_lists_every_alias() {
     let text = include_str!("../../docs/agents.md");
     for (alias, tools) in ALIASES {
         let meant = match tools {
@@ -188,7 +188,7 @@ fn the_documentation_has_the_aliases() {
 }
 
 #[test]
-fn a_user_redefines_what_is_built_in_and_a_repository_nothing() {
+fn user_agents_replace_builtin_ones_and_workspace_agents_replace_none() {
     let mut config = Config::default().merge_user("[agent.mine]\ntools = []", "config.toml").unwrap().0;
     let mut registry = Registry::default();
     let mut add = |author, path: &str, name: &str| {
@@ -223,7 +223,7 @@ fn a_user_redefines_what_is_built_in_and_a_repository_nothing() {
 }
 
 #[test]
-fn a_broken_file_of_the_user_keeps_its_name_from_repositories() {
+fn broken_user_file_reserves_its_name_against_workspaces() {
     let (mut config, mut registry) = (Config::default(), Registry::default());
     registry.add(&mut config, Author::User, Path::new("home/Reviewer.md"), Ok("nothing"));
     registry.add(
@@ -265,7 +265,7 @@ fn name() -> impl Strategy<Value = String> {
 proptest! {
     /// Whatever a file says, it says where it is wrong, and never runs out of its lines.
     #[test]
-    fn any_text_is_read_or_refused(text in "\\PC*|(---\n)?([a-z]{1,5}: ?[&*\\[\\]{}'\"|>#!a-z0-9, -]{0,12}\n){0,5}(---\n)?") {
+    fn parser_reads_any_text_or_reports_valid_lines(text in "\\PC*|(---\n)?([a-z]{1,5}: ?[&*\\[\\]{}'\"|>#!a-z0-9, -]{0,12}\n){0,5}(---\n)?") {
         if let Err(problems) = parse(&text, Path::new("a.md")) {
             let lines = text.lines().count() + 1;
             prop_assert!(!problems.is_empty());
@@ -275,7 +275,7 @@ proptest! {
 
     /// A list of names gives what each of them gives, and only a `*` gives everything.
     #[test]
-    fn names_never_widen_a_set(names in vec(name(), 0..6), quoted in any::<bool>()) {
+    fn tool_list_grants_no_more_than_its_names(names in vec(name(), 0..6), quoted in any::<bool>()) {
         let list = serde_json::to_string(&names).unwrap();
         let text = if quoted || names.iter().any(|it| it.contains([',', '(', ')'])) {
             format!("---\ntools: {list}\n---\n")
@@ -298,7 +298,9 @@ proptest! {
 
     /// The order of the files decides, not what they say.
     #[test]
-    fn a_name_belongs_to_whom_it_should(files in vec((any::<bool>(), 0_usize..6), 0..12)) {
+    fn registry_never_gives_workspace_agents_existing_names(
+        files in vec((any::<bool>(), 0_usize..6), 0..12),
+    ) {
         const NAMES: [&str; 6] = ["explore", "Explore", "bash", "a", "A", "b"];
         let mut config = Config::default();
         let mut registry = Registry::default();
@@ -327,7 +329,7 @@ proptest! {
 }
 
 #[test]
-fn the_tree_is_what_yaml_says() {
+fn yaml_reader_keeps_types_and_line_numbers() {
     let entries = super::yaml::read("a: [1, '1', ~, on]\nb:\n  c: |\n    x\n    y\n  d: true", 0).unwrap();
     let shown: Vec<String> = entries
         .iter()

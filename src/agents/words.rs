@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn commands() {
+    fn command_parses_only_plain_delegate_lines() {
         for (text, expected) in [
             (
                 "delegate --type explore --prompt \"look \\\"here\\\"\"",
@@ -129,7 +129,10 @@ mod tests {
     proptest! {
         /// What is put in quotes comes out as it was.
         #[test]
-        fn quoted_words_come_back(words in vec("\\PC{0,12}|[ -~\n]{0,12}", 1..5), single in any::<bool>()) {
+        fn split_returns_quoted_words_unchanged(
+            words in vec("\\PC{0,12}|[ -~\n]{0,12}", 1..5),
+            single in any::<bool>(),
+        ) {
             let quote = |it: &String| match single {
                 true => format!("'{}'", it.replace('\'', "'\\''")),
                 false => {
@@ -148,7 +151,7 @@ mod tests {
         }
 
         #[test]
-        fn any_text_is_a_command_or_none(text in "\\PC{0,40}|delegate [ -~]{0,40}") {
+        fn command_never_panics_on_any_text(text in "\\PC{0,40}|delegate [ -~]{0,40}") {
             let _ = command(&text);
         }
     }

@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn distances() {
+    fn distance_counts_edits() {
         for (from, to, expected) in [
             ("", "", 0),
             ("", "abc", 3),
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn suggestions() {
+    fn nearest_suggests_only_similar_words() {
         let known = ["command", "args", "env", "cwd", "max_processes", "idle_timeout"];
         for (word, expected) in [
             ("comand", Some("command")),

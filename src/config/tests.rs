@@ -21,12 +21,12 @@ fn check_workspace_problems(user: &str, text: &str, expected: &Expect) {
 }
 
 #[test]
-fn documentation_is_current() {
+fn configuration_docs_match_key_table() {
     expect_file!["../../docs/configuration.md"].assert_eq(&markdown());
 }
 
 #[test]
-fn tools_have_the_names_that_files_of_agents_give_them() {
+fn config_translates_tool_aliases_of_agent_files() {
     let config = user(
         "[agent.a]\ntools = [\"Read\", \"search\", \"mcp__jira__get\", \"fetch_ticket\", \"MyTool\"]\n\
          [agent.b]\ndisallowed_tools = [\"Bash\"]\n[worker.w]\ntools = [\"Grep\", \"*\"]\n",
@@ -45,12 +45,12 @@ fn tools_have_the_names_that_files_of_agents_give_them() {
 }
 
 #[test]
-fn schema_is_current() {
+fn json_schema_file_matches_key_table() {
     expect_file!["../../docs/config.schema.json"].assert_eq(&schema());
 }
 
 #[test]
-fn nothing_is_the_built_in_configuration() {
+fn empty_file_gives_builtin_configuration() {
     for text in ["", "\n", "# a comment", "\u{feff}", "[server]\n[agent]\n[log]\n"] {
         assert_eq!(user(text), Config::default(), "{text:?}");
     }
@@ -59,7 +59,7 @@ fn nothing_is_the_built_in_configuration() {
 }
 
 #[test]
-fn every_key_is_read() {
+fn config_reads_every_key() {
     let config = user(
         r#"
 default_server = "copilot"
@@ -203,7 +203,7 @@ level = "trace"
 }
 
 #[test]
-fn unknown_keys_are_told_with_what_was_meant() {
+fn config_reports_unknown_keys_with_suggestions() {
     check_problems(
         r#"
 tools = ["read_file"]
@@ -230,7 +230,7 @@ lvel = "info"
 }
 
 #[test]
-fn wrong_values_are_told_with_what_would_be_right() {
+fn config_reports_wrong_values_with_expected_ones() {
     check_problems(
         r#"
 [server.copilot]
@@ -306,7 +306,7 @@ file = "~"
 }
 
 #[test]
-fn wrong_shapes_are_told() {
+fn config_reports_wrong_table_shapes() {
     check_problems(
         r#"
 log = true
@@ -327,7 +327,7 @@ agent = "explore"
 }
 
 #[test]
-fn what_must_be_there_is_missed_at_its_table() {
+fn config_reports_missing_keys_at_their_table() {
     check_problems(
         r#"
 [[route]]
@@ -344,7 +344,7 @@ chat_mode = "Agent"
 }
 
 #[test]
-fn names_must_exist() {
+fn config_reports_unknown_server_and_agent_names() {
     check_problems(
         r#"
 default_server = "copliot"
@@ -374,7 +374,7 @@ agent = "reviewer"
 }
 
 #[test]
-fn invalid_toml_is_told_with_all_else_that_is_sure() {
+fn config_reports_invalid_toml_beside_other_errors() {
     check_problems(
         "[server.copilot]\ncommand = \n[agent.explore\ntools = []\n[log]\nlvl = \"info\"\nlevel = 1\n[log]\n",
         &expect![[r#"
@@ -397,7 +397,7 @@ fn invalid_toml_is_told_with_all_else_that_is_sure() {
 }
 
 #[test]
-fn what_stands_below_a_header_with_a_mistake_is_no_mistake() {
+fn config_ignores_keys_below_broken_header() {
     check_problems(
         "[server.copilot\nmax_processes = 2\n",
         &expect!["config.toml:1: no valid TOML: unclosed table, expected `]`"],
@@ -405,7 +405,7 @@ fn what_stands_below_a_header_with_a_mistake_is_no_mistake() {
 }
 
 #[test]
-fn agents_whose_names_differ_in_capital_letters_are_one() {
+fn config_treats_agent_names_as_case_insensitive() {
     let config = user("[agent.Explore]\ntools = []\n");
     assert!(config.agents["Explore"].tools.as_ref().unwrap().is_empty());
     assert!(!config.agents.contains_key("explore"), "it takes the place of what is built in");
@@ -418,7 +418,7 @@ fn agents_whose_names_differ_in_capital_letters_are_one() {
 }
 
 #[test]
-fn a_workspace_file_adds_agents_and_routes_after_the_users() {
+fn workspace_file_appends_agents_and_routes_to_the_users() {
     let (config, shadowed) = workspace(
         "[[route]]\nagent = \"plan\"\nchat_mode = \"Ask\"\n",
         "[agent.reviewer]\ntools = [\"read_file\"]\n[[route]]\nagent = \"reviewer\"\n",
@@ -431,7 +431,7 @@ fn a_workspace_file_adds_agents_and_routes_after_the_users() {
 }
 
 #[test]
-fn a_workspace_file_redefines_no_name() {
+fn workspace_file_redefines_no_agent() {
     let (mut config, shadowed) = workspace(
         "[agent.mine]\ntools = [\"a\"]\n",
         "[agent.mine]\n\n[agent.bash]\ntools = [\"b\"]\n[agent.new]\n",
@@ -452,7 +452,7 @@ fn a_workspace_file_redefines_no_name() {
 }
 
 #[test]
-fn workers_are_added_in_the_order_of_the_file_and_presets_keep_what_is_not_said_of_them() {
+fn config_adds_workers_in_file_order_and_keeps_preset_defaults() {
     let text = "[worker.zoologist]\ndescription = \"animals\"\ntools = []\nagent_mode = false\n\
                 [worker.tester]\nenabled = false\n[worker.artist]\nsystem_prompt = \"p\"\nmodel = \"m\"\n\
                 [orchestration]\nmax_parallel = 2\nmax_tasks = 5\ntime_limit = \"1m\"\n";
@@ -474,7 +474,7 @@ fn workers_are_added_in_the_order_of_the_file_and_presets_keep_what_is_not_said_
 }
 
 #[test]
-fn workers_whose_roles_differ_in_capital_letters_are_one() {
+fn config_treats_worker_roles_as_case_insensitive() {
     let config = user("[worker.Coder]\nmodel = \"m\"\n");
     let preset = Config::default().workers[0].clone();
     let coder = WorkerConfig {
@@ -494,7 +494,7 @@ fn workers_whose_roles_differ_in_capital_letters_are_one() {
 }
 
 #[test]
-fn what_a_key_is_called_in_another_section_is_told_what_it_is_called_here() {
+fn config_suggests_local_name_for_key_of_another_section() {
     check_problems(
         "[agent.a]\nsystem_prompt = \"p\"\n[worker.a]\nprompt = \"p\"\n[[route]]\nagent = \"a\"\nmode = \"Ask\"\n",
         &expect![[r#"
@@ -505,7 +505,7 @@ fn what_a_key_is_called_in_another_section_is_told_what_it_is_called_here() {
 }
 
 #[test]
-fn a_workspace_file_adds_workers_and_redefines_none() {
+fn workspace_file_adds_workers_and_redefines_none() {
     let (config, shadowed) = workspace(
         "[worker.mine]\ntools = [\"a\"]\n",
         "[worker.Coder]\ntools = [\"b\"]\n[worker.mine]\n[worker.new]\n[orchestration]\nmax_tasks = 3\n",
@@ -531,7 +531,7 @@ fn a_workspace_file_adds_workers_and_redefines_none() {
 }
 
 #[test]
-fn a_workspace_file_narrows_what_there_is() {
+fn workspace_file_can_only_lower_limits() {
     let (config, _) = workspace(
         "[server.copilot]\nmax_processes = 4\n",
         "[server.copilot]\nmax_processes = 4\nidle_timeout = \"1m\"\n[server.other]\nmax_processes = 2\n",
@@ -551,7 +551,7 @@ fn a_workspace_file_narrows_what_there_is() {
 }
 
 #[test]
-fn a_workspace_file_says_nothing_else_and_then_changes_nothing() {
+fn workspace_file_with_forbidden_keys_changes_nothing() {
     let text = r#"
 default_server = "x"
 [server.copilot]
@@ -587,7 +587,7 @@ file = "/etc/passwd"
 }
 
 #[test]
-fn a_folder_takes_the_place_of_sections_of_the_same_name() {
+fn folder_section_replaces_sections_of_same_name() {
     let mut config = user(
         "[server.a]\ncommand = \"a\"\nmax_processes = 2\n[server.b]\ncommand = \"b\"\n\
          [[folder]]\npath = \"/p\"\ndefault_server = \"a\"\n[folder.server.a]\ncommand = \"other\"\n",
@@ -601,7 +601,7 @@ fn a_folder_takes_the_place_of_sections_of_the_same_name() {
 }
 
 #[test]
-fn only_limits_can_be_made_smaller() {
+fn key_table_lets_workspaces_lower_only_limits() {
     fn check<T>(section: &keys::Section<T>) {
         for key in section.keys.iter().filter(|key| key.workspace == keys::Workspace::Smaller) {
             let is_limit = matches!(
@@ -624,7 +624,7 @@ fn only_limits_can_be_made_smaller() {
 
 /// The names of all keys, as the table and as the schema have them.
 #[test]
-fn the_schema_has_every_key() {
+fn schema_contains_every_server_key() {
     let schema: serde_json::Value = serde_json::from_str(&schema()).unwrap();
     let server = &schema["properties"]["server"]["additionalProperties"]["properties"];
     let names: Vec<_> = server.as_object().unwrap().keys().collect();
@@ -637,7 +637,9 @@ fn the_schema_has_every_key() {
 proptest::proptest! {
     /// Whatever a file holds, reading it ends, and each problem is on a line that there is.
     #[test]
-    fn any_text_is_read(words in proptest::collection::vec(proptest::sample::select(WORDS), 0..24)) {
+    fn config_parses_any_text_or_reports_valid_lines(
+        words in proptest::collection::vec(proptest::sample::select(WORDS), 0..24),
+    ) {
         let text = words.concat();
         let n_lines = text.lines().count().max(1) + 1;
         for result in [

@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations() {
+    fn durations_parse_and_print_unchanged() {
         for text in ["0s", "1ms", "1500ms", "1s", "90s", "5m", "2h", "8760h"] {
             assert_eq!(show_duration(parse_duration(text).unwrap()), text);
         }
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes() {
+    fn sizes_parse_and_print_unchanged() {
         for text in ["65537B", "64KiB", "256MiB", "2GiB"] {
             assert_eq!(show_size(parse_size(text).unwrap()), text);
         }

@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_from_session_to_session_is_compared_by_its_look() {
+    fn comparison_ignores_values_that_vary_between_sessions() {
         for (a, b) in [
             (json!({"workDoneToken": 1, "x": 1}), json!({"x": 1, "workDoneToken": "t"})),
             (json!({"conversationId": "a"}), json!({})),

@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_replaced_wherever_they_stand() {
+    fn names_are_replaced_everywhere_and_back() {
         let mut names = names(&[
             (Class::Conversation, "conv-one", "mine-00"),
             (Class::Conversation, "c", "a much longer one"),
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_conversation_may_be_held_twice_and_a_file_has_one_name() {
+    fn conversation_may_have_two_names_and_file_only_one() {
         let names =
             names(&[(Class::Conversation, "conv-one", "a"), (Class::Place, "file:///a", "file:///b")]);
         let agrees = |class, recorded: &str, live: &str| {
@@ -258,7 +258,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn there_and_back_is_the_same(text in "[a-z/ .]{0,12}(/recorded|conv-one)[a-z/ .]{0,12}") {
+        fn names_round_trip_through_live_names(text in "[a-z/ .]{0,12}(/recorded|conv-one)[a-z/ .]{0,12}") {
             let mut names = names(&[(Class::Conversation, "conv-one", "live-one")]);
             names.bind_text("/recorded", "/live/folder");
             let mut value = json!({"text": text.clone()});

@@ -155,7 +155,7 @@ fn check_same(name: &str, process: Option<&str>, is_in_order: bool) {
 }
 
 #[test]
-fn who_says_the_same_hears_the_same() {
+fn same_requests_get_the_recorded_answers() {
     check_same("agent-tools", None, true);
     check_same("completion", None, true);
     check_same("config-pull", None, true);
@@ -197,7 +197,7 @@ fn burst() -> Dialogue {
 }
 
 #[test]
-fn a_client_that_waits_where_the_recorded_one_did_not_is_answered() {
+fn client_that_waits_where_recording_did_not_is_answered() {
     let mut client = Client::new(burst());
     assert_eq!(client.request(7, "a", &json!({"n": 1})), [json!({"id": 7, "result": "one"})]);
     let two = client.request(8, "b", &json!({}));
@@ -208,7 +208,7 @@ fn a_client_that_waits_where_the_recorded_one_did_not_is_answered() {
 }
 
 #[test]
-fn order_and_number_of_requests_are_the_clients() {
+fn client_chooses_order_and_number_of_requests() {
     let mut client = Client::new(burst());
     assert_eq!(client.request(1, "a", &json!({"n": 2})).last().unwrap()["result"], "three");
     assert_eq!(client.request(2, "a", &json!({"n": 1, "gone": null})), [json!({"id": 2, "result": "one"})]);
@@ -220,7 +220,7 @@ fn order_and_number_of_requests_are_the_clients() {
 }
 
 #[test]
-fn what_is_not_in_the_recording_is_told_with_the_nearest() {
+fn unrecorded_request_is_refused_with_nearest_match() {
     let mut client = Client::new(burst());
     let error = &client.request(1, "a", &json!({"n": 3, "more": "ghp_0123456789"}))[0]["error"];
     assert_eq!(error["code"], -32803);
@@ -243,7 +243,7 @@ fn what_is_not_in_the_recording_is_told_with_the_nearest() {
 }
 
 #[test]
-fn a_file_has_the_name_that_the_client_gives_it() {
+fn player_uses_the_clients_file_names() {
     let mut client = Client::new(burst());
     let opened =
         json!({"method": "opened", "params": {"textDocument": {"uri": "file:///q/z", "version": 9}}});
@@ -288,7 +288,7 @@ fn create(client: &mut Client, id: u32, request: &str, conversation: Option<&str
 }
 
 #[test]
-fn a_conversation_may_be_held_again_under_another_name() {
+fn conversation_can_be_replayed_under_another_name() {
     let mut client = Client::new(written(&turn("t", "conversation", 1)));
     let first = create(&mut client, 1, "conversation", None);
     let again = create(&mut client, 2, "conversation", None);
@@ -311,7 +311,7 @@ fn a_conversation_may_be_held_again_under_another_name() {
 }
 
 #[test]
-fn a_turn_is_cancelled_unlike_in_the_recording() {
+fn cancelled_turn_ends_although_recording_differs() {
     let mut client = Client::new(written(&turn("t", "conversation", 1)));
     let begun = create(&mut client, 4, "conversation", None);
     let end = client.say(&json!({"method": "$/cancelRequest", "params": {"id": 4}}));
@@ -326,7 +326,7 @@ fn a_turn_is_cancelled_unlike_in_the_recording() {
 }
 
 #[test]
-fn a_request_that_was_never_answered_is_told_so() {
+fn unanswered_recorded_request_gets_error() {
     let mut client = Client::new(written(&[request(1, "slow", json!({}))]));
     let answer = client.request(1, "slow", &json!({}));
     assert_eq!(answer.len(), 1);
@@ -335,7 +335,7 @@ fn a_request_that_was_never_answered_is_told_so() {
 }
 
 #[test]
-fn a_request_that_is_no_turn_is_cancelled_with_an_error() {
+fn cancelled_plain_request_gets_error() {
     let mut lines = turn("t", "conversation", 1);
     // No progress is told.
     lines.retain(|(_, it)| it["method"] != "$/progress");
@@ -347,7 +347,7 @@ fn a_request_that_is_no_turn_is_cancelled_with_an_error() {
 }
 
 #[test]
-fn real_speed_takes_the_time_that_it_took() {
+fn player_keeps_recorded_pauses_at_real_speed() {
     let mut client = Client::at(written(&turn("t", "conversation", 1)), Speed::Real);
     client.now = Duration::from_millis(500);
     assert_eq!(create(&mut client, 1, "conversation", None), [] as [Value; 0]);
@@ -363,7 +363,7 @@ fn real_speed_takes_the_time_that_it_took() {
 }
 
 #[test]
-fn a_turn_that_is_cancelled_ends_before_it_is_answered() {
+fn cancelled_turn_ends_before_it_is_answered() {
     let mut lines = turn("t", "conversation", 1);
     // At real speed all of these wait.
     lines.extend((0..20).map(|n| notice("s2c", "window/logMessage", json!({"n": n}))));
@@ -377,7 +377,7 @@ fn a_turn_that_is_cancelled_ends_before_it_is_answered() {
 }
 
 #[test]
-fn ids_and_what_is_said_are_not_written_anew() {
+fn player_keeps_bytes_of_ids_and_messages() {
     let question = r#"{"t":0,"dir":"c2s","msg":{"id":1,"method":"a"}}"#;
     let text = r#"{"id":1,  "result":[1e2, 1.0, 12345678901234567890123]}"#;
     let recording = format!("{question}\n{{\"t\":1,\"dir\":\"s2c\",\"msg\":{text}}}\n");
@@ -423,7 +423,7 @@ fn dying(exit: &str) -> Dialogue {
 }
 
 #[test]
-fn a_process_dies_where_the_recorded_one_did() {
+fn player_exits_where_recorded_process_died() {
     for (exit, status) in [(r#"{"signal":9}"#, 137), (r#"{"code":3}"#, 3), (r#""unknown""#, 1)] {
         let mut client = Client::new(dying(exit));
         assert_eq!(client.request(1, "a", &json!(null)).len(), 1);
@@ -443,7 +443,7 @@ fn a_process_dies_where_the_recorded_one_did() {
 }
 
 #[test]
-fn a_process_does_not_die_on_a_client_that_goes_on_otherwise() {
+fn player_lives_on_when_client_deviates() {
     let mut client = Client::new(dying(r#"{"signal":9}"#));
     assert_eq!(client.request(2, "b", &json!(null)), [json!({"method": "said"})]);
     client.now = Duration::from_millis(999);
@@ -458,7 +458,7 @@ fn a_process_does_not_die_on_a_client_that_goes_on_otherwise() {
 }
 
 #[test]
-fn the_end() {
+fn player_exits_on_exit_or_closed_input() {
     for (is_shut_down, status) in [(true, 0), (false, 1)] {
         let mut client = Client::new(burst());
         if is_shut_down {
@@ -478,7 +478,7 @@ fn the_end() {
 }
 
 #[test]
-fn a_masked_recording_knows_the_client_by_how_long_its_texts_are() {
+fn masked_recording_matches_texts_by_length() {
     let mut dialogue = written(&turn("t", "xxxxxxxxxx", 1));
     dialogue.is_masked = true;
     let mut client = Client::new(dialogue);
@@ -493,7 +493,7 @@ fn a_masked_recording_knows_the_client_by_how_long_its_texts_are() {
 }
 
 #[test]
-fn half_a_character_is_heard_and_said() {
+fn player_accepts_lone_surrogates() {
     for (is_masked, text) in [(false, "a "), (true, "xx")] {
         let recording = format!(
             r#"{{"t":0,"dir":"c2s","msg":{{"id":1,"method":"m","params":{{"text":"{text}\ud83d","workDoneToken":"t"}}}}}}
@@ -522,7 +522,7 @@ fn half_a_character_is_heard_and_said() {
 }
 
 #[test]
-fn a_recording_without_its_beginning_is_told() {
+fn recording_without_its_beginning_is_refused() {
     let problem = Script::new(written(&[answer("s2c", 1, json!(1))])).unwrap_err();
     assert_eq!(
         problem.to_string(),
@@ -533,7 +533,10 @@ fn a_recording_without_its_beginning_is_told() {
 proptest! {
     /// However the turns of a client are interleaved, each is said whole and in its order.
     #[test]
-    fn turns_are_independent(order in prop::collection::vec(0..4usize, 0..12), again in 1..3usize) {
+    fn interleaved_turns_stay_complete_and_ordered(
+        order in prop::collection::vec(0..4usize, 0..12),
+        again in 1..3usize,
+    ) {
         let names = ["conversation-a", "conversation-b", "conversation-c", "conversation-d"];
         // Recorded one in the other: all begin before any goes on.
         let all: Vec<_> = (1..).zip(names).map(|(n, it)| turn(&format!("token-{n}"), it, n)).collect();
@@ -570,7 +573,7 @@ proptest! {
 
     /// Nothing that a client says is too much for it, and each request is answered once at most.
     #[test]
-    fn any_client_is_borne(said in prop::collection::vec((0..8usize, 0..6u32), 0..40)) {
+    fn player_answers_any_client_at_most_once(said in prop::collection::vec((0..8usize, 0..6u32), 0..40)) {
         let mut client = Client::new(written(&turn("t", "conversation", 1)));
         let mut open = std::collections::BTreeSet::new();
         for (n, id) in said {

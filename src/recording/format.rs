@@ -583,7 +583,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_is_one_line() {
+    fn message_serializes_to_one_line() {
         let msg = RawValue::from_string(r#"{"method":"x"}"#.to_owned()).unwrap();
         let line = Line {
             t: Time(Duration::from_nanos(12_345_678)),
@@ -599,7 +599,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_line_is_told() {
+    fn invalid_lines_are_refused_with_reason() {
         let check = |text: &str, expected: &str| {
             let error = serde_json::from_str::<Line<'_>>(text).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
@@ -613,7 +613,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_digit_of_a_time_is_lost(nanos in 0..1_000_000_000_000_000u64) {
+        fn time_keeps_every_nanosecond(nanos in 0..1_000_000_000_000_000u64) {
             let time = Time(Duration::from_nanos(nanos));
             let text = serde_json::to_string(&time).unwrap();
             prop_assert_eq!(serde_json::from_str::<Time>(&text).unwrap(), time, "{}", text);

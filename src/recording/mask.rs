@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn escapes_are_the_characters_they_stand_for() {
+    fn mask_decodes_escapes() {
         assert_eq!(
             masked_literal(r#""a\"\\\t\n\r\u000a\u00e9\u20ac\ud83d\ude00b""#),
             "\"xxxx\\n\\r\\n×ｘ𝗑x\""
@@ -134,7 +134,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn widths_and_lines_stay(original: String) {
+        fn mask_keeps_widths_and_line_breaks(original: String) {
             let raw = serde_json::to_string(&original).unwrap();
             let masked: String = serde_json::from_str(&masked_literal(&raw)).unwrap();
             prop_assert_eq!(&masked, &text(&original));
@@ -148,7 +148,7 @@ mod tests {
         }
 
         #[test]
-        fn no_literal_makes_it_panic(raw: String) {
+        fn mask_never_panics(raw: String) {
             literal(&raw, &mut Vec::new());
             literal(&format!("\"{raw}\""), &mut Vec::new());
             broken(&raw);

@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_and_cut_files() {
+    fn reader_accepts_whole_and_torn_files() {
         let timeout = r#"{"t":1.5,"dir":"in","kind":"timeout"}"#;
         let done = r#"{"t":2,"dir":"end","kind":"done"}"#;
         let header = header();
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told() {
+    fn reader_reports_invalid_lines() {
         let header = header();
         check_problem("", &expect!["line 1: this is no recording of lspool: it is empty"]);
         check_problem(

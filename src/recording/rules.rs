@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn rules() {
+    fn rule_is_chosen_by_method_name_and_text() {
         for (method, name, text, expected) in [
             ("x", "accessToken", "a b", Rule::Secret),
             ("x", "token", "abc", Rule::Secret),

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn set() {
+    fn set_replaces_or_inserts_member() {
         let object = "{ \"a\" : 1 ,\n \"b\":[ ] }\n";
         check(object, |it| it.set("a", b"{}"), &expect![["{ \"a\" : {} ,\n \"b\":[ ] }\n"]]);
         check(object, |it| it.set("b", b"\"x\""), &expect![["{ \"a\" : 1 ,\n \"b\":\"x\" }\n"]]);
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn remove() {
+    fn remove_deletes_member_and_its_duplicates() {
         let object = r#"{ "a" : 1 , "b" : 2 , "c" : 3 }"#;
         check(object, |it| it.remove("a"), &expect![[r#"{ "b" : 2 , "c" : 3 }"#]]);
         check(object, |it| it.remove("b"), &expect![[r#"{ "a" : 1 , "c" : 3 }"#]]);
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn paths() {
+    fn set_path_and_remove_path_reach_nested_members() {
         let object = r#"{"a": {"b" :{"c":1 }} , "d":2}"#;
         check(
             object,
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_stays() {
+    fn patch_leaves_non_objects_alone() {
         for text in ["", "[1]", "null", "{", r#"{"a":1"#, r#"{"a":1} x"#, r#"{"a":1,}"#] {
             let mut patch = Patch::of(text.as_bytes());
             patch.set("a", b"2").remove("a").set_path(&["a", "b"], b"2").remove_path(&["a", "b"]);
@@ -229,7 +229,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn only_named_members_change(
+        fn patch_changes_only_named_members(
             object in arbitrary::message(),
             key in prop::sample::select(vec!["id", "method", "params", "x", "i\\d", "new", "q\"é"]),
             value in arbitrary::value(),
@@ -249,7 +249,7 @@ mod tests {
         }
 
         #[test]
-        fn a_path_is_set_and_removed(object in arbitrary::message(), value in arbitrary::value()) {
+        fn patch_sets_and_removes_path(object in arbitrary::message(), value in arbitrary::value()) {
             let keys = ["params", "a\"", "b"];
             let set = Patch::of(object.as_bytes()).set_path(&keys, value.as_bytes()).finish();
             let after = parsed(&set);
@@ -264,7 +264,7 @@ mod tests {
         }
 
         #[test]
-        fn nothing_panics(bytes in arbitrary::soup(), key in "[a-z\"]{0,2}") {
+        fn patch_never_panics(bytes in arbitrary::soup(), key in "[a-z\"]{0,2}") {
             let mut patch = Patch::of(&bytes);
             patch.set(&key, b"1").remove("id").set_path(&["method", &key], &bytes).remove_path(&[&key, "id"]);
             patch.finish();

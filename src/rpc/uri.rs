@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_as_a_uri_and_back() {
+    fn file_uri_round_trips_through_path() {
         let path = Path::new("/a b/ä%.rs");
         assert_eq!(file_uri(path), "file:///a%20b/%C3%A4%25.rs");
         assert_eq!(file_path(&file_uri(path)).as_deref(), Some(path));

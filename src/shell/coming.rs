@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_parent_lives_as_long_as_its_child_is_cared_for() {
+    async fn parent_thread_lives_as_long_as_child_handle() {
         let start = || tokio::process::Command::new("sleep").arg("60").kill_on_drop(true).spawn();
         let coming = Coming::new(start);
         let thread = coming.thread.clone();

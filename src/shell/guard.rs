@@ -444,7 +444,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_guard_that_has_stopped_listening_is_reaped_when_it_dies() {
+    fn guard_that_stopped_listening_is_reaped_when_it_dies() {
         let root = tempfile::tempdir().unwrap();
         let (program, stay) = (root.path().join("guard"), root.path().join("stay"));
         // The first one closes its pipe and lives on; each later one listens.

@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn events_are_taken_in_order_and_make_room() {
+    async fn inbox_keeps_order_and_makes_room() {
         let (events, mut inbox) = inbox(size_of::<Queued>());
         let mut all = VecDeque::new();
         for signal in 1..=3 {
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nobody_waits_for_a_queue_that_is_left() {
+    async fn senders_do_not_wait_for_dropped_inbox() {
         let (events, inbox) = inbox(0);
         events.tell(Event::Quit(1));
         let ((), ()) = tokio::join!(events.room(), async { drop(inbox) });

@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_do_not_depend_on_how_they_are_cut() {
+    fn log_lines_do_not_depend_on_chunk_boundaries() {
         let text = b"one\r\ntwo with GH_TOKEN=ghu_abc123\n\nlast";
         for step in 1..=text.len() {
             let log = Log::default();
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_at_the_cut_of_a_long_line_is_gone() {
+    fn log_hides_secret_at_cut_of_long_line() {
         for before in LONGEST - 60..LONGEST + 2 {
             let log = Log::default();
             let mut scribe = scribe(&log, 1);
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_bounded_and_outlives_the_process() {
+    fn log_is_bounded_and_outlives_process() {
         let log = Log::default();
         let mut first = scribe(&log, 1);
         first.push(b"of the first\n");
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_was_said_at_the_start_has_nothing_to_do_with_a_late_end() {
+    async fn log_tail_omits_startup_output_after_late_exit() {
         let log = Log::default();
         let mut it = scribe(&log, 1);
         it.push(b"no keychain\n");
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_fills_all_is_shown() {
+    fn log_tail_shows_start_of_oversized_line() {
         let log = Log::default();
         let mut scribe = scribe(&log, 1);
         scribe.push(b"before\n");
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn who_follows_is_told_until_it_leaves() {
+    fn log_follower_gets_lines_until_it_leaves() {
         let (log, outbox) = (Log::default(), Outbox::new(Limits::default()));
         let mut scribe = scribe(&log, 1);
         scribe.push(b"before\n");
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn who_follows_a_process_that_is_adopted_is_told_on() {
+    fn log_follower_stays_with_adopted_process() {
         let (spare, other, outbox) = (Log::default(), Log::default(), Outbox::new(Limits::default()));
         let mut scribe = scribe(&spare, 1);
         scribe.push(b"before\n");

@@ -74,7 +74,7 @@ mod linux {
         }
 
         #[test]
-        fn groups_and_descendants_count_and_nothing_else() {
+        fn memory_counts_group_and_descendants_only() {
             // 3 left the group, 4 is its child; 5 is of the group, but its parent is gone.
             let all =
                 [process(4, 3, 3), process(3, 2, 3), process(2, 1, 2), process(5, 1, 2), process(6, 1, 6)];
@@ -84,7 +84,7 @@ mod linux {
         }
 
         #[test]
-        fn a_name_may_hold_anything() {
+        fn stat_parser_accepts_any_process_name() {
             let stat =
                 "7 (a) b (c) S 3 5 5 0 -1 4194304 1 0 0 0 1 0 0 0 20 0 1 0 100 9000 42 18446744073709551615";
             let it = parse(7, stat).unwrap();
@@ -103,7 +103,7 @@ mod tests {
     use crate::core::event::{BackendId, Generation};
 
     #[test]
-    fn what_a_script_starts_is_measured_with_it() {
+    fn memory_includes_children_of_script() {
         use std::io::BufRead as _;
         let id = ProcessId { backend: BackendId(0), generation: Generation(1) };
         // The child of the script leaves its group.

@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_for_its_user_alone_and_is_mended_when_it_is_not_as_it_was() {
+    fn mode_file_is_private_and_rewritten_when_changed() {
         let root = tempfile::tempdir().unwrap();
         let folder = root.path().join("modes");
         let it = keep(&folder, &mode(&["a"])).unwrap();
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mode_of_the_editors_is_read_anew_each_time() {
+    fn editor_mode_file_is_read_again_each_time() {
         let root = tempfile::tempdir().unwrap();
         let own = root.path().join("reviewer.agent.md");
         let folder = root.path().join("modes");

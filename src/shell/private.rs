@@ -163,7 +163,7 @@ mod tests {
     use crate::core::event::{BackendId, Generation};
 
     #[test]
-    fn a_transcript_is_for_its_user_alone() {
+    fn transcript_is_readable_only_by_its_user() {
         let root = tempfile::tempdir().unwrap();
         let process = ProcessId { backend: BackendId(3), generation: Generation(2) };
         let folder = of_process(root.path(), process);
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_written_leaves_everything_as_it_was() {
+    fn failed_replace_leaves_file_unchanged() {
         let root = tempfile::tempdir().unwrap();
         let file = root.path().join("f.json");
         replace(&file, |out| out.write_all(b"one")).unwrap();
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn how_questions_were_put_to_the_model_is_kept() {
+    fn transcript_write_keeps_rendered_questions() {
         let root = tempfile::tempdir().unwrap();
         let rendered = |turn: &str, text: &str| {
             format!(

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_that_does_not_read_is_waited_for_once() {
+    async fn read_throttle_waits_once_for_server_that_does_not_read() {
         let throttle = ReadThrottle::default();
         let (deaf, busy) = (throttle.handle(), throttle.handle());
         assert_eq!(waits(&throttle).await, Duration::ZERO);
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_that_reads_slowly_is_waited_for_again() {
+    async fn read_throttle_waits_again_for_slow_server() {
         let throttle = ReadThrottle::default();
         let slow = throttle.handle();
         slow.set_behind(true);

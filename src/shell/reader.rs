@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_header_and_its_body_may_be_written_one_after_the_other() {
+    async fn reader_accepts_header_and_body_in_separate_writes() {
         for len in [100, LARGE, 2 * LARGE_READ, 200_000, 3_000_000] {
             let body = format!("{{\"method\":\"{}\"}}", "m".repeat(len)).into_bytes();
             let header = format!("Content-Length: {}\r\n\r\n", body.len()).into_bytes();

@@ -235,7 +235,7 @@ mod tests {
     use crate::shell::inbox::inbox;
 
     #[test]
-    fn a_team_is_one_lspools_and_one_users() {
+    fn team_folder_is_private_and_locked_by_one_lspool() {
         let root = tempfile::tempdir().unwrap();
         let workspace = root.path().join("w s");
         let folder = place(Some(root.path()), Some(&workspace)).unwrap();
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_does_not_wait_for_the_workspace() {
+    fn team_write_does_not_block_on_workspace_path() {
         let root = tempfile::tempdir().unwrap();
         let link = root.path().join("link");
         for folder in ["before", "after"] {
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_stored_is_found_by_every_version() {
+    fn team_folder_path_is_stable_across_versions() {
         let place = place(Some(Path::new("/state")), Some(Path::new("/no such/work space"))).unwrap();
         assert_eq!(place, Path::new("/state/lspool/teams/work_space-9724cab9a6696d6e"));
     }

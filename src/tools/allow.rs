@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_compared_one_by_one() {
+    fn allow_list_compares_commands_word_by_word() {
         for (command, entry) in [
             ("git status", "git status"),
             ("  git   status ", "git status"),
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_a_shell_makes_more_of_is_asked_about() {
+    fn allow_list_refuses_shell_syntax() {
         for more in [
             ";",
             "; rm x",
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_command_is_allowed_as_it_is_written() {
+    fn allow_list_accepts_whole_command_as_written() {
         let whole = "cargo fmt --check && cargo test";
         assert!(check(whole, &[whole]));
         assert!(!check(&format!("{whole} && rm x"), &[whole]));

@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_too_long_is_cut_at_a_line() {
+    fn cut_shortens_text_at_line_end() {
         assert_eq!(cut("abc".to_owned(), 3, "more"), "abc");
         assert_eq!(cut("ab\ncd\nef".to_owned(), 7, "more"), "ab\ncd\nmore");
         assert_eq!(cut("aäöü".to_owned(), 4, "more"), "aä\nmore");
@@ -109,14 +109,14 @@ mod tests {
     }
 
     #[test]
-    fn the_middle_is_left_out() {
+    fn kept_output_omits_the_middle() {
         let mut it = Kept::new(8);
         it.push(b"0123456789abcdef");
         assert_eq!(it.text(), "01\n[… 8 bytes left out …]\nabcdef");
     }
 
     #[test]
-    fn what_is_no_text_does_not_become_more_than_may_be() {
+    fn kept_output_stays_within_limit_for_invalid_utf8() {
         let mut it = Kept::new(8);
         it.push(b"\xff\xff\xff\xff\xff\xff\xff\xff");
         assert_eq!(it.text(), "\n[… 6 bytes left out …]\n\u{fffd}\u{fffd}");
@@ -125,7 +125,7 @@ mod tests {
     proptest! {
         /// However it comes, the same is kept, and never more than may be.
         #[test]
-        fn what_is_kept_does_not_depend_on_the_pieces(
+        fn kept_output_does_not_depend_on_pieces(
             pieces in vec(vec(any::<u8>(), 0..20), 0..10),
             most in 1..40_usize,
         ) {
@@ -148,7 +148,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_cut_is_a_beginning(text in "[a-zä\n]{0,40}", most in 0..40_usize) {
+        fn cut_returns_a_prefix(text in "[a-zä\n]{0,40}", most in 0..40_usize) {
             let it = cut(text.clone(), most, "…");
             if it != text {
                 let kept = it.strip_suffix('…').unwrap();

@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_told_in_several_ways() {
+    fn read_file_call_accepts_several_line_ranges() {
         assert_eq!(lines(&json!({"filePath": "a"})), Ok((1, usize::MAX)));
         assert_eq!(lines(&json!({"filePath": "a", "startLine": 2, "endLine": 3.0})), Ok((2, 3)));
         assert_eq!(lines(&json!({"filePath": "a", "offset": 10, "limit": 5})), Ok((10, 14)));
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_name() {
+    fn invalid_call_reports_parameter_name() {
         for (tool, input, expected) in [
             (Tool::ReadFile, json!({}), "filePath is missing"),
             (Tool::ReadFile, json!({"filePath": null}), "filePath is missing"),
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_may_be_a_uri_and_a_file_may_be_empty() {
+    fn call_accepts_file_uri_and_empty_content() {
         let call = read(Tool::CreateFile, &json!({"filePath": "file:///a%20b/c", "content": ""}));
         assert_eq!(call, Ok(Call::CreateFile { path: "/a b/c".to_owned(), text: String::new() }));
         let search = read(Tool::FileSearch, &json!({"query": "*", "maxResults": 100_000}));
@@ -283,7 +283,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_input_is_a_call_or_a_reason(raw in "\\PC{0,40}", key in "filePath|query|command|path", value in ".{0,8}") {
+        fn call_parser_returns_call_or_reason_for_any_input(raw in "\\PC{0,40}", key in "filePath|query|command|path", value in ".{0,8}") {
             for tool in Tool::ALL {
                 for input in [raw.clone(), json!({&key: &value}).to_string()] {
                     if let Err(why) = Call::read(tool, input.as_bytes()) {

@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_there_once_is_replaced() {
+    fn replaced_changes_only_a_unique_match() {
         assert_eq!(replaced("a b c", "b", "x").as_deref(), Ok("a x c"));
         assert_eq!(replaced("a b c", " b", "").as_deref(), Ok("a c"));
         for (text, old, new, why) in [
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_windows_stays_one() {
+    fn edit_keeps_windows_line_endings() {
         assert_eq!(replaced("a\r\nb\r\n", "a\nb", "x\ny\nz").as_deref(), Ok("x\r\ny\r\nz\r\n"));
         assert_eq!(replaced("a\r\nb\r\n", "b", "x\ny").as_deref(), Ok("a\r\nx\r\ny\r\n"));
         assert_eq!(rewritten("\u{feff}a\r\n", "b\nc\n").as_deref(), Ok("\u{feff}b\r\nc\r\n"));
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_with_gaps_is_no_text_of_a_file() {
+    fn rewrite_refuses_text_with_placeholders() {
         assert!(rewritten("a", "// ...existing code...\nb").unwrap_err().contains("whole text"));
         assert!(rewritten("a ...existing code...", "b ...existing code...").is_ok());
     }
@@ -97,7 +97,11 @@ mod tests {
     proptest! {
         /// What is around the old text is untouched.
         #[test]
-        fn nothing_else_changes(before in "[ab\n]{0,12}", after in "[ab\n]{0,12}", new in "[abX\n]{0,6}") {
+        fn replaced_changes_nothing_else(
+            before in "[ab\n]{0,12}",
+            after in "[ab\n]{0,12}",
+            new in "[abX\n]{0,6}",
+        ) {
             let text = format!("{before}X{after}");
             prop_assume!(new != "X");
             prop_assert_eq!(replaced(&text, "X", &new), Ok(format!("{before}{new}{after}")));
@@ -105,7 +109,11 @@ mod tests {
 
         /// An edit and line ends of Windows do not get into each other's way.
         #[test]
-        fn line_ends_do_not_matter(text in "[ab\n]{0,20}", old in "[ab\n]{1,4}", new in "[ab\n]{0,4}") {
+        fn edit_gives_same_result_for_any_line_endings(
+            text in "[ab\n]{0,20}",
+            old in "[ab\n]{1,4}",
+            new in "[ab\n]{0,4}",
+        ) {
             prop_assume!(text.contains('\n'));
             let one = replaced(&text, &old, &new).map(|it| windows(&it));
             prop_assert_eq!(replaced(&windows(&text), &old, &new), one.clone());

@@ -164,7 +164,7 @@ fn expect_the_same_end(scene: &Scene, outcome: &Outcome) {
 }
 
 #[test]
-fn a_lead_starts_three_and_then_two_real() {
+fn lead_delegates_three_then_two_tasks_real() {
     let scene = Scene::new("", script());
     let outcome = scene.session.finish(&scene.lead("[lead] go"));
     expect_the_same_end(&scene, &outcome);
@@ -192,7 +192,7 @@ fn a_lead_starts_three_and_then_two_real() {
 }
 
 #[test]
-fn sub_agents_overlap_in_time_real() {
+fn sub_agents_run_in_parallel_real() {
     let script = Script::default()
         .rule(
             Rule::on("[lead]")
@@ -247,23 +247,23 @@ fn every(all: &[Process]) -> Vec<u32> {
 }
 
 #[test]
-fn every_process_dies_when_the_first_call_shows_real() {
+fn turn_survives_crash_of_every_process_at_first_call_real() {
     kill_when("three calls", |_, it| it.tool_calls.len() == 3, every);
 }
 
 #[test]
-fn every_process_dies_while_the_lead_waits_real() {
+fn turn_survives_crash_of_every_process_while_lead_waits_real() {
     kill_when("the wait", |_, it| it.text.contains("Three are at work."), every);
 }
 
 #[test]
-fn every_process_dies_in_the_follow_up_real() {
+fn turn_survives_crash_of_every_process_in_follow_up_real() {
     // Calls are told one by one: of one that the server had not come to, nobody would know.
     kill_when("five calls", |_, it| it.tool_calls.len() == 5, every);
 }
 
 #[test]
-fn every_process_dies_while_the_second_wait_lasts_real() {
+fn turn_survives_crash_of_every_process_in_second_wait_real() {
     kill_when("the second wait", |_, it| it.text.contains("Two are at work."), every);
 }
 
@@ -277,17 +277,17 @@ fn nth(n: usize) -> impl Fn(&[Process]) -> Vec<u32> {
 }
 
 #[test]
-fn the_process_of_the_lead_dies_while_it_waits_real() {
+fn turn_survives_crash_of_lead_while_it_waits_real() {
     kill_when("the wait", |_, it| it.text.contains("Three are at work."), nth(1));
 }
 
 #[test]
-fn the_process_of_a_sub_agent_dies_while_the_lead_waits_real() {
+fn turn_survives_crash_of_sub_agent_while_lead_waits_real() {
     kill_when("the wait", |_, it| it.text.contains("Three are at work."), nth(2));
 }
 
 #[test]
-fn a_lead_is_cancelled_at_any_moment_real() {
+fn lead_can_be_cancelled_at_any_moment_real() {
     type Reached = fn(&Progress) -> bool;
     let moments: [(&str, Reached); 5] = [
         ("the begin", |it| it.begins > 0),
@@ -328,7 +328,7 @@ fn a_lead_is_cancelled_at_any_moment_real() {
 }
 
 #[test]
-fn two_hundred_tool_calls_and_long_streams_stall_nothing_real() {
+fn sub_agents_make_200_tool_calls_without_stalling_real() {
     let mut script = Script::default()
         .rule(
             Rule::on("[lead]")
@@ -366,7 +366,7 @@ fn two_hundred_tool_calls_and_long_streams_stall_nothing_real() {
 }
 
 #[test]
-fn a_model_that_nobody_has_is_an_error_and_no_silence_real() {
+fn unknown_model_gives_error_to_lead_real() {
     let config = "[models]\nfast = \"gpt-4.1\"\n[agent.quick]\ntools = []\nmodel = \"fast\"\n[agent.lost]\nmodel = \"gpt-nobody\"\n";
     let script = Script::default()
         .rule(

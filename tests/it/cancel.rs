@@ -77,7 +77,7 @@ fn expect_withdrawn(session: &Copilot, request: &ServerRequest) {
 }
 
 #[test]
-fn while_the_model_answers() {
+fn cancel_ends_turn_while_model_answers() {
     let stub = Stub::start(script());
     let sandbox = Sandbox::new();
     let session = start(&sandbox, &stub);
@@ -108,7 +108,7 @@ fn while_the_model_answers() {
 }
 
 #[test]
-fn while_a_tool_is_pending() {
+fn cancel_ends_turn_while_tool_call_is_pending() {
     let stub = Stub::start(script());
     let sandbox = Sandbox::new();
     let session = start(&sandbox, &stub);
@@ -141,7 +141,7 @@ fn while_a_tool_is_pending() {
 }
 
 #[test]
-fn while_the_tool_of_a_sub_agent_is_pending() {
+fn cancel_ends_turn_while_sub_agent_tool_call_is_pending() {
     let stub = Stub::start(Script::default().rule(delegation()));
     let sandbox = Sandbox::new();
     let session = with_helper(&sandbox, &stub);
@@ -168,7 +168,7 @@ fn while_the_tool_of_a_sub_agent_is_pending() {
 }
 
 #[test]
-fn while_a_confirmation_is_pending() {
+fn cancel_ends_turn_while_confirmation_is_pending() {
     let stub = Stub::start(script());
     let sandbox = Sandbox::new();
     let session = start(&sandbox, &stub);
@@ -192,7 +192,7 @@ fn while_a_confirmation_is_pending() {
 }
 
 #[test]
-fn while_it_waits_behind_another_turn() {
+fn cancel_removes_turn_queued_behind_another() {
     let stub = Stub::start(script());
     let sandbox = Sandbox::new();
     let session = start(&sandbox, &stub);
@@ -226,7 +226,7 @@ fn while_it_waits_behind_another_turn() {
 }
 
 #[test]
-fn before_the_partition_is_up() {
+fn cancel_removes_turn_before_partition_is_ready() {
     let stub = Stub::start(script());
     let sandbox = Sandbox::new();
     let session = start(&sandbox, &stub);

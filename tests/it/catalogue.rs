@@ -98,7 +98,7 @@ impl<'a> Agents<'a> {
 }
 
 #[test]
-fn every_change_reaches_every_partition_and_a_refused_one_reaches_none() {
+fn tool_changes_reach_every_partition_and_refused_ones_none() {
     let stub = Stub::start(Script::default());
     let sandbox = Sandbox::new();
     let session = through_lspool(&sandbox, &stub);
@@ -155,7 +155,7 @@ fn every_change_reaches_every_partition_and_a_refused_one_reaches_none() {
 }
 
 #[test]
-fn tools_registered_in_the_middle_of_a_turn_are_there_in_its_next_round() {
+fn tools_registered_during_turn_are_offered_in_next_round() {
     let script = Script::default().rule(
         Rule::on("[gated]")
             .then(Round::text("Working.\n").gate_after_text("go").call("fetch_ticket", json!({"key": "1"})))
@@ -199,7 +199,7 @@ fn tools_registered_in_the_middle_of_a_turn_are_there_in_its_next_round() {
 
 /// Some tools of the server come with a capability, and come back with every token.
 #[test]
-fn a_restricted_partition_never_offers_the_tools_of_capabilities() {
+fn restricted_partition_never_offers_capability_tools() {
     let stub = Stub::start(Script::default());
     let sandbox = Sandbox::new();
     let mut options = Options::in_workspace(sandbox.workspace());

@@ -27,7 +27,7 @@ fn asked(stub: &Stub, question: &str) -> Vec<Chat> {
 }
 
 #[test]
-fn ids_are_the_editors_or_invented_and_a_number_is_no_string() {
+fn conversation_ids_keep_type_and_missing_ones_are_generated() {
     let stub = Stub::start(Script::default());
     let sandbox = Sandbox::new();
     let session = through_lspool(&sandbox, &stub);
@@ -76,7 +76,7 @@ fn ids_are_the_editors_or_invented_and_a_number_is_no_string() {
 }
 
 #[test]
-fn one_token_for_two_conversations() {
+fn conversations_can_share_one_progress_token() {
     let stub = Stub::start(
         Script::default().rule(Rule::on("[wait]").then(Round::text("Working.\n").gate_after_text("go"))),
     );
@@ -112,7 +112,7 @@ fn one_token_for_two_conversations() {
 }
 
 #[test]
-fn two_turns_of_one_conversation_go_one_after_another() {
+fn turns_of_one_conversation_run_one_by_one() {
     let wait = |id: &str| {
         Rule::on(format!("[wait] {id}")).then(Round::text("Working.\n").gate_after_text(format!("go {id}")))
     };
@@ -162,7 +162,7 @@ fn two_turns_of_one_conversation_go_one_after_another() {
 }
 
 #[test]
-fn a_conversation_with_the_id_of_another_takes_its_place() {
+fn conversation_with_same_id_replaces_earlier_one() {
     let script = Script::default().rule(
         Rule::on("[ask]")
             .then(Round::text("Asking.\n").call("fetch_ticket", json!({"key": "1"})))
@@ -226,7 +226,7 @@ pub(super) fn with_helper(sandbox: &Sandbox, stub: &Stub) -> Copilot {
 }
 
 #[test]
-fn the_conversation_of_a_sub_agent_stays_in_the_partition_of_its_parent() {
+fn sub_agent_conversation_stays_in_partition_of_parent() {
     let stub = Stub::start(Script::default().rule(delegation()));
     let sandbox = Sandbox::new();
     let session = with_helper(&sandbox, &stub);

@@ -44,7 +44,7 @@ fn earlier(text: &str, from: &str, part: &str) -> String {
 }
 
 #[test]
-fn every_fixture_is_like_itself_and_like_what_is_said_under_other_names() {
+fn fixture_matches_itself_under_other_names() {
     for session in &SESSIONS {
         let recorded = fixture(session.name);
         let other = recorded
@@ -57,7 +57,7 @@ fn every_fixture_is_like_itself_and_like_what_is_said_under_other_names() {
 }
 
 #[test]
-fn what_is_gone_new_renamed_or_other_is_told() {
+fn drift_reports_missing_new_and_renamed_members() {
     let renamed =
         |it: &str| it.replace("\"suggestedTitle\"", "\"title\"").replace("\"insertText\"", "\"text\"");
     check_changed(
@@ -108,7 +108,7 @@ fn what_is_gone_new_renamed_or_other_is_told() {
 }
 
 #[test]
-fn another_order_within_a_request_is_told() {
+fn drift_reports_changed_order_within_request() {
     let swapped = |it: &str| earlier(it, "[run] say hello", "\"kind\":\"end\"");
     check_changed(
         "agent-tools",
@@ -124,7 +124,7 @@ fn another_order_within_a_request_is_told() {
 }
 
 #[test]
-fn another_order_of_the_rest_is_told_if_no_session_has_the_old_one() {
+fn drift_reports_changed_order_unless_one_session_keeps_it() {
     let recorded: Vec<Behavior> = SESSIONS.iter().map(|it| behavior(&fixture(it.name))).collect();
     let swapped = |it: &Session| behavior(&earlier(&fixture(it.name), "initialized", "\"didChangeStatus\""));
     let sessions =
@@ -138,7 +138,7 @@ fn another_order_of_the_rest_is_told_if_no_session_has_the_old_one() {
 }
 
 #[test]
-fn the_real_server_behaves_as_recorded_and_a_changed_one_does_not() {
+fn real_server_behaves_as_recorded_and_changed_one_does_not() {
     let sessions = [Session::named("completion").expect("there is such a session")];
     let mut servers = Servers::pinned(env!("CARGO_BIN_EXE_lspool"));
     let check = Check::run(&sessions, &servers, 1);

@@ -11,7 +11,7 @@ use super::{
 
 #[test]
 #[ignore = "needs Emacs with eglot (Debian: emacs-nox, elpa-eglot); scripts/test runs it where they are"]
-fn hover_definition_diagnostics_and_completion() {
+fn emacs_gets_same_results_through_lspool() {
     let sandbox = Sandbox::new();
     let without = emacs(&sandbox, &[]);
     let with = emacs(&sandbox, &[env!("CARGO_BIN_EXE_lspool"), "--"]);

@@ -100,22 +100,22 @@ message.toUpperC;
 }
 
 #[test]
-fn pyright_says_the_same() {
+fn pyright_answers_the_same_through_lspool() {
     same_with_and_without(&pyright());
 }
 
 #[test]
-fn typescript_says_the_same() {
+fn typescript_answers_the_same_through_lspool() {
     same_with_and_without(&typescript());
 }
 
 #[test]
-fn pylsp_says_the_same() {
+fn pylsp_answers_the_same_through_lspool() {
     same_with_and_without(&pylsp());
 }
 
 #[test]
-fn ruff_says_the_same() {
+fn ruff_answers_the_same_through_lspool() {
     same_with_and_without(&ruff());
 }
 
@@ -411,7 +411,7 @@ fn capabilities() -> Value {
 
 /// A client that writes all it has to say under one id and closes its end hears all that follows from it.
 #[test]
-fn everything_in_one_breath() {
+fn session_sent_at_once_gets_all_answers() {
     let host = PuppetHost::new();
     let sandbox = Sandbox::new();
     let mut command = sandbox.command(env!("CARGO_BIN_EXE_lspool"));

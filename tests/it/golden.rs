@@ -5,7 +5,7 @@ use std::{fs, path::Path, time::Instant};
 use lspool::recording::replay::{first_difference, renewed};
 
 #[test]
-fn fixtures_replay() {
+fn fixtures_replay_without_difference() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
     let mut replayed = 0;
     for entry in fs::read_dir(folder).expect("a folder").flatten() {

@@ -73,7 +73,7 @@ fn send(child: &Child, signal: Signal) {
 }
 
 #[test]
-fn nothing_survives_the_death_of_lspool() {
+fn no_process_survives_sigkill_of_lspool() {
     let (mut child, mark) = start(STUBBORN);
     for helper in ["sleep 1001", "sleep 1002", "sleep 1003"] {
         wait_until(helper, || runs(&mark, helper));
@@ -91,7 +91,7 @@ fn nothing_survives_the_death_of_lspool() {
 }
 
 #[test]
-fn nothing_survives_an_orderly_end_either() {
+fn no_process_survives_signals_to_lspool() {
     for (signal, code) in [(Signal::TERM, 143), (Signal::INT, 130), (Signal::HUP, 129)] {
         let (mut child, mark) = start(STUBBORN);
         for helper in ["sleep 1001", "sleep 1002", "sleep 1003"] {
@@ -106,7 +106,7 @@ fn nothing_survives_an_orderly_end_either() {
 }
 
 #[test]
-fn a_guard_that_is_killed_is_replaced() {
+fn killed_guard_is_replaced() {
     let (mut child, mark) = start(STUBBORN);
     wait_until("started", || runs(&mark, "sleep 1003"));
     let guards = || mark.processes_running("lspool guard");
@@ -120,7 +120,7 @@ fn a_guard_that_is_killed_is_replaced() {
 }
 
 #[test]
-fn a_second_signal_is_obeyed_at_once() {
+fn second_signal_ends_lspool_at_once() {
     let (mut child, mark) = start("trap '' TERM HUP INT; while :; do sleep 1003; done");
     wait_until("started", || runs(&mark, "sleep 1003"));
     send(&child, Signal::TERM);
@@ -133,7 +133,7 @@ fn a_second_signal_is_obeyed_at_once() {
 }
 
 #[test]
-fn a_guard_that_was_killed_is_replaced_when_there_is_something_to_tell() {
+fn killed_guard_is_replaced_when_group_is_added() {
     // A server that crashes at once is started again, so the guard is told of a new group.
     let (mut child, mark) = start("echo x >&2; sleep 0.3; exit 1");
     wait_until("guard", || !mark.processes_running("lspool guard").is_empty());
@@ -177,7 +177,7 @@ impl Alone {
 }
 
 #[test]
-fn the_guard_ends_what_it_was_told_of_and_removes_private_folders() {
+fn guard_kills_known_groups_and_removes_private_folders() {
     let folder = tempfile::tempdir().unwrap();
     let (private, forgotten) = (folder.path().join("a private one"), folder.path().join("forgotten"));
     for folder in [&private, &forgotten] {
@@ -193,21 +193,21 @@ fn the_guard_ends_what_it_was_told_of_and_removes_private_folders() {
 }
 
 #[test]
-fn the_guard_leaves_a_group_alone_that_it_was_told_to_forget() {
+fn guard_ignores_group_it_was_told_to_forget() {
     let mut it = alone("test-2");
     it.tell(&format!("+{0}\n-{0}\n", it.victim.id()));
     assert!(it.finish());
 }
 
 #[test]
-fn the_guard_leaves_all_alone_at_an_orderly_end() {
+fn guard_kills_nothing_after_quit() {
     let mut it = alone("test-3");
     it.tell(&format!("+{}\nquit\n", it.victim.id()));
     assert!(it.finish());
 }
 
 #[test]
-fn the_guard_does_not_believe_half_a_line_or_nonsense() {
+fn guard_ignores_incomplete_and_invalid_lines() {
     for line in ["+{}", "+-{}\n", "+0\n+1\n+x\n\n+\n{}\n"] {
         let mut it = alone("test-4");
         it.tell(&line.replace("{}", &it.victim.id().to_string()));
@@ -216,7 +216,7 @@ fn the_guard_does_not_believe_half_a_line_or_nonsense() {
 }
 
 #[test]
-fn the_streams_may_be_sockets_and_are_left_as_they_were() {
+fn socket_streams_keep_their_mode_after_exit() {
     let (mut command, mark) = lspool("cat >/dev/null");
     let (ours, theirs) = UnixStream::pair().unwrap();
     let theirs = OwnedFd::from(theirs);
@@ -233,7 +233,7 @@ fn the_streams_may_be_sockets_and_are_left_as_they_were() {
 }
 
 #[test]
-fn the_mode_of_a_shared_pipe_is_not_touched() {
+fn mode_of_shared_pipe_is_not_changed() {
     let (mut command, mark) = lspool("cat >/dev/null");
     let (reader, writer) = std::io::pipe().unwrap();
     command.stdin(reader.try_clone().unwrap());
@@ -248,7 +248,7 @@ fn the_mode_of_a_shared_pipe_is_not_touched() {
 }
 
 #[test]
-fn the_streams_may_be_files() {
+fn streams_may_be_files() {
     let folder = tempfile::tempdir().unwrap();
     let (input, output) = (folder.path().join("input"), folder.path().join("output"));
     let unknown = message(r#"{"jsonrpc":"2.0","id":1,"method":"textDocument/hover","params":{}}"#);
@@ -261,7 +261,7 @@ fn the_streams_may_be_files() {
 }
 
 #[test]
-fn an_error_message_that_nobody_reads_is_not_the_end() {
+fn unread_stderr_does_not_prevent_error_answer() {
     let mut command = Command::new(LSPOOL);
     command.args(["--config", "/nonexistent.toml"]).stdin(Stdio::piped()).stdout(Stdio::piped());
     let (reader, writer) = std::io::pipe().unwrap();

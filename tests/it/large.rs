@@ -116,12 +116,12 @@ fn check(questions: usize) {
 }
 
 #[test]
-fn a_recording_of_20_mb_is_made_replayed_shown_and_served() {
+fn recording_of_20_mb_is_written_replayed_shown_and_served() {
     check(80);
 }
 
 #[test]
 #[ignore = "it takes a minute: cargo nextest run --all-features --run-ignored only large"]
-fn a_recording_of_100_mb_is_made_replayed_shown_and_served() {
+fn recording_of_100_mb_is_written_replayed_shown_and_served() {
     check(400);
 }

@@ -42,7 +42,7 @@ fn nothing_is_left(end: impl FnOnce(&Copilot) -> Option<i32>, code: Option<i32>)
 }
 
 #[test]
-fn nothing_is_left_after_exit_while_stdin_stays_open() {
+fn no_process_is_left_after_exit_with_open_stdin() {
     let end = |session: &Copilot| {
         session.ok("shutdown", Value::Null);
         session.notify_bare("exit");
@@ -52,7 +52,7 @@ fn nothing_is_left_after_exit_while_stdin_stays_open() {
 }
 
 #[test]
-fn nothing_is_left_after_the_end_of_stdin() {
+fn no_process_is_left_after_end_of_stdin() {
     let end = |session: &Copilot| {
         session.close_stdin();
         session.wait_exit().code()
@@ -61,7 +61,7 @@ fn nothing_is_left_after_the_end_of_stdin() {
 }
 
 #[test]
-fn nothing_is_left_after_sigterm() {
+fn no_process_is_left_after_sigterm() {
     let end = |session: &Copilot| {
         session.kill(Signal::TERM);
         session.wait_exit().code()
@@ -70,7 +70,7 @@ fn nothing_is_left_after_sigterm() {
 }
 
 #[test]
-fn nothing_is_left_after_sigkill() {
+fn no_process_is_left_after_sigkill() {
     let end = |session: &Copilot| {
         session.kill(Signal::KILL);
         session.wait_exit().code()
@@ -79,7 +79,7 @@ fn nothing_is_left_after_sigkill() {
 }
 
 #[test]
-fn partitions_make_room_for_one_another_between_turns_and_are_never_too_many() {
+fn idle_partitions_make_room_within_process_limit() {
     let wait = Rule::on("[wait]").then(Round::text("It goes on.\n").gate("go"));
     let stub = Stub::start(Script::default().rule(wait));
     let sandbox = Sandbox::new();
@@ -111,7 +111,7 @@ fn partitions_make_room_for_one_another_between_turns_and_are_never_too_many() {
 }
 
 #[test]
-fn an_idle_partition_ends() {
+fn idle_partition_stops_when_its_conversation_ends() {
     let stub = Stub::start(Script::default());
     let sandbox = Sandbox::new();
     let config = sandbox.write("config.toml", "[server.copilot]\nidle_timeout = \"0s\"\n");

@@ -70,7 +70,7 @@ fn bodies(log: &[LogEntry]) -> BTreeMap<(String, usize), String> {
 }
 
 #[test]
-fn for_ten_sets_the_model_is_told_what_a_process_of_its_own_would_tell_it() {
+fn mode_and_process_tell_model_the_same_for_ten_sets() {
     let sandbox = Sandbox::new();
     let rule = (0..SETS.len()).fold(Script::default(), |script, n| {
         let call =
@@ -138,7 +138,7 @@ fn similar(key: &(String, usize), one: &str, other: &str) {
 }
 
 #[test]
-fn a_hundred_conversations_in_twenty_sets_at_once() {
+fn hundred_conversations_in_twenty_sets_keep_their_tools() {
     let sandbox = Sandbox::new();
     let stub = Stub::start(Script::default());
     let session = by_mode(&sandbox, &stub);
@@ -204,7 +204,7 @@ fn last_offered(stub: &Stub) -> Vec<String> {
 }
 
 #[test]
-fn whatever_becomes_of_a_mode_there_are_never_more_tools() {
+fn damaged_mode_never_offers_more_tools() {
     type Spoil = fn(&Sandbox, &Copilot);
     // A file that is not as it was; a mode that the server is told to forget; a folder in which nothing can be written.
     let spoils: [(&str, Spoil, bool); 6] = [
@@ -256,7 +256,7 @@ fn whatever_becomes_of_a_mode_there_are_never_more_tools() {
 }
 
 #[test]
-fn a_call_outside_the_set_reaches_nobody() {
+fn call_outside_set_reaches_nobody() {
     let sandbox = Sandbox::new();
     let stub = Stub::start(Script::default());
     let session = by_mode(&sandbox, &stub);
@@ -269,7 +269,7 @@ fn a_call_outside_the_set_reaches_nobody() {
 }
 
 #[test]
-fn the_editor_sees_the_modes_that_it_sees_without_lspool() {
+fn editor_sees_same_modes_as_without_lspool() {
     let sandbox = Sandbox::new();
     let stub = Stub::start(Script::default());
     sandbox.write(".github/agents/reviewer.agent.md", REVIEWER);
@@ -300,7 +300,7 @@ fn the_editor_sees_the_modes_that_it_sees_without_lspool() {
 const REVIEWER: &str = "---\nname: reviewer\ndescription: Reviews\ntools: ['fetch_ticket', 'list_dir']\n---\nYou review. Be *short*.\n";
 
 #[test]
-fn a_mode_of_the_editors_is_narrowed_to_the_set() {
+fn editor_mode_is_narrowed_to_the_set() {
     let sandbox = Sandbox::new();
     let stub = Stub::start(Script::default());
     let file = sandbox.write(".github/agents/reviewer.agent.md", REVIEWER);
@@ -335,7 +335,7 @@ fn a_mode_of_the_editors_is_narrowed_to_the_set() {
 }
 
 #[test]
-fn a_crash_is_survived_in_modes() {
+fn mode_conversations_survive_crash() {
     let sandbox = Sandbox::new();
     let stub = Stub::start(Script::default().continue_text(lspool::core::CONTINUE));
     let session = by_mode(&sandbox, &stub);
@@ -369,7 +369,7 @@ fn a_crash_is_survived_in_modes() {
 }
 
 #[test]
-fn another_isolation_moves_conversations_and_leaves_what_runs() {
+fn changed_isolation_moves_conversations_and_keeps_running_turn() {
     let sandbox = Sandbox::new();
     let wait = Rule::on("[wait]").then(Round::text("It goes on.\n").gate("go"));
     let stub = Stub::start(Script::default().rule(wait));
@@ -407,7 +407,7 @@ fn another_isolation_moves_conversations_and_leaves_what_runs() {
 }
 
 #[test]
-fn a_conversation_moves_when_somebody_says_so() {
+fn conversation_moves_on_request() {
     let sandbox = Sandbox::new();
     let stub = Stub::start(Script::default());
     let session =
@@ -430,7 +430,7 @@ fn a_conversation_moves_when_somebody_says_so() {
 }
 
 #[test]
-fn mcp_tools_are_in_a_mode_by_server_and_name() {
+fn modes_name_mcp_tools_by_server_and_name() {
     let sandbox = Sandbox::new();
     let stub = Stub::start(Script::default());
     let server = sandbox.write("mini.py", MCP);
@@ -485,7 +485,7 @@ for line in sys.stdin:
 "#;
 
 #[test]
-fn a_mode_takes_what_there_is_no_room_for() {
+fn mode_serves_conversation_beyond_process_limit() {
     let sandbox = Sandbox::new();
     let wait = Rule::on("[wait]").then(Round::text("It goes on.\n").gate("go"));
     let stub = Stub::start(Script::default().rule(wait));

@@ -23,7 +23,7 @@ greet(os.getcwd() + undefined_name)
 ";
 
 #[test]
-fn hover_definition_diagnostics_and_completion() {
+fn neovim_gets_same_results_through_lspool() {
     let sandbox = Sandbox::new();
     let without = neovim(&sandbox, "neovim.lua", &[]);
     let with = neovim(&sandbox, "neovim.lua", &[env!("CARGO_BIN_EXE_lspool"), "--"]);
@@ -43,7 +43,7 @@ fn hover_definition_diagnostics_and_completion() {
 }
 
 #[test]
-fn status_and_restart_from_within() {
+fn neovim_shows_status_and_restarts_server() {
     let sandbox = Sandbox::new();
     let results = neovim(&sandbox, "neovim_control.lua", &[env!("CARGO_BIN_EXE_lspool"), "--"]);
     let commands = results["commands"].as_array().expect("a list");

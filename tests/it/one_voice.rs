@@ -35,7 +35,7 @@ fn pulls(entries: &[Entry]) -> usize {
 }
 
 #[test]
-fn status_flags_registrations_and_log_of_one() {
+fn partitions_register_and_notify_as_one_server() {
     let stub = Stub::start(Script::default());
     let sandbox = Sandbox::new();
     let mut options = Options::in_workspace(sandbox.workspace());
@@ -160,7 +160,7 @@ fn expect_mcp_only_where_wanted(session: &Copilot, stub: &Stub, started: &Path) 
 }
 
 #[test]
-fn an_mcp_server_runs_only_where_its_tools_are_wanted() {
+fn mcp_server_runs_only_where_its_tools_are_wanted() {
     let stub = Stub::start(mcp_script());
     let sandbox = Sandbox::new();
     let started = sandbox.workspace().join("started");
@@ -173,7 +173,7 @@ fn an_mcp_server_runs_only_where_its_tools_are_wanted() {
 }
 
 #[test]
-fn so_it_is_when_the_settings_are_asked_for() {
+fn mcp_server_runs_only_where_wanted_with_pulled_settings() {
     let stub = Stub::start(mcp_script());
     let sandbox = Sandbox::new();
     let started = sandbox.workspace().join("started");

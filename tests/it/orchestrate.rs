@@ -159,7 +159,7 @@ fn twelve() -> Script {
 const DOCS: &str = "[worker.docs]\ndescription = \"Writes documents\"\ntools = []\n";
 
 #[test]
-fn twelve_tasks_in_their_order_with_their_context_real() {
+fn orchestration_runs_twelve_tasks_in_order_with_context_real() {
     let scene = Scene::new(DOCS, twelve());
     let pending = scene.orchestrate(&json!({}));
     // Each pair is there before one of them has an answer.
@@ -274,7 +274,7 @@ fn expect_progress(scene: &Scene, end: &str) {
 }
 
 #[test]
-fn a_bad_plan_is_mended_or_one_worker_does_it_all_real() {
+fn bad_plan_is_repaired_or_one_worker_does_everything_real() {
     let bad = json!([task("boss", "[bad]", &[])]);
     let good = json!([task("tester", "[good]", &[])]);
     let again = "This plan cannot be used";
@@ -323,7 +323,7 @@ fn chain() -> Script {
 }
 
 #[test]
-fn an_orchestration_is_cancelled_at_any_moment_real() {
+fn orchestration_can_be_cancelled_at_any_moment_real() {
     // While it plans, while two work, while the last one works.
     let scene = Scene::new("", chain().rule(Rule::on("[slow]").then(Round::default().hang())));
     let slow =
@@ -357,7 +357,7 @@ fn expect_cancelled(scene: &Scene, pending: &Pending, n: usize, cancel: impl FnO
 }
 
 #[test]
-fn a_crash_in_the_middle_changes_nothing_real() {
+fn orchestration_survives_crashes_real() {
     let scene = Scene::new("", chain());
     let pending = scene.orchestrate(&json!({}));
     scene.wait_asked(&["[t0]"]);
@@ -378,7 +378,7 @@ fn a_crash_in_the_middle_changes_nothing_real() {
 }
 
 #[test]
-fn what_cannot_be_done_is_refused_real() {
+fn invalid_orchestration_is_refused_real() {
     let scene = Scene::new("[models]\nfast = \"gpt-nobody\"\n", script(&json!([])));
     let error = |params: Value| {
         let answer: Answer = scene.session.call("lspool/orchestrate", params);
@@ -401,7 +401,7 @@ fn what_cannot_be_done_is_refused_real() {
 }
 
 #[test]
-fn a_command_of_the_editor_does_it_too_real() {
+fn editor_command_starts_orchestration_real() {
     let scene = Scene::new("", script(&json!([task("reviewer", "[t0]", &[])])).rule(says("[t0]", "fine")));
     let params =
         json!({"command": "lspool.orchestrate", "arguments": ["[goal] reach it"], "workDoneToken": "work"});

@@ -51,7 +51,7 @@ fn model(id: &str) -> Model {
 }
 
 #[test]
-fn an_editor_without_tools_has_those_of_lspool() {
+fn editor_without_tools_gets_builtin_tools() {
     let sandbox = Sandbox::new();
     sandbox.write("src/main.rs", "fn main() {\n    run();\n}\n");
     sandbox.write("notes.txt", "one\r\ntwo\r\n");
@@ -142,7 +142,7 @@ fn an_editor_without_tools_has_those_of_lspool() {
 }
 
 #[test]
-fn a_tool_of_the_editor_goes_first_and_each_set_has_only_its_own() {
+fn editor_tool_takes_precedence_and_sets_stay_separate() {
     let sandbox = Sandbox::new();
     sandbox.write("a.txt", "of the disk\n");
     let input = json!({"filePath": sandbox.workspace().join("a.txt"), "startLine": 1, "endLine": 1});
@@ -166,7 +166,7 @@ fn a_tool_of_the_editor_goes_first_and_each_set_has_only_its_own() {
 }
 
 #[test]
-fn a_chat_mode_has_those_of_its_set() {
+fn chat_mode_gets_builtin_tools_of_its_set() {
     let sandbox = Sandbox::new();
     sandbox.write("a.txt", "of the disk\n");
     let input = json!({"filePath": sandbox.workspace().join("a.txt"), "startLine": 1, "endLine": 1});
@@ -182,7 +182,7 @@ fn a_chat_mode_has_those_of_its_set() {
 }
 
 #[test]
-fn a_command_that_nobody_allows_is_not_run() {
+fn unconfirmed_command_does_not_run() {
     let sandbox = Sandbox::new();
     let made = |name: &str| sandbox.workspace().join(name).exists();
     let run = |word: &str, command: &str| {
@@ -238,7 +238,7 @@ fn expect_gone(mark: &Mark, pid: u32) {
 const SLEEPERS: &str = "trap '' TERM; sleep 1000 & echo $! > pid; sleep 1000";
 
 #[test]
-fn a_cancelled_command_is_ended_with_all_that_it_has_started() {
+fn cancelled_command_ends_with_all_its_children() {
     let sandbox = Sandbox::new();
     let input = json!({"command": SLEEPERS, "explanation": "e"});
     let stub = Stub::start(Script::default().rule(calls("[sleep]", "run_in_terminal", input)));
@@ -264,7 +264,7 @@ fn a_cancelled_command_is_ended_with_all_that_it_has_started() {
 }
 
 #[test]
-fn what_takes_too_long_or_says_too_much_is_held_to_its_limits() {
+fn command_is_held_to_time_and_output_limits() {
     let sandbox = Sandbox::new();
     let run = |word: &str, command: &str| {
         calls(word, "run_in_terminal", json!({"command": command, "explanation": "e"}))
@@ -315,7 +315,7 @@ fn outside_of_temporary_folders() -> Option<TempDir> {
 }
 
 #[test]
-fn a_command_writes_nowhere_but_in_the_workspace_and_to_temporary_files() {
+fn command_writes_only_to_workspace_and_temporary_files() {
     // Not among the temporary files.
     let Some(outside) = outside_of_temporary_folders() else {
         return eprintln!(

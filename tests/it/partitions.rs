@@ -39,7 +39,7 @@ pub(super) fn offered(turn: &Chat) -> BTreeSet<&str> {
 }
 
 #[test]
-fn four_agents_with_three_sets_are_three_processes_that_know_only_their_tools() {
+fn four_agents_with_three_sets_use_three_processes() {
     let stub = Stub::start(Script::default());
     let sandbox = Sandbox::new();
     let session = through_lspool(&sandbox, &stub);

@@ -122,7 +122,7 @@ fn exit(events: &[Event]) -> (Exit, &str) {
 const FRAME: &str = r#"printf 'Content-Length: 14\r\n\r\n{"method":"m"}'"#;
 
 #[test]
-fn a_server_that_ignores_everything_is_gone_with_its_helpers() {
+fn server_ignoring_signals_is_killed_with_its_helpers() {
     let mut command = Command::new("sh");
     let mark = processes::Mark::of(&mut command);
     let script = format!("trap '' TERM HUP INT; sleep 1000 & {FRAME}; while :; do sleep 1000; done");
@@ -134,14 +134,14 @@ fn a_server_that_ignores_everything_is_gone_with_its_helpers() {
 }
 
 #[test]
-fn a_server_that_ends_with_its_input_is_sent_no_signal() {
+fn server_that_ends_with_its_input_gets_no_signal() {
     let script = format!("trap 'echo signalled >&2' TERM; {FRAME}; cat >/dev/null; echo done >&2; exit 4");
     let events = play(vec![shell(&script, &Command::new("sh"))], vec![Effect::Terminate(SERVER)], is_exit);
     assert_eq!(exit(&events), (Exit::Code(4), "done"));
 }
 
 #[test]
-fn a_polite_server_may_clean_up_at_sigterm() {
+fn server_may_clean_up_after_sigterm() {
     let script = format!("trap 'echo bye >&2; exit 5' TERM; {FRAME}; while :; do sleep 0.05; done");
     let events = play(vec![shell(&script, &Command::new("sh"))], vec![Effect::Terminate(SERVER)], is_exit);
     let (exit, stderr) = exit(&events);
@@ -150,7 +150,7 @@ fn a_polite_server_may_clean_up_at_sigterm() {
 }
 
 #[test]
-fn helpers_do_not_outlive_a_server_that_exits() {
+fn helpers_end_with_their_server() {
     let mut command = Command::new("sh");
     let mark = processes::Mark::of(&mut command);
     let events = play(vec![shell("sleep 1000 & exit 3", &command)], vec![], is_exit);
@@ -159,7 +159,7 @@ fn helpers_do_not_outlive_a_server_that_exits() {
 }
 
 #[test]
-fn a_helper_that_left_the_group_does_not_hold_up_the_news_of_the_exit() {
+fn helper_outside_group_does_not_delay_exit_event() {
     let mut command = Command::new("sh");
     let mark = processes::Mark::of(&mut command);
     // Without the mark by which it would be found at the end.
@@ -175,7 +175,7 @@ fn a_helper_that_left_the_group_does_not_hold_up_the_news_of_the_exit() {
 }
 
 #[test]
-fn everything_that_was_said_before_the_exit_is_heard() {
+fn messages_before_exit_are_delivered() {
     let script = format!("i=0; while [ $i -lt 3000 ]; do {FRAME}; i=$((i+1)); done; kill -9 $$");
     let events = play(vec![shell(&script, &Command::new("sh"))], vec![], is_exit);
     assert_eq!(exit(&events), (Exit::Signal(9), ""));
@@ -183,7 +183,7 @@ fn everything_that_was_said_before_the_exit_is_heard() {
 }
 
 #[test]
-fn ten_megabytes_on_stderr_hold_up_nothing_and_the_last_lines_are_told() {
+fn ten_megabytes_on_stderr_block_nothing() {
     let flood = "head -c 10000000 /dev/zero | tr '\\0' x >&2";
     let script = format!("{flood}; echo >&2; for i in 1 2 3; do echo \"line $i\" >&2; done; {FRAME}; exit 7");
     let events = play(vec![shell(&script, &Command::new("sh"))], vec![], is_exit);
@@ -192,7 +192,7 @@ fn ten_megabytes_on_stderr_hold_up_nothing_and_the_last_lines_are_told() {
 }
 
 #[test]
-fn why_a_server_cannot_be_started() {
+fn spawn_failure_says_why() {
     let folder = tempfile::tempdir().unwrap();
     let garbage = folder.path().join("garbage");
     fs::write(&garbage, [0xff; 16]).unwrap();
@@ -223,7 +223,7 @@ fn why_a_server_cannot_be_started() {
 }
 
 #[test]
-fn the_editor_is_watched_if_it_is_there() {
+fn editor_process_is_watched_only_if_alive() {
     let mut editor = Command::new("sleep").arg("0.3").spawn().unwrap();
     let watch = vec![Effect::WatchEditor(editor.id())];
     let events = play(watch, vec![], |event| matches!(event, Event::EditorGone));

@@ -12,7 +12,7 @@ use super::support::{
 };
 
 #[test]
-fn agent_turn_with_a_client_tool() {
+fn agent_turn_calls_client_tool() {
     let stub = Stub::start(Script::default());
     let sandbox = Sandbox::new();
     let session = Copilot::start(sandbox.copilot(&stub), Options::in_workspace(sandbox.workspace()));
@@ -48,7 +48,7 @@ fn agent_turn_with_a_client_tool() {
 
 /// One server, many kinds of answers: the stub's scripts do to the real server what they say.
 #[test]
-fn scripted_answers() {
+fn scripts_control_answers_of_model() {
     let script: Script = serde_json::from_value(json!({
         "rules": [{"match": "[gated]", "model": "gpt-4*", "rounds": [
             {"text": "Line one.\n", "gate_after_text": "go", "tool_calls": [{"name": "fetch_ticket", "arguments": {"key": "{ws}"}}]},
@@ -117,7 +117,7 @@ fn scripted_answers() {
 }
 
 #[test]
-fn inline_completion() {
+fn inline_completion_returns_scripted_text() {
     let stub = Stub::start(Script::default());
     let sandbox = Sandbox::new();
     let file = sandbox.write("a.py", "");
@@ -139,7 +139,7 @@ fn inline_completion() {
 }
 
 #[test]
-fn device_flow_over_tls() {
+fn device_flow_signs_in_over_tls() {
     let stub = Stub::start_with_tls(Script::default());
     let sandbox = Sandbox::new();
     let mut command = sandbox.copilot_command(real::copilot(), &stub);
@@ -166,7 +166,7 @@ fn device_flow_over_tls() {
 }
 
 #[test]
-fn the_wrapper_of_the_npm_package_serves_as_well() {
+fn npm_wrapper_serves_like_native_binary() {
     let stub = Stub::start(Script::default());
     let sandbox = Sandbox::new();
     let mut command = sandbox.signed_in_command("node", &stub);

@@ -88,7 +88,7 @@ fn turns(command: Command, sandbox: &Sandbox) -> (Copilot, Outcome) {
 }
 
 #[test]
-fn an_editor_holds_a_conversation_with_a_recording() {
+fn editor_holds_conversation_with_recording() {
     let sandbox = Sandbox::new();
     let session = a_turn_with_a_tool(serve(&sandbox, "agent-tools"), &sandbox);
     // It reads a file of this workspace, although another one was recorded.
@@ -108,7 +108,7 @@ fn an_editor_holds_a_conversation_with_a_recording() {
 }
 
 #[test]
-fn lspool_stands_in_front_of_a_recording() {
+fn lspool_serves_editor_in_front_of_recording() {
     let sandbox = Sandbox::new();
     let session = a_turn_with_a_tool(proxied(&sandbox, "agent-tools"), &sandbox);
     assert!(session.shutdown().success());
@@ -116,7 +116,7 @@ fn lspool_stands_in_front_of_a_recording() {
 
 /// Whoever has lspool has a session with it.
 #[test]
-fn partitions_of_the_session_that_lspool_has_with_it() {
+fn partitions_work_with_bundled_recording() {
     let sandbox = Sandbox::new();
     let config = sandbox.write("../config.toml", "[server.lspool]\nkind = \"copilot\"\n");
     let words = [OsStr::new("--config"), config.as_os_str(), OsStr::new("--")];
@@ -139,7 +139,7 @@ fn partitions_of_the_session_that_lspool_has_with_it() {
 
 /// What is heard of a session with lspool's own recording is what was heard when it was recorded.
 #[test]
-fn what_lspool_has_recorded_is_the_same_session_once_more() {
+fn session_recorded_by_lspool_can_be_served_again() {
     let sandbox = Sandbox::new();
     for texts in ["yes", "no"] {
         let file = sandbox.workspace().with_file_name(format!("texts-{texts}.jsonl"));
@@ -197,7 +197,7 @@ fn without_ids(text: &str) -> String {
 }
 
 #[test]
-fn a_prompt_that_was_not_recorded_is_told_with_the_nearest() {
+fn unrecorded_prompt_is_refused_with_nearest_match() {
     let sandbox = Sandbox::new();
     let session = Copilot::start(serve(&sandbox, "agent-tools"), Options::in_workspace(sandbox.workspace()));
     let turn = session.create("[custom] what is ABC-2?", json!({}));
@@ -232,12 +232,12 @@ fn strictly(sandbox: &Sandbox, without: &str) -> (Option<i32>, String) {
 }
 
 #[test]
-fn a_client_that_is_like_the_recorded_one_satisfies_strictness() {
+fn strict_accepts_client_like_recorded_one() {
     assert_eq!(strictly(&Sandbox::new(), "nothing"), (Some(0), String::new()));
 }
 
 #[test]
-fn strictness_tells_what_was_not_as_recorded() {
+fn strict_reports_deviations() {
     let sandbox = Sandbox::new();
     let (status, told) = strictly(&sandbox, "textDocument/didClose");
     let file = fixture("completion");
@@ -252,7 +252,7 @@ fn strictness_tells_what_was_not_as_recorded() {
 }
 
 #[test]
-fn real_speed_makes_the_same_session() {
+fn real_speed_plays_the_same_session() {
     let sandbox = Sandbox::new();
     let mut command = serve(&sandbox, "completion");
     command.args(["--speed", "real"]);
@@ -264,7 +264,7 @@ fn real_speed_makes_the_same_session() {
 }
 
 #[test]
-fn a_file_that_cannot_be_served_is_told() {
+fn unservable_file_is_reported() {
     let sandbox = Sandbox::new();
     let foreign = sandbox.write("foreign.jsonl", "{\"hello\": 1}\n");
     let edited = std::fs::read_to_string(fixture("completion")).expect("a fixture");
@@ -291,7 +291,7 @@ fn a_file_that_cannot_be_served_is_told() {
 }
 
 #[test]
-fn one_process_of_several_is_served() {
+fn one_of_several_recorded_processes_is_served() {
     let sandbox = Sandbox::new();
     let mut command = serve(&sandbox, "crash");
     command.args(["--proc", "B"]);
@@ -301,7 +301,7 @@ fn one_process_of_several_is_served() {
 }
 
 #[test]
-fn a_recording_is_shown() {
+fn inspect_shows_recording() {
     let sandbox = Sandbox::new();
     let output = run(lspool(&sandbox, &[OsStr::new("inspect"), fixture("parallel").as_os_str()]));
     assert!(output.status.success());

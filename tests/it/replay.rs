@@ -90,7 +90,7 @@ fn session(sandbox: &Sandbox, file: &Path, texts: &str) {
 }
 
 #[test]
-fn a_real_session_is_recorded_without_secrets_and_texts_and_replays() {
+fn real_session_is_recorded_without_secrets_and_replays() {
     let sandbox = Sandbox::new();
     let file = sandbox.home().join("bug.jsonl");
     session(&sandbox, &file, "no");
@@ -140,7 +140,7 @@ fn a_real_session_is_recorded_without_secrets_and_texts_and_replays() {
 }
 
 #[test]
-fn a_real_session_is_recorded_with_texts_if_asked_for() {
+fn real_session_is_recorded_with_texts_on_request() {
     let sandbox = Sandbox::new();
     let file = sandbox.home().join("bug.jsonl");
     session(&sandbox, &file, "yes");
@@ -157,7 +157,7 @@ fn a_real_session_is_recorded_with_texts_if_asked_for() {
 }
 
 #[test]
-fn what_cannot_be_recorded_is_told_to_the_editor() {
+fn recording_failure_is_reported_to_editor() {
     let sandbox = Sandbox::new();
     let mut command = sandbox.command(env!("CARGO_BIN_EXE_lspool"));
     command.args(["--record", "/nonexistent/bug.jsonl", "--", "cat"]);

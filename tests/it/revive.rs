@@ -115,32 +115,32 @@ fn typescript() -> Subject {
 }
 
 #[test]
-fn pyright_knows_what_is_on_the_screen() {
+fn restarted_pyright_knows_unsaved_text() {
     revives(&pyright(false));
 }
 
 #[test]
-fn pyright_that_is_asked_for_diagnostics_knows_what_is_on_the_screen() {
+fn restarted_pyright_with_pulled_diagnostics_knows_unsaved_text() {
     revives(&pyright(true));
 }
 
 #[test]
-fn typescript_knows_what_is_on_the_screen() {
+fn restarted_typescript_knows_unsaved_text() {
     revives(&typescript());
 }
 
 #[test]
-fn ruff_knows_what_is_on_the_screen_in_bytes() {
+fn restarted_ruff_knows_unsaved_text_in_utf8() {
     revives(&ruff(Encoding::Utf8));
 }
 
 #[test]
-fn ruff_knows_what_is_on_the_screen_in_code_units() {
+fn restarted_ruff_knows_unsaved_text_in_utf16() {
     revives(&ruff(Encoding::Utf16));
 }
 
 #[test]
-fn ruff_knows_what_is_on_the_screen_in_characters() {
+fn restarted_ruff_knows_unsaved_text_in_utf32() {
     revives(&ruff(Encoding::Utf32));
 }
 

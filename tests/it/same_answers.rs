@@ -264,7 +264,7 @@ fn expect_same(with: &Heard, without: &Heard) {
 }
 
 #[test]
-fn everything_that_belongs_to_no_agent() {
+fn requests_outside_agents_get_same_answers() {
     let without = play(Sandbox::copilot, false);
     let with = play(lspool, false);
     expect_same(&with, &without);

@@ -74,7 +74,7 @@ fn expect_exchanges(stub: &Stub, n: usize, credential: &str) {
 }
 
 #[test]
-fn by_the_environment() {
+fn environment_token_signs_in_every_process() {
     let stub = Stub::start(Script::default());
     let sandbox = Sandbox::new();
     let session = Copilot::start(lspool(&sandbox, &stub), Options::in_workspace(sandbox.workspace()));
@@ -90,7 +90,7 @@ fn by_the_environment() {
 }
 
 #[test]
-fn by_the_editors_own_token() {
+fn editor_token_signs_every_process_in_and_out() {
     let stub = Stub::start(Script::default());
     let sandbox = Sandbox::new();
     let session = unsigned(&sandbox, &stub);
@@ -128,7 +128,7 @@ fn device_flow(session: &Copilot) {
 }
 
 #[test]
-fn by_device_flow_and_out_again() {
+fn device_flow_signs_every_process_in_and_out() {
     let stub = Stub::start_with_tls(Script::default());
     let sandbox = Sandbox::new();
     let session = unsigned(&sandbox, &stub);
@@ -157,7 +157,7 @@ fn by_device_flow_and_out_again() {
 }
 
 #[test]
-fn by_a_token_that_the_server_keeps() {
+fn stored_token_signs_every_process_in_and_out() {
     let stub = Stub::start_with_tls(Script::default());
     let sandbox = Sandbox::new();
     let session = unsigned(&sandbox, &stub);

@@ -34,7 +34,7 @@ fn uses(text: &str, root: &str, module: &str) -> bool {
 }
 
 #[test]
-fn lower_layers_know_nothing_of_higher_ones() {
+fn lower_layers_do_not_use_higher_ones() {
     for (layer, higher) in [
         ("rpc", &["core", "shell", "cli"][..]),
         ("config", &["core", "shell", "cli"]),
@@ -74,7 +74,7 @@ fn only_the_program_uses_the_commands() {
 }
 
 #[test]
-fn no_file_is_longer_than_800_lines() {
+fn no_file_exceeds_800_lines() {
     for (path, text) in
         ["src", "tests", "examples", "fuzz/fuzz_targets"].iter().flat_map(|it| files(it, "rs"))
     {
@@ -83,7 +83,7 @@ fn no_file_is_longer_than_800_lines() {
 }
 
 #[test]
-fn links_between_the_documents_lead_somewhere() {
+fn links_between_documents_resolve() {
     let top = ["./README.md", "./CONTRIBUTING.md"].map(|it| (it.to_owned(), read(it)));
     for (path, text) in files("docs", "md").into_iter().chain(top) {
         let targets = text.split("](").skip(1).filter_map(|it| it.split([')', '#']).next());

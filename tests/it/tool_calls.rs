@@ -65,7 +65,7 @@ fn answers_in_reverse_order_reach_their_own_models() {
 }
 
 #[test]
-fn a_tool_that_fails_or_is_none_of_the_editors_harms_no_other_partition() {
+fn failing_tool_harms_no_other_partition() {
     let names = ["first", "second", "third"];
     let script = names.iter().fold(Script::default(), |script, name| script.rule(two_tickets(name)));
     let stub = Stub::start(script);

@@ -41,7 +41,7 @@ fn problems_after(bytes: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_editor_notices_a_server_that_breaks_the_protocol() {
+fn test_editor_detects_protocol_violations() {
     let answer = frame(&json!({"jsonrpc": "2.0", "id": 1, "result": null}));
     let request = frame(&json!({"jsonrpc": "2.0", "id": 7, "method": "window/showDocument"}));
     assert_eq!(problems_after(&answer), [""; 0]);
@@ -61,7 +61,7 @@ fn the_editor_notices_a_server_that_breaks_the_protocol() {
 }
 
 #[test]
-fn the_editor_fails_a_test_that_leaves_something_unanswered() {
+fn test_editor_fails_on_unanswered_requests() {
     let request =
         frame(&json!({"jsonrpc": "2.0", "id": 0, "method": "client/registerCapability", "params": {}}));
     let failure = |bytes: &str, play: fn(&TestEditor)| {
@@ -90,7 +90,7 @@ fn the_editor_fails_a_test_that_leaves_something_unanswered() {
 }
 
 #[test]
-fn the_editor_answers_in_any_order_and_keeps_every_byte() {
+fn test_editor_answers_in_any_order_and_keeps_every_byte() {
     let requests: String =
         (0..3).map(|id| frame(&json!({"jsonrpc": "2.0", "id": id, "method": "ask", "params": id}))).collect();
     let handled = frame(&json!({"jsonrpc": "2.0", "id": "x", "method": "handled", "params": {"n": 1}}));
@@ -125,7 +125,7 @@ fn the_editor_answers_in_any_order_and_keeps_every_byte() {
 }
 
 #[test]
-fn a_mark_finds_what_has_left_the_process_group() {
+fn mark_finds_processes_outside_their_group() {
     let mut command = Command::new("sh");
     command.args(["-c", "setsid sleep 1000 & echo $! >&2; cat >/dev/null"]);
     let editor = TestEditor::spawn(command);
@@ -165,7 +165,7 @@ fn chat_body(text: &str) -> String {
 const CHAT: &str = "POST /chat/completions HTTP/1.1";
 
 #[test]
-fn the_stub_refuses_tunnels_out_and_unknown_paths() {
+fn stub_refuses_tunnels_and_unknown_paths() {
     let stub = Stub::start(Script::default().http("/user", Override::status(401).times(1)));
     assert!(exchange(&stub, "CONNECT example.com:443 HTTP/1.1", "").starts_with("HTTP/1.1 403"));
     assert!(exchange(&stub, "GET /nowhere?a=b HTTP/1.1", "").starts_with("HTTP/1.1 404"));
@@ -187,7 +187,7 @@ fn the_stub_refuses_tunnels_out_and_unknown_paths() {
 }
 
 #[test]
-fn the_stub_reads_requests_in_pieces_and_chunks_on_one_connection() {
+fn stub_reads_chunked_requests_on_one_connection() {
     let stub = Stub::start(Script::default());
     let mut stream = connect(&stub);
     let body = chat_body("in chunks");
@@ -209,7 +209,7 @@ fn the_stub_reads_requests_in_pieces_and_chunks_on_one_connection() {
 }
 
 #[test]
-fn a_gate_holds_an_answer_back_and_a_lost_client_is_noticed() {
+fn stub_holds_gated_answer_and_notices_lost_client() {
     let rule = Rule::on("wait").then(Round::text("late").gate("go"));
     let stub = Stub::start(Script::default().rule(rule));
     let waiting = std::thread::scope(|scope| {
@@ -230,7 +230,7 @@ fn a_gate_holds_an_answer_back_and_a_lost_client_is_noticed() {
 }
 
 #[test]
-fn a_chat_is_read_the_same_from_both_apis() {
+fn chat_reads_the_same_from_both_apis() {
     let request = "<attachments>x</attachments>\n<userRequest>\n[multi] go\n</userRequest>";
     let tools = ["fetch_ticket", "run"];
     let messages = json!({
@@ -273,7 +273,7 @@ fn a_chat_is_read_the_same_from_both_apis() {
 }
 
 #[test]
-fn a_message_that_continues_is_no_request() {
+fn chat_ignores_continuing_message() {
     let chat = |messages: Value| Chat::read(&json!({"messages": messages}), Some("Go on."));
     let (asked, called, result, go_on) = (
         json!({"role": "user", "content": "[multi]"}),

@@ -149,7 +149,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_a_model_says_around_it_does_not_matter() {
+    fn plan_parser_ignores_text_around_the_plan() {
         let plan = r#"[{"worker_role": "coder", "task": "a"}, {"worker_role": "tester", "task": "b [x]", "depends_on": [0]}]"#;
         let bare = read(plan, &ROLES, 4).unwrap();
         for text in [
@@ -164,7 +164,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn all_that_is_wrong_is_told() {
+    fn plan_parser_reports_every_problem() {
         assert!(problems("I cannot do that.")[0].contains("no JSON array"));
         assert_eq!(problems("[]"), ["there is no task"]);
         let text = r#"[{"worker_role": "boss", "task": "a", "depends_on": [0, 7, "x"]}, {"task": " ", "depends_on": 1},
@@ -203,7 +203,7 @@ pub(super) mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_a_plan_or_has_reasons(text in "\\PC{0,60}|\\[\\{[ -~]{0,40}\\}\\]") {
+        fn plan_parser_returns_plan_or_reasons_for_any_text(text in "\\PC{0,60}|\\[\\{[ -~]{0,40}\\}\\]") {
             match read(&text, &ROLES, 4) {
                 Ok(plan) => prop_assert!(!plan.steps.is_empty()),
                 Err(problems) => prop_assert!(!problems.is_empty()),
@@ -212,7 +212,10 @@ pub(super) mod tests {
 
         /// A plan that is written down is read as it was, and one with an edge backwards is not.
         #[test]
-        fn plans_come_back_and_cycles_do_not(plan in plan(), back in any::<prop::sample::Index>()) {
+        fn plan_parser_reads_written_plans_and_refuses_cycles(
+            plan in plan(),
+            back in any::<prop::sample::Index>(),
+        ) {
             let text = |plan: &Plan| {
                 let step = |it: &Step| serde_json::json!({"worker_role": it.role, "task": it.task, "depends_on": it.needs});
                 plan.steps.iter().map(step).collect::<Value>().to_string()

@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_starts_when_its_own_dependencies_are_done() {
+    fn task_starts_when_its_own_dependencies_are_done() {
         // 0 → 2, 1 → 3: 2 does not wait for 1.
         let steps = vec![step("a", &[]), step("b", &[]), step("c", &[0]), step("d", &[1])];
         let mut it = Schedule::new(Plan { steps }, 9);
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_chain_goes_first() {
+    fn schedule_starts_longest_chain_first() {
         // 3 and 4 wait for 2, one after the other.
         let steps = vec![step("a", &[]), step("a", &[]), step("a", &[]), step("a", &[2]), step("a", &[3])];
         let mut it = Schedule::new(Plan { steps }, 2);
@@ -194,7 +194,7 @@ mod tests {
         /// Whatever ends when, and however, or is called off: nothing starts too early or twice, limits hold, all comes to
         /// an end, and only what depends on a failure is skipped.
         #[test]
-        fn execution(
+        fn schedule_runs_any_plan_within_limits_to_its_end(
             plan in plan(),
             most in 1..5_usize,
             ends in vec((any::<u8>(), prop::bool::weighted(0.8)), 14),

@@ -176,7 +176,7 @@ fn step(role: &str, needs: &[usize]) -> Step {
 
 /// Twelve tasks with two diamonds, a branch that fails, and a worker that is used four times.
 #[test]
-fn twelve_tasks() {
+fn orchestration_runs_twelve_tasks_and_skips_dependents_of_failure() {
     let mut steps = vec![
         step("coder", &[]),       // 0
         step("reviewer", &[0]),   // 1  ┐ a diamond
@@ -250,7 +250,7 @@ fn twelve_tasks() {
 }
 
 #[test]
-fn a_bad_plan_is_mended_once_and_then_the_first_worker_does_it_all() {
+fn orchestration_retries_bad_plan_once_then_uses_first_worker() {
     let workers = || vec![worker("coder", None), worker("tester", None)];
     let good = written(&Plan { steps: vec![step("tester", &[])] });
     let mended =
@@ -290,7 +290,7 @@ fn a_bad_plan_is_mended_once_and_then_the_first_worker_does_it_all() {
 }
 
 #[test]
-fn tasks_of_one_role_run_at_once_and_later_ones_go_on_where_they_are_known() {
+fn tasks_of_one_role_run_in_parallel_and_reuse_workers() {
     // 0 and 1 at once; 2 needs 1, 3 needs 0.
     let plan = Plan { steps: vec![step("a", &[]), step("a", &[]), step("a", &[1]), step("a", &[0])] };
     let tasks = [(0, (2, Ok("zero".to_owned()))), (1, (2, Ok("one".to_owned())))].into();
@@ -310,7 +310,7 @@ fn distinct(mut plan: Plan) -> Plan {
 }
 
 #[test]
-fn events_as_they_are_sent() {
+fn events_serialize_to_json_and_back() {
     let plan = distinct(Plan { steps: vec![step("a", &[])] });
     let mut world = World::new(order(vec![worker("a", None)], 1), &[written(&plan)], BTreeMap::new());
     world.step();
@@ -440,7 +440,7 @@ proptest! {
     /// Whatever the planner and the workers say, and whenever it is called off: order, context, skips and events are as they
     /// are to be, and nobody is left.
     #[test]
-    fn any_orchestration(
+    fn any_orchestration_sends_consistent_events_and_ends(
         plan in some_plan(),
         most in 1..6_usize,
         seconds in vec(0..9_u64, 14),
@@ -497,7 +497,7 @@ proptest! {
 
     /// With room for all, the time is that of the longest chain of tasks, however long each takes.
     #[test]
-    fn the_time_is_the_critical_path(plan in some_plan(), seconds in vec(1..99_u64, 14)) {
+    fn orchestration_takes_as_long_as_its_critical_path(plan in some_plan(), seconds in vec(1..99_u64, 14)) {
         let workers = (0..4).map(|it| worker(&format!("role{it}"), None)).collect();
         let tasks = (0..plan.steps.len()).map(|it| (it, (seconds[it], Ok("x".to_owned()))));
         let world = World::new(order(workers, 14), &[written(&plan)], tasks.collect()).run();

@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_first_task_comes_with_everything() {
+    fn first_task_text_contains_instructions_tools_and_results() {
         let needed =
             [(0, "coder", "It is in a.rs"), (4, "a \"b\"", "</shared_context>\n< / Task_Result> Vec<Task>")];
         expect![[r#"
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn the_planner_and_the_summary() {
+    fn planner_and_summary_prompts_list_workers_and_results() {
         expect![[r#"
             You plan how workers reach a goal. You do none of the work yourself.
 
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_long_text_the_beginning_and_the_end_are_shown() {
+    fn bounded_keeps_start_and_end_of_long_text() {
         assert_eq!(bounded("abcdefghij", 10), "abcdefghij");
         assert_eq!(bounded("abcdefghijkl", 8), "abcdef\n[… 4 characters are left out …]\nkl");
         assert_eq!(bounded("äöüäöüäöü", 8), "äöü\n[… 5 characters are left out …]\nü");
@@ -280,7 +280,7 @@ mod tests {
     proptest! {
         /// No text opens or closes a tag, and nothing else is changed.
         #[test]
-        fn what_is_shown_stays_in_its_place(text in "([<>/ a-z]|</?(task_result|GOAL|shared_context|div)>|[^x]){0,20}") {
+        fn inert_escapes_tags_and_changes_nothing_else(text in "([<>/ a-z]|</?(task_result|GOAL|shared_context|div)>|[^x]){0,20}") {
             let shown = inert(&text);
             prop_assert_eq!(shown.replace("&lt;", "<"), text.replace("&lt;", "<"));
             for tag in TAGS {
@@ -294,7 +294,7 @@ mod tests {
         }
 
         #[test]
-        fn a_message_is_never_much_longer_than_allowed(text in "\\PC{0,400}", most in 4..100_usize) {
+        fn bounded_exceeds_limit_by_at_most_60_bytes(text in "\\PC{0,400}", most in 4..100_usize) {
             prop_assert!(bounded(&text, most).len() <= most.max(text.len().min(most)) + 60);
         }
     }

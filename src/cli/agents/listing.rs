@@ -134,7 +134,7 @@ mod tests {
     use crate::config::Config;
 
     #[test]
-    fn workers_are_listed_with_what_they_may() {
+    fn listing_shows_workers_with_their_tools() {
         let mut workers = Config::default().workers;
         workers[0].model = Some("m".to_owned());
         workers[1].enabled = false;

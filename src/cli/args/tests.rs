@@ -20,7 +20,7 @@ fn check_error(line: &str, expected: &Expect) {
 }
 
 #[test]
-fn an_option_that_would_do_nothing_is_refused() {
+fn cli_refuses_options_without_effect() {
     for (line, option) in [
         ("status --config x", "--config"),
         ("check --log-file x", "--log-file"),
@@ -43,12 +43,12 @@ fn serve(command: Option<&str>, args: &[&str]) -> Command {
 }
 
 #[test]
-fn the_definition_holds() {
+fn cli_definition_is_valid() {
     Flags::command().debug_assert();
 }
 
 #[test]
-fn what_editors_pass_is_accepted() {
+fn cli_ignores_flags_that_editors_pass() {
     for line in [
         "",
         "--stdio",
@@ -70,7 +70,7 @@ fn what_editors_pass_is_accepted() {
 }
 
 #[test]
-fn a_path_may_begin_at_home() {
+fn cli_expands_tilde_in_paths() {
     let env = Env { home: Some("/home/me".into()), ..Env::default() };
     let cli = parse("--config ~/a --log-file=~/b --record ~/c -- ~/d").at_home(&env);
     assert_eq!(cli.config, Some("/home/me/a".into()));
@@ -81,7 +81,7 @@ fn a_path_may_begin_at_home() {
 }
 
 #[test]
-fn what_comes_after_two_dashes_is_the_servers() {
+fn cli_passes_everything_after_two_dashes_to_server() {
     let cli =
         parse("--config a.toml --log-file=b.log --log-level debug --stdio -- node --x check --stdio -- y");
     assert_eq!(cli.config, Some("a.toml".into()));
@@ -92,7 +92,7 @@ fn what_comes_after_two_dashes_is_the_servers() {
 }
 
 #[test]
-fn tasks() {
+fn cli_parses_check_and_agents() {
     assert_eq!(parse("check").command, Command::Check);
     assert_eq!(parse("agents").command, Command::Agents { json: false });
     assert_eq!(parse("agents --json").command, Command::Agents { json: true });
@@ -101,7 +101,7 @@ fn tasks() {
 }
 
 #[test]
-fn tasks_for_those_that_run() {
+fn cli_parses_control_commands() {
     use instances::Task;
     let name = || "copilot".to_owned();
     for (line, task, pid) in [
@@ -132,7 +132,7 @@ fn tasks_for_those_that_run() {
 }
 
 #[test]
-fn tasks_with_recordings() {
+fn cli_parses_recording_commands_and_orchestrate() {
     let file = || PathBuf::from("a.jsonl");
     let serve = |process: Option<&str>, speed, is_strict| Command::ServeRecording {
         file: Some(file()),
@@ -176,7 +176,7 @@ fn tasks_with_recordings() {
 }
 
 #[test]
-fn help_and_version_are_no_errors() {
+fn help_and_version_exit_with_zero() {
     for line in ["--help", "-h", "--version", "-V", "check --help"] {
         let answer = read(line).unwrap_err();
         assert!(!answer.use_stderr(), "{line}");
@@ -219,7 +219,7 @@ fn help_and_version_are_no_errors() {
 }
 
 #[test]
-fn what_is_wrong_is_told() {
+fn cli_reports_wrong_arguments() {
     check_error(
         "--node-ipc",
         &expect![[r#"
@@ -319,7 +319,7 @@ fn what_is_wrong_is_told() {
 }
 
 #[test]
-fn levels_have_words() {
+fn log_levels_round_trip_through_words() {
     for word in LogLevel::WORDS {
         assert_eq!(LogLevel::from_word(word).map(LogLevel::word), Some(word));
     }

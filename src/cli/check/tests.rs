@@ -108,7 +108,7 @@ impl Script {
 }
 
 #[test]
-fn who_is_given_nothing_is_told_where_it_would_be_written() {
+fn check_hints_at_missing_args_when_server_exits_early() {
     let mut target = target("a", None);
     target.launch.args.clear();
     target.skipped.clear();
@@ -121,7 +121,7 @@ fn who_is_given_nothing_is_told_where_it_would_be_written() {
 }
 
 #[test]
-fn one_after_the_other_is_started_initialized_and_stopped() {
+fn check_starts_initializes_and_stops_servers_one_by_one() {
     let mut script = Script::new();
     script.check(&expect![[r"
         0 starts /bin/a
@@ -201,7 +201,7 @@ fn check_failure(play: fn(&mut Script), expected: &Expect) {
 }
 
 #[test]
-fn what_goes_wrong_is_told() {
+fn check_reports_each_kind_of_failure() {
     check_failure(
         |it| {
             it.event(Event::SpawnFailed(
@@ -294,7 +294,7 @@ fn what_goes_wrong_is_told() {
 }
 
 #[test]
-fn a_server_that_does_not_answer_shutdown_is_ended() {
+fn check_terminates_server_that_ignores_shutdown() {
     let mut script = Script::new();
     script.spawned(0);
     script.says(0, r#"{"id":1,"result":{}}"#);
@@ -311,7 +311,7 @@ fn a_server_that_does_not_answer_shutdown_is_ended() {
 }
 
 #[test]
-fn who_is_not_signed_in_is_told_so() {
+fn check_reports_sign_in_problems_without_failing() {
     for (said, told) in [
         (r#"{"status":"NotSignedIn"}"#, "nobody is signed in: sign in once"),
         (r#"{"status":"NotAuthorized","user":"me"}"#, "me has no access to Copilot"),
@@ -332,7 +332,7 @@ fn who_is_not_signed_in_is_told_so() {
 }
 
 #[test]
-fn a_signal_ends_the_check() {
+fn check_exits_on_signal() {
     let mut script = Script::new();
     script.effects.clear();
     script.event(Event::Quit(15));
@@ -342,7 +342,7 @@ fn a_signal_ends_the_check() {
 }
 
 #[test]
-fn what_is_missing_is_not_well() {
+fn check_fails_when_server_is_missing() {
     let missing = Missing { message: "\"x\" was not found".to_owned(), skipped: Vec::new() };
     let rows = vec![Row::missing("x".to_owned(), missing)];
     let file = Err(Some("/home/config.toml".into()));

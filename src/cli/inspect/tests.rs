@@ -65,7 +65,7 @@ fn crash() -> String {
 }
 
 #[test]
-fn a_crash() {
+fn inspect_shows_crash_and_restart() {
     check(
         &crash(),
         &Filter::default(),
@@ -91,14 +91,14 @@ fn a_crash() {
 }
 
 #[test]
-fn what_was_said_before_somebody_ended_a_server_is_no_cause() {
+fn inspect_omits_stderr_when_somebody_killed_server() {
     let killed = crash().replace(r#""exit":{"signal":6}"#, r#""exit":{"signal":9}"#);
     let shown = inspect(&killed, &Filter::default());
     assert!(shown.contains("1.1  was ended by signal 9\n"), "{shown}");
 }
 
 #[test]
-fn only_what_went_wrong() {
+fn inspect_shows_only_errors_on_request() {
     check(
         &crash(),
         &Filter { only_errors: true, ..Filter::default() },
@@ -120,7 +120,7 @@ fn only_what_went_wrong() {
 }
 
 #[test]
-fn two_conversations_at_a_time() {
+fn inspect_separates_parallel_conversations() {
     check(
         &fixture("parallel"),
         &Filter::default(),
@@ -146,7 +146,7 @@ fn two_conversations_at_a_time() {
 }
 
 #[test]
-fn several_processes() {
+fn inspect_groups_messages_by_process() {
     let filter = Filter { method: Some("conversation/*".to_owned()), ..Filter::default() };
     check(
         &fixture("crash"),
@@ -183,7 +183,7 @@ fn several_processes() {
 }
 
 #[test]
-fn one_conversation() {
+fn inspect_shows_only_the_chosen_conversation() {
     let conversation = Some("conv-two".to_owned());
     let filter = Filter { conversation, method: Some("$/progress".to_owned()), only_errors: false };
     check(
@@ -218,7 +218,7 @@ fn one_conversation() {
 }
 
 #[test]
-fn a_recording_that_was_cut_off() {
+fn inspect_reports_torn_last_line() {
     let all = crash();
     let cut = &all[..all.len() - 20];
     let text = inspect(cut, &Filter { method: Some("nothing".to_owned()), ..Filter::default() });
@@ -235,7 +235,7 @@ fn a_recording_that_was_cut_off() {
 }
 
 #[test]
-fn color_is_for_a_terminal() {
+fn inspect_colors_change_no_text() {
     let screen = Screen { size: Some((40, 24)), is_colored: true };
     let text = super::text(crash().as_bytes(), &Filter::default(), screen).unwrap();
     let mut plain = String::new();
@@ -252,7 +252,7 @@ fn color_is_for_a_terminal() {
 }
 
 #[test]
-fn patterns() {
+fn is_like_matches_wildcards() {
     for (text, pattern) in [
         ("a/b", "a/b"),
         ("a/b", "*"),

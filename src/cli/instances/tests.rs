@@ -65,7 +65,7 @@ fn shows(status: &Value, screen: Screen, expected: &Expect) {
 }
 
 #[test]
-fn a_table_of_all_there_is() {
+fn status_table_shows_every_backend() {
     shows(
         &many(),
         Screen::default(),
@@ -82,7 +82,7 @@ fn a_table_of_all_there_is() {
 }
 
 #[test]
-fn what_was_dropped_is_told() {
+fn status_table_shows_dropped_messages() {
     let mut it = status(&[backend("copilot", &json!({"dropped": {"log_messages": 0, "reports": 3}}))]);
     it["dropped"] = json!({"editor": {"log_messages": 20, "reports": 1}, "control": {"log_messages": 0}});
     shows(
@@ -99,7 +99,7 @@ fn what_was_dropped_is_told() {
 }
 
 #[test]
-fn a_narrow_terminal_gets_fewer_tools() {
+fn status_table_shortens_tools_in_narrow_terminal() {
     shows(
         &many(),
         Screen { size: Some((100, 24)), is_colored: false },
@@ -116,7 +116,7 @@ fn a_narrow_terminal_gets_fewer_tools() {
 }
 
 #[test]
-fn a_narrower_one_gets_fewer_columns() {
+fn status_table_drops_columns_in_narrower_terminal() {
     shows(
         &many(),
         Screen { size: Some((72, 24)), is_colored: false },
@@ -133,7 +133,7 @@ fn a_narrower_one_gets_fewer_columns() {
 }
 
 #[test]
-fn colors() {
+fn status_table_colors_states() {
     shows(
         &many(),
         Screen { size: Some((120, 24)), is_colored: true },
@@ -150,7 +150,7 @@ fn colors() {
 }
 
 #[test]
-fn names_of_no_tool_are_told() {
+fn status_table_suggests_names_for_unknown_tools() {
     let mut it = status(&[backend("copilot", &json!({}))]);
     let set = |tools: &[&str]| json!({"toolset": tools, "isolation": "process", "conversations": 1, "unknown_tools": tools});
     it["sets"] = json!([set(&["Read", "fetch_it"]), set(&[])]);
@@ -167,7 +167,7 @@ fn names_of_no_tool_are_told() {
 }
 
 #[test]
-fn ids_are_shown_if_they_are_asked_for() {
+fn status_table_shows_conversation_ids_in_long_form() {
     let mut it = status(&[
         backend("copilot", &json!({})),
         backend(
@@ -194,7 +194,7 @@ fn ids_are_shown_if_they_are_asked_for() {
 }
 
 #[test]
-fn only_those_in_front_of_a_copilot_server_have_agents() {
+fn only_copilot_instances_may_have_agents() {
     let of = |kind: Value| {
         let mut it = status(&[]);
         it["kind"] = kind;
@@ -205,7 +205,7 @@ fn only_those_in_front_of_a_copilot_server_have_agents() {
 }
 
 #[tokio::test]
-async fn one_that_ends_while_it_is_asked_is_nobody() {
+async fn ask_ignores_instance_that_ends_meanwhile() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("7-1.sock");
     let listener = tokio::net::UnixListener::bind(&socket).unwrap();
@@ -220,7 +220,7 @@ async fn one_that_ends_while_it_is_asked_is_nobody() {
 }
 
 #[test]
-fn a_server_without_tools() {
+fn status_table_omits_tools_column_without_tool_sets() {
     let mut it = status(&[backend("pyright", &json!({"pid": null, "state": "starting", "rss_bytes": null}))]);
     it["config"]["error"] = "line 3: unknown key `comand`; did you mean `command`?".into();
     it["workspace"] = Value::Null;
@@ -246,7 +246,7 @@ fn a_server_without_tools() {
 }
 
 #[test]
-fn what_a_later_lspool_says_is_understood() {
+fn status_reader_ignores_unknown_fields_and_states() {
     let mut it = status(&[json!({"name": "x", "state": "pensive", "news": 1})]);
     it["news"] = json!({"of": "tomorrow"});
     it.as_object_mut().unwrap().remove("config");
@@ -263,14 +263,14 @@ fn what_a_later_lspool_says_is_understood() {
 }
 
 #[test]
-fn units() {
+fn time_spans_and_memory_print_with_units() {
     let spans = [0, 59_999, 60_000, 3_599_999, 3_600_000, 172_799_999, 172_800_000].map(span);
     assert_eq!(spans, ["0 s", "59 s", "1 min", "59 min", "1 h", "47 h", "2 d"]);
     assert_eq!([0, 1, 1 << 20, (1 << 30) + 1].map(memory), ["0 MiB", "1 MiB", "1 MiB", "1025 MiB"]);
 }
 
 #[test]
-fn a_spare_has_no_tools() {
+fn status_table_shows_no_tools_for_spare() {
     shows(
         &status(&[backend("spare 1 of copilot", &json!({"toolset": []}))]),
         Screen::default(),
@@ -283,7 +283,7 @@ fn a_spare_has_no_tools() {
 }
 
 #[tokio::test]
-async fn ctrl_c_is_heard_whenever_it_comes() {
+async fn interrupts_catches_ctrl_c_while_nobody_waits() {
     let mut interrupts = Interrupts::listen();
     for _ in 0..2 {
         // While nobody waits, as when a change is being written.

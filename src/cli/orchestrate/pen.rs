@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_drawn_over_is_erased() {
+    fn pen_erases_what_it_redraws() {
         let screen = Screen { size: Some((80, 24)), is_colored: false };
         let mut pen = Pen::new(screen);
         let mut out = Vec::new();

@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn one_question_after_the_other() {
+    fn questions_are_asked_one_by_one() {
         let mut it = asked(May::Ask);
         it.lines = Some(mpsc::unbounded_channel().1);
         assert!(it.decide().is_empty());
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_typed_before_a_question_answers_none() {
+    fn line_typed_before_question_is_ignored() {
         let mut it = asked(May::Ask);
         let (sender, lines) = mpsc::unbounded_channel();
         it.lines = Some(lines);
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_that_is_withdrawn_is_none() {
+    fn withdrawn_question_takes_no_answer() {
         let mut it = asked(May::Ask);
         it.lines = Some(mpsc::unbounded_channel().1);
         it.next(SCREEN).unwrap();
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn all_of_a_command_is_seen_and_nothing_else() {
+    fn question_shows_whole_command_without_control_characters() {
         let of = |command: &str| {
             shown(&json!({"name": "copilot.run_in_terminal", "title": "t", "input": {"command": command}}))
         };
@@ -352,14 +352,14 @@ mod tests {
     }
 
     #[test]
-    fn an_argument_of_another_tool_is_no_command() {
+    fn command_argument_of_other_tool_is_shown_as_json() {
         let shown =
             shown(&json!({"name": "mcp", "title": "t", "message": "m", "input": {"command": "ls", "x": 1}}));
         assert_eq!(shown, "t\n  m\n  {\"command\":\"ls\",\"x\n  \":1}");
     }
 
     #[test]
-    fn where_nobody_is_nothing_is_allowed() {
+    fn questions_are_refused_when_nobody_can_answer() {
         let mut it = asked(May::Nothing);
         let decided = it.decide();
         assert!(decided.iter().all(|(_, result, note)| *result == refused() && note.is_some()));
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_question_is_answered_at_once() {
+    fn requests_that_ask_nobody_are_answered_at_once() {
         let items = json!({"items": [{}, {}]}).to_string();
         assert_eq!(at_once("workspace/configuration", items.as_bytes()), Some(json!([null, null])));
         assert_eq!(at_once("client/registerCapability", b"{}"), Some(Value::Null));

@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_is_a_tree_with_states_and_times_and_tools() {
+    fn view_draws_plan_as_tree() {
         let plain = Screen::default();
         expect![[r#"
             Add a --json flag to the list command
@@ -475,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn the_documentation_shows_it() {
+    fn documentation_shows_current_view() {
         let text = include_str!("../../../docs/orchestration.md");
         let mut view = View::default();
         let mut lines = String::new();
@@ -490,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn no_model_moves_the_cursor() {
+    fn view_strips_control_characters_from_model_text() {
         let evil = "a\u{1b}[2J\rb\nc";
         let mut view = View::default();
         let tasks = vec![planned(0, "coder", evil, &[])];
@@ -511,7 +511,7 @@ mod tests {
     }
 
     #[test]
-    fn no_line_is_wider_than_the_screen() {
+    fn view_lines_fit_the_screen() {
         for columns in (1..=60).chain([79, 200]) {
             let screen = Screen { size: Some((columns, 24)), is_colored: false };
             for until in 0..=story().len() {
@@ -524,7 +524,7 @@ mod tests {
     }
 
     #[test]
-    fn colors_change_no_letter() {
+    fn view_colors_change_no_text() {
         let colored = Screen { size: Some((80, 24)), is_colored: true };
         for (columns, until) in
             [2, 9, 30, 80].iter().flat_map(|it| (0..=story().len()).map(move |n| (*it, n)))
@@ -553,7 +553,7 @@ mod tests {
     }
 
     #[test]
-    fn who_sees_no_picture_reads_lines() {
+    fn view_prints_lines_without_a_screen() {
         let mut view = View::default();
         let mut lines = String::new();
         for it in story() {
@@ -582,7 +582,7 @@ mod tests {
     }
 
     #[test]
-    fn what_went_wrong_before_there_was_a_plan() {
+    fn view_shows_errors_before_the_plan() {
         let mut view = View::default();
         view.apply(&story()[0]);
         let problems = vec!["there is no task".to_owned()];

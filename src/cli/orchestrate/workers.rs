@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_workers_of_a_file_and_no_others() {
+    fn workers_file_defines_exactly_its_workers() {
         let config = Config::parse_user("[worker.coder]\nmodel = \"m\"\n[worker.other]\n", "").unwrap();
         let text = "[worker.poet]\ntools = []\n[worker.coder]\ndescription = \"d\"\n";
         let workers = read(text, "w.toml", &config).unwrap();
@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_such_file_is_refused() {
+    fn workers_file_with_other_content_is_refused() {
         let error = |text| read(text, "w.toml", &Config::default()).unwrap_err();
         assert_eq!(error(""), "w.toml: there is no [worker.ROLE] in it");
         assert_eq!(error("[worker.a]\n[agent.b]\n"), "w.toml: only [worker.ROLE] may stand in it");

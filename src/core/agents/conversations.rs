@@ -579,7 +579,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_without_models_is_told_from_a_model_that_it_does_not_have() {
+    fn model_lookup_distinguishes_no_models_from_unknown_model() {
         for none in ["[]", "{}", "null", r#"[{"modelName":"M"}]"#] {
             for model in [DEFAULT_MODEL, "m"] {
                 let why = chosen(model, none.as_bytes()).unwrap_err();

@@ -229,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_restricted_partition_is_told_of_no_foreign_mcp_server() {
+    fn restricted_partition_gets_no_foreign_mcp_servers() {
         let sections = ["github.copilot", "http"].map(|it| Some(it.to_owned()));
         let frame = Frame::response(RawId::from(1), br#"[{"mcp":"{\"x\":{}}","a":1},null]"#);
         let set = ToolSet::new::<&str>(Some(&[]), &[]);

@@ -519,7 +519,7 @@ mod tests {
     }
 
     #[test]
-    fn rounds_become_the_messages_that_the_model_saw() {
+    fn turn_messages_match_what_the_model_saw() {
         let mut it = turn(&[
             text(1, "Two "),
             text(1, "calls."),
@@ -538,7 +538,7 @@ mod tests {
     }
 
     #[test]
-    fn the_editors_late_answer_counts_as_the_result() {
+    fn late_editor_answer_becomes_tool_result() {
         let mut it = turn(&[call(1, "a", "running", None), call(1, "b", "running", None)]);
         let late = br#"{"content":[{"value":"late"},{"value":"r"}],"status":"error"}"#;
         it.answered("a", Answer::Result(late), None);
@@ -548,7 +548,7 @@ mod tests {
     }
 
     #[test]
-    fn reasoning_is_kept_with_the_model_that_made_it() {
+    fn messages_keep_reasoning_only_for_known_model() {
         let think = |text: &str, id: Option<&str>| json!({"thinking": {"text": text, "id": id}, "editAgentRounds": [{"roundId": 1, "reply": "x"}]});
         let mut it = turn(&[think("a", None), think("b", Some("blob"))]);
         let message = &it.messages(Some(br#""m""#))[0];
@@ -558,7 +558,7 @@ mod tests {
     }
 
     #[test]
-    fn only_plain_file_names_are_restored_from_files() {
+    fn history_accepts_only_plain_file_names() {
         for good in ["a", "lspool-1-2-3", "A.b_c"] {
             assert!(History::is_file_name(&RawId::text(good)), "{good}");
         }

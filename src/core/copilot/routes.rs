@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tables_are_sorted_for_the_binary_search() {
+    fn route_tables_are_sorted() {
         assert!(ROUTES.is_sorted_by_key(|it| it.0) && DIALECT.session.is_sorted_by_key(|it| it.0));
         assert!(OWN_AFFAIRS.is_sorted() && DIALECT.reads.is_sorted());
     }

@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_create_asks_for_in_a_wrong_way_is_refused() {
+    fn create_with_invalid_lspool_params_is_refused() {
         for wrong in [
             r#"{"lspool":{"tools":["a"]},"\u006cspool":{"tools":["*"]}}"#,
             r#"{"lspool":{"tools":["a"],"tools":["*"]}}"#,
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_meant_is_told() {
+    fn lspool_params_error_suggests_intended_key() {
         for (wrong, told) in [
             (r#"{"agnet":"a"}"#, r#"there is no key "agnet"; did you mean "agent"?"#),
             (r#"{"xyzzy":1}"#, r#"there is no key "xyzzy"; there are tools, agent, lead, events, isolation"#),
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_route_holds_if_all_it_names_hold() {
+    fn route_matches_when_all_its_conditions_match() {
         let params = br#"{"chatMode":"Agent","model":"m","turns":[{"request":"q","agentSlug":"s"}]}"#;
         let route = |chat_mode: Option<&str>, slug: Option<&str>, model: Option<&str>| RouteConfig {
             chat_mode: chat_mode.map(str::to_owned),

@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_restricted_process_has_no_tool_outside_its_set_switched_on() {
+    fn restricted_process_gets_no_status_of_foreign_mcp_tools() {
         let set = ToolSet::new(Some(&["mini/echo"]), &[]);
         let params = br#"{"servers":[{"name":"mini","tools":[{"name":"echo","status":"enabled"},{"name":"x","status":"enabled"}]}]}"#;
         let frame = Frame::notification("mcp/updateToolsStatus", Some(params));
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_restricted_process_gets_only_the_mcp_servers_it_needs() {
+    fn restricted_process_gets_only_mcp_servers_of_its_set() {
         let set = ToolSet::new(Some(&["mini/echo"]), &[]);
         let none = ToolSet::new::<&str>(Some(&[]), &[]);
         for (method, key) in
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_section_is_where_a_server_takes_it_from() {
+    fn session_finds_mcp_servers_where_a_server_reads_them() {
         let mut session = Session::default();
         let mut it = CopilotSession::default();
         let configure = "workspace/didChangeConfiguration";

@@ -235,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_is_told_only_of_capabilities_whose_tools_are_in_its_set() {
+    fn initialize_hides_capabilities_of_tools_outside_set() {
         let params = br#"{"initializationOptions":{"copilotCapabilities":{"subAgent":true,"watchedFiles":true,"token":true}},"capabilities":{"copilot":{"watchedFiles":true}}}"#;
         let set = ToolSet::new(Some(&["run_subagent"]), &[]);
         let expected = r#"{"initializationOptions":{"copilotCapabilities":{"subAgent":true,"token":true}},"capabilities":{"copilot":{}}}"#;

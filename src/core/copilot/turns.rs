@@ -850,7 +850,7 @@ mod tests {
     }
 
     #[test]
-    fn invented_turn_ids_look_like_those_of_the_server() {
+    fn generated_turn_ids_are_version_4_uuids() {
         let ids: std::collections::BTreeSet<String> =
             (0..1000).map(|n| uuid(&Identity { pid: 77, started: 5 }, n)).collect();
         assert_eq!(ids.len(), 1000);
@@ -865,7 +865,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_is_judged_by_what_the_model_called_only_where_the_server_asks_for_a_carrier() {
+    fn call_is_judged_by_model_tool_only_for_carriers() {
         let edit = r#"{"name":"insert_edit_into_file","toolCallId":"1"}"#;
         assert_eq!(judged(&["apply_patch"], edit, Some("apply_patch")), Ok(()));
         assert_eq!(judged(&["read_file"], edit, Some("apply_patch")), Err("apply_patch".to_owned()));
@@ -877,7 +877,7 @@ mod tests {
     }
 
     #[test]
-    fn confirmations_name_tools_in_ways_of_their_own() {
+    fn confirmation_is_judged_by_prefixed_and_mcp_names() {
         let judged = |set: &[&str], params: &str| {
             judge_confirmation(&ToolSet::new(Some(set), &[]), params.as_bytes(), None)
         };
@@ -888,7 +888,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_is_not_taken_for_an_mcp_tool_because_its_input_says_so() {
+    fn call_is_not_judged_as_mcp_tool_by_its_input() {
         let run = r#"{"name":"run_in_terminal","input":{"mcpServerName":"mini","mcpToolName":"echo"}}"#;
         assert_eq!(judged(&["mini/echo"], run, None), Err("run_in_terminal".to_owned()));
     }

@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_one_value_per_section_whatever_the_editor_says() {
+    fn configuration_answer_gets_one_value_per_section() {
         assert_eq!(repaired("[1,2]", 2), None);
         assert_eq!(repaired("[1]", 2).as_deref(), Some("[1,null]"));
         assert_eq!(repaired("null", 2).as_deref(), Some("[null,null]"));

@@ -497,7 +497,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn workspace_folders_come_before_the_root() {
+    fn workspace_folders_take_precedence_over_root() {
         let read = |text: &str| Initialize(text.as_bytes()).folders();
         let both = read(r#"{"rootUri":"file:///r","workspaceFolders":[{"uri":"file:///a%20b","name":"x"}]}"#);
         assert_eq!(both, [PathBuf::from("/a b")]);
@@ -507,7 +507,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_odd_does_not_hide_the_workspace() {
+    fn initialize_finds_workspace_despite_malformed_fields() {
         for odd in [
             r#"{"processId":-1,"rootUri":"file:///r"}"#,
             r#"{"processId":"7","rootUri":"file:///r"}"#,

@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_next_process_does_not_say_again_is_cleared() {
+    fn diagnostics_clear_what_next_process_does_not_republish() {
         let mut it = Diagnostics::default();
         for uri in ["a", "b", "c", "d"] {
             let params = format!(r#"{{"uri":"{uri}","version":1,"diagnostics":[{{"message":"x"}}]}}"#);
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_server_says_of_a_file_stays() {
+    fn diagnostics_keep_what_another_server_published() {
         let mut it = Diagnostics::default();
         it.published(process(0, 1), br#"{"uri":"a","diagnostics":[{}]}"#);
         it.published(process(1, 1), br#"{"uri":"a","diagnostics":[{}]}"#);

@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_capability_is_registered_once_and_kept_until_the_last_holder_is_gone() {
+    fn capability_stays_registered_until_last_backend_unregisters() {
         let mut it = Registrations::default();
         assert!(register(&mut it, process(0, 1), "r", "m").is_some());
         assert_eq!(register(&mut it, process(1, 1), "s", "m"), None);
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_ids_for_different_capabilities_are_told_apart() {
+    fn registrations_rename_equal_ids_of_different_capabilities() {
         let mut it = Registrations::default();
         register(&mut it, process(0, 1), "r", "m");
         let other = register(&mut it, process(1, 1), "r", "n");
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_that_stands_for_what_another_one_registered_is_not_used_again() {
+    fn registrations_never_reuse_id_of_shared_capability() {
         let mut it = Registrations::default();
         register(&mut it, process(0, 1), "r", "m");
         assert_eq!(register(&mut it, process(0, 2), "s", "m"), None, "the editor knows it as r");
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn one_process_may_register_twice_and_a_restarted_one_does_not_double() {
+    fn restarted_process_does_not_register_capability_again() {
         let mut it = Registrations::default();
         assert!(register(&mut it, process(0, 1), "r", "m").is_some());
         assert!(register(&mut it, process(0, 1), "s", "m").is_some());

@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_of_another_process_are_not_told_until_it_has_given_its_own() {
+    fn requests_omit_result_ids_of_another_process() {
         let mut it = Results::default();
         let delta = r#"{"textDocument":{"uri":"u"},"previousResultId":"1"}"#;
         let told = asked(&it, DELTA, delta).unwrap();

@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tables_are_sorted_for_the_binary_search() {
+    fn route_tables_are_sorted() {
         assert!(SESSION.is_sorted_by_key(|it| it.0) && READS.is_sorted());
     }
 }

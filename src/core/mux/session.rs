@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_merge_by_section_and_folders_by_uri() {
+    fn session_merges_settings_by_section_and_folders_by_uri() {
         let mut it = Session::default();
         let configure = "workspace/didChangeConfiguration";
         keep(
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn focus_follows_the_documents_and_ends_with_its_own() {
+    fn session_replays_focus_after_document_and_drops_it_on_close() {
         let mut it = Session::default();
         keep(
             &mut it,
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repeated_call_counts_as_its_last_occurrence() {
+    fn session_keeps_only_last_occurrence_of_repeated_call() {
         let mut it = Session::default();
         for params in ["1", "2", "1"] {
             keep(&mut it, Keep::All, "m", params);

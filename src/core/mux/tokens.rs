@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_tokens_of_two_servers_are_told_apart_and_types_are_kept() {
+    fn tokens_rename_equal_token_of_second_server() {
         let mut tokens = Tokens::default();
         assert_eq!(tokens.choose(A, br#"{"token":1}"#, "token"), None);
         assert_eq!(tokens.choose(B, br#"{"token":"1"}"#, "token"), None);
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_lives_as_long_as_the_requests_that_name_it() {
+    fn token_lives_until_its_requests_are_answered() {
         let mut tokens = Tokens::default();
         let one = br#"{"token":1}"#;
         tokens.choose(A, one, "token");
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_begun_twice_ends_once() {
+    fn progress_begun_twice_ends_once() {
         let mut tokens = Tokens::default();
         for _ in 0..2 {
             pass(&mut tokens, A, &progress("7", r#"{"kind":"begin","title":"t"}"#));
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_that_was_cut_off_ends_once_with_its_ids() {
+    fn interrupted_turn_ends_once_with_its_ids() {
         let mut tokens = Tokens::default();
         let begin = r#"{"kind":"begin","conversationId":"c","turnId":"t"}"#;
         pass(&mut tokens, A, &progress("7", begin));

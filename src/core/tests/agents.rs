@@ -685,7 +685,7 @@ proptest! {
     #![proptest_config(runs(150))]
 
     #[test]
-    fn whatever_happens_to_leads(steps in vec(step(), 0..80)) {
+    fn leads_end_cleanly_after_any_events(steps in vec(step(), 0..80)) {
         let mut world = World::new(false);
         for step in &steps {
             world.step(step);
@@ -699,7 +699,7 @@ proptest! {
     #![proptest_config(runs(60))]
 
     #[test]
-    fn whatever_happens_to_goals(steps in vec(goal_step(), 0..80)) {
+    fn orchestrations_end_cleanly_after_any_events(steps in vec(goal_step(), 0..80)) {
         let mut world = World::new(true);
         for step in &steps {
             world.step(step);

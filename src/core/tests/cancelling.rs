@@ -37,7 +37,7 @@ fn settled(it: &mut Stage) -> Vec<Value> {
 }
 
 #[test]
-fn a_turn_whose_conversation_was_replaced_is_cancelled_alone() {
+fn cancel_of_replaced_turn_keeps_new_turn_running() {
     let mut it = Stage::copilot();
     let first = create(&mut it, 1);
     begin(&mut it, "t1", &first);
@@ -58,7 +58,7 @@ fn a_turn_whose_conversation_was_replaced_is_cancelled_alone() {
 }
 
 #[test]
-fn a_turn_is_cancelled_and_not_the_one_that_its_conversation_had_before() {
+fn cancel_of_new_turn_keeps_replaced_turn_running() {
     let mut it = Stage::copilot();
     let first = create(&mut it, 1);
     begin(&mut it, "t1", &first);
@@ -72,7 +72,7 @@ fn a_turn_is_cancelled_and_not_the_one_that_its_conversation_had_before() {
 }
 
 #[test]
-fn the_late_cancellation_of_a_destroyed_turn_leaves_the_next_one_alone() {
+fn late_cancel_of_destroyed_turn_keeps_next_turn_running() {
     let mut it = Stage::copilot();
     let first = create(&mut it, 1);
     begin(&mut it, "t1", &first);
@@ -84,7 +84,7 @@ fn the_late_cancellation_of_a_destroyed_turn_leaves_the_next_one_alone() {
 }
 
 #[test]
-fn sub_agents_are_cancelled_with_the_turn_that_called_them() {
+fn cancel_of_turn_cancels_only_its_sub_agents() {
     let mut it = Stage::copilot();
     let first = create(&mut it, 1);
     begin(&mut it, "t1", &first);
@@ -108,7 +108,7 @@ fn sub_agents_are_cancelled_with_the_turn_that_called_them() {
 }
 
 #[test]
-fn the_conversations_of_sub_agents_end_with_the_turn() {
+fn sub_agent_conversations_end_with_their_turn() {
     let mut it = Stage::copilot();
     for (id, tool) in [(1, "x"), (2, "y")] {
         it.create(id, &json!({"conversationId": "c"}));

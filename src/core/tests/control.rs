@@ -21,7 +21,7 @@ fn asked(it: &mut Stage, method: &str, params: &Value) -> Value {
 }
 
 #[test]
-fn the_status_says_how_everything_stands() {
+fn status_reports_state_of_every_backend() {
     let mut it = Stage::copilot();
     it.create(1, &json!({"conversationId": "c", "lspool": {"tools": ["a", "b"]}}));
     let status = asked(&mut it, "lspool/status", &json!({}));
@@ -61,7 +61,7 @@ fn the_status_says_how_everything_stands() {
 }
 
 #[test]
-fn an_editor_has_the_name_that_it_gives() {
+fn status_shows_editor_name_from_initialize() {
     for (initialize, editor) in [
         (json!({"clientInfo": {"name": "Vim"}}), "Vim"),
         (
@@ -83,7 +83,7 @@ fn an_editor_has_the_name_that_it_gives() {
 }
 
 #[test]
-fn a_restart_is_answered_when_it_is_ready_or_has_failed() {
+fn restart_is_answered_when_ready_or_failed() {
     let mut it = Stage::copilot();
     assert_eq!(asked(&mut it, "lspool/restart", &json!({"name": "copilot"})), Value::Null, "not yet");
     assert_eq!(it.told(process(0, 1)), ["shutdown", "exit"]);
@@ -111,7 +111,7 @@ fn a_restart_is_answered_when_it_is_ready_or_has_failed() {
 }
 
 #[test]
-fn what_is_stopped_stays_so_until_somebody_starts_it() {
+fn stopped_server_stays_stopped_until_restart() {
     let mut it = Stage::new(ServerKind::Generic);
     it.initialize();
     it.editor(json!({"id": 5, "method": "textDocument/hover"}));
@@ -130,7 +130,7 @@ fn what_is_stopped_stays_so_until_somebody_starts_it() {
 }
 
 #[test]
-fn a_restart_does_not_leak_into_the_next_start() {
+fn stop_after_restart_leaves_server_stopped() {
     let mut it = Stage::copilot();
     asked(&mut it, "lspool/restart", &json!({"name": "copilot"}));
     asked(&mut it, "lspool/stop", &json!({"name": "copilot"}));
@@ -140,7 +140,7 @@ fn a_restart_does_not_leak_into_the_next_start() {
 }
 
 #[test]
-fn errors_name_what_there_is() {
+fn control_errors_list_known_names() {
     let mut it = Stage::copilot();
     it.create(1, &json!({"conversationId": "c", "lspool": {"tools": ["a"]}}));
     let told = asked(&mut it, "lspool/restart", &json!({"name": "pyright"}));
@@ -154,7 +154,7 @@ fn errors_name_what_there_is() {
 }
 
 #[test]
-fn the_status_counts_what_was_dropped_also_where_no_process_runs() {
+fn status_counts_dropped_messages_of_stopped_servers() {
     let mut it = Stage::copilot();
     asked(&mut it, "lspool/stop", &json!({}));
     it.exited(process(0, 1), Exit::Code(0));
@@ -171,7 +171,7 @@ fn the_status_counts_what_was_dropped_also_where_no_process_runs() {
 }
 
 #[test]
-fn the_editor_asks_in_the_same_words_and_by_commands() {
+fn editor_controls_lspool_by_requests_and_commands() {
     let mut it = Stage::copilot();
     it.editor(json!({"id": 1, "method": "lspool/status", "params": {}}));
     it.event(measured(Vec::new()));
@@ -193,7 +193,7 @@ fn the_editor_asks_in_the_same_words_and_by_commands() {
 }
 
 #[test]
-fn who_watches_is_told_of_each_change_once() {
+fn watcher_gets_each_change_once() {
     let mut it = Stage::copilot();
     it.control(json!({"id": 1, "method": "lspool/watch"}));
     it.event(measured(Vec::new()));
@@ -210,7 +210,7 @@ fn who_watches_is_told_of_each_change_once() {
 }
 
 #[test]
-fn an_editor_that_asks_for_it_is_told_and_its_server_is_not() {
+fn editor_gets_status_notifications_when_it_asks() {
     let mut it = Stage::new(ServerKind::Generic);
     let options = json!({"lspool": {"didChangeStatus": true}, "x": 1});
     it.editor(json!({"id": 0, "method": "initialize", "params": {"initializationOptions": options}}));
@@ -221,7 +221,7 @@ fn an_editor_that_asks_for_it_is_told_and_its_server_is_not() {
 }
 
 #[test]
-fn lspools_commands_are_offered_beside_those_of_the_server() {
+fn capabilities_offer_lspool_commands_beside_the_servers() {
     let of_copilot = ["lspool.orchestrate", "lspool.reload", "lspool.restart", "lspool.status"];
     let of_another = ["lspool.my-server-1.reload", "lspool.my-server-1.restart", "lspool.my-server-1.status"];
     for (kind, own) in [(ServerKind::Copilot, &of_copilot[..]), (ServerKind::Generic, &of_another)] {
@@ -240,7 +240,7 @@ fn lspools_commands_are_offered_beside_those_of_the_server() {
 }
 
 #[test]
-fn a_parameter_that_there_is_not_is_refused() {
+fn control_refuses_unknown_parameters() {
     let mut it = Stage::copilot();
     let message = |it: &mut Stage, method: &str, params: &Value| asked(it, method, params)["error"].take();
     let wrong = message(&mut it, "lspool/restart", &json!({"nam": "x"}));
@@ -255,7 +255,7 @@ fn a_parameter_that_there_is_not_is_refused() {
 }
 
 #[test]
-fn a_name_without_its_key_does_not_mean_everything() {
+fn control_refuses_parameters_that_are_not_objects() {
     let mut it = Stage::copilot();
     for method in ["lspool/restart", "lspool/stop", "lspool/move", "lspool/logs"] {
         for params in [json!(["copilot"]), json!("copilot"), json!([{"name": "copilot"}]), json!(7)] {
@@ -277,7 +277,7 @@ fn a_name_without_its_key_does_not_mean_everything() {
 }
 
 #[test]
-fn what_was_stopped_says_why_and_keeps_its_conversations() {
+fn stopped_partition_reports_reason_and_keeps_conversations() {
     let mut it = Stage::copilot();
     it.create(1, &json!({"conversationId": "c", "lspool": {"tools": ["a"]}}));
     let one = process(1, 1);
@@ -299,7 +299,7 @@ fn what_was_stopped_says_why_and_keeps_its_conversations() {
 }
 
 #[test]
-fn a_command_is_run_under_either_name_by_whichever_server() {
+fn command_runs_under_short_and_server_name() {
     for kind in [ServerKind::Copilot, ServerKind::Generic] {
         let mut it = Stage::new(kind);
         it.name = "pyright".to_owned();
@@ -319,7 +319,7 @@ fn a_command_is_run_under_either_name_by_whichever_server() {
 }
 
 #[test]
-fn a_changed_configuration_restarts_what_is_started_otherwise_and_nothing_else() {
+fn reload_restarts_only_processes_whose_launch_changed() {
     let mut it = Stage::copilot().agent("reader", &["read_file"]);
     assert_eq!(asked(&mut it, "lspool/reload", &json!({}))["result"]["changed"], json!(["agents"]));
     it.create(1, &json!({"conversationId": "c", "lspool": {"agent": "reader"}}));
@@ -342,7 +342,7 @@ fn a_changed_configuration_restarts_what_is_started_otherwise_and_nothing_else()
 }
 
 #[test]
-fn the_files_of_a_folder_hold_as_soon_as_it_is_added() {
+fn workspace_files_apply_as_soon_as_folder_is_added() {
     let mut it = Stage::new(ServerKind::Copilot);
     let folder = |path: &str| json!({"uri": format!("file://{path}"), "name": "w"});
     let params = json!({"processId": 1, "capabilities": {}, "workspaceFolders": [folder("/first")]});
@@ -363,7 +363,7 @@ fn the_files_of_a_folder_hold_as_soon_as_it_is_added() {
 }
 
 #[test]
-fn a_bad_file_changes_nothing_and_says_so_once() {
+fn broken_config_file_changes_nothing_and_is_reported_once() {
     let mut it = Stage::copilot();
     it.unreadable = Some("config.toml:3: xyzzy: there is no such key".to_owned());
     it.event(Event::FilesChanged);
@@ -384,13 +384,13 @@ fn a_bad_file_changes_nothing_and_says_so_once() {
 }
 
 #[test]
-fn nobody_waits_for_a_restart_before_there_is_anything_to_restart() {
+fn restart_before_initialize_is_refused() {
     let mut it = Stage::new(ServerKind::Generic);
     assert_eq!(asked(&mut it, "lspool/restart", &json!({}))["error"]["code"], -32002);
 }
 
 #[test]
-fn an_editor_that_closes_its_stream_is_still_told_what_it_has_asked_lspool() {
+fn closed_editor_stream_still_gets_control_answers() {
     let mut it = Stage::new(ServerKind::Generic);
     it.initialize();
     it.editor(json!({"id": 5, "method": "lspool/status"}));
@@ -404,7 +404,7 @@ fn an_editor_that_closes_its_stream_is_still_told_what_it_has_asked_lspool() {
 }
 
 #[test]
-fn an_orchestration_ends_with_the_stream_of_the_editor() {
+fn orchestration_ends_when_editor_stream_closes() {
     let mut it = Stage::patient();
     let params = json!({"goal": "it", "modelInfo": {"id": "m"}});
     it.editor(json!({"id": 5, "method": "lspool/orchestrate", "params": params}));
@@ -415,7 +415,7 @@ fn an_orchestration_ends_with_the_stream_of_the_editor() {
 }
 
 #[test]
-fn a_process_that_was_stopped_is_not_heard_again_because_another_one_is_wanted() {
+fn stopped_process_is_ignored_while_restart_is_pending() {
     let mut it = Stage::new(ServerKind::Generic);
     it.initialize();
     asked(&mut it, "lspool/stop", &json!({}));
@@ -427,7 +427,7 @@ fn a_process_that_was_stopped_is_not_heard_again_because_another_one_is_wanted()
 }
 
 #[test]
-fn what_waits_for_room_fails_when_there_is_to_be_less_room() {
+fn queued_create_fails_when_process_limit_is_lowered() {
     let mut it = Stage::copilot();
     it.server.max_processes = 2;
     it.event(Event::FilesChanged);
@@ -444,7 +444,7 @@ fn what_waits_for_room_fails_when_there_is_to_be_less_room() {
 }
 
 #[test]
-fn one_restart_may_be_the_end_of_another_backend() {
+fn restart_is_answered_when_another_backend_goes_away() {
     for asks in ["lspool/restart", "lspool/stop"] {
         let mut it = Stage::copilot();
         it.server.max_processes = 1;
@@ -462,7 +462,7 @@ fn one_restart_may_be_the_end_of_another_backend() {
 }
 
 #[test]
-fn a_command_restarts_what_it_names_and_nothing_else() {
+fn restart_command_restarts_only_named_servers() {
     let mut it = Stage::copilot();
     let command = |id: u32, arguments: Value| {
         let params = json!({"command": "lspool.restart", "arguments": arguments});
@@ -483,7 +483,7 @@ fn a_command_restarts_what_it_names_and_nothing_else() {
 }
 
 #[test]
-fn what_is_wrong_with_a_file_is_told_once_whenever_it_comes() {
+fn file_warnings_are_shown_once_per_occurrence() {
     let mut it = Stage::new(ServerKind::Copilot);
     it.warnings = vec!["a.md:1: bad".to_owned()];
     it.initialize();

@@ -219,7 +219,7 @@ impl Run {
 }
 
 #[test]
-fn a_lead_starts_three_and_then_two_and_answers_in_one_turn() {
+fn lead_delegates_twice_and_answers_in_one_turn() {
     let mut it = Lead::new();
     it.text(1, "I start three.\n");
     assert_eq!(it.delegates(1, "x", "explore"), "sub-agent explore-1 started");
@@ -291,7 +291,7 @@ fn a_lead_starts_three_and_then_two_and_answers_in_one_turn() {
 }
 
 #[test]
-fn a_move_is_of_conversations_that_its_asker_can_know() {
+fn move_skips_internal_conversations() {
     let mut it = Lead::new();
     it.delegates(1, "x", "bash");
     it.opened(process(2, 1)).pop().expect("its sub-agent works");
@@ -302,7 +302,7 @@ fn a_move_is_of_conversations_that_its_asker_can_know() {
 }
 
 #[test]
-fn what_a_sub_agent_asks_the_editor_is_asked_for_the_lead() {
+fn sub_agent_requests_reach_editor_under_lead_ids() {
     let mut it = Lead::on(Stage::patient(), &json!({"events": true}));
     it.delegates(1, "x", "bash");
     it.heard();
@@ -356,7 +356,7 @@ fn what_a_sub_agent_asks_the_editor_is_asked_for_the_lead() {
 }
 
 #[test]
-fn a_sub_agent_asks_before_it_acts_where_the_turn_says_so() {
+fn sub_agent_inherits_confirmation_setting_of_turn() {
     let mut it = Lead::new();
     it.ends();
     it.heard();
@@ -373,7 +373,7 @@ fn a_sub_agent_asks_before_it_acts_where_the_turn_says_so() {
 }
 
 #[test]
-fn a_sub_agent_in_the_primary_starts_no_other_one() {
+fn sub_agent_in_primary_cannot_delegate() {
     let mut it = Lead::new();
     it.delegates(1, "x", "general-purpose");
     let told = it.it.take(Peer::Backend(process(0, 1)));
@@ -387,7 +387,7 @@ fn a_sub_agent_in_the_primary_starts_no_other_one() {
 }
 
 #[test]
-fn what_is_asked_for_in_a_wrong_way_is_told_to_the_model() {
+fn delegation_errors_are_returned_to_the_model() {
     let mut it = Lead::new();
     for (input, expected) in [
         (
@@ -407,7 +407,7 @@ fn what_is_asked_for_in_a_wrong_way_is_told_to_the_model() {
 }
 
 #[test]
-fn a_lead_is_cancelled_while_it_waits() {
+fn cancel_ends_waiting_lead_and_its_sub_agents() {
     let mut it = Lead::new();
     it.delegates(1, "x", "explore");
     let run = it.opened(process(2, 1)).pop().unwrap();
@@ -430,7 +430,7 @@ fn a_lead_is_cancelled_while_it_waits() {
 }
 
 #[test]
-fn a_lead_is_cancelled_while_its_model_is_asked() {
+fn cancel_ends_lead_while_its_model_runs() {
     // The server hears of it in time, or has come to its end, or has even said so.
     for (keeps_end, hears) in [(false, true), (false, false), (true, true)] {
         let mut it = Lead::new();
@@ -457,7 +457,7 @@ fn a_lead_is_cancelled_while_its_model_is_asked() {
 }
 
 #[test]
-fn the_turn_of_a_lead_that_fails_ends() {
+fn failed_lead_turn_ends_and_cancels_sub_agents() {
     let mut it = Lead::new();
     it.delegates(1, "x", "explore");
     let run = it.opened(process(2, 1)).pop().unwrap();
@@ -470,7 +470,7 @@ fn the_turn_of_a_lead_that_fails_ends() {
 }
 
 #[test]
-fn sub_agents_that_fail_stop_nobody() {
+fn failed_sub_agents_do_not_stop_the_lead() {
     let mut it = Lead::new();
     for (n, agent) in ["explore", "explore", "explore", "bash"].into_iter().enumerate() {
         it.delegates(1, &format!("x{n}"), agent);
@@ -505,7 +505,7 @@ fn sub_agents_that_fail_stop_nobody() {
 }
 
 #[test]
-fn there_are_limits() {
+fn delegation_respects_configured_limits() {
     let mut it = Stage::patient();
     it.config.subagents.max_parallel = 1;
     it.config.subagents.max_subagents = 3;
@@ -555,7 +555,7 @@ fn there_are_limits() {
 }
 
 #[test]
-fn a_model_is_looked_up_before_it_is_asked() {
+fn delegation_resolves_model_before_starting_sub_agent() {
     let mut it = Stage::patient();
     it.config.models.insert("fast".to_owned(), "Mini".to_owned());
     it.config.agents.get_mut("explore").unwrap().model = Some("fast".to_owned());
@@ -580,7 +580,7 @@ fn a_model_is_looked_up_before_it_is_asked() {
 }
 
 #[test]
-fn a_partition_that_fails_is_told_to_the_lead_and_a_failed_lead_ends_all() {
+fn failed_partition_is_reported_and_failed_lead_ends_all() {
     let mut it = Lead::new();
     it.delegates(1, "x", "explore");
     it.ends();
@@ -605,7 +605,7 @@ fn a_partition_that_fails_is_told_to_the_lead_and_a_failed_lead_ends_all() {
 }
 
 #[test]
-fn a_lead_is_destroyed_or_replaced_while_it_waits() {
+fn destroying_or_replacing_waiting_lead_cancels_sub_agents() {
     for replaced in [false, true] {
         let mut it = Lead::new();
         it.delegates(1, "x", "explore");
@@ -629,7 +629,7 @@ fn a_lead_is_destroyed_or_replaced_while_it_waits() {
 }
 
 #[test]
-fn the_next_turn_waits_for_the_sub_agents() {
+fn next_turn_waits_for_sub_agents() {
     let mut it = Lead::new();
     it.delegates(1, "x", "explore");
     it.ends();
@@ -646,7 +646,7 @@ fn the_next_turn_waits_for_the_sub_agents() {
 }
 
 #[test]
-fn two_hundred_tool_calls_of_many_sub_agents_stall_nothing() {
+fn sub_agents_make_200_tool_calls_without_stalling() {
     let mut it = Lead::new();
     for n in 0..4 {
         it.delegates(1, &format!("x{n}"), "bash");
@@ -678,7 +678,7 @@ fn two_hundred_tool_calls_of_many_sub_agents_stall_nothing() {
 }
 
 #[test]
-fn a_command_delegates_where_no_other_tool_can() {
+fn terminal_command_delegates_when_configured() {
     let mut stage = Stage::new(ServerKind::Copilot);
     // What a command says decides, so it must be in the recording.
     stage.core = Taped::with_texts(Identity { pid: 77, started: 5 }, true);
@@ -735,7 +735,7 @@ fn a_command_delegates_where_no_other_tool_can() {
 }
 
 #[test]
-fn a_server_that_does_not_answer_a_cancelled_sub_agent_is_not_waited_for() {
+fn lead_does_not_wait_for_unresponsive_cancelled_sub_agent() {
     let mut it = Stage::patient();
     it.config.subagents.time_limit = Duration::from_mins(1);
     it.editor(json!({"id": 90, "method": "lspool/reload"}));

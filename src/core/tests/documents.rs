@@ -79,7 +79,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_fresh_process_is_told_the_text_that_the_editor_has(
+    fn fresh_process_receives_current_document_text(
         text in some_text(),
         changes in vec((vec(edit(), 0..4), any::<bool>()), 0..8),
         encoding in prop::sample::select(vec![Encoding::Utf8, Encoding::Utf16, Encoding::Utf32]),

@@ -9,7 +9,7 @@ use crate::{
 };
 
 #[test]
-fn what_waits_for_a_partition_that_dies_brings_it_back() {
+fn queued_request_restarts_crashed_partition() {
     let mut it = Stage::copilot();
     let one = process(1, 1);
     it.create(1, &json!({"conversationId": "c", "lspool": {"tools": ["a"]}}));
@@ -27,7 +27,7 @@ fn what_waits_for_a_partition_that_dies_brings_it_back() {
 }
 
 #[test]
-fn a_create_that_no_process_has_seen_survives_a_crash_with_its_conversation() {
+fn queued_create_survives_crashes_with_its_conversation() {
     let mut it = Stage::copilot();
     it.exited(process(0, 1), Exit::Signal(9));
     let next = process(0, 2);
@@ -44,7 +44,7 @@ fn a_create_that_no_process_has_seen_survives_a_crash_with_its_conversation() {
 }
 
 #[test]
-fn what_a_process_has_asked_before_it_was_ready_ends_with_it() {
+fn requests_of_unready_process_end_with_it() {
     let mut it = Stage::new(ServerKind::Generic);
     it.initialize();
     it.exited(process(0, 1), Exit::Signal(9));
@@ -60,7 +60,7 @@ fn what_a_process_has_asked_before_it_was_ready_ends_with_it() {
 }
 
 #[test]
-fn what_was_begun_under_the_token_of_a_request_ends_with_its_answer() {
+fn progress_under_request_token_ends_with_its_answer() {
     let server = process(0, 1);
     let begin = |token: &str, value: serde_json::Value| json!({"method": "$/progress", "params": {"token": token, "value": value}});
     let mut it = Stage::new(ServerKind::Generic);
@@ -97,7 +97,7 @@ fn what_was_begun_under_the_token_of_a_request_ends_with_its_answer() {
 }
 
 #[test]
-fn a_server_that_is_given_up_leaves_no_registration() {
+fn failed_server_unregisters_its_capabilities() {
     let mut it = Stage::new(ServerKind::Generic);
     it.initialize();
     let register = json!({"registrations": [{"id": "r", "method": "m"}]});
@@ -116,7 +116,7 @@ fn a_server_that_is_given_up_leaves_no_registration() {
 }
 
 #[test]
-fn the_error_says_why_a_server_was_ended_and_whether_it_comes_back() {
+fn error_says_why_server_ended_and_whether_it_restarts() {
     let mut it = Stage::new(ServerKind::Generic);
     it.initialize();
     for generation in 1..=6 {
@@ -140,7 +140,7 @@ fn the_error_says_why_a_server_was_ended_and_whether_it_comes_back() {
 }
 
 #[test]
-fn a_server_that_never_answers_initialize_is_left_with_all_it_has_asked() {
+fn server_that_never_answers_initialize_is_abandoned() {
     let mut it = Stage::new(ServerKind::Generic);
     it.editor(json!({"id": 0, "method": "initialize", "params": {}}));
     it.server(process(0, 1), json!({"id": 1, "method": "window/showMessageRequest", "params": {}}));
@@ -177,7 +177,7 @@ fn opening() -> [serde_json::Value; 3] {
 }
 
 #[test]
-fn a_stream_that_is_closed_at_once_gets_all_its_answers() {
+fn stream_closed_at_once_gets_all_answers() {
     let mut it = Stage::new(ServerKind::Generic);
     it.burst(&opening(), true);
     it.pass(std::time::Duration::from_secs(2));
@@ -198,7 +198,7 @@ fn a_stream_that_is_closed_at_once_gets_all_its_answers() {
 }
 
 #[test]
-fn a_server_that_does_not_end_with_its_stream_is_left() {
+fn exit_does_not_wait_for_server_ignoring_end_of_stream() {
     let mut it = Stage::copilot();
     it.event(crate::core::event::Event::Closed { peer: EDITOR, error: None });
     it.pass(std::time::Duration::from_millis(1400));
@@ -208,7 +208,7 @@ fn a_server_that_does_not_end_with_its_stream_is_left() {
 }
 
 #[test]
-fn a_stream_that_is_closed_is_not_waited_for_without_end() {
+fn closed_stream_waits_for_answers_at_most_two_seconds() {
     let mut it = Stage::new(ServerKind::Generic);
     it.burst(&opening(), true);
     let asked = it.take(SERVER);
@@ -218,7 +218,7 @@ fn a_stream_that_is_closed_is_not_waited_for_without_end() {
 }
 
 #[test]
-fn shutdown_and_exit_in_the_first_breath_come_after_the_answers() {
+fn shutdown_and_exit_sent_at_once_follow_all_answers() {
     for closes in [false, true] {
         let mut it = Stage::new(ServerKind::Generic);
         let farewell = [json!({"id": 3, "method": "shutdown"}), json!({"method": "exit"})];
@@ -234,7 +234,7 @@ fn shutdown_and_exit_in_the_first_breath_come_after_the_answers() {
 }
 
 #[test]
-fn shutdown_is_answered_although_the_stream_is_closed() {
+fn shutdown_is_answered_after_stream_closes() {
     let mut it = Stage::new(ServerKind::Generic);
     it.initialize();
     it.editor(json!({"id": 3, "method": "shutdown"}));
@@ -254,7 +254,7 @@ fn exit_without_shutdown_ends_at_once() {
 }
 
 #[test]
-fn an_idle_partition_that_is_stopped_takes_what_waits_for_it_along() {
+fn stopping_idle_partition_drops_its_queued_requests() {
     let mut it = Stage::patient();
     let one = process(1, 1);
     it.create(1, &json!({"conversationId": "c", "lspool": {"tools": ["a"]}}));
@@ -273,7 +273,7 @@ fn an_idle_partition_that_is_stopped_takes_what_waits_for_it_along() {
 }
 
 #[test]
-fn without_a_server_the_end_of_the_stream_is_the_end() {
+fn closed_stream_ends_lspool_at_once_without_server() {
     let mut it = Stage::copilot();
     it.exited(process(0, 1), Exit::Signal(9));
     let next = process(0, 2);
@@ -285,7 +285,7 @@ fn without_a_server_the_end_of_the_stream_is_the_end() {
 }
 
 #[test]
-fn a_restart_drops_no_request_that_waits_whatever_it_is_called() {
+fn restart_keeps_queued_requests_of_any_method() {
     let mut it = Stage::new(ServerKind::Generic);
     it.initialize();
     it.exited(process(0, 1), Exit::Signal(9));

@@ -66,7 +66,7 @@ fn crash(it: &mut Stage) -> ProcessId {
 const MINI: (&str, &[&str]) = ("mini", &["echo", "other"]);
 
 #[test]
-fn a_tool_that_is_switched_off_is_off_in_every_process() {
+fn disabled_mcp_tool_is_disabled_in_every_process() {
     let mut it = Stage::copilot();
     let mcp = json!({"mini": {"command": "x"}}).to_string();
     let settings = json!({"github": {"copilot": {"mcp": mcp}}});
@@ -115,7 +115,7 @@ fn a_tool_that_is_switched_off_is_off_in_every_process() {
 }
 
 #[test]
-fn what_a_server_takes_no_notice_of_is_nothing_to_the_next_one() {
+fn mcp_status_that_server_ignores_is_not_replayed() {
     let mut it = Stage::copilot();
     switch(&mut it, 1, "echo", "disabled");
     let servers = json!([{"name": "mini", "tools": [{"name": "other", "status": "disabled"}]}]);
@@ -128,7 +128,7 @@ fn what_a_server_takes_no_notice_of_is_nothing_to_the_next_one() {
 }
 
 #[test]
-fn a_name_alone_is_the_tool_of_the_one_server_that_has_it() {
+fn bare_mcp_tool_name_means_the_only_server_with_it() {
     let mut it = Stage::copilot();
     let two: &[(&str, &[&str])] = &[MINI, ("maxi", &["other"])];
     lists(&mut it, process(0, 1), two);
@@ -147,7 +147,7 @@ fn a_name_alone_is_the_tool_of_the_one_server_that_has_it() {
 }
 
 #[test]
-fn what_is_switched_on_by_its_name_is_on_in_modes() {
+fn mcp_tool_enabled_by_bare_name_is_in_modes() {
     let mut it = Stage::new(ServerKind::Copilot);
     it.server.isolation = Isolation::Mode;
     it.initialize();

@@ -77,7 +77,7 @@ fn runs(usually: u32) -> ProptestConfig {
 
 /// Scripts by the hundred, until there were so many faults. Each hundred has a seed, which is said when one fails.
 #[test]
-fn as_many_faults_as_are_asked_for() {
+fn survives_requested_number_of_faults() {
     let number = |name| std::env::var(name).ok().and_then(|it| it.parse::<u64>().ok());
     let wanted = number("LSPOOL_FAULTS").unwrap_or(500);
     let first = number("LSPOOL_SEED").unwrap_or(0);
@@ -100,7 +100,7 @@ proptest! {
     #![proptest_config(runs(200))]
 
     #[test]
-    fn whatever_happens(script in script()) {
+    fn core_keeps_invariants_in_any_script(script in script()) {
         run(&script);
     }
 }
@@ -109,7 +109,7 @@ proptest! {
     #![proptest_config(runs(40))]
 
     #[test]
-    fn the_same_events_have_the_same_effects(script in script()) {
+    fn same_events_have_same_effects(script in script()) {
         prop_assert_eq!(run(&script), run(&script));
     }
 }

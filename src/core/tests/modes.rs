@@ -99,7 +99,7 @@ fn create(it: &mut Stage, id: u32, conversation: &str, names: &[&str]) -> Vec<Va
 }
 
 #[test]
-fn a_create_is_sent_when_the_server_has_named_its_mode() {
+fn create_is_sent_once_server_lists_its_mode() {
     let mut it = stage();
     it.holds_modes = true;
     create(&mut it, 1, "c", &["b", "a"]);
@@ -123,7 +123,7 @@ fn a_create_is_sent_when_the_server_has_named_its_mode() {
 }
 
 #[test]
-fn the_next_turn_looks_at_the_file_and_asks_nothing_that_is_known() {
+fn next_turn_checks_mode_file_without_asking_server_again() {
     let mut it = stage();
     create(&mut it, 1, "c", &["a"]);
     let told = serve(&mut it, PRIMARY);
@@ -140,7 +140,7 @@ fn the_next_turn_looks_at_the_file_and_asks_nothing_that_is_known() {
 }
 
 #[test]
-fn what_a_mode_cannot_do_is_done_by_a_process() {
+fn conversation_unfit_for_mode_gets_a_process() {
     for more in [
         json!({"chatMode": "Ask", "lspool": {"tools": ["a"]}}),
         json!({"lspool": {"tools": ["a"]}}),
@@ -160,7 +160,7 @@ fn what_a_mode_cannot_do_is_done_by_a_process() {
 }
 
 #[test]
-fn a_mode_that_the_server_does_not_name_as_it_is_to_be_is_a_process() {
+fn incorrectly_listed_mode_falls_back_to_process() {
     type Spoil = fn(&mut Vec<Value>);
     let spoils: [Spoil; 6] = [
         |it| drop(it.pop()),
@@ -187,7 +187,7 @@ fn a_mode_that_the_server_does_not_name_as_it_is_to_be_is_a_process() {
 }
 
 #[test]
-fn a_file_that_cannot_be_written_is_a_process() {
+fn unwritable_mode_file_falls_back_to_process() {
     let mut it = stage();
     it.holds_modes = true;
     create(&mut it, 1, "c", &["a"]);
@@ -205,7 +205,7 @@ fn a_file_that_cannot_be_written_is_a_process() {
 }
 
 #[test]
-fn calls_outside_the_set_are_refused_also_for_conversations_that_are_gone() {
+fn mode_refuses_calls_outside_set_even_after_destroy() {
     let mut it = stage();
     create(&mut it, 1, "c", &["a", "apply_patch"]);
     let told = serve(&mut it, PRIMARY);
@@ -241,7 +241,7 @@ fn calls_outside_the_set_are_refused_also_for_conversations_that_are_gone() {
 }
 
 #[test]
-fn files_follow_the_catalogue_and_leave_out_what_is_switched_off() {
+fn mode_files_follow_catalog_and_omit_disabled_tools() {
     let mut it = stage();
     let call = |it: &mut Stage, id: u32, method: &str, params: Value, offered: Value| {
         it.editor(json!({"id": id, "method": format!("conversation/{method}"), "params": params}));
@@ -276,7 +276,7 @@ fn files_follow_the_catalogue_and_leave_out_what_is_switched_off() {
 }
 
 #[test]
-fn a_turn_waits_for_a_change_of_the_catalogue() {
+fn turn_waits_for_catalog_change() {
     let mut it = stage();
     create(&mut it, 1, "c", &["a"]);
     let told = serve(&mut it, PRIMARY);
@@ -290,7 +290,7 @@ fn a_turn_waits_for_a_change_of_the_catalogue() {
 }
 
 #[test]
-fn what_the_editor_sees_is_what_it_saw_before() {
+fn editor_sees_no_trace_of_lspool_modes() {
     let mut it = stage();
     create(&mut it, 1, "c", &["a"]);
     let changed = json!({"method": "copilot/customAgent/didChange", "params": {}});
@@ -314,7 +314,7 @@ fn what_the_editor_sees_is_what_it_saw_before() {
 }
 
 #[test]
-fn after_an_unasked_change_a_mode_is_looked_at_again() {
+fn mode_is_verified_again_after_unsolicited_change() {
     let mut it = stage();
     create(&mut it, 1, "c", &["a"]);
     let told = serve(&mut it, PRIMARY);
@@ -340,7 +340,7 @@ fn after_an_unasked_change_a_mode_is_looked_at_again() {
 }
 
 #[test]
-fn a_turn_in_another_chat_mode_is_served_by_a_process() {
+fn turn_in_another_chat_mode_gets_a_process() {
     let mut it = stage();
     create(&mut it, 1, "c", &["a"]);
     let first = serve(&mut it, PRIMARY);
@@ -366,7 +366,7 @@ fn a_turn_in_another_chat_mode_is_served_by_a_process() {
 }
 
 #[test]
-fn a_crash_is_survived_in_a_mode() {
+fn mode_conversations_survive_crash() {
     let mut it = stage();
     create(&mut it, 1, "c", &["a"]);
     let told = serve(&mut it, PRIMARY);
@@ -391,7 +391,7 @@ fn a_crash_is_survived_in_a_mode() {
 }
 
 #[test]
-fn a_mode_serves_what_there_is_no_room_for() {
+fn on_limit_mode_serves_conversation_beyond_process_limit() {
     for (on_limit, served) in [(OnLimit::Mode, true), (OnLimit::Error, false)] {
         let mut it = Stage::new(ServerKind::Copilot);
         it.server.max_processes = 2;
@@ -411,7 +411,7 @@ fn a_mode_serves_what_there_is_no_room_for() {
 }
 
 #[test]
-fn a_conversation_that_is_destroyed_before_it_was_sent_is_never_sent() {
+fn conversation_destroyed_before_sending_is_never_sent() {
     let mut it = stage();
     it.holds_modes = true;
     create(&mut it, 1, "c", &["a"]);
@@ -432,7 +432,7 @@ fn a_conversation_that_is_destroyed_before_it_was_sent_is_never_sent() {
 }
 
 #[test]
-fn a_mode_that_nobody_uses_makes_room_for_another_set() {
+fn unused_mode_makes_room_for_another_set() {
     let mut it = stage();
     let mut names: Vec<String> = Vec::new();
     let mut serve_one = |it: &mut Stage, id: u32| {
@@ -471,7 +471,7 @@ fn a_mode_that_nobody_uses_makes_room_for_another_set() {
 }
 
 #[test]
-fn why_sets_have_no_mode_is_remembered_of_so_many() {
+fn modes_remember_bounded_number_of_reasons() {
     let mut it = stage();
     for id in 1..=300_u32 {
         let mut more = tools(&[&format!("t{id}")]);
@@ -487,7 +487,7 @@ fn why_sets_have_no_mode_is_remembered_of_so_many() {
 }
 
 #[test]
-fn status_says_what_keeps_each_set_to_its_tools() {
+fn status_shows_isolation_of_each_set() {
     let mut it = stage();
     create(&mut it, 1, "c", &["a"]);
     serve(&mut it, PRIMARY);
@@ -520,7 +520,7 @@ fn is_restored(it: &mut Stage, process: ProcessId, conversation: &str) -> Value 
 }
 
 #[test]
-fn conversations_are_moved_at_the_end_of_a_turn() {
+fn move_waits_for_end_of_turn() {
     let mut it = Stage::new(ServerKind::Copilot);
     it.initialize();
     let control = |it: &mut Stage, name: Value, to: &str| {
@@ -571,7 +571,7 @@ fn conversations_are_moved_at_the_end_of_a_turn() {
 }
 
 #[test]
-fn a_configuration_that_is_read_again_ends_no_process_of_what_cannot_be_in_a_mode() {
+fn reload_keeps_process_of_conversation_unfit_for_mode() {
     let mut it = stage();
     it.create(1, &json!({"conversationId": "c", "chatMode": "Ask", "lspool": {"tools": ["a"]}}));
     let one = process(1, 1);
@@ -583,7 +583,7 @@ fn a_configuration_that_is_read_again_ends_no_process_of_what_cannot_be_in_a_mod
 }
 
 #[test]
-fn another_isolation_in_the_configuration_moves_what_rests_and_leaves_what_runs() {
+fn changed_isolation_moves_idle_conversations_and_keeps_running_turns() {
     let mut it = Stage::new(ServerKind::Copilot);
     it.initialize();
     for (n, id, tool) in [(1, "c", "a"), (2, "d", "b")] {
@@ -618,7 +618,7 @@ fn another_isolation_in_the_configuration_moves_what_rests_and_leaves_what_runs(
 }
 
 #[test]
-fn a_turn_that_tells_of_a_call_outside_its_set_is_ended_and_its_mode_not_used_again() {
+fn mode_is_quarantined_after_call_outside_its_set() {
     let mut it = stage();
     create(&mut it, 1, "c", &["a"]);
     let told = serve(&mut it, PRIMARY);
@@ -645,7 +645,7 @@ fn a_turn_that_tells_of_a_call_outside_its_set_is_ended_and_its_mode_not_used_ag
 }
 
 #[test]
-fn a_mode_of_the_editors_is_narrowed_and_must_be_listed_as_it_was_read() {
+fn editor_mode_is_narrowed_and_verified_as_read() {
     let own = "file:///work/.github/agents/reviewer.agent.md";
     let more = json!({
         "conversationId": "c", "chatMode": "Agent", "customChatModeId": own, "lspool": {"tools": ["a", "b"]},

@@ -47,7 +47,7 @@ fn partition(it: &mut Stage, id: u32, conversation: &str, tool: &str) -> crate::
 }
 
 #[test]
-fn a_restart_while_the_editor_initializes_is_not_its_failure() {
+fn restart_during_initialize_does_not_fail_it() {
     for kind in [ServerKind::Generic, ServerKind::Copilot] {
         for reloads in [false, true] {
             let mut it = Stage::new(kind);
@@ -75,7 +75,7 @@ fn a_restart_while_the_editor_initializes_is_not_its_failure() {
 }
 
 #[test]
-fn a_restart_that_somebody_stops_is_not_said_to_be_ready() {
+fn stopped_restart_is_answered_with_error() {
     let mut it = Stage::copilot();
     let process = partition(&mut it, 1, "c", "a");
     it.editor(json!({"id": 2, "method": "conversation/destroy", "params": {"conversationId": "c"}}));
@@ -97,7 +97,7 @@ fn a_restart_that_somebody_stops_is_not_said_to_be_ready() {
 }
 
 #[test]
-fn a_restart_that_waits_for_room_and_is_stopped_is_not_said_to_be_ready() {
+fn restart_stopped_while_waiting_for_room_is_answered_with_error() {
     let mut it = Stage::new(ServerKind::Copilot);
     it.server.max_processes = 2;
     it.initialize();
@@ -115,7 +115,7 @@ fn a_restart_that_waits_for_room_and_is_stopped_is_not_said_to_be_ready() {
 }
 
 #[test]
-fn a_limit_below_what_a_process_needs_from_the_first_does_not_restart_it_for_ever() {
+fn memory_limit_below_startup_size_does_not_restart_forever() {
     let mut it = Stage::new(ServerKind::Generic);
     it.server.memory_limit = Some(100 << 20);
     it.initialize();
@@ -159,7 +159,7 @@ fn with_spares(n: usize, most: usize) -> Stage {
 }
 
 #[test]
-fn spares_that_nobody_wants_any_more_are_stopped() {
+fn unwanted_spares_are_stopped() {
     let mut it = with_spares(2, 8);
     assert_eq!(it.spawned.len(), 3);
     it.server.warm_spares = 1;
@@ -175,7 +175,7 @@ fn spares_that_nobody_wants_any_more_are_stopped() {
 }
 
 #[test]
-fn the_spare_is_taken_where_there_is_no_room_for_another_process() {
+fn spare_is_adopted_when_no_room_is_left() {
     let mut it = with_spares(1, 2);
     assert_eq!(it.spawned.len(), 2);
     it.create(1, &json!({"conversationId": "c", "lspool": {"tools": ["a"]}}));
@@ -184,7 +184,7 @@ fn the_spare_is_taken_where_there_is_no_room_for_another_process() {
 }
 
 #[test]
-fn a_spare_that_is_replaced_has_not_died() {
+fn replaced_spare_does_not_count_as_crash() {
     let mut it = with_spares(1, 8);
     for n in 0..20 {
         it.server.args = vec![format!("--level={n}")];
@@ -206,7 +206,7 @@ fn a_spare_that_is_replaced_has_not_died() {
 }
 
 #[test]
-fn an_idle_timeout_that_changes_holds_for_the_partitions_there_are() {
+fn changed_idle_timeout_applies_to_existing_partitions() {
     let mut it = Stage::copilot();
     let process = partition(&mut it, 1, "c", "a");
     it.server.idle_timeout = Duration::ZERO;
@@ -220,7 +220,7 @@ fn an_idle_timeout_that_changes_holds_for_the_partitions_there_are() {
 }
 
 #[test]
-fn a_process_that_is_replaced_for_its_memory_is_not_forgiven_its_deaths() {
+fn restart_for_memory_does_not_reset_restart_budget() {
     let mut it = Stage::new(ServerKind::Generic);
     it.server.memory_limit = Some(100 << 20);
     it.server.policy.restart_window = seconds(3600);
@@ -246,7 +246,7 @@ fn a_process_that_is_replaced_for_its_memory_is_not_forgiven_its_deaths() {
 }
 
 #[test]
-fn with_less_room_than_there_was_a_turn_fails_or_runs_and_does_not_wait_for_ever() {
+fn turn_fails_or_runs_when_process_limit_is_lowered() {
     let mut it = Stage::copilot();
     let (a, b) = (partition(&mut it, 1, "c", "a"), partition(&mut it, 2, "d", "b"));
     it.create(3, &json!({"conversationId": "e", "lspool": {"tools": ["b"]}}));
@@ -269,7 +269,7 @@ fn with_less_room_than_there_was_a_turn_fails_or_runs_and_does_not_wait_for_ever
 }
 
 #[test]
-fn the_place_of_one_that_is_restarted_counts_until_there_are_as_few_as_there_may_be() {
+fn restarting_process_counts_against_limit_until_enough_are_gone() {
     let mut it = Stage::copilot();
     it.server.policy.immediate_first = false;
     it.event(Event::FilesChanged);
@@ -287,7 +287,7 @@ fn the_place_of_one_that_is_restarted_counts_until_there_are_as_few_as_there_may
 }
 
 #[test]
-fn one_that_is_not_required_and_not_installed_is_gone_without_until_it_is() {
+fn optional_missing_server_is_skipped_until_installed() {
     let mut it = Stage::new(ServerKind::Generic);
     it.server.policy.required = false;
     it.missing = Some("/no/such does not exist".to_owned());
@@ -312,7 +312,7 @@ fn one_that_is_not_required_and_not_installed_is_gone_without_until_it_is() {
 }
 
 #[test]
-fn a_restart_of_what_was_not_installed_looks_for_it_again() {
+fn restart_searches_for_missing_server_again() {
     let mut it = Stage::new(ServerKind::Generic);
     it.server.policy.required = false;
     it.missing = Some("/no/such does not exist".to_owned());
@@ -344,7 +344,7 @@ fn a_restart_of_what_was_not_installed_looks_for_it_again() {
 }
 
 #[test]
-fn a_restart_of_what_has_been_moved_looks_for_it_again() {
+fn restart_searches_for_moved_server_again() {
     let mut it = Stage::copilot();
     it.holds_spawns = true;
     it.create(1, &json!({"conversationId": "c", "lspool": {"tools": ["a"]}}));
@@ -366,7 +366,7 @@ fn a_restart_of_what_has_been_moved_looks_for_it_again() {
 }
 
 #[test]
-fn a_session_keeps_its_server_and_its_kind_whatever_the_file_comes_to_say() {
+fn session_keeps_server_and_kind_after_config_change() {
     let mut it = Stage::copilot();
     let process = partition(&mut it, 1, "c", "a");
     it.name = "pyright".to_owned();

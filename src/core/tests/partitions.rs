@@ -15,7 +15,7 @@ fn tools(names: &[&str]) -> serde_json::Value {
 }
 
 #[test]
-fn equal_sets_share_a_process_and_others_get_their_own() {
+fn equal_tool_sets_share_a_process() {
     let mut it = Stage::copilot().agent("explorer", &["read_file", "list_dir"]);
     it.create(1, &json!({}));
     it.create(2, &tools(&["list_dir", "read_file"]));
@@ -25,7 +25,7 @@ fn equal_sets_share_a_process_and_others_get_their_own() {
 }
 
 #[test]
-fn a_copilot_server_under_another_name_is_known_by_what_it_says_of_itself() {
+fn copilot_server_is_recognized_by_its_server_info() {
     let run = |configured: Option<ServerKind>, name: &str| {
         let mut it = Stage::new(ServerKind::Generic);
         it.server.kind = configured;
@@ -43,7 +43,7 @@ fn a_copilot_server_under_another_name_is_known_by_what_it_says_of_itself() {
 }
 
 #[test]
-fn a_copilot_server_under_another_name_keeps_what_it_tells_the_model() {
+fn copilot_server_under_another_name_keeps_transcripts() {
     let run = |configured: Option<ServerKind>, name: &str| {
         let mut it = Stage::new(ServerKind::Generic);
         (it.server.kind, it.server.exact_restore, it.name) = (configured, true, "my-copilot".to_owned());
@@ -73,7 +73,7 @@ fn a_copilot_server_under_another_name_keeps_what_it_tells_the_model() {
 }
 
 #[test]
-fn a_turn_waits_until_the_partition_has_shown_that_it_offers_nothing_else() {
+fn turn_waits_until_partition_offers_only_its_set() {
     let mut it = Stage::copilot();
     it.editor(json!({"id": 1, "method": "conversation/registerTools", "params": {"tools": [{"name": "a"}, {"name": "b"}]}}));
     let asked = it.take(Peer::Backend(process(0, 1)));
@@ -98,7 +98,7 @@ fn a_turn_waits_until_the_partition_has_shown_that_it_offers_nothing_else() {
 }
 
 #[test]
-fn a_partition_that_cannot_be_restricted_takes_no_turn() {
+fn partition_that_cannot_be_restricted_takes_no_turn() {
     let mut it = Stage::copilot();
     it.create(1, &tools(&[]));
     let one = process(1, 1);
@@ -114,7 +114,7 @@ fn a_partition_that_cannot_be_restricted_takes_no_turn() {
 }
 
 #[test]
-fn a_call_outside_the_set_is_answered_here() {
+fn call_outside_set_is_refused_by_lspool() {
     let mut it = Stage::copilot();
     it.create(1, &json!({"conversationId": "c", "lspool": {"tools": ["a"]}}));
     let one = process(1, 1);
@@ -136,7 +136,7 @@ fn a_call_outside_the_set_is_answered_here() {
 }
 
 #[test]
-fn a_turn_waits_for_the_mcp_servers_of_its_set_but_not_for_ever() {
+fn turn_waits_only_briefly_for_mcp_servers_of_its_set() {
     let mut it = Stage::copilot();
     let mcp = json!({"mini": {"command": "x"}, "foreign": {"command": "x"}}).to_string();
     let settings = json!({"github": {"copilot": {"mcp": mcp}}});
@@ -171,7 +171,7 @@ fn a_turn_waits_for_the_mcp_servers_of_its_set_but_not_for_ever() {
 }
 
 #[test]
-fn no_turn_begins_before_the_mcp_tools_outside_the_set_are_taken_away() {
+fn turn_waits_until_foreign_mcp_tools_are_disabled() {
     let mut it = Stage::copilot();
     it.create(1, &json!({"conversationId": "c", "lspool": {"tools": ["mini/echo"]}}));
     let one = process(1, 1);
@@ -189,7 +189,7 @@ fn no_turn_begins_before_the_mcp_tools_outside_the_set_are_taken_away() {
 }
 
 #[test]
-fn turns_of_one_conversation_go_one_after_another() {
+fn turns_of_one_conversation_run_one_by_one() {
     let mut it = Stage::copilot();
     let primary = process(0, 1);
     it.create(1, &json!({"conversationId": 4711}));
@@ -205,7 +205,7 @@ fn turns_of_one_conversation_go_one_after_another() {
 }
 
 #[test]
-fn a_cancelled_turn_does_not_wait_for_its_tools() {
+fn cancelled_turn_does_not_wait_for_its_tools() {
     let mut it = Stage::copilot();
     let primary = process(0, 1);
     it.create(1, &json!({"conversationId": "c"}));
@@ -226,7 +226,7 @@ fn a_cancelled_turn_does_not_wait_for_its_tools() {
 }
 
 #[test]
-fn idle_partitions_stop_and_room_is_made_only_of_idle_ones() {
+fn idle_partitions_stop_and_only_they_make_room() {
     let mut it = Stage::new(crate::config::ServerKind::Copilot);
     it.server.max_processes = 2;
     it.initialize();
@@ -256,7 +256,7 @@ fn idle_partitions_stop_and_room_is_made_only_of_idle_ones() {
 }
 
 #[test]
-fn without_idle_time_a_partition_that_rests_gives_way_to_a_new_one_and_to_nothing_else() {
+fn idle_partition_without_timeout_stops_only_for_new_one() {
     let mut it = Stage::new(crate::config::ServerKind::Copilot);
     it.server.max_processes = 2;
     it.server.idle_timeout = Duration::ZERO;
@@ -277,7 +277,7 @@ fn without_idle_time_a_partition_that_rests_gives_way_to_a_new_one_and_to_nothin
 }
 
 #[test]
-fn names_of_no_tool_are_told_once_and_stand_in_the_status() {
+fn unknown_tool_names_are_reported_once_and_in_status() {
     let mut it = Stage::copilot();
     let primary = process(0, 1);
     it.editor(json!({"id": 1, "method": "conversation/registerTools", "params": {"tools": [{"name": "fetch_ticket"}]}}));
@@ -307,7 +307,7 @@ fn names_of_no_tool_are_told_once_and_stand_in_the_status() {
 }
 
 #[test]
-fn where_one_process_may_be_nothing_helps_but_more_of_them() {
+fn error_suggests_raising_max_processes_when_one_is_allowed() {
     let mut it = Stage::new(crate::config::ServerKind::Copilot);
     it.server.max_processes = 1;
     it.server.on_limit = crate::config::OnLimit::Error;
@@ -318,7 +318,7 @@ fn where_one_process_may_be_nothing_helps_but_more_of_them() {
 }
 
 #[test]
-fn a_partition_that_is_asked_something_is_not_idle() {
+fn partition_with_pending_request_is_not_idle() {
     let mut it = Stage::patient();
     let one = process(1, 1);
     it.create(1, &json!({"conversationId": "c", "lspool": {"tools": ["a"]}}));
@@ -333,7 +333,7 @@ fn a_partition_that_is_asked_something_is_not_idle() {
 }
 
 #[test]
-fn a_create_that_is_cancelled_in_time_leaves_an_idle_partition() {
+fn create_cancelled_in_time_leaves_partition_idle() {
     let mut it = Stage::patient();
     let one = process(1, 1);
     it.create(1, &json!({"conversationId": "c", "lspool": {"tools": ["a"]}}));
@@ -348,7 +348,7 @@ fn a_create_that_is_cancelled_in_time_leaves_an_idle_partition() {
 }
 
 #[test]
-fn turns_that_wait_for_a_create_that_is_cancelled_are_answered_by_the_server() {
+fn turns_queued_behind_cancelled_create_reach_the_server() {
     let mut it = Stage::copilot();
     let one = process(1, 1);
     it.create(1, &json!({"conversationId": "c", "lspool": {"tools": ["a"]}}));
@@ -362,7 +362,7 @@ fn turns_that_wait_for_a_create_that_is_cancelled_are_answered_by_the_server() {
 }
 
 #[test]
-fn a_create_that_the_server_is_to_refuse_does_not_reach_more_tools_than_it_asks_for() {
+fn invalid_create_gets_no_more_tools_than_it_asks_for() {
     let mut it = Stage::copilot();
     let odd = it.create(1, &json!({"conversationId": [], "lspool": {"tools": ["a"]}}));
     assert_eq!(odd[0]["error"]["code"], -32602);
@@ -379,7 +379,7 @@ fn a_create_that_the_server_is_to_refuse_does_not_reach_more_tools_than_it_asks_
 }
 
 #[test]
-fn the_place_of_a_process_that_is_to_be_restarted_is_kept() {
+fn restarting_process_keeps_its_place() {
     let mut it = Stage::new(crate::config::ServerKind::Copilot);
     it.server.max_processes = 2;
     it.initialize();
@@ -400,7 +400,7 @@ fn the_place_of_a_process_that_is_to_be_restarted_is_kept() {
 }
 
 #[test]
-fn a_token_is_free_again_when_the_request_that_named_it_is_answered() {
+fn token_is_free_again_after_its_request_is_answered() {
     let mut it = Stage::copilot();
     it.create(1, &tools(&["a"]));
     let (primary, one) = (process(0, 1), process(1, 1));
@@ -422,7 +422,7 @@ fn a_token_is_free_again_when_the_request_that_named_it_is_answered() {
 }
 
 #[test]
-fn a_create_that_the_server_refuses_keeps_no_partition_busy_whatever_waits_behind_it() {
+fn refused_create_leaves_partition_idle() {
     let mut it = Stage::copilot();
     it.create(1, &json!({"conversationId": "c", "lspool": {"tools": []}}));
     it.editor(json!({"id": 2, "method": "conversation/turn", "params": {"conversationId": "c"}}));
@@ -441,7 +441,7 @@ fn a_create_that_the_server_refuses_keeps_no_partition_busy_whatever_waits_behin
 }
 
 #[test]
-fn a_partition_is_told_of_a_sign_in_before_it_is_asked_to_look_at_it() {
+fn partition_gets_sign_in_before_status_check() {
     let mut it = Stage::copilot();
     it.create(1, &tools(&["a"]));
     let one = process(1, 1);

@@ -20,7 +20,7 @@ fn generic() -> Stage {
 }
 
 #[test]
-fn answers_come_back_under_the_ids_that_were_asked_with() {
+fn answers_carry_the_original_request_ids() {
     let mut it = generic();
     for id in
         [json!("s-1"), json!(""), json!(0), json!(-5), json!(9_007_199_254_740_992_u64), json!("1"), json!(1)]
@@ -41,7 +41,7 @@ fn answers_come_back_under_the_ids_that_were_asked_with() {
 }
 
 #[test]
-fn a_client_that_does_not_number_its_requests_is_answered_in_order() {
+fn client_reusing_one_id_is_answered_in_order() {
     let mut it = Stage::new(ServerKind::Generic);
     it.editor(json!({"id": 1, "method": "initialize", "params": {}}));
     for n in 0..3 {
@@ -60,7 +60,7 @@ fn a_client_that_does_not_number_its_requests_is_answered_in_order() {
 }
 
 #[test]
-fn an_id_in_flight_is_not_used_twice() {
+fn request_with_pending_id_is_refused() {
     let mut it = generic();
     it.editor(json!({"id": 5, "method": "textDocument/hover"}));
     it.editor(json!({"id": 5, "method": "textDocument/hover"}));
@@ -72,7 +72,7 @@ fn an_id_in_flight_is_not_used_twice() {
 }
 
 #[test]
-fn cancellation_carries_the_id_of_whoever_is_told() {
+fn cancellation_carries_id_known_to_receiver() {
     let mut it = generic();
     it.editor(json!({"id": "a", "method": "textDocument/hover"}));
     it.editor(json!({"method": "$/cancelRequest", "params": {"id": "a"}}));
@@ -87,7 +87,7 @@ fn cancellation_carries_the_id_of_whoever_is_told() {
 }
 
 #[test]
-fn nothing_before_initialize_and_nothing_after_shutdown() {
+fn requests_before_initialize_or_after_shutdown_are_refused() {
     let mut it = Stage::new(ServerKind::Generic);
     it.editor(json!({"id": 1, "method": "textDocument/hover"}));
     assert_eq!(it.take(EDITOR)[0]["error"]["code"], -32002);
@@ -104,7 +104,7 @@ fn nothing_before_initialize_and_nothing_after_shutdown() {
 }
 
 #[test]
-fn shutdown_is_answered_even_if_the_server_is_silent_or_dies() {
+fn shutdown_is_answered_when_server_is_silent_or_dies() {
     for dies in [false, true] {
         let mut it = generic();
         it.editor(json!({"id": 2, "method": "shutdown"}));
@@ -117,7 +117,7 @@ fn shutdown_is_answered_even_if_the_server_is_silent_or_dies() {
 }
 
 #[test]
-fn exit_on_the_heels_of_shutdown_waits_for_its_answer() {
+fn exit_right_after_shutdown_waits_for_its_answer() {
     let mut it = generic();
     it.editor(json!({"id": 2, "method": "shutdown"}));
     it.editor(json!({"method": "exit"}));
@@ -130,7 +130,7 @@ fn exit_on_the_heels_of_shutdown_waits_for_its_answer() {
 }
 
 #[test]
-fn a_crash_answers_what_was_owed_and_the_next_process_gets_the_session() {
+fn crash_answers_pending_requests_and_replays_session() {
     let mut it = generic();
     let text = json!({"uri": "u", "languageId": "x", "version": 1, "text": "one"});
     it.editor(json!({"method": "textDocument/didOpen", "params": {"textDocument": text}}));
@@ -165,7 +165,7 @@ fn a_crash_answers_what_was_owed_and_the_next_process_gets_the_session() {
 }
 
 #[test]
-fn end_of_file_waits_for_what_is_owed_but_not_long() {
+fn end_of_file_waits_briefly_for_pending_answers() {
     let mut it = generic();
     it.editor(json!({"id": 1, "method": "textDocument/hover"}));
     it.event(crate::core::event::Event::Closed { peer: EDITOR, error: None });
@@ -175,7 +175,7 @@ fn end_of_file_waits_for_what_is_owed_but_not_long() {
 }
 
 #[test]
-fn initialize_is_not_cancelled_from_under_what_follows_it() {
+fn cancel_of_initialize_is_not_forwarded() {
     let mut it = Stage::new(ServerKind::Generic);
     it.holds_spawns = true;
     it.editor(json!({"id": 0, "method": "initialize", "params": {}}));
@@ -186,7 +186,7 @@ fn initialize_is_not_cancelled_from_under_what_follows_it() {
 }
 
 #[test]
-fn an_editor_that_leaves_before_there_is_a_process_sends_it_nothing() {
+fn editor_leaving_before_spawn_sends_server_nothing() {
     let mut it = Stage::new(ServerKind::Generic);
     it.holds_spawns = true;
     it.editor(json!({"id": 0, "method": "initialize", "params": {}}));
@@ -196,7 +196,7 @@ fn an_editor_that_leaves_before_there_is_a_process_sends_it_nothing() {
 }
 
 #[test]
-fn a_restarted_process_is_told_initialized_once() {
+fn restarted_process_gets_initialized_once() {
     let mut it = Stage::new(ServerKind::Generic);
     it.editor(json!({"id": 0, "method": "initialize", "params": {}}));
     let asked = it.take(SERVER);
@@ -210,7 +210,7 @@ fn a_restarted_process_is_told_initialized_once() {
 }
 
 #[test]
-fn end_of_file_waits_for_initialize_and_for_shutdown() {
+fn end_of_file_waits_for_initialize_and_shutdown() {
     let mut it = Stage::new(ServerKind::Generic);
     it.holds_preparation = true;
     it.editor(json!({"id": 0, "method": "initialize", "params": {}}));
@@ -228,7 +228,7 @@ fn end_of_file_waits_for_initialize_and_for_shutdown() {
 }
 
 #[test]
-fn nothing_is_started_at_the_moment_of_leaving() {
+fn nothing_restarts_while_lspool_exits() {
     let mut it = generic();
     it.exited(process(0, 1), Exit::Signal(9));
     it.start(process(0, 2), &[]);
@@ -243,7 +243,7 @@ fn nothing_is_started_at_the_moment_of_leaving() {
 }
 
 #[test]
-fn an_item_of_the_process_before_is_not_shown_to_the_next_one() {
+fn item_of_previous_process_is_not_resolved_by_next() {
     let mut it = generic();
     it.exited(process(0, 1), Exit::Signal(9));
     let next = process(0, 2);
@@ -265,7 +265,7 @@ fn an_item_of_the_process_before_is_not_shown_to_the_next_one() {
 
 /// The recording, which every test makes, replays: the answer is to the first request of that id.
 #[test]
-fn an_id_that_is_in_use_does_not_make_an_answer_one_to_another_question() {
+fn refused_duplicate_id_keeps_answer_of_first_request() {
     let mut it = Stage::new(ServerKind::Generic);
     it.initialize();
     it.editor(json!({"id": 5, "method": "textDocument/hover", "params": {}}));

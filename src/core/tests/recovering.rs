@@ -181,7 +181,7 @@ fn running(id: &str) -> Value {
 }
 
 #[test]
-fn a_turn_that_was_over_is_answered_here() {
+fn finished_turn_is_answered_by_lspool_after_crash() {
     for ended in [true, false] {
         let mut flight = Flight::new();
         flight.text(1, "Two.");
@@ -202,7 +202,7 @@ fn a_turn_that_was_over_is_answered_here() {
 }
 
 #[test]
-fn a_turn_of_which_nothing_came_is_asked_again() {
+fn turn_without_output_is_retried_after_crash() {
     let mut flight = Flight::new();
     flight.text(1, "");
     flight.it.take(EDITOR);
@@ -221,7 +221,7 @@ fn a_turn_of_which_nothing_came_is_asked_again() {
 }
 
 #[test]
-fn a_text_that_is_cut_off_goes_on_in_its_round() {
+fn interrupted_text_continues_in_its_round() {
     let mut flight = Flight::new();
     flight.text(1, "Tw");
     flight.it.take(EDITOR);
@@ -249,7 +249,7 @@ fn a_text_that_is_cut_off_goes_on_in_its_round() {
 }
 
 #[test]
-fn a_turn_that_goes_on_ends_with_its_conversation() {
+fn resumed_turn_ends_with_its_conversation() {
     // Another turn may wait for it.
     for (begun, waits) in [(false, false), (true, false), (false, true)] {
         let mut flight = Flight::new();
@@ -288,7 +288,7 @@ fn a_turn_that_goes_on_ends_with_its_conversation() {
 }
 
 #[test]
-fn a_late_answer_of_the_client_is_waited_for() {
+fn resumed_turn_waits_for_late_client_answer() {
     let mut flight = Flight::new();
     flight.text(1, "Asking.");
     flight.call(1, &running("k"));
@@ -318,7 +318,7 @@ fn a_late_answer_of_the_client_is_waited_for() {
 }
 
 #[test]
-fn an_answer_that_was_not_reported_is() {
+fn unreported_client_answer_is_reported_after_crash() {
     let mut flight = Flight::new();
     flight.call(1, &running("k"));
     flight.it.take(EDITOR);
@@ -330,7 +330,7 @@ fn an_answer_that_was_not_reported_is() {
 }
 
 #[test]
-fn a_failure_of_the_client_is_a_result() {
+fn client_error_becomes_tool_result() {
     let mut flight = Flight::new();
     flight.call(1, &running("k"));
     flight.it.take(EDITOR);
@@ -346,7 +346,7 @@ fn a_failure_of_the_client_is_a_result() {
 }
 
 #[test]
-fn a_turn_that_waits_can_be_cancelled() {
+fn suspended_turn_can_be_cancelled() {
     for destroys in [false, true] {
         let mut flight = Flight::new();
         flight.text(1, "Asking.");
@@ -384,7 +384,7 @@ fn a_turn_that_waits_can_be_cancelled() {
 }
 
 #[test]
-fn what_the_server_did_itself_is_dropped_but_for_mcp_calls() {
+fn server_tool_calls_are_dropped_after_crash_except_mcp() {
     let mut flight = Flight::new();
     flight.text(1, "Working.");
     let tool = |id: &str, kind: &str| json!({"id": id, "name": "b", "toolType": kind, "status": "running", "input": {}});
@@ -409,7 +409,7 @@ fn what_the_server_did_itself_is_dropped_but_for_mcp_calls() {
 }
 
 #[test]
-fn a_call_that_is_dropped_with_nothing_left_is_asked_again_in_the_next_round() {
+fn dropped_call_without_output_is_retried_in_next_round() {
     let mut flight = Flight::new();
     flight.call(1, &json!({"id": "k", "name": "b", "toolType": "shared", "status": "running", "input": {}}));
     flight.it.take(EDITOR);
@@ -424,7 +424,7 @@ fn a_call_that_is_dropped_with_nothing_left_is_asked_again_in_the_next_round() {
 }
 
 #[test]
-fn a_clients_tool_is_called_here_once_it_is_confirmed() {
+fn lspool_calls_client_tool_after_confirmation() {
     for (accepts, in_time) in [(true, true), (true, false), (false, true), (false, false)] {
         let mut flight = Flight::new();
         flight.text(1, "Running it.");
@@ -470,7 +470,7 @@ fn a_clients_tool_is_called_here_once_it_is_confirmed() {
 }
 
 #[test]
-fn another_confirmation_is_answered_with_the_one_that_was_given() {
+fn repeated_confirmation_gets_the_earlier_answer() {
     for answered_first in [true, false] {
         let mut flight = Flight::new();
         flight.text(1, "Reading.");
@@ -502,7 +502,7 @@ fn another_confirmation_is_answered_with_the_one_that_was_given() {
 }
 
 #[test]
-fn a_dialogue_that_nobody_asks_for_again_is_closed() {
+fn unused_confirmation_dialog_is_closed_at_end_of_turn() {
     let mut flight = Flight::new();
     flight.text(1, "Reading.");
     flight.it.take(EDITOR);
@@ -516,7 +516,7 @@ fn a_dialogue_that_nobody_asks_for_again_is_closed() {
 }
 
 #[test]
-fn a_sub_agent_leaves_what_it_has_done() {
+fn stopped_sub_agent_leaves_its_results() {
     let mut flight = Flight::new();
     let agent = json!({"id": "agent", "name": "run_subagent", "toolType": "shared", "status": "running", "input": {}});
     flight.call(1, &agent);
@@ -545,7 +545,7 @@ fn a_sub_agent_leaves_what_it_has_done() {
 }
 
 #[test]
-fn a_sub_agent_that_was_done_is_not_taken_for_the_next_one() {
+fn finished_sub_agent_is_not_mistaken_for_next_one() {
     let mut flight = Flight::new();
     let agent = |id: &str, status: &str| json!({"id": id, "name": "run_subagent", "toolType": "shared", "status": status, "input": {}, "result": [{"value": "x"}]});
     flight.call(1, &agent("one", "running"));
@@ -561,7 +561,7 @@ fn a_sub_agent_that_was_done_is_not_taken_for_the_next_one() {
 }
 
 #[test]
-fn only_a_spent_budget_ends_a_turn() {
+fn turn_fails_only_when_restart_budget_is_spent() {
     let mut flight = Flight::new();
     flight.text(1, "T");
     for _ in 1..=5 {
@@ -580,7 +580,7 @@ fn only_a_spent_budget_ends_a_turn() {
 }
 
 #[test]
-fn a_turn_ends_with_its_process_if_that_is_wanted() {
+fn turn_fails_with_its_process_when_configured() {
     let mut it = Stage::new(crate::config::ServerKind::Copilot);
     it.server.turn_recovery = TurnRecovery::Fail;
     it.initialize();
@@ -593,7 +593,7 @@ fn a_turn_ends_with_its_process_if_that_is_wanted() {
 }
 
 #[test]
-fn a_conversation_that_came_back_empty_goes_on_as_text() {
+fn conversation_restored_empty_continues_as_text() {
     let mut flight = Flight::new();
     flight.text(1, "Tw");
     flight.it.take(EDITOR);
@@ -610,7 +610,7 @@ fn a_conversation_that_came_back_empty_goes_on_as_text() {
 }
 
 #[test]
-fn a_turn_that_the_next_process_refuses_ends() {
+fn turn_refused_by_next_process_ends() {
     let mut flight = Flight::new();
     flight.text(1, "Two.");
     flight.it.take(EDITOR);
@@ -624,7 +624,7 @@ fn a_turn_that_the_next_process_refuses_ends() {
 }
 
 #[test]
-fn a_partition_comes_back_for_a_turn_in_flight_even_if_it_dies_at_its_start() {
+fn partition_restarts_for_active_turn_despite_crash_at_start() {
     let mut it = Stage::copilot();
     let one = process(1, 1);
     it.create(1, &json!({"conversationId": "c", "lspool": {"tools": ["a"]}}));
@@ -643,7 +643,7 @@ fn a_partition_comes_back_for_a_turn_in_flight_even_if_it_dies_at_its_start() {
 }
 
 #[test]
-fn a_turn_without_a_token_is_known_by_the_calls_of_the_client() {
+fn turn_without_token_is_recognized_by_client_calls() {
     let mut it = Stage::copilot();
     it.create(1, &json!({"conversationId": "c", "workDoneToken": null}));
     it.take(Peer::Backend(FIRST));
@@ -658,7 +658,7 @@ fn a_turn_without_a_token_is_known_by_the_calls_of_the_client() {
 }
 
 #[test]
-fn several_conversations_share_a_folder_until_the_last_has_begun() {
+fn conversations_share_transcript_folder_until_last_begins() {
     let mut it = Stage::copilot();
     let names = ["a", "b"];
     for (n, id) in names.iter().enumerate() {

@@ -72,7 +72,7 @@ fn written(it: &mut Stage, process: ProcessId) {
 }
 
 #[test]
-fn a_new_process_is_told_what_was_said_tool_calls_included() {
+fn fresh_process_gets_transcript_with_tool_calls() {
     let mut it = crashed();
     let next = ask(&mut it);
     assert!(it.take(Peer::Backend(next)).is_empty(), "the file comes first");
@@ -112,7 +112,7 @@ fn a_new_process_is_told_what_was_said_tool_calls_included() {
 }
 
 #[test]
-fn what_was_compressed_is_told_as_the_summary() {
+fn compressed_history_is_restored_as_summary() {
     let mut it = crashed();
     let next = ask(&mut it);
     written(&mut it, next);
@@ -142,7 +142,7 @@ fn what_was_compressed_is_told_as_the_summary() {
 }
 
 #[test]
-fn a_turn_is_deleted_that_no_process_knows() {
+fn turn_unknown_to_process_can_be_deleted() {
     let mut it = crashed();
     let delete = |id: u32, of: &str| json!({"id": id, "method": "conversation/turnDelete", "params": {"conversationId": of, "turnId": "T1"}});
     for (id, of) in [(5, "c"), (6, "never heard of")] {
@@ -158,7 +158,7 @@ fn a_turn_is_deleted_that_no_process_knows() {
 }
 
 #[test]
-fn a_conversation_that_came_back_empty_is_asked_again_with_its_text() {
+fn conversation_restored_empty_is_retried_with_text() {
     let mut it = crashed();
     let next = ask(&mut it);
     written(&mut it, next);
@@ -181,7 +181,7 @@ fn a_conversation_that_came_back_empty_is_asked_again_with_its_text() {
 }
 
 #[test]
-fn a_stray_conversation_is_forgotten_with_its_end() {
+fn orphan_is_forgotten_when_it_ends() {
     let mut it = crashed();
     let next = ask(&mut it);
     written(&mut it, next);
@@ -194,7 +194,7 @@ fn a_stray_conversation_is_forgotten_with_its_end() {
 }
 
 #[test]
-fn a_cancelled_turn_whose_conversation_came_back_empty_is_not_asked_again() {
+fn cancelled_turn_restored_empty_is_not_retried() {
     let mut it = crashed();
     let next = ask(&mut it);
     written(&mut it, next);
@@ -212,7 +212,7 @@ fn a_cancelled_turn_whose_conversation_came_back_empty_is_not_asked_again() {
 }
 
 #[test]
-fn a_turn_whose_conversation_is_destroyed_while_it_is_restored_is_not_asked_twice() {
+fn destroy_during_restore_does_not_repeat_turn() {
     let mut it = crashed();
     let next = ask(&mut it);
     written(&mut it, next);
@@ -230,7 +230,7 @@ fn a_turn_whose_conversation_is_destroyed_while_it_is_restored_is_not_asked_twic
 }
 
 #[test]
-fn a_turn_whose_conversation_is_no_more_is_not_asked_in_the_next_one() {
+fn turn_of_destroyed_conversation_is_not_sent_to_its_successor() {
     // Its file is being written.
     for method in ["conversation/destroy", "conversation/create"] {
         let mut it = crashed();
@@ -268,7 +268,7 @@ fn a_turn_whose_conversation_is_no_more_is_not_asked_in_the_next_one() {
 }
 
 #[test]
-fn a_cancelled_or_crashed_restore_leaves_nothing_behind() {
+fn cancelled_or_crashed_restore_leaves_nothing_behind() {
     let mut it = crashed();
     let next = ask(&mut it);
     it.editor(json!({"method": "$/cancelRequest", "params": {"id": 2}}));
@@ -293,7 +293,7 @@ fn a_cancelled_or_crashed_restore_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_conversation_that_the_server_has_forgotten_is_restored() {
+fn conversation_forgotten_by_server_is_restored() {
     let mut it = Stage::copilot();
     let primary = process(0, 1);
     it.create(1, &json!({"conversationId": 7}));
@@ -316,7 +316,7 @@ fn a_conversation_that_the_server_has_forgotten_is_restored() {
 }
 
 #[test]
-fn a_turn_that_was_not_begun_is_asked_again_silently() {
+fn turn_not_yet_begun_is_retried_silently() {
     let mut it = crashed();
     let next = ask(&mut it);
     written(&mut it, next);
@@ -332,7 +332,7 @@ fn a_turn_that_was_not_begun_is_asked_again_silently() {
 }
 
 #[test]
-fn a_partition_comes_back_for_the_turn_that_it_had_not_begun() {
+fn partition_restarts_for_turn_not_yet_begun() {
     let mut it = Stage::copilot();
     let one = process(1, 1);
     it.create(1, &json!({"conversationId": "c", "lspool": {"tools": ["a"]}}));

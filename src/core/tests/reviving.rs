@@ -49,7 +49,7 @@ fn register(it: &mut Stage, by: ProcessId, id: &str, method: &str, options: &Val
 }
 
 #[test]
-fn what_only_reads_is_asked_again_once_and_in_order() {
+fn retries_read_requests_once_in_order() {
     let mut it = generic();
     ask(&mut it, 1, "textDocument/hover");
     ask(&mut it, 2, "workspace/executeCommand");
@@ -81,7 +81,7 @@ fn what_only_reads_is_asked_again_once_and_in_order() {
 }
 
 #[test]
-fn what_the_editor_has_cancelled_is_asked_of_nobody() {
+fn cancelled_requests_are_not_retried() {
     let mut it = generic();
     ask(&mut it, 1, "textDocument/hover");
     ask(&mut it, 2, "textDocument/hover");
@@ -95,7 +95,7 @@ fn what_the_editor_has_cancelled_is_asked_of_nobody() {
 }
 
 #[test]
-fn an_answer_of_which_a_part_has_been_seen_is_not_begun_anew() {
+fn partially_answered_requests_are_not_retried() {
     let mut it = generic();
     for (id, token) in [(1, json!({"partialResultToken": "a"})), (2, json!({"workDoneToken": 7}))] {
         it.editor(json!({"id": id, "method": "textDocument/references", "params": token}));
@@ -115,7 +115,7 @@ fn an_answer_of_which_a_part_has_been_seen_is_not_begun_anew() {
 }
 
 #[test]
-fn an_item_of_the_dead_is_given_back_as_it_was_also_if_it_was_asked_about_meanwhile() {
+fn resolve_of_crashed_process_item_returns_it_unchanged() {
     let mut it = generic();
     crash(&mut it, 1);
     let item = json!({"label": "x", "data": 7});
@@ -125,7 +125,7 @@ fn an_item_of_the_dead_is_given_back_as_it_was_also_if_it_was_asked_about_meanwh
 }
 
 #[test]
-fn a_request_ends_with_the_budget() {
+fn request_fails_when_restart_budget_is_spent() {
     let mut it = generic();
     for generation in 1..=5 {
         crash(&mut it, generation);
@@ -140,7 +140,7 @@ fn a_request_ends_with_the_budget() {
 }
 
 #[test]
-fn registrations_that_are_not_repeated_are_taken_back() {
+fn registrations_not_repeated_after_restart_are_withdrawn() {
     let mut it = generic();
     for (id, method) in [("a", "m/same"), ("b", "m/changed"), ("c", "m/gone")] {
         register(&mut it, process(0, 1), id, method, &json!({"x": 1}));
@@ -173,7 +173,7 @@ fn registrations_that_are_not_repeated_are_taken_back() {
 }
 
 #[test]
-fn diagnostics_of_the_dead_are_cleared_unless_they_are_repeated() {
+fn diagnostics_not_repeated_after_restart_are_cleared() {
     let mut it = generic();
     let two = json!([{"message": "one"}, {"message": "two"}]);
     for uri in ["a", "b", "c"] {
@@ -200,7 +200,7 @@ fn diagnostics_of_the_dead_are_cleared_unless_they_are_repeated() {
 }
 
 #[test]
-fn diagnostics_of_a_server_that_does_not_come_back_are_cleared_at_once() {
+fn failed_server_diagnostics_are_cleared_at_once() {
     let mut it = generic();
     for generation in 1..=5 {
         crash(&mut it, generation);
@@ -214,7 +214,7 @@ fn diagnostics_of_a_server_that_does_not_come_back_are_cleared_at_once() {
 }
 
 #[test]
-fn what_the_editor_pulls_it_is_asked_to_pull_anew() {
+fn editor_is_asked_to_pull_again_after_restart() {
     let refresh = json!({"refreshSupport": true});
     let workspace = json!({"diagnostics": refresh, "semanticTokens": refresh, "codeLens": {"refreshSupport": false}, "inlayHint": refresh});
     let mut it = Stage::new(ServerKind::Generic);

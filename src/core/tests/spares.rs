@@ -38,7 +38,7 @@ fn told(it: &mut Stage, process: ProcessId) -> Vec<String> {
 }
 
 #[test]
-fn a_new_partition_takes_the_spare_and_another_one_is_made() {
+fn new_partition_adopts_spare_and_replacement_starts() {
     let mut it = with_a_spare(&json!({}));
     it.create(1, &json!({"conversationId": "c", "lspool": {"tools": ["a"]}}));
     let partition = process(2, 1);
@@ -56,7 +56,7 @@ fn a_new_partition_takes_the_spare_and_another_one_is_made() {
 }
 
 #[test]
-fn a_restart_takes_the_spare() {
+fn restart_adopts_spare() {
     let mut it = with_a_spare(&json!({}));
     it.exited(process(0, 1), Exit::Signal(9));
     assert_eq!(it.adopted, [(process(1, 1), process(0, 2))]);
@@ -68,7 +68,7 @@ fn a_restart_takes_the_spare() {
 }
 
 #[test]
-fn what_concerns_everyone_reaches_it_and_what_it_says_of_itself_is_not_heard() {
+fn spare_receives_session_but_its_status_is_hidden() {
     let mut it = with_a_spare(&json!({}));
     let spare = process(1, 1);
     it.editor(json!({"method": "textDocument/didOpen", "params": {"textDocument": {"uri": "u", "version": 1, "text": "x"}}}));
@@ -82,7 +82,7 @@ fn what_concerns_everyone_reaches_it_and_what_it_says_of_itself_is_not_heard() {
 }
 
 #[test]
-fn one_that_is_asked_something_is_not_taken() {
+fn spare_that_waits_for_editor_is_not_adopted() {
     let mut it = with_a_spare(&json!({}));
     it.server(process(1, 1), json!({"id": 1, "method": "window/showMessageRequest", "params": {}}));
     it.create(1, &json!({"conversationId": "c", "lspool": {"tools": ["a"]}}));
@@ -91,7 +91,7 @@ fn one_that_is_asked_something_is_not_taken() {
 }
 
 #[test]
-fn there_is_one_for_each_kind_of_process_in_use() {
+fn one_spare_is_kept_per_kind_in_use() {
     let mut it = with_a_spare(&json!({"subAgent": true}));
     // The spare is of the primary's kind: a set without the tool starts a process.
     it.create(1, &json!({"conversationId": "c", "lspool": {"tools": ["a"]}}));
@@ -110,7 +110,7 @@ fn there_is_one_for_each_kind_of_process_in_use() {
 }
 
 #[test]
-fn spares_make_room_and_are_given_up_if_they_die_and_die() {
+fn spares_make_room_and_stop_restarting_after_crashes() {
     let mut it = Stage::new(ServerKind::Copilot);
     it.server.warm_spares = 3;
     it.server.max_processes = 2;
@@ -139,7 +139,7 @@ fn spares_make_room_and_are_given_up_if_they_die_and_die() {
 }
 
 #[test]
-fn a_spare_that_is_being_ended_is_not_taken() {
+fn terminating_spare_is_not_adopted() {
     let mut it = with_a_spare(&json!({}));
     it.event(Event::Closed { peer: Peer::Backend(process(1, 1)), error: None });
     it.exited(process(0, 1), Exit::Signal(9));
@@ -148,7 +148,7 @@ fn a_spare_that_is_being_ended_is_not_taken() {
 }
 
 #[test]
-fn a_spare_is_taken_also_where_there_is_no_room_for_another_process() {
+fn spare_is_adopted_at_process_limit() {
     let mut it = with_a_spare(&json!({}));
     it.server.max_processes = 2;
     it.event(Event::FilesChanged);
@@ -158,7 +158,7 @@ fn a_spare_is_taken_also_where_there_is_no_room_for_another_process() {
 }
 
 #[test]
-fn spares_that_cannot_be_started_are_not_tried_for_ever() {
+fn failing_spare_starts_are_not_retried_forever() {
     let mut it = with_a_spare(&json!({}));
     it.holds_spawns = true;
     it.exited(process(1, 1), Exit::Signal(9));
@@ -171,7 +171,7 @@ fn spares_that_cannot_be_started_are_not_tried_for_ever() {
 }
 
 #[test]
-fn fewer_spares_are_kept_when_fewer_are_wanted() {
+fn lowering_warm_spares_stops_spares() {
     let mut it = with_a_spare(&json!({}));
     it.server.warm_spares = 0;
     it.event(Event::FilesChanged);
@@ -179,7 +179,7 @@ fn fewer_spares_are_kept_when_fewer_are_wanted() {
 }
 
 #[test]
-fn what_a_spare_has_published_is_taken_back_when_whoever_took_it_is_gone() {
+fn diagnostics_of_adopted_spare_are_cleared_on_stop() {
     let mut it = with_a_spare(&json!({}));
     let params = json!({"uri": "u", "diagnostics": [{"message": "no"}]});
     it.server(process(1, 1), json!({"method": "textDocument/publishDiagnostics", "params": params}));

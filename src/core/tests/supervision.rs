@@ -47,7 +47,7 @@ fn kill_all(it: &mut Stage, first: u32) -> Vec<Value> {
 }
 
 #[test]
-fn a_crash_loop_shows_one_message_and_its_button_starts_the_server_again() {
+fn crash_loop_shows_one_message_that_offers_restart() {
     let mut it = generic();
     let heard = kill_all(&mut it, 1);
     assert_eq!(state(&it), "failed");
@@ -69,7 +69,7 @@ fn a_crash_loop_shows_one_message_and_its_button_starts_the_server_again() {
 }
 
 #[test]
-fn the_log_of_a_failed_server_is_shown_on_request() {
+fn failed_server_shows_log_on_request() {
     let mut it = generic();
     let heard = kill_all(&mut it, 1);
     let offer = heard.iter().find(|it| it["method"] == "window/showMessageRequest").unwrap();
@@ -81,7 +81,7 @@ fn the_log_of_a_failed_server_is_shown_on_request() {
 }
 
 #[test]
-fn a_server_that_dies_before_it_is_ready_is_started_once_more() {
+fn server_dying_before_ready_is_started_once_more() {
     let mut it = Stage::new(ServerKind::Generic);
     it.editor(json!({"id": 0, "method": "initialize", "params": {"capabilities": {}}}));
     it.editor(json!({"method": "initialized", "params": {}}));
@@ -98,7 +98,7 @@ fn a_server_that_dies_before_it_is_ready_is_started_once_more() {
 }
 
 #[test]
-fn what_is_wrong_from_the_first_is_the_answer_to_initialize() {
+fn initialize_error_shows_startup_failure() {
     let mut it = Stage::new(ServerKind::Generic);
     it.editor(json!({"id": 0, "method": "initialize", "params": {"capabilities": {}}}));
     it.exited(SERVER, Exit::Code(1));
@@ -114,7 +114,7 @@ fn what_is_wrong_from_the_first_is_the_answer_to_initialize() {
 }
 
 #[test]
-fn what_was_said_before_somebody_ended_a_server_is_no_cause() {
+fn error_omits_stderr_when_somebody_killed_server() {
     for (exit, told) in [
         (Exit::Signal(9), "it exited (signal 9)"),
         (Exit::Signal(15), "it exited (signal 15)"),
@@ -131,7 +131,7 @@ fn what_was_said_before_somebody_ended_a_server_is_no_cause() {
 }
 
 #[test]
-fn a_missing_executable_is_no_accident() {
+fn missing_executable_fails_without_retry() {
     let mut it = Stage::new(ServerKind::Generic);
     it.holds_spawns = true;
     it.editor(json!({"id": 0, "method": "initialize", "params": {}}));
@@ -147,7 +147,7 @@ fn a_missing_executable_is_no_accident() {
 }
 
 #[test]
-fn a_start_that_hangs_is_not_waited_for_for_ever() {
+fn hanging_start_fails_after_timeout() {
     let failed = SpawnFailure { permanent: true, message: "no such file".to_owned() };
     for comes in [true, false] {
         let mut it = Stage::new(ServerKind::Generic);
@@ -177,7 +177,7 @@ fn a_start_that_hangs_is_not_waited_for_for_ever() {
 }
 
 #[test]
-fn a_restart_that_hangs_is_one_more_death() {
+fn hanging_restart_counts_as_crash() {
     let mut it = generic();
     it.holds_spawns = true;
     it.exited(SERVER, Exit::Signal(9));
@@ -201,7 +201,7 @@ fn a_restart_that_hangs_is_one_more_death() {
 }
 
 #[test]
-fn profiles_say_what_a_death_means() {
+fn profile_decides_what_a_crash_means() {
     for (profile, required) in [(Profile::Strict, true), (Profile::BestEffort, false)] {
         let mut it = Stage::new(ServerKind::Generic);
         it.server.policy = profile.policy();
@@ -222,7 +222,7 @@ fn profiles_say_what_a_death_means() {
 }
 
 #[test]
-fn silence_is_asked_about_before_it_is_judged() {
+fn silent_process_is_probed_before_termination() {
     for kind in [ServerKind::Copilot, ServerKind::Generic] {
         let mut it = Stage::new(kind);
         it.initialize();
@@ -261,7 +261,7 @@ fn silence_is_asked_about_before_it_is_judged() {
 }
 
 #[test]
-fn one_that_is_being_ended_is_not_judged_again() {
+fn terminating_process_is_not_judged_again() {
     let mut it = Stage::new(ServerKind::Generic);
     it.server.stall_timeout = seconds(1);
     it.server.probe_timeout = seconds(1);
@@ -279,7 +279,7 @@ fn one_that_is_being_ended_is_not_judged_again() {
 }
 
 #[test]
-fn one_that_waits_for_the_editor_or_is_not_read_does_not_hang() {
+fn process_waiting_for_editor_is_not_probed() {
     let mut it = Stage::copilot();
     it.editor(json!({"id": 1, "method": "textDocument/hover"}));
     it.server(SERVER, json!({"id": 9, "method": "window/showMessageRequest", "params": {}}));
@@ -296,7 +296,7 @@ fn one_that_waits_for_the_editor_or_is_not_read_does_not_hang() {
 }
 
 #[test]
-fn the_clock_that_was_set_for_a_request_serves_the_next_ones() {
+fn one_timer_serves_successive_requests() {
     let mut it = Stage::copilot();
     let due = |it: &mut Stage, id: u32| {
         it.editor(json!({"id": id, "method": "textDocument/hover"}));
@@ -316,7 +316,7 @@ fn the_clock_that_was_set_for_a_request_serves_the_next_ones() {
 }
 
 #[test]
-fn an_old_silence_is_not_held_against_a_new_request() {
+fn probe_timer_starts_with_the_pending_request() {
     let mut it = Stage::copilot();
     it.editor(json!({"id": 1, "method": "textDocument/hover"}));
     let asked = it.take(Peer::Backend(SERVER));
@@ -330,14 +330,14 @@ fn an_old_silence_is_not_held_against_a_new_request() {
 }
 
 #[test]
-fn a_quiet_server_is_never_asked() {
+fn idle_server_is_never_probed() {
     let mut it = Stage::copilot();
     it.pass(Duration::from_hours(5));
     assert!(it.told(SERVER).is_empty());
 }
 
 #[test]
-fn a_process_that_holds_too_much_is_replaced_between_requests() {
+fn process_over_memory_limit_is_replaced_between_requests() {
     let mut it = Stage::new(ServerKind::Generic);
     it.server.memory_limit = Some(100 << 20);
     it.initialize();
@@ -364,7 +364,7 @@ fn a_process_that_holds_too_much_is_replaced_between_requests() {
 }
 
 #[test]
-fn a_partition_that_crashes_again_and_again_is_not_brought_back_by_the_next_create() {
+fn crash_looping_partition_is_not_restarted_by_next_create() {
     let mut it = Stage::copilot();
     let mut starts = 0;
     for n in 1..20 {
@@ -381,7 +381,7 @@ fn a_partition_that_crashes_again_and_again_is_not_brought_back_by_the_next_crea
 }
 
 #[test]
-fn a_partition_that_died_long_ago_is_forgotten() {
+fn partition_that_crashed_long_ago_is_forgotten() {
     let mut it = Stage::copilot();
     let use_and_crash = |it: &mut Stage, n: u32, tool: &str| {
         it.create(n, &json!({"conversationId": format!("c{n}"), "lspool": {"tools": [tool]}}));
@@ -398,7 +398,7 @@ fn a_partition_that_died_long_ago_is_forgotten() {
 }
 
 #[test]
-fn what_a_server_says_went_wrong_is_told_without_its_secrets() {
+fn server_errors_are_shown_without_secrets() {
     let said = "connect ECONNREFUSED http://user:s3cr3t@proxy:3128";
     let error = json!({"code": -32603, "message": said});
     let mut it = Stage::new(ServerKind::Copilot);

@@ -99,7 +99,7 @@ const ALL: [&str; 8] = [
 ];
 
 #[test]
-fn nobody_hears_of_tools_that_are_not_wanted() {
+fn builtin_tools_are_not_registered_when_off() {
     let mut it = Stage::new(ServerKind::Copilot);
     it.editor(json!({"id": 0, "method": "initialize", "params": {"capabilities": {}}}));
     it.open(PRIMARY);
@@ -113,7 +113,7 @@ fn nobody_hears_of_tools_that_are_not_wanted() {
 }
 
 #[test]
-fn the_primary_is_told_of_them_behind_initialized() {
+fn primary_gets_builtin_tools_after_initialized() {
     let mut it = stage();
     it.editor(json!({"id": 0, "method": "initialize", "params": {"capabilities": {}}}));
     it.open(PRIMARY);
@@ -131,7 +131,7 @@ fn the_primary_is_told_of_them_behind_initialized() {
 }
 
 #[test]
-fn a_call_that_the_server_takes_back_is_stopped_and_answered() {
+fn call_cancelled_by_server_is_stopped_and_answered() {
     let mut it = begun();
     let unwanted = json!({"method": "$/cancelRequest", "params": {"id": 7}});
     it.server(PRIMARY, call(7, "run_in_terminal", &json!({"command": "make"})));
@@ -154,7 +154,7 @@ fn a_call_that_the_server_takes_back_is_stopped_and_answered() {
 }
 
 #[test]
-fn a_call_is_carried_out_here_and_is_part_of_the_history() {
+fn builtin_tool_call_is_run_and_answered_once() {
     let mut it = begun();
     it.server(PRIMARY, call(7, "read_file", &json!({"filePath": "a"})));
     assert!(it.take(EDITOR).is_empty(), "the editor has no such tool");
@@ -170,7 +170,7 @@ fn a_call_is_carried_out_here_and_is_part_of_the_history() {
 }
 
 #[test]
-fn the_editors_own_tool_goes_first() {
+fn editor_tool_takes_precedence_over_builtin_tool() {
     let mut it = begun();
     let tool = json!({"name": "read_file", "description": "d"});
     it.editor(json!({"id": 5, "method": "conversation/registerTools", "params": {"tools": [tool]}}));
@@ -193,7 +193,7 @@ fn the_editors_own_tool_goes_first() {
 }
 
 #[test]
-fn a_partition_has_those_of_its_set_and_no_others() {
+fn partition_gets_only_builtin_tools_of_its_set() {
     for (tools, expected) in [
         (json!(["read_file", "fetch"]), &["read_file"][..]),
         (json!([]), &[]),
@@ -210,7 +210,7 @@ fn a_partition_has_those_of_its_set_and_no_others() {
 }
 
 #[test]
-fn a_command_is_run_if_the_list_allows_it() {
+fn command_on_allow_list_runs_without_question() {
     let mut it = begun();
     it.server(PRIMARY, confirmation(7, "ls"));
     assert!(it.take(EDITOR).is_empty(), "the list goes first");
@@ -222,7 +222,7 @@ fn a_command_is_run_if_the_list_allows_it() {
 }
 
 #[test]
-fn a_command_is_run_if_the_editor_allows_it_and_no_other_one() {
+fn confirmed_command_runs_once_and_no_other() {
     let mut it = begun();
     it.server(PRIMARY, confirmation(7, "ls"));
     let (id, _) = asked(&mut it).remove(0);
@@ -244,7 +244,7 @@ fn a_command_is_run_if_the_editor_allows_it_and_no_other_one() {
 }
 
 #[test]
-fn what_the_editor_dismisses_is_not_allowed() {
+fn dismissed_command_is_not_confirmed() {
     let mut it = begun();
     it.server(PRIMARY, confirmation(7, "ls"));
     let (id, _) = asked(&mut it).remove(0);
@@ -269,7 +269,7 @@ fn unasked() -> (Stage, Value, Value) {
 }
 
 #[test]
-fn if_the_server_does_not_ask_lspool_does() {
+fn lspool_asks_for_confirmation_when_server_does_not() {
     let (mut it, call, question) = unasked();
     it.editor(json!({"id": question, "result": verdict("accept")}));
     assert_eq!(asked(&mut it), [(call.clone(), true)]);
@@ -291,7 +291,7 @@ fn if_the_server_does_not_ask_lspool_does() {
 }
 
 #[test]
-fn a_cancelled_turn_waits_for_no_tool_and_no_question() {
+fn cancelled_turn_waits_for_no_tool_or_question() {
     let mut it = begun();
     it.server(PRIMARY, call(7, "run_in_terminal", &json!({"command": "ls"})));
     let (id, _) = asked(&mut it).remove(0);
@@ -310,7 +310,7 @@ fn a_cancelled_turn_waits_for_no_tool_and_no_question() {
 }
 
 #[test]
-fn a_call_outlives_its_process_and_its_result_counts() {
+fn tool_call_outlives_its_process_and_is_reported() {
     let mut it = begun();
     let round = json!([{"roundId": 1, "reply": "", "toolCalls": [
         {"id": "call", "name": "read_file", "toolType": "client", "status": "running", "input": {"filePath": "a"}},
@@ -332,7 +332,7 @@ fn a_call_outlives_its_process_and_its_result_counts() {
 }
 
 #[test]
-fn a_process_that_comes_after_another_has_them_too() {
+fn restarted_process_gets_builtin_tools() {
     let mut it = started(stage());
     it.exited(PRIMARY, Exit::Signal(9));
     let told = it.start(process(0, 2), &[]);
@@ -340,7 +340,7 @@ fn a_process_that_comes_after_another_has_them_too() {
 }
 
 #[test]
-fn a_lead_may_delegate_through_the_terminal_of_lspool() {
+fn lead_can_delegate_through_builtin_terminal() {
     let mut it = stage();
     it.server.delegation = Delegation::RunInTerminal;
     let mut it = started(it);
@@ -353,7 +353,7 @@ fn a_lead_may_delegate_through_the_terminal_of_lspool() {
 }
 
 #[test]
-fn the_configuration_brings_and_takes_them() {
+fn reload_adds_and_removes_builtin_tools() {
     let mut it = begun();
     it.server.builtin_tools = BuiltinTools::Off;
     it.event(crate::core::event::Event::FilesChanged);
@@ -504,7 +504,7 @@ proptest! {
     /// Whatever is asked, answered, cancelled or lost in whatever order: each question of the server has one answer, and no
     /// command is run that nobody has allowed.
     #[test]
-    fn each_call_is_answered_once_and_nothing_runs_unallowed(steps in steps()) {
+    fn each_call_is_answered_once_and_nothing_runs_unconfirmed(steps in steps()) {
         let mut run = Run {
             it: begun(),
             next: 100,

@@ -20,7 +20,7 @@ fn check(method: &str, params: &Value, expected: &Expect) {
 }
 
 #[test]
-fn documents_are_masked_and_their_places_stay() {
+fn redactor_masks_documents_and_keeps_positions() {
     check(
         "textDocument/didOpen",
         &json!({"textDocument": {"uri": "file:///a b.rs", "languageId": "rust", "version": 1, "text": "let é = \"€😀\";\r\n\tx"}}),
@@ -38,7 +38,7 @@ fn documents_are_masked_and_their_places_stay() {
 }
 
 #[test]
-fn an_error_is_kept_unless_a_server_may_quote_a_document_in_it() {
+fn redactor_keeps_errors_that_cannot_quote_documents() {
     let check = |method: &str, error: &Value, expected: &str| {
         let message = json!({"id": 1, "error": error});
         let told = redacted(&mut Redactor::new(false, []), method, true, &message);
@@ -55,7 +55,7 @@ fn an_error_is_kept_unless_a_server_may_quote_a_document_in_it() {
 }
 
 #[test]
-fn conversations_are_masked() {
+fn redactor_masks_conversations() {
     check(
         "conversation/create",
         &json!({
@@ -85,7 +85,7 @@ fn conversations_are_masked() {
 }
 
 #[test]
-fn secrets_are_told_apart_and_known_again() {
+fn redactor_numbers_secrets_consistently() {
     check(
         "github/didChangeAuth",
         &json!({
@@ -106,7 +106,7 @@ fn secrets_are_told_apart_and_known_again() {
 }
 
 #[test]
-fn what_was_once_a_secret_is_one_everywhere() {
+fn redactor_hides_known_secret_everywhere() {
     let mut redactor = Redactor::new(true, ["from-the-environment".to_owned()]);
     let message =
         json!({"method": "x", "params": {"userCode": "ABCD-1234", "text": "no from-the-environment here"}});
@@ -119,7 +119,7 @@ fn what_was_once_a_secret_is_one_everywhere() {
 }
 
 #[test]
-fn a_setting_that_may_stand_anywhere_is_a_secret_at_its_own_place_alone() {
+fn redactor_hides_settings_only_at_their_own_place() {
     check(
         "x",
         &json!({
@@ -135,7 +135,7 @@ fn a_setting_that_may_stand_anywhere_is_a_secret_at_its_own_place_alone() {
 }
 
 #[test]
-fn a_section_of_the_configuration_may_have_any_name() {
+fn redactor_hides_secrets_in_sections_of_any_name() {
     let server = |value: &str| json!({"env": {"A": value}, "policy": {"restart": "on-failure"}});
     let agent = |value: &str| json!({"tools": ["read_file"], "other": {"servers": {"env": {"A": value}}}});
     for name in ["env", "headers", "my-token", "servers", "agents"] {
@@ -158,7 +158,7 @@ fn a_section_of_the_configuration_may_have_any_name() {
 }
 
 #[test]
-fn half_a_character_hides_no_secret() {
+fn redactor_finds_secrets_beside_lone_surrogates() {
     for texts in [false, true] {
         let about = About { method: "x", is_answer: false };
         let body =
@@ -175,7 +175,7 @@ fn half_a_character_hides_no_secret() {
 }
 
 #[test]
-fn answers_are_judged_by_their_request() {
+fn redactor_judges_answers_by_their_request() {
     let mut redactor = Redactor::new(false, []);
     let answer =
         json!({"id": 1, "result": {"capabilities": {"x": "two words"}, "serverInfo": {"name": "a b"}}});
@@ -191,7 +191,7 @@ fn answers_are_judged_by_their_request() {
 }
 
 #[test]
-fn everything_else_stays_byte_for_byte() {
+fn redactor_keeps_other_text_byte_for_byte() {
     let body = " {\"id\" :1e3,\"method\":\"\\u0078\",\n\t\"params\":{\"a\":1.50,\"a\":\"\\/x\",\"b\":[ ],\"c\":{ },\"d\":null}} ";
     let about = About { method: "x", is_answer: false };
     let out = Redactor::new(false, []).message(about, body).unwrap();
@@ -199,7 +199,7 @@ fn everything_else_stays_byte_for_byte() {
 }
 
 #[test]
-fn what_is_no_json_keeps_its_shape_alone() {
+fn redactor_keeps_only_the_shape_of_invalid_json() {
     let mut redactor = Redactor::new(false, []);
     let body = r#"{"id":"gho_1","method":"x","params":{"text":"a\"b gho_2",}}"#;
     assert_eq!(redactor.message(About { method: "x", is_answer: false }, body), None);
@@ -207,7 +207,7 @@ fn what_is_no_json_keeps_its_shape_alone() {
 }
 
 #[test]
-fn what_is_nested_too_deep_is_left_out() {
+fn redactor_drops_values_nested_too_deep() {
     let about = About { method: "x", is_answer: false };
     let nested = |depth: usize| {
         let inner = format!("{}{{\"accessToken\":\"abc\"}}{}", "[".repeat(depth), "]".repeat(depth));
@@ -232,7 +232,7 @@ fn what_is_nested_too_deep_is_left_out() {
 }
 
 #[test]
-fn transcripts() {
+fn redactor_masks_transcripts() {
     let arguments = json!({"code": "a\"b", "n": 1}).to_string();
     let messages = json!([{"role": "assistant", "content": "word", "tool_calls": [{"id": "c", "function": {"name": "run", "arguments": arguments}}]}]);
     let line =
@@ -277,7 +277,7 @@ fn json_value() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn twice_is_once(params in json_value(), texts: bool) {
+    fn redaction_is_idempotent(params in json_value(), texts: bool) {
         let body = json!({"method": "x", "params": params}).to_string();
         let about = About { method: "x", is_answer: false };
         let once = Redactor::new(texts, []).message(about, &body).unwrap();
@@ -289,7 +289,7 @@ proptest! {
     }
 
     #[test]
-    fn no_text_makes_it_panic(body: String) {
+    fn redactor_never_panics_on_any_text(body: String) {
         let mut redactor = Redactor::new(false, []);
         redactor.message(About { method: "x", is_answer: false }, &body);
         redactor.broken(&body);

@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_became_a_secret_later_is_the_same() {
+    fn comparison_accepts_secrets_recognized_later() {
         let mut same = Same::default();
         let mut is_same = |recorded: &str, effect: &str| {
             let line =

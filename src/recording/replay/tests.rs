@@ -47,7 +47,7 @@ fn difference(text: &str) -> Result<Option<Difference>, Problem> {
 }
 
 #[test]
-fn a_session_is_the_same_once_more() {
+fn replay_reproduces_any_prefix_of_session() {
     let recording = recording();
     assert_eq!(difference(&recording), Ok(None));
     assert_eq!(renewed(recording.as_bytes(), Instant::now()).unwrap(), recording.as_bytes());
@@ -60,7 +60,7 @@ fn a_session_is_the_same_once_more() {
 }
 
 #[test]
-fn the_first_difference_is_shown() {
+fn replay_shows_first_difference() {
     let recording = recording();
     let changed = recording.replacen("\"id\":1,\"error\"", "\"id\":1,\"eror\"", 1);
     assert_ne!(changed, recording);
@@ -94,7 +94,7 @@ fn the_first_difference_is_shown() {
 }
 
 #[test]
-fn effects_are_compared_with_those_of_another_file() {
+fn replay_compares_effects_with_another_file() {
     let recording = recording();
     let compare = |other: &str| {
         let (mut replay, _) = Replay::new(recording.as_bytes(), Instant::now()).unwrap();
@@ -115,7 +115,7 @@ fn effects_are_compared_with_those_of_another_file() {
 }
 
 #[test]
-fn what_cannot_be_replayed_is_told_with_its_line() {
+fn replay_reports_invalid_line_with_its_number() {
     let recording = recording();
     let problem = |text: &str| difference(text).unwrap_err().to_string();
     let lines: Vec<&str> = recording.lines().collect();

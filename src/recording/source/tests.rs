@@ -17,7 +17,7 @@ fn error_of(text: &str) -> String {
 }
 
 #[test]
-fn a_transcript_is_read() {
+fn source_reads_transcript() {
     let text = "{\"t\": 1, \"dir\": \"c2s\", \"msg\": {\"id\":1,\"method\":\"a\"}}\n\n{\"t\":2.5,\"dir\":\"s2c\",\"msg\":{\"id\":1,\"result\":null}}";
     let mut source = Source::new(text.as_bytes());
     let all: Vec<Entry> = source.by_ref().map(Result::unwrap).collect();
@@ -29,7 +29,7 @@ fn a_transcript_is_read() {
 }
 
 #[test]
-fn a_torn_last_line_is_left_out() {
+fn source_skips_torn_last_line() {
     let text = format!("{}\n{}", transcript("", 1), &transcript("", 2)[..40]);
     let dialogue = dialogue(text.as_bytes(), None).unwrap();
     assert_eq!(dialogue.entries.len(), 1);
@@ -37,7 +37,7 @@ fn a_torn_last_line_is_left_out() {
 }
 
 #[test]
-fn what_does_not_belong_there_is_told_with_its_line() {
+fn source_reports_invalid_line_with_its_number() {
     let good = transcript("", 1);
     for (text, expected) in [
         (String::new(), "line 1: the recording is empty"),
@@ -67,7 +67,7 @@ fn what_does_not_belong_there_is_told_with_its_line() {
 }
 
 #[test]
-fn one_of_several_processes_must_be_named() {
+fn recording_of_several_processes_needs_a_choice() {
     let text =
         [transcript("A", 1), transcript("B", 2), transcript("A", 3), transcript("editor", 4)].join("\n");
     let choice = |wanted| dialogue(text.as_bytes(), wanted).unwrap_err().to_string();
@@ -82,7 +82,7 @@ fn one_of_several_processes_must_be_named() {
 }
 
 #[test]
-fn a_recording_of_lspool_has_a_side_of_the_editor_and_one_for_each_process() {
+fn lspool_recording_has_one_dialogue_per_peer() {
     let line = |dir: &str, peer: &str, msg: &str| {
         format!(r#"{{"t":1.25,"dir":"{dir}","kind":"message","peer":{peer},"msg":{msg}}}"#)
     };
@@ -124,7 +124,7 @@ fn a_recording_of_lspool_has_a_side_of_the_editor_and_one_for_each_process() {
 }
 
 #[test]
-fn what_was_said_with_a_process_kept_ready_belongs_to_the_one_that_it_becomes() {
+fn adopted_spare_dialogue_belongs_to_its_partition() {
     let line = |dir: &str, backend: u32, msg: &str| {
         format!(
             r#"{{"t":1,"dir":"{dir}","kind":"message","peer":{{"backend":{backend},"generation":1}},"msg":{msg}}}"#
@@ -159,7 +159,7 @@ fn what_was_said_with_a_process_kept_ready_belongs_to_the_one_that_it_becomes() 
 }
 
 #[test]
-fn a_process_that_was_told_to_end_has_not_died() {
+fn ordered_exit_does_not_count_as_death() {
     let exited = r#"{"t":3,"dir":"in","kind":"exited","data":{"process":{"backend":0,"generation":1},"exit":{"code":7},"stderr":""}}"#;
     let said = |method: &str| {
         format!(
@@ -177,7 +177,7 @@ fn a_process_that_was_told_to_end_has_not_died() {
 }
 
 #[test]
-fn what_cannot_be_read_is_no_part_of_a_dialogue_and_neither_is_its_answer() {
+fn dialogue_omits_unreadable_requests_and_their_answers() {
     let editor = r#"{"client":0}"#;
     let line = |dir: &str, kind: &str, rest: &str| {
         format!(r#"{{"t":1,"dir":"{dir}","kind":"{kind}","peer":{editor},{rest}}}"#)

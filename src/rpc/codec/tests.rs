@@ -45,7 +45,7 @@ fn check(input: &str, expected: &Expect) {
 }
 
 #[test]
-fn plain() {
+fn codec_reads_plain_messages() {
     check(
         "Content-Length: 2\r\n\r\n{}Content-Length: 7\r\n\r\n{\"é\"}\n",
         &expect![[r#"
@@ -57,7 +57,7 @@ fn plain() {
 }
 
 #[test]
-fn headers_as_they_come() {
+fn codec_accepts_header_variants() {
     check("content-length:   2\r\n\r\n{}", &expect!["body {}"]);
     check("CONTENT-LENGTH:2\r\n\r\n{}", &expect!["body {}"]);
     check("Content-Length \t:\t2 \r\n\r\n{}", &expect!["body {}"]);
@@ -70,12 +70,12 @@ fn headers_as_they_come() {
 }
 
 #[test]
-fn the_last_length_counts() {
+fn codec_uses_last_content_length() {
     check("Content-Length: 9\r\nContent-Length: 2\r\n\r\n{}", &expect!["body {}"]);
 }
 
 #[test]
-fn junk_is_reported_and_skipped() {
+fn codec_reports_and_skips_junk() {
     check(
         "Info: 35 declarations\n\ncont\nContent-Length: 2\r\n\r\n{}",
         &expect![[r#"
@@ -119,7 +119,7 @@ fn junk_is_reported_and_skipped() {
 }
 
 #[test]
-fn a_header_glued_to_something_is_found() {
+fn codec_finds_header_after_other_text() {
     check(
         "Content-Length: 2\r\n\r\n{\"a\":1}Content-Length: 2\r\n\r\n{}",
         &expect![[r#"
@@ -142,7 +142,7 @@ fn a_header_glued_to_something_is_found() {
 }
 
 #[test]
-fn a_length_that_was_too_long_costs_one_more_message() {
+fn codec_loses_one_message_after_excessive_length() {
     check(
         "Content-Length: 5\r\n\r\n{}Content-Length: 2\r\n\r\n[]Content-Length: 2\r\n\r\n{}",
         &expect![[r#"
@@ -154,7 +154,7 @@ fn a_length_that_was_too_long_costs_one_more_message() {
 }
 
 #[test]
-fn an_end_in_the_middle() {
+fn codec_reports_end_inside_message() {
     for cut in [
         "c",
         "Content-Le",
@@ -176,7 +176,7 @@ fn an_end_in_the_middle() {
 }
 
 #[test]
-fn an_absurd_length_fails_at_once_and_takes_no_memory() {
+fn codec_refuses_huge_length_without_allocating() {
     check(
         "Content-Length: 1001\r\n",
         &expect![
@@ -196,7 +196,7 @@ fn an_absurd_length_fails_at_once_and_takes_no_memory() {
 }
 
 #[test]
-fn a_long_body_grows_with_what_came_and_is_not_copied() {
+fn codec_grows_long_body_without_copying() {
     let len = 5 * RESERVE;
     let mut codec = Codec::new(Codec::DEFAULT_MAX);
     let mut src = BytesMut::from(format!("Content-Length: {len}\r\n\r\n").as_str());
@@ -215,7 +215,7 @@ fn a_long_body_grows_with_what_came_and_is_not_copied() {
 }
 
 #[test]
-fn too_much_junk_is_an_error_however_it_comes() {
+fn codec_refuses_too_much_junk() {
     let line = "junk that never ends\n".repeat(JUNK_LIMIT / 21);
     let fill = "x".repeat(JUNK_LIMIT - line.len() - 1);
     let enough = format!("{line}{fill}\n");
@@ -234,13 +234,13 @@ fn too_much_junk_is_an_error_however_it_comes() {
 }
 
 #[test]
-fn a_message_ends_a_row_of_junk() {
+fn codec_resets_junk_limit_after_message() {
     let round = format!("{}\nContent-Length: 2\r\n\r\n{{}}", "x".repeat(JUNK_LIMIT - 100));
     assert_eq!(read([round.repeat(3).as_bytes()]).iter().filter(|it| *it == "body {}").count(), 3);
 }
 
 #[test]
-fn written() {
+fn codec_writes_headers_and_bodies() {
     let mut dst = BytesMut::new();
     let request = Frame::request(RawId::from(1), "é", None);
     Codec::new(0).encode(&request.with_id(RawId::text("x")), &mut dst).unwrap();
@@ -270,7 +270,10 @@ fn stream() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn cuts_do_not_matter(bytes in stream(), cuts in vec(any::<prop::sample::Index>(), 0..6)) {
+    fn codec_reads_same_messages_at_any_cuts(
+        bytes in stream(),
+        cuts in vec(any::<prop::sample::Index>(), 0..6),
+    ) {
         let whole = read([&bytes[..]]);
         let mut cuts: Vec<_> = cuts.iter().map(|at| at.index(bytes.len() + 1)).collect();
         cuts.extend([0, bytes.len()]);
@@ -280,7 +283,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_written_is_read(methods in vec(".{0,30}", 0..8), junk in "([a-z ]{1,9}\n){0,2}") {
+    fn codec_reads_what_it_writes(methods in vec(".{0,30}", 0..8), junk in "([a-z ]{1,9}\n){0,2}") {
         let mut bytes = BytesMut::from(junk.as_str());
         let mut expected: Vec<_> = junk.lines().map(|it| format!("junk {it:?}")).collect();
         for method in &methods {

@@ -29,7 +29,7 @@ fn check(frame: &Frame, expected: &Expect) {
 }
 
 #[test]
-fn kinds() {
+fn parse_tells_kind_of_message() {
     for (body, expected) in [
         (r#"{"id":1,"method":"m"}"#, expect!["Request"]),
         (r#"{"id":"","method":"m","result":1}"#, expect!["Request"]),
@@ -48,7 +48,7 @@ fn kinds() {
 }
 
 #[test]
-fn parts_of_a_message() {
+fn frame_exposes_members_of_message() {
     let frame = parse(r#" {"jsonrpc":"2.0","id":"a","method":"m\u002fn","params":[1]} "#);
     assert_eq!(frame.method(), Some("m/n"));
     assert_eq!(frame.id(), Some(RawId::text("a")));
@@ -62,7 +62,7 @@ fn parts_of_a_message() {
 }
 
 #[test]
-fn another_id_copies_nothing_and_changes_nothing_else() {
+fn with_id_replaces_id_without_copying() {
     let frame = parse(r#"{ "params" : [ 1 ], "id" : 5, "method" : "m" }"#);
     let body = frame.body().as_ptr();
     let numbered = frame.with_id(RawId::from(4711));
@@ -75,7 +75,7 @@ fn another_id_copies_nothing_and_changes_nothing_else() {
 }
 
 #[test]
-fn edits() {
+fn with_params_and_with_result_replace_one_member() {
     let request = parse(r#"{ "id":1, "params":{"a":1}, "method":"m" }"#).with_id(RawId::text("x"));
     check(&request.with_params(b"[]"), &expect![[r#"{ "id":"x", "params":[], "method":"m" }"#]]);
     let again = request.with_params(b"{\"long\":[1,2,3]}").with_params(b"{}");
@@ -94,7 +94,7 @@ fn edits() {
 }
 
 #[test]
-fn built() {
+fn constructors_write_valid_messages() {
     check(
         &Frame::request(RawId::from(1), "a/b", Some(b"{}")),
         &expect![[r#"{"jsonrpc":"2.0","id":1,"method":"a/b","params":{}}"#]],
@@ -125,7 +125,7 @@ fn built() {
 }
 
 #[test]
-fn salvage() {
+fn salvage_id_finds_id_in_broken_messages() {
     for (body, expected) in [
         (&br#"{"id":1,"method":"m","params":{"a":"#[..], expect!["Some((RawId(1), true))"]),
         (br#"{"method":1,"id":"x"}"#, expect![[r#"Some((RawId("x"), true))"#]]),
@@ -145,7 +145,7 @@ fn salvage() {
 }
 
 #[test]
-fn ids_are_equal_by_meaning() {
+fn ids_compare_by_meaning() {
     let id = |raw: &str| RawId::from_raw(raw.as_bytes()).unwrap();
     assert_eq!(id(r#""a""#), id(r#""\u0061""#));
     assert_eq!(id(r#""\u0061""#), RawId::text("a"));
@@ -178,7 +178,7 @@ fn ids_keep_their_bytes() {
 }
 
 #[test]
-fn small_enough_to_be_moved_around() {
+fn frame_and_id_stay_small() {
     assert!(size_of::<RawId>() <= 40, "{}", size_of::<RawId>());
     assert!(size_of::<Frame>() <= 176, "{}", size_of::<Frame>());
 }
@@ -195,7 +195,7 @@ fn without(body: &[u8], span: Span) -> (Vec<u8>, Vec<u8>) {
 
 proptest! {
     #[test]
-    fn only_the_id_changes(frame in frame(), id in arbitrary::string()) {
+    fn with_id_changes_only_the_id(frame in frame(), id in arbitrary::string()) {
         let id = RawId::from_raw(id.as_bytes()).unwrap();
         let [before, _, after] = frame.parts();
         let numbered = frame.with_id(id.clone());
@@ -206,7 +206,11 @@ proptest! {
     }
 
     #[test]
-    fn only_the_value_changes(frame in frame(), params in arbitrary::value(), result in arbitrary::value()) {
+    fn with_params_and_with_result_change_only_their_value(
+        frame in frame(),
+        params in arbitrary::value(),
+        result in arbitrary::value(),
+    ) {
         let frame = frame.with_id(RawId::from(77));
         for (edited, raw, span, was) in [
             (frame.with_params(params.as_bytes()), &params, (|it: &Frame| it.message.envelope.params) as fn(&Frame) -> Span, frame.params()),
@@ -224,19 +228,19 @@ proptest! {
     }
 
     #[test]
-    fn nothing_panics(bytes in arbitrary::soup()) {
+    fn frame_parsing_never_panics(bytes in arbitrary::soup()) {
         drop((RawId::from_raw(&bytes), Frame::salvage_id(&bytes), Frame::parse(bytes.into())));
     }
 
     #[test]
-    fn what_parses_is_salvaged_alike(frame in frame()) {
+    fn salvage_id_agrees_with_parse(frame in frame()) {
         let salvaged = Frame::salvage_id(frame.body()).map(|(id, _)| id);
         prop_assert_eq!(salvaged, frame.id());
     }
 }
 
 #[test]
-fn numbers_are_equal_by_value() {
+fn numeric_ids_compare_by_value() {
     let id = |raw: &str| RawId::from_raw(raw.as_bytes()).unwrap();
     for (one, other) in
         [("7", "7.0"), ("1e1", "10"), ("-0", "0"), ("0.0", "-0.0"), ("1.50", "15E-1"), ("-3", "-3.0")]

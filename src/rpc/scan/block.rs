@@ -52,7 +52,7 @@ mod tests {
     use super::Block;
 
     #[test]
-    fn each_byte_has_its_bit() {
+    fn block_marks_each_matching_byte() {
         for at in 0..64 {
             let mut bytes = [b'x'; 64];
             bytes[at] = b'[';

@@ -30,7 +30,7 @@ fn spans(envelope: &Envelope) -> [(&'static str, Span); 5] {
 }
 
 #[test]
-fn request() {
+fn scan_finds_members_of_request() {
     check(
         r#"{"jsonrpc":"2.0","id":7,"method":"m","params":{"id":9,"a":["}"]}}"#,
         &expect![[r#"
@@ -42,7 +42,7 @@ fn request() {
 }
 
 #[test]
-fn any_order_any_space() {
+fn scan_accepts_any_order_and_whitespace() {
     check(
         " \r\n{ \"params\" :\t[ ] ,\n\"method\":\"m\" , \"id\" : \"x\\\"y\" }\n",
         &expect![[r#"
@@ -54,7 +54,7 @@ fn any_order_any_space() {
 }
 
 #[test]
-fn answers() {
+fn scan_finds_members_of_answer() {
     check(
         r#"{"id":null,"error":{"code":1},"result":-1.5e3}"#,
         &expect![[r#"
@@ -66,7 +66,7 @@ fn answers() {
 }
 
 #[test]
-fn keys_with_escapes_are_keys() {
+fn scan_decodes_escaped_keys() {
     check(
         r#"{"\u0069d":1,"meth\u006fd":"m","i\\d":2}"#,
         &expect![[r#"
@@ -79,7 +79,7 @@ fn keys_with_escapes_are_keys() {
 }
 
 #[test]
-fn malformed() {
+fn scan_reports_position_of_malformed_json() {
     for (body, expected) in [
         ("", expect!["unexpected end at byte 0\n"]),
         ("  ", expect!["unexpected end at byte 2\n"]),
@@ -119,13 +119,13 @@ fn malformed() {
 }
 
 #[test]
-fn invalid_utf8_is_malformed_where_it_is() {
+fn parse_reports_position_of_invalid_utf8() {
     let error = Frame::parse((&b"{\"id\":1,\"params\":\"\xff\"}"[..]).into()).unwrap_err();
     assert_eq!(error, Malformed { at: 18, what: "invalid UTF-8" });
 }
 
 #[test]
-fn what_is_written_as_usual_is_read_in_one_go() {
+fn usual_layout_is_scanned_in_one_pass() {
     for body in [
         r#"{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":[1]}}"#,
         r#"{"jsonrpc":"2.0","id":"a","method":"m","params":[]}"#,
@@ -138,7 +138,7 @@ fn what_is_written_as_usual_is_read_in_one_go() {
 }
 
 #[test]
-fn a_duplicate_below_the_top_is_none_of_our_business() {
+fn scan_ignores_duplicates_outside_envelope() {
     check(
         r#"{"params":{"id":1,"id":2},"x":1,"x":2}"#,
         &expect![[r#"
@@ -148,13 +148,13 @@ fn a_duplicate_below_the_top_is_none_of_our_business() {
 }
 
 #[test]
-fn deep_nesting_needs_no_stack() {
+fn scan_handles_deep_nesting_without_stack() {
     let body = format!(r#"{{"params":{}{},"id":1}}"#, "[".repeat(1 << 20), "]".repeat(1 << 20));
     assert_eq!(scan(&body).unwrap().id.range(), body.len() - 2..body.len() - 1);
 }
 
 #[test]
-fn members_and_elements_end_at_the_first_wrong_byte() {
+fn members_and_elements_stop_at_first_invalid_byte() {
     let keys =
         |text: &'static str| members(text.as_bytes()).map(|(key, _)| key.into_owned()).collect::<Vec<_>>();
     assert_eq!(keys(r#" {"a":1,"\u0062":[2],"c":"#), ["a", "b"]);
@@ -167,7 +167,7 @@ fn members_and_elements_end_at_the_first_wrong_byte() {
 }
 
 #[test]
-fn paths() {
+fn path_finds_last_of_duplicate_members() {
     let text = r#" {"a":{"b":{"c":1},"b":{"c": [2]}},"d":null}"#;
     let at = |keys: &[&str]| path(text.as_bytes(), keys).map(|it| &text[it]);
     assert_eq!(at(&["a", "b", "c"]), Some("[2]"), "the last duplicate counts");
@@ -260,13 +260,13 @@ fn agrees(body: &[u8]) -> Result<(), TestCaseError> {
 
 proptest! {
     #[test]
-    fn valid_messages_read_as_serde_reads_them(body in arbitrary::message()) {
+    fn scan_agrees_with_serde_on_valid_messages(body in arbitrary::message()) {
         prop_assert!(oracle(body.as_bytes()).is_some(), "the generator writes valid JSON");
         agrees(body.as_bytes())?;
     }
 
     #[test]
-    fn what_is_written_as_usual_reads_like_all_else(body in arbitrary::usual()) {
+    fn usual_scan_agrees_with_general_scan(body in arbitrary::usual()) {
         if let Some(found) = usual(body.as_bytes()) {
             prop_assert_eq!(unusual(body.as_bytes()), Ok(found));
         }
@@ -274,12 +274,12 @@ proptest! {
     }
 
     #[test]
-    fn wherever_serde_accepts_we_agree(body in arbitrary::soup()) {
+    fn scan_agrees_with_serde_where_serde_accepts(body in arbitrary::soup()) {
         agrees(&body)?;
     }
 
     #[test]
-    fn what_serde_refuses_at_the_top_we_refuse(body in arbitrary::soup()) {
+    fn scan_refuses_flat_text_that_serde_refuses(body in arbitrary::soup()) {
         // Without nested values both read the same level.
         let is_flat = !body.iter().skip(1).any(|byte| b"{[".contains(byte));
         let has_escapes = body.contains(&b'\\');
@@ -290,7 +290,7 @@ proptest! {
     }
 
     #[test]
-    fn elements_read_as_serde_reads_them(values in prop::collection::vec(arbitrary::value(), 0..6)) {
+    fn elements_agree_with_serde(values in prop::collection::vec(arbitrary::value(), 0..6)) {
         let array = format!(" [ {} ] ", values.join(" , "));
         let theirs: Vec<Box<RawValue>> = serde_json::from_str(&array).unwrap();
         let ours: Vec<_> = elements(array.as_bytes()).map(|at| &array[at]).collect();
@@ -298,14 +298,18 @@ proptest! {
     }
 
     #[test]
-    fn blocks_see_what_bytes_see(text in "\\{[a{}\\[\\]\"\\\\]{0,400}") {
+    fn block_scan_agrees_with_byte_scan(text in "\\{[a{}\\[\\]\"\\\\]{0,400}") {
         let mut cursor = Cursor { text: text.as_bytes(), at: 0 };
         let end = cursor.container().ok().map(|()| cursor.at);
         prop_assert_eq!(end, container_end(text.as_bytes()));
     }
 
     #[test]
-    fn long_runs_of_backslashes(before in 0..130usize, run in 0..200usize, after in 0..70usize) {
+    fn block_scan_handles_long_runs_of_backslashes(
+        before in 0..130usize,
+        run in 0..200usize,
+        after in 0..70usize,
+    ) {
         let text = format!("[\"{}{}\"]{}", "a".repeat(before), "\\".repeat(run), "\"]".repeat(after));
         let mut cursor = Cursor { text: text.as_bytes(), at: 0 };
         let end = cursor.container().ok().map(|()| cursor.at);
@@ -313,7 +317,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_panics(bytes in arbitrary::soup(), key in "[a-z]{0,2}") {
+    fn scanning_never_panics(bytes in arbitrary::soup(), key in "[a-z]{0,2}") {
         let in_bounds = |at: Range<usize>| assert!(at.start < at.end && at.end <= bytes.len());
         members(&bytes).for_each(|(_, at)| in_bounds(at));
         elements(&bytes).for_each(in_bounds);

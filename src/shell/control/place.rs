@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn the_preferred_folder_is_in_the_runtime_folder() {
+    fn control_folder_prefers_runtime_folder() {
         let own = PathBuf::from(format!("lspool-{}", geteuid().as_raw()));
         let in_tmp = |folder: &str| Path::new(folder).join(&own);
         assert_eq!(folders(&env("/run/user/7", "")), [PathBuf::from("/run/user/7/lspool"), in_tmp("/tmp")]);
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn names_fit_into_the_address_of_a_socket() {
+    fn socket_names_fit_into_socket_address() {
         let root = tempfile::tempdir().unwrap();
         let missing = LONGEST_PATH - LONGEST_NAME - root.path().as_os_str().len() - 1;
         let folder = root.path().join("f".repeat(missing));
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_folder_that_is_ours_alone_will_do() {
+    fn control_folder_must_be_private_to_user() {
         let root = tempfile::tempdir().unwrap();
         let folder = root.path().join("lspool");
         let all = [root.path().join("missing/lspool"), folder.clone()];
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn leftovers_are_swept_and_nothing_else() {
+    fn sweep_removes_only_leftover_sockets() {
         use std::os::unix::net::UnixListener;
         let root = tempfile::tempdir().unwrap();
         let at = |pid: u32, started: u64| root.path().join(name(pid, started));

@@ -123,12 +123,12 @@ fn executable(path: &Path) {
 }
 
 #[test]
-fn nothing_is_found_where_nothing_is() {
+fn search_reports_missing_server() {
     Tree::new().check_search(&expect!["no copilot-language-server was found on PATH, in npm's global folder or in the folders of editor plug-ins; install it (npm install -g @github/copilot-language-server), or name it: as `lspool -- /absolute/path/copilot-language-server --stdio`, or as `command` under [server.copilot] in the configuration file"]);
 }
 
 #[test]
-fn an_executable_on_path_goes_first() {
+fn search_prefers_executable_on_path() {
     let mut tree = Tree::new();
     tree.program("bin/copilot-language-server");
     tree.program("usr/bin/copilot-language-server");
@@ -141,7 +141,7 @@ fn an_executable_on_path_goes_first() {
 }
 
 #[test]
-fn the_native_binary_goes_before_the_script_that_npm_links() {
+fn search_prefers_native_binary_to_linked_script() {
     for native in [
         "copilot-language-server/node_modules/@github/copilot-language-server-PLATFORM/copilot-language-server",
         "copilot-language-server-PLATFORM/copilot-language-server",
@@ -162,7 +162,7 @@ fn the_native_binary_goes_before_the_script_that_npm_links() {
 }
 
 #[test]
-fn a_script_without_its_binary_is_run_by_node() {
+fn search_runs_script_with_node() {
     let mut tree = Tree::new();
     tree.npm_package("npm", None);
     tree.var("PATH", tree.at("npm/bin"));
@@ -177,7 +177,7 @@ fn a_script_without_its_binary_is_run_by_node() {
 }
 
 #[test]
-fn however_a_script_asks_for_node_it_gets_the_one_outside_the_workspace() {
+fn search_uses_node_outside_workspace_for_any_shebang() {
     let mut tree = Tree::new();
     executable(&tree.file("bin/copilot-language-server", "#!/usr/bin/env -S node --no-warnings\n"));
     tree.program("ws/bin/node");
@@ -191,7 +191,7 @@ fn however_a_script_asks_for_node_it_gets_the_one_outside_the_workspace() {
 }
 
 #[test]
-fn a_native_binary_elsewhere_goes_before_a_script_on_path() {
+fn search_prefers_native_binary_to_script_on_path() {
     let mut tree = Tree::new();
     tree.npm_package("npm", None);
     tree.program("npm/bin/node");
@@ -203,7 +203,7 @@ fn a_native_binary_elsewhere_goes_before_a_script_on_path() {
 }
 
 #[test]
-fn relative_entries_of_path_and_the_workspace_are_refused() {
+fn search_refuses_relative_path_entries_and_workspace() {
     let mut tree = Tree::new();
     tree.program("ws/node_modules/.bin/copilot-language-server");
     tree.program("ws/tools/copilot-language-server");
@@ -218,7 +218,7 @@ fn relative_entries_of_path_and_the_workspace_are_refused() {
 }
 
 #[test]
-fn links_do_not_lead_around_the_workspace() {
+fn search_refuses_links_into_workspace() {
     // A folder of PATH that is a link into the workspace.
     let mut tree = Tree::new();
     tree.program("ws/a/copilot-language-server");
@@ -264,7 +264,7 @@ fn links_do_not_lead_around_the_workspace() {
 }
 
 #[test]
-fn npm_keeps_its_global_folder_in_several_places() {
+fn search_finds_npm_global_folder_in_several_places() {
     let native = Some("copilot-language-server-PLATFORM/copilot-language-server");
     let found = |tree: &Tree| search(&tree.env, &tree.workspace()).unwrap().place;
 
@@ -301,7 +301,7 @@ fn npm_keeps_its_global_folder_in_several_places() {
 }
 
 #[test]
-fn places_of_plugins() {
+fn search_finds_servers_of_editor_plugins() {
     let package = "node_modules/@github/copilot-language-server";
     let nested = format!("{package}/{package}-PLATFORM/copilot-language-server");
     let places = [
@@ -334,7 +334,7 @@ fn places_of_plugins() {
 }
 
 #[test]
-fn of_several_versions_the_newest_is_taken() {
+fn search_takes_newest_version() {
     let tree = Tree::new();
     for version in ["1.9.0", "1.10.0", "1.2.0"] {
         tree.program(&format!(
@@ -347,7 +347,7 @@ fn of_several_versions_the_newest_is_taken() {
 }
 
 #[test]
-fn a_plugin_that_has_only_the_script() {
+fn search_finds_plugin_with_script_only() {
     let tree = Tree::new();
     tree.file("home/.vim/plugged/copilot.vim/copilot-language-server/dist/language-server.js", "");
     tree.program("bin/node");
@@ -355,7 +355,7 @@ fn a_plugin_that_has_only_the_script() {
 }
 
 #[test]
-fn a_command_belongs_to_the_section_of_its_name() {
+fn command_uses_section_of_its_name() {
     let tree = Tree::new();
     tree.program("bin/pyright-langserver");
     tree.program("bin/node");
@@ -401,7 +401,7 @@ fn a_command_belongs_to_the_section_of_its_name() {
 }
 
 #[test]
-fn what_the_section_says_about_the_kind_holds() {
+fn section_decides_kind_of_server() {
     let tree = Tree::new();
     tree.program("bin/mine");
     let user = "[server.mine]\nkind = \"copilot\"\n";
@@ -413,7 +413,7 @@ fn what_the_section_says_about_the_kind_holds() {
 }
 
 #[test]
-fn without_a_command_the_configuration_says_which() {
+fn configuration_chooses_server_without_command() {
     let tree = Tree::new();
     for name in ["a", "b", "copilot-language-server"] {
         tree.program(&format!("bin/{name}"));
@@ -442,7 +442,7 @@ fn without_a_command_the_configuration_says_which() {
 }
 
 #[test]
-fn paths_of_commands() {
+fn command_refuses_relative_path_into_workspace() {
     let tree = Tree::new();
     tree.program("ws/bin/server");
     tree.program("other/server");
@@ -477,7 +477,7 @@ fn paths_of_commands() {
 }
 
 #[test]
-fn what_is_started_has_the_environment_and_the_folder_of_its_section() {
+fn launch_has_environment_and_folder_of_its_section() {
     let tree = Tree::new();
     tree.program("bin/a");
     let user = "[server.a]\ncommand = \"a\"\ncwd = \"~/x\"\nenv = { B = \"2\", A = \"1\" }\n";
@@ -487,7 +487,7 @@ fn what_is_started_has_the_environment_and_the_folder_of_its_section() {
 }
 
 #[test]
-fn the_innermost_folder_holds() {
+fn innermost_folder_section_applies() {
     let tree = Tree::new();
     for name in ["outer", "inner", "general"] {
         tree.program(&format!("bin/{name}"));
@@ -500,7 +500,7 @@ fn the_innermost_folder_holds() {
 }
 
 #[test]
-fn workspace_files_are_merged() {
+fn workspace_file_is_merged_into_configuration() {
     let tree = Tree::new();
     tree.program("bin/a");
     tree.file("ws/.lspool.toml", "[agent.new]\ntools = []\n[agent.bash]\n[server.a]\nmax_processes = 2\n");
@@ -512,7 +512,7 @@ fn workspace_files_are_merged() {
 }
 
 #[test]
-fn files_define_agents_and_routes_may_name_them() {
+fn agent_files_define_agents_that_routes_can_name() {
     let mut tree = Tree::new();
     tree.env.home = Some(tree.at("home"));
     tree.program("bin/copilot-language-server");
@@ -549,7 +549,7 @@ fn files_define_agents_and_routes_may_name_them() {
 }
 
 #[test]
-fn a_section_that_seems_to_be_meant_and_is_not_is_told_of() {
+fn warning_names_section_that_does_not_apply() {
     let tree = Tree::new();
     for name in ["copilot-language-server", "pyright-langserver"] {
         tree.program(&format!("bin/{name}"));
@@ -579,7 +579,7 @@ fn a_section_that_seems_to_be_meant_and_is_not_is_told_of() {
 }
 
 #[test]
-fn a_workspace_file_that_is_wrong_stops_everything() {
+fn invalid_workspace_file_stops_start() {
     let tree = Tree::new();
     tree.program("bin/a");
     tree.file("ws/.lspool.toml", "[server.a]\ncommand = \"./evil\"\nmax_processes = 9\n");
@@ -617,7 +617,7 @@ fn a_workspace_file_that_is_wrong_stops_everything() {
 }
 
 #[test]
-fn the_users_file() {
+fn user_file_is_found_by_option_or_xdg_folder() {
     let mut tree = Tree::new();
     let read = |tree: &Tree, named: Option<&Path>| match read_user(named, &tree.env) {
         Ok(user) => format!("{:?} {:?}", user.file.is_some(), user.config.default_server),
@@ -643,7 +643,7 @@ fn the_users_file() {
 }
 
 #[test]
-fn targets_are_all_servers_with_what_is_wrong_with_them() {
+fn targets_list_every_server_with_its_problem() {
     let tree = Tree::new();
     tree.program("bin/a");
     let user = Config::parse_user(
@@ -661,7 +661,7 @@ fn targets_are_all_servers_with_what_is_wrong_with_them() {
 }
 
 #[test]
-fn files_that_are_not_read_are_told_of() {
+fn agent_files_beyond_limit_are_reported() {
     let mut tree = Tree::new();
     tree.env.home = Some(tree.at("home"));
     for n in 0..1003 {

@@ -50,7 +50,7 @@ fn written(queue: &mut Queue) -> Vec<String> {
 }
 
 #[test]
-fn what_may_be_dropped() {
+fn log_messages_and_plain_reports_are_droppable() {
     let says = |message, percentage, cancellable| Says { message, percentage, cancellable };
     let reports = [
         (report("1", ""), says(false, false, false)),
@@ -69,7 +69,7 @@ fn what_may_be_dropped() {
 }
 
 #[test]
-fn what_may_not_be_dropped() {
+fn replies_and_results_are_not_droppable() {
     let frames = [
         // Copilot's replies are deltas.
         report("1", r#","conversationId":"c","reply":"x""#),
@@ -101,7 +101,7 @@ fn what_may_not_be_dropped() {
 }
 
 #[test]
-fn nothing_is_dropped_under_high_water() {
+fn queue_drops_nothing_below_high_water() {
     let mut queue = queue(1 << 20);
     let frames = [report("1", ""), log(), report("1", ""), report("1", "")];
     for frame in &frames {
@@ -112,7 +112,7 @@ fn nothing_is_dropped_under_high_water() {
 }
 
 #[test]
-fn a_log_message_that_is_long_by_itself_is_kept_if_nothing_waits() {
+fn queue_keeps_long_log_message_when_empty() {
     let mut queue = queue(10);
     for n_dropped in [0, 1] {
         assert_eq!(queue.push(log()), Pushed::Taken);
@@ -122,7 +122,7 @@ fn a_log_message_that_is_long_by_itself_is_kept_if_nothing_waits() {
 }
 
 #[test]
-fn over_high_water_a_report_gives_way_to_a_later_one_that_says_as_much() {
+fn queue_replaces_covered_reports_above_high_water() {
     let mut queue = queue(10);
     let frames = [
         report("1", r#","message":"a""#),
@@ -149,7 +149,7 @@ fn over_high_water_a_report_gives_way_to_a_later_one_that_says_as_much() {
 }
 
 #[test]
-fn a_report_in_the_hands_of_the_writer_is_not_dropped() {
+fn queue_keeps_report_that_is_being_written() {
     let mut queue = queue(10);
     queue.push(report("1", ""));
     let mut batch = Batch::default();
@@ -159,7 +159,7 @@ fn a_report_in_the_hands_of_the_writer_is_not_dropped() {
 }
 
 #[test]
-fn the_hard_cap_does_not_count_the_head() {
+fn hard_cap_excludes_message_being_written() {
     let kept = size_of::<Option<Piece>>();
     let limits = Limits { high_water: 1, low_water: 0, hard_cap: 1000 + 2 * kept };
     let big = note(&"x".repeat(100_000));
@@ -179,7 +179,7 @@ fn the_hard_cap_does_not_count_the_head() {
 }
 
 #[test]
-fn the_hard_cap_counts_what_it_takes_to_keep_small_messages() {
+fn hard_cap_counts_overhead_of_small_messages() {
     let mut queue = Queue::new(Limits { high_water: 1, low_water: 0, hard_cap: 1 << 20 });
     let report = |n: usize| report(&format!("{}", 10_000 + n), "");
     let n = (0..1 << 20).take_while(|n| queue.push(report(*n)) == Pushed::Taken).count();
@@ -188,7 +188,7 @@ fn the_hard_cap_counts_what_it_takes_to_keep_small_messages() {
 }
 
 #[test]
-fn over_high_water_small_messages_are_kept_side_by_side() {
+fn queue_packs_small_messages_above_high_water() {
     let mut queue = Queue::new(Limits { high_water: 1, low_water: 0, hard_cap: 1 << 20 });
     let n = (0..1 << 20).take_while(|_| queue.push(note("")) == Pushed::Taken).count();
     let each = wire_len(&note(""));
@@ -221,7 +221,7 @@ fn over_high_water_small_messages_are_kept_side_by_side() {
 }
 
 #[test]
-fn the_length_on_the_wire_is_known_before_it_is_written() {
+fn wire_length_is_known_before_writing() {
     for len in [0, 7, 8, 9, 10, 98, 99, 100, 999, 1000, 100_000] {
         let frame = note(&"x".repeat(len));
         let mut batch = Batch::default();
@@ -276,7 +276,7 @@ proptest! {
 
     /// Whatever the sizes, the ids and the appetite of the peer: the bytes are those of the messages, in order.
     #[test]
-    fn what_is_written_is_what_was_pushed(
+    fn outbox_writes_exactly_what_was_pushed(
         frames in prop::collection::vec((0usize..40_000, any::<Option<u64>>()), 1..12),
         steps in prop::collection::vec(100usize..50_000, 1..5),
         high_water in prop::sample::select(vec![1, 256 << 10]),
@@ -302,7 +302,7 @@ proptest! {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_marks_are_two() {
+async fn outbox_signals_high_and_low_water() {
     use tokio::io::AsyncReadExt as _;
 
     let outbox = Outbox::new(Limits { high_water: 10_000, low_water: 5_000, hard_cap: 1 << 20 });
@@ -334,7 +334,7 @@ async fn the_marks_are_two() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_byte_that_is_taken_starts_the_clock_anew() {
+async fn stall_clock_restarts_with_each_byte_taken() {
     use tokio::io::AsyncReadExt as _;
 
     let (events, mut told) = inbox(0);
@@ -384,7 +384,7 @@ impl AsyncWrite for Slow {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_on_its_way_is_not_written_yet() {
+async fn outbox_is_drained_only_after_write_completes() {
     let outbox = Outbox::new(Limits::default());
     let start = tokio::time::Instant::now();
     outbox.push(note("x"));

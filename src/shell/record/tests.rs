@@ -74,7 +74,7 @@ fn recorded<C: Core>(core: C, disk: &Disk, plan: &Plan) -> Recorded<C> {
 }
 
 #[test]
-fn a_folder_is_no_name_for_a_recording() {
+fn recorder_refuses_folder_as_file() {
     let parent = tempfile::tempdir().unwrap();
     let folder = parent.path().join("recordings");
     std::fs::create_dir(&folder).unwrap();
@@ -84,7 +84,7 @@ fn a_folder_is_no_name_for_a_recording() {
 }
 
 #[test]
-fn a_recording_is_for_its_user_alone_and_touches_no_file() {
+fn recording_is_private_and_overwrites_no_file() {
     let folder = tempfile::tempdir().unwrap();
     let elsewhere = folder.path().join("elsewhere");
     std::os::unix::fs::symlink(&elsewhere, folder.path().join("bug.jsonl")).unwrap();
@@ -100,7 +100,7 @@ fn a_recording_is_for_its_user_alone_and_touches_no_file() {
 }
 
 #[test]
-fn what_is_recorded_replays() {
+fn recorded_session_replays_without_difference() {
     let disk = Disk::default();
     let mut core = recorded(Proxy::new(IDENTITY), &disk, &PLAN);
     let mut out = Effects::new();
@@ -126,7 +126,7 @@ fn what_is_recorded_replays() {
 }
 
 #[test]
-fn a_recording_ends_when_it_is_as_long_as_it_may_be() {
+fn recording_ends_at_its_size_limit() {
     let disk = Disk::default();
     let mut core = recorded(Proxy::new(IDENTITY), &disk, &Plan { max_size: 3000, ..PLAN });
     for _ in 0..100 {
@@ -139,7 +139,7 @@ fn a_recording_ends_when_it_is_as_long_as_it_may_be() {
 }
 
 #[test]
-fn a_recording_that_may_not_be_as_long_as_its_header_is_one_all_the_same() {
+fn recording_smaller_than_its_header_is_still_valid() {
     let disk = Disk::default();
     let mut core = recorded(Proxy::new(IDENTITY), &disk, &Plan { max_size: 1, ..PLAN });
     core.handle(Instant::now(), said(r#"{"method":"x"}"#), &mut Effects::new());
@@ -171,7 +171,7 @@ impl Core for Asked {
 }
 
 #[test]
-fn nothing_is_kept_for_a_recording_that_has_ended() {
+fn recorder_keeps_nothing_after_recording_ends() {
     let (disk, asked) = (Disk::default(), Asked::default());
     let mut core = recorded(asked.clone(), &disk, &Plan { max_size: 1, ..PLAN });
     // The writer ends some time after it was told the first.
@@ -185,7 +185,7 @@ fn nothing_is_kept_for_a_recording_that_has_ended() {
 }
 
 #[test]
-fn a_disk_that_does_not_keep_up_holds_nobody_up() {
+fn slow_disk_does_not_block_lspool() {
     let disk = Disk::default();
     let plan = Plan { max_size: usize::MAX, ..PLAN };
     let mut core = recorded(Proxy::new(IDENTITY), &disk, &plan);
@@ -218,7 +218,7 @@ impl Core for Panics {
 }
 
 #[test]
-fn what_made_the_core_panic_is_recorded() {
+fn recording_contains_the_panicking_event() {
     let disk = Disk::default();
     let mut core = recorded(Panics, &disk, &PLAN);
     let called = catch_unwind(AssertUnwindSafe(|| core.handle_timeout(Instant::now(), &mut Effects::new())));

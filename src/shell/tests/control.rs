@@ -59,7 +59,7 @@ impl<C: Core> Core for Forgetful<C> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_backend_has_written_is_kept_as_long_as_the_backend_is_known() {
+async fn backend_log_is_kept_while_backend_is_known() {
     for forgets in [false, true] {
         let mut stage = Stage::new();
         let log = stage.log.clone();
@@ -84,7 +84,7 @@ async fn what_a_backend_has_written_is_kept_as_long_as_the_backend_is_known() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_client_gets_its_own_answers_and_numbers_are_not_used_again() {
+async fn control_clients_get_own_answers_and_fresh_numbers() {
     let mut stage = Stage::new();
     let (log, to) = (stage.log.clone(), stage.connect.clone());
     let editor = async move |mut editor: FrameStream| {
@@ -114,7 +114,7 @@ async fn each_client_gets_its_own_answers_and_numbers_are_not_used_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn there_are_few_of_them() {
+async fn control_refuses_more_than_32_clients() {
     let mut stage = Stage::new();
     let (log, to) = (stage.log.clone(), stage.connect.clone());
     let editor = async move |editor: FrameStream| {
@@ -147,7 +147,7 @@ async fn there_are_few_of_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_does_not_read_is_left_and_asks_for_no_more_than_it_reads() {
+async fn control_client_that_does_not_read_is_dropped() {
     let mut stage = Stage::new();
     stage.settings.control.outbox = Limits { high_water: 2000, low_water: 1000, hard_cap: 40_000 };
     let (log, to) = (stage.log.clone(), stage.connect.clone());
@@ -175,7 +175,7 @@ async fn one_that_does_not_read_is_left_and_asks_for_no_more_than_it_reads() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_is_told_too_much_is_left() {
+async fn control_client_over_hard_cap_is_dropped() {
     let mut stage = Stage::new();
     stage.settings.control.outbox = Limits { high_water: 2000, low_water: 1000, hard_cap: 10_000 };
     let (log, to) = (stage.log.clone(), stage.connect.clone());
@@ -206,7 +206,7 @@ async fn one_that_is_told_too_much_is_left() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_flood_does_not_hold_up_the_editor() {
+async fn flood_of_control_requests_does_not_delay_editor() {
     let mut stage = Stage::new();
     let (log, to) = (stage.log.clone(), stage.connect.clone());
     let served = Rc::new(Cell::new(0_u64));
@@ -247,7 +247,7 @@ async fn a_flood_does_not_hold_up_the_editor() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_hangs_up_still_gets_its_answer() {
+async fn control_client_that_hangs_up_gets_its_answer() {
     let mut stage = Stage::new();
     let (log, to) = (stage.log.clone(), stage.connect.clone());
     let editor = async move |editor: FrameStream| {
@@ -265,7 +265,7 @@ async fn who_hangs_up_still_gets_its_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn logs_outlive_the_process_and_are_followed() {
+async fn logs_outlive_process_and_can_be_followed() {
     let mut stage = Stage::new();
     let (log, to) = (stage.log.clone(), stage.connect.clone());
     let server = async |mut it: Streams| {
@@ -313,7 +313,7 @@ async fn logs_outlive_the_process_and_are_followed() {
 }
 
 #[tokio::test]
-async fn only_processes_that_run_are_measured() {
+async fn memory_is_measured_only_for_running_processes() {
     let mut stage = Stage::new();
     let log = stage.log.clone();
     let noted = log.clone();

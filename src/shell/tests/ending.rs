@@ -11,7 +11,7 @@ fn noting(log: &Log) -> impl FnMut(Event) -> Vec<Effect> + use<> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_crash_is_told_once_and_after_everything_that_was_said() {
+async fn crash_is_reported_once_after_all_messages() {
     let mut stage = Stage::new();
     let log = stage.log.clone();
     let core = Script(move |event: Event| {
@@ -50,7 +50,7 @@ async fn a_crash_is_told_once_and_after_everything_that_was_said() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_end_of_stdout_is_news_if_the_server_lives_on() {
+async fn end_of_stdout_is_reported_while_server_lives() {
     let mut stage = Stage::new();
     let server = async |it: Streams| {
         let FrameStream { input, output, .. } = it.stream;
@@ -67,7 +67,7 @@ async fn the_end_of_stdout_is_news_if_the_server_lives_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_end_of_stdin_is_news_too_when_something_is_to_be_written() {
+async fn end_of_stdin_is_reported_on_next_write() {
     let mut stage = Stage::new();
     let server = async |it: Streams| {
         let FrameStream { input, output, .. } = it.stream;
@@ -86,7 +86,7 @@ async fn the_end_of_stdin_is_news_too_when_something_is_to_be_written() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_absurd_length_is_told_at_once_and_the_server_does_not_hang_on_its_pipe() {
+async fn huge_length_is_reported_at_once_and_server_can_exit() {
     let mut stage = Stage::new();
     let server = async |mut it: Streams| {
         it.stream.output.write_all(b"Content-Length: 99999999999\r\n\r\n").await.unwrap();
@@ -118,7 +118,7 @@ async fn an_absurd_length_is_told_at_once_and_the_server_does_not_hang_on_its_pi
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_queued_is_written_before_stdin_closes() {
+async fn queued_messages_are_written_before_stdin_closes() {
     let mut stage = Stage::new();
     let log = stage.log.clone();
     let server = |mut it: Streams| {
@@ -152,7 +152,7 @@ async fn what_is_queued_is_written_before_stdin_closes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_deaf_servers_and_a_deaf_editor_hold_us_up_for_less_than_three_seconds() {
+async fn exit_does_not_wait_for_peers_that_do_not_read() {
     let mut stage = Stage::new();
     let core = Script(|event: Event| match event {
         Event::Received(EDITOR, frame) if frame.method() == Some("start") => {
@@ -183,7 +183,7 @@ async fn two_deaf_servers_and_a_deaf_editor_hold_us_up_for_less_than_three_secon
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_ends_as_we_are_about_to_is_not_waited_for() {
+async fn exit_does_not_wait_for_server_that_ends_meanwhile() {
     let core = Script(|event: Event| match event {
         Event::Received(EDITOR, _) => {
             vec![Effect::Spawn(process(0), launch()), Effect::Spawn(process(1), launch())]
@@ -205,7 +205,7 @@ async fn a_server_that_ends_as_we_are_about_to_is_not_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_editor_is_owed_is_written_before_the_exit() {
+async fn pending_answer_is_written_before_exit() {
     let core = Script(|event: Event| match event {
         Event::Received(..) => vec![Effect::Send(EDITOR, answer(1, 1 << 20)), Effect::Exit(0)],
         _ => vec![],
@@ -221,7 +221,7 @@ async fn what_the_editor_is_owed_is_written_before_the_exit() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_signal_is_the_core_s_to_answer_and_a_second_one_is_not() {
+async fn core_answers_first_signal_and_second_one_kills() {
     for is_second in [false, true] {
         let mut stage = Stage::new();
         let signals = stage.signals.clone();
@@ -253,7 +253,7 @@ async fn a_signal_is_the_core_s_to_answer_and_a_second_one_is_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_bug_in_the_core_ends_us_and_our_servers() {
+async fn core_panic_ends_lspool_and_servers() {
     let core = Script(|event: Event| match event {
         Event::Received(EDITOR, frame) if frame.method() == Some("bug") => panic!("a bug, on purpose"),
         other => relay(other),
@@ -271,7 +271,7 @@ async fn a_bug_in_the_core_ends_us_and_our_servers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_editor_that_stopped_reading_is_told_of() {
+async fn editor_that_stopped_reading_is_reported() {
     let mut stage = Stage::new();
     let log = stage.log.clone();
     let core = Script(move |event: Event| {
@@ -293,7 +293,7 @@ async fn an_editor_that_stopped_reading_is_told_of() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn junk_and_broken_bodies_of_a_server_are_survived() {
+async fn lspool_survives_junk_and_broken_bodies_from_server() {
     let mut stage = Stage::new();
     let server = async |mut it: Streams| {
         it.stream.output.write_all(b"Loading...\n").await.unwrap();

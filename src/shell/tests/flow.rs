@@ -14,7 +14,7 @@ async fn wordy(mut it: Streams, n: u64, len: usize) -> Exit {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_editor_that_writes_before_it_reads_and_a_server_that_does_too() {
+async fn editor_and_server_that_write_before_reading_do_not_deadlock() {
     for high_water in [1, 4096, 4 << 20] {
         let mut stage = Stage::new();
         stage.settings.limits = Limits { high_water, low_water: high_water / 2, ..Limits::default() };
@@ -35,7 +35,7 @@ async fn an_editor_that_writes_before_it_reads_and_a_server_that_does_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_is_held_back_while_the_editor_does_not_read() {
+async fn server_is_throttled_while_editor_does_not_read() {
     let mut stage = Stage::new();
     stage.settings.limits = Limits { high_water: 100_000, low_water: 50_000, ..Limits::default() };
     let said = Rc::new(Cell::new(0));
@@ -70,7 +70,7 @@ async fn a_server_is_held_back_while_the_editor_does_not_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_editor_is_not_far_ahead_of_a_server_that_reads() {
+async fn editor_is_throttled_while_server_reads_slowly() {
     let mut stage = Stage::new();
     stage.settings.limits = Limits { high_water: 100_000, low_water: 25_000, hard_cap: 1 << 20 };
     let heard = Rc::new(Cell::new(0_u64));
@@ -106,7 +106,7 @@ async fn an_editor_is_not_far_ahead_of_a_server_that_reads() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_does_not_read_stalls_while_another_works_on() {
+async fn stalled_server_does_not_delay_another_one() {
     let mut stage = Stage::new();
     let log = stage.log.clone();
     let mut n = 0;
@@ -161,7 +161,7 @@ async fn a_server_that_does_not_read_stalls_while_another_works_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn far_too_much_for_one_peer_stalls_it_at_once() {
+async fn too_much_for_one_peer_stalls_it_at_once() {
     let mut stage = Stage::new();
     stage.settings.limits = Limits { high_water: 1000, low_water: 500, hard_cap: 50_000 };
     let log = stage.log.clone();
@@ -185,7 +185,7 @@ async fn far_too_much_for_one_peer_stalls_it_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_clock_of_a_server_stands_still_while_the_editor_holds_it_back() {
+async fn stall_clock_stops_while_editor_blocks_server() {
     let mut stage = Stage::new();
     stage.settings.limits = Limits { high_water: 1000, low_water: 500, ..Limits::default() };
     let log = stage.log.clone();
@@ -240,7 +240,7 @@ impl<C: Core> Core for Ticking<C> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn bytes_that_come_one_by_one_while_timers_fire_are_never_lost() {
+async fn bytes_arriving_one_by_one_are_never_lost() {
     let n_ticks = Rc::new(Cell::new(0));
     let core = Ticking { inner: Script(relay), next: None, n_ticks: n_ticks.clone() };
     let text = "{\"jsonrpc\":\"2.0\",\"method\":\"say\",\"params\":\"héllo 😀 漢字\"}";
@@ -294,7 +294,7 @@ async fn echo_once(mut it: Streams, len: usize) -> Exit {
 }
 
 #[tokio::test(start_paused = true)]
-async fn answers_to_a_burst_leave_together() {
+async fn answers_to_burst_leave_in_one_write() {
     let outbox = crate::shell::outbox::Outbox::new(Limits::default());
     let (ours, mut theirs) = duplex(1 << 20);
     for n in 0..100 {

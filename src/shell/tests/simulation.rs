@@ -73,7 +73,7 @@ fn number(name: &str) -> Option<u64> {
 }
 
 #[test]
-fn whatever_goes_wrong_each_request_is_answered_once_and_all_comes_to_an_end() {
+fn each_request_is_answered_once_despite_any_fault() {
     if let Some(seed) = number("LSPOOL_SEED") {
         play_telling(seed);
         return;

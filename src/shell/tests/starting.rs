@@ -43,7 +43,7 @@ async fn obliging(mut it: Streams) -> Exit {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_for_a_start_is_the_process_alone_and_what_it_was_told_it_hears() {
+async fn slow_start_delays_only_its_own_process() {
     let mut stage = hanging();
     let (start, log) = (stage.start.clone(), stage.log.clone());
     let editor = async move |mut stream: FrameStream| {
@@ -62,7 +62,7 @@ async fn who_waits_for_a_start_is_the_process_alone_and_what_it_was_told_it_hear
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_whose_input_is_to_close_hears_first_what_it_was_told() {
+async fn closing_process_first_receives_queued_messages() {
     let mut stage = hanging();
     let (start, heard) = (stage.start.clone(), Log::default());
     let server = |mut it: Streams| {
@@ -91,7 +91,7 @@ async fn one_whose_input_is_to_close_hears_first_what_it_was_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_start_that_fails_or_is_called_off_is_told_once_and_its_number_is_free() {
+async fn failed_or_cancelled_start_is_reported_once() {
     for is_called_off in [false, true] {
         let mut stage = hanging();
         let (start, log) = (stage.start.clone(), stage.log.clone());
@@ -122,7 +122,7 @@ async fn a_start_that_fails_or_is_called_off_is_told_once_and_its_number_is_free
 }
 
 #[tokio::test(start_paused = true)]
-async fn our_end_does_not_wait_for_a_start() {
+async fn exit_does_not_wait_for_starting_process() {
     for signals in [1, 2] {
         let mut stage = hanging();
         let signal = stage.signals.clone();

@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_secret_is_told_by_its_name_or_by_its_look() {
+    fn secrets_are_recognized_by_name_or_shape() {
         for (name, value) in [
             ("GH_TOKEN", "x"),
             ("GITHUB_TOKEN", "x"),

@@ -131,7 +131,7 @@ fn tree(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
 }
 
 #[test]
-fn what_a_path_says_does_not_lead_outside() {
+fn paths_do_not_lead_outside_workspace() {
     let it = Ground::new();
     it.write("a/b.txt", "b\n");
     for path in [
@@ -160,7 +160,7 @@ fn what_a_path_says_does_not_lead_outside() {
 }
 
 #[test]
-fn no_link_leads_outside_and_those_within_are_followed() {
+fn links_do_not_lead_outside_workspace() {
     let it = Ground::new();
     it.write("dir/file", "in\n");
     for (name, target) in [
@@ -210,7 +210,7 @@ impl Drop for Stop<'_> {
 }
 
 #[test]
-fn a_folder_that_becomes_a_link_while_it_is_used_leads_nowhere() {
+fn folder_swapped_for_link_does_not_lead_outside() {
     let it = Ground::new();
     it.write("dir/secret", "in\n");
     let (dir, link) = (it.at("dir"), it.at("link"));
@@ -239,7 +239,7 @@ fn a_folder_that_becomes_a_link_while_it_is_used_leads_nowhere() {
 }
 
 #[test]
-fn the_history_of_a_repository_is_not_written_to() {
+fn tools_do_not_write_to_git_folder() {
     let it = Ground::new();
     it.write(".git/config", "[core]\n");
     symlink(".git", it.at("innocent")).unwrap();
@@ -265,7 +265,7 @@ fn the_history_of_a_repository_is_not_written_to() {
 }
 
 #[test]
-fn what_is_no_plain_file_is_refused_at_once() {
+fn tools_refuse_pipes_and_sockets_at_once() {
     let it = Ground::new();
     let path = it.at("pipe");
     rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
@@ -283,7 +283,7 @@ fn what_is_no_plain_file_is_refused_at_once() {
 }
 
 #[test]
-fn a_file_is_read_by_lines_and_as_much_as_may_be() {
+fn read_file_returns_lines_up_to_limit() {
     let mut it = Ground::new();
     it.write("a", "one\r\ntwo\nthree");
     let path = it.at("a").display().to_string();
@@ -316,7 +316,7 @@ fn a_file_is_read_by_lines_and_as_much_as_may_be() {
 }
 
 #[test]
-fn a_folder_is_listed_by_name() {
+fn list_dir_sorts_entries_by_name() {
     let mut it = Ground::new();
     it.write("b", "");
     it.write("a/x", "");
@@ -329,7 +329,7 @@ fn a_folder_is_listed_by_name() {
 }
 
 #[test]
-fn an_edit_keeps_the_file_what_it_was() {
+fn edit_keeps_mode_line_endings_and_encoding() {
     let it = Ground::new();
     it.write("script", "#!/bin/sh\r\necho a\r\n");
     fs::set_permissions(it.at("script"), fs::Permissions::from_mode(0o754)).unwrap();
@@ -353,7 +353,7 @@ fn an_edit_keeps_the_file_what_it_was() {
 }
 
 #[test]
-fn whoever_reads_a_file_meanwhile_reads_all_of_it() {
+fn edit_replaces_file_atomically() {
     let it = Ground::new();
     let text = |n: usize| format!("{n}\n").repeat(20_000);
     it.write("a", text(1));
@@ -366,7 +366,7 @@ fn whoever_reads_a_file_meanwhile_reads_all_of_it() {
 }
 
 #[test]
-fn files_are_found_by_their_names() {
+fn file_search_finds_files_by_pattern() {
     let it = Ground::new();
     for path in ["a.rs", "src/b.rs", "src/deep/c.rs", "src/d.ts", "target/e.rs", ".hidden/f.rs", ".git/g.rs"]
     {
@@ -396,7 +396,7 @@ fn files_are_found_by_their_names() {
 }
 
 #[test]
-fn lines_are_found_by_what_they_hold() {
+fn grep_search_finds_lines_by_content() {
     let mut it = Ground::new();
     it.write("src/a.rs", "fn One() {}\r\nlet x = \"a.b\";\n");
     it.write("b.txt", "one\n");
@@ -430,7 +430,7 @@ fn lines_are_found_by_what_they_hold() {
 }
 
 #[test]
-fn a_search_ends_when_it_is_told_or_takes_too_long() {
+fn search_stops_on_cancel_or_timeout() {
     let it = Ground::new();
     it.write("a", "x\n");
     let workspace = Workspace::open(&[it.at("")], &it.known).unwrap();
@@ -445,7 +445,7 @@ fn a_search_ends_when_it_is_told_or_takes_too_long() {
 }
 
 #[test]
-fn a_search_ends_within_a_file() {
+fn search_stops_within_a_file() {
     let it = Ground::new();
     it.write("a", "x\n".repeat(1 << 20));
     let file = fs::File::open(it.at("a")).unwrap();
@@ -459,7 +459,7 @@ fn a_search_ends_within_a_file() {
 }
 
 #[test]
-fn a_file_that_nobody_wants_any_more_is_not_made() {
+fn cancelled_create_makes_no_file() {
     let it = Ground::new();
     let workspace = Workspace::open(&[it.at("")], &it.known).unwrap();
     let create = |is_stopped, limits: &ToolsConfig| {
@@ -478,7 +478,7 @@ fn a_file_that_nobody_wants_any_more_is_not_made() {
 }
 
 #[test]
-fn an_edit_that_nobody_wants_any_more_is_not_made() {
+fn cancelled_edit_changes_nothing() {
     let it = Ground::new();
     it.write("a", "x\n");
     let workspace = Workspace::open(&[it.at("")], &it.known).unwrap();
@@ -493,7 +493,7 @@ fn an_edit_that_nobody_wants_any_more_is_not_made() {
 }
 
 #[test]
-fn lists_of_what_is_ignored_are_files_of_the_workspace() {
+fn ignore_files_are_read_only_inside_workspace() {
     let it = Ground::new();
     for folder in ["pipe", "zero", "out", "list", "list/sub", "repo"] {
         it.write(&format!("{folder}/needle"), "");
@@ -520,7 +520,7 @@ fn lists_of_what_is_ignored_are_files_of_the_workspace() {
 }
 
 #[test]
-fn a_workspace_folder_that_is_replaced_is_none() {
+fn replaced_workspace_folder_is_refused() {
     let it = Ground::new();
     it.write("a", "in\n");
     it.read("a").unwrap();
@@ -537,7 +537,7 @@ fn a_workspace_folder_that_is_replaced_is_none() {
 }
 
 #[test]
-fn several_folders_are_one_workspace() {
+fn several_folders_form_one_workspace() {
     let it = Ground::new();
     let other = TempDir::new().unwrap();
     fs::write(other.path().join("b"), "b\n").unwrap();
@@ -558,7 +558,7 @@ fn several_folders_are_one_workspace() {
 }
 
 #[test]
-fn a_workspace_that_is_reached_by_a_link_is_known_by_both_names() {
+fn linked_workspace_is_known_by_both_paths() {
     let it = Ground::new();
     it.write("a", "a\n");
     let link = it.root.path().join("link");
@@ -575,7 +575,7 @@ proptest! {
 
     /// Whatever names, links and steps back a path is made of: what is read is inside.
     #[test]
-    fn no_path_leads_outside(steps in proptest::collection::vec(0..9_usize, 1..8)) {
+    fn no_path_leads_outside_workspace(steps in proptest::collection::vec(0..9_usize, 1..8)) {
         const STEPS: [&str; 9] = ["..", ".", "a", "b", "up", "out", "abs", "f", "self"];
         let it = Ground::new();
         it.write("a/b/f", "in\n");
@@ -608,7 +608,7 @@ proptest! {
 
     /// A shell makes the same words of a command that is compared word by word.
     #[test]
-    fn words_are_those_of_a_shell(command in "[a-c'\" \t.=*$;&|<>~#\\\\!{},@%+:-]{0,12}") {
+    fn command_words_match_those_of_a_shell(command in "[a-c'\" \t.=*$;&|<>~#\\\\!{},@%+:-]{0,12}") {
         if let Some(words) = words(&command).filter(|it| !it.is_empty()) {
             let script = format!("f() {{ for it in \"$@\"; do printf '%s\\n' \"$it\"; done; }}; f {command}");
             for shell in ["sh", "bash"] {

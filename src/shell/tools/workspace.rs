@@ -418,7 +418,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_disk_is_not_waited_for_with_the_lock_held() {
+    fn disk_is_read_without_holding_the_lock() {
         let root = tempfile::tempdir().unwrap();
         let known = Known::default();
         for _ in 0..2 {

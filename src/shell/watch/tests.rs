@@ -67,7 +67,7 @@ fn write(file: &Path, text: &str) {
 }
 
 #[test]
-fn a_file_that_is_written_in_place_comes_and_goes() {
+fn watch_reports_file_written_in_place() {
     play(
         &["a"],
         |_| {},
@@ -92,7 +92,7 @@ fn a_file_that_is_written_in_place_comes_and_goes() {
 }
 
 #[test]
-fn the_ways_of_editors() {
+fn watch_follows_how_editors_save_files() {
     play(
         &["a", "other"],
         |root| write(&root.join("a"), "one"),
@@ -119,7 +119,7 @@ fn the_ways_of_editors() {
 }
 
 #[test]
-fn a_folder_that_comes_later() {
+fn watch_reports_folder_created_later() {
     play(
         &["deep/er/a"],
         |_| {},
@@ -144,7 +144,7 @@ fn a_folder_that_comes_later() {
 }
 
 #[test]
-fn links_are_followed_and_may_change() {
+fn watch_follows_links_that_change() {
     let dotfiles = |root: &Path| {
         write(&root.join("dotfiles/v1/a"), "one");
         write(&root.join("dotfiles/v2/a"), "two");
@@ -169,7 +169,7 @@ fn links_are_followed_and_may_change() {
 }
 
 #[test]
-fn what_is_not_watched_any_more_is_not_told() {
+fn watch_ignores_files_no_longer_watched() {
     play(
         &["x/a"],
         |root| write(&root.join("x/a"), "one"),
@@ -187,7 +187,7 @@ fn what_is_not_watched_any_more_is_not_told() {
 }
 
 #[test]
-fn a_pipe_is_not_read() {
+fn watch_does_not_read_pipes() {
     let pipe = |root: &Path| {
         rustix::fs::mknodat(
             rustix::fs::CWD,
@@ -202,7 +202,7 @@ fn a_pipe_is_not_read() {
 }
 
 #[test]
-fn hinges_are_where_something_decides() {
+fn hinges_list_entries_that_decide_a_path() {
     let root = tempfile::tempdir().unwrap();
     let root = root.path().canonicalize().unwrap();
     write(&root.join("v1/a"), "");
@@ -224,7 +224,7 @@ fn hinges_are_where_something_decides() {
 }
 
 #[test]
-fn a_folder_is_watched_with_the_files_in_it() {
+fn watch_reports_changes_of_files_in_folder() {
     play(
         &["agents", "config"],
         |root| write(&root.join("config"), "x"),
@@ -249,7 +249,7 @@ fn a_folder_is_watched_with_the_files_in_it() {
 }
 
 #[test]
-fn a_folder_is_watched_with_what_links_in_it_lead_to() {
+fn watch_follows_links_inside_folder() {
     let linked = |root: &Path| {
         write(&root.join("config"), "x");
         write(&root.join("dotfiles/a.md"), "one");

@@ -5,7 +5,7 @@ use std::process::Stdio;
 use super::*;
 
 #[test]
-fn the_worked_example_works() {
+fn example_client_delegates_to_an_agent() {
     let script = Script::default()
         .rule(
             Rule::on("What is README.md about?")

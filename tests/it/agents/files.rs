@@ -16,7 +16,7 @@ fn listed(sandbox: &Sandbox, args: &[&str]) -> String {
 }
 
 #[test]
-fn agents_are_listed_without_anybody_running() {
+fn agents_command_lists_agents_without_running_lspool() {
     let sandbox = Sandbox::new();
     sandbox.write(".claude/agents/r.md", "---\nname: reviewer\ntools: Read, WebSearch\n---\nBe careful.\n");
     sandbox.write(".claude/agents/e.md", "---\nname: explore\n---\n");
@@ -40,7 +40,7 @@ fn agents_are_listed_without_anybody_running() {
 }
 
 #[test]
-fn a_file_that_comes_defines_an_agent_of_a_running_copilot() {
+fn new_agent_file_takes_effect_in_running_copilot_session() {
     let stub = Stub::start(Script::default());
     let sandbox = Sandbox::new();
     let mut command = sandbox.signed_in_command(env!("CARGO_BIN_EXE_lspool"), &stub);

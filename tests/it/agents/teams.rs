@@ -94,7 +94,7 @@ fn wait_for_cy(stub: &Stub) {
 }
 
 #[test]
-fn three_write_to_each_other_real() {
+fn team_members_exchange_messages_across_crashes_real() {
     for kills in [false, true] {
         let sandbox = Sandbox::new();
         let stub = Stub::start(script().continue_text(CONTINUE));
@@ -119,7 +119,7 @@ fn three_write_to_each_other_real() {
 }
 
 #[test]
-fn three_write_to_each_other_over_a_restart_of_lspool_real() {
+fn team_members_exchange_messages_across_lspool_restart_real() {
     let sandbox = Sandbox::new();
     let stub = Stub::start(script().continue_text(CONTINUE));
     {

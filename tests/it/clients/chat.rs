@@ -11,7 +11,7 @@ use crate::support::{
 
 /// Vim's tokens are numbers, and stay numbers. The `end` comes before the answer.
 #[test]
-fn tokens_are_integers() {
+fn integer_progress_tokens_pass_unchanged() {
     let came = same(Script::default, |stage| {
         let session = stage.start();
         let mut came = Vec::new();
@@ -43,7 +43,7 @@ fn concerns(entry: &Entry, token: &Value, id: &Value) -> bool {
 /// copilot.el registers its tools after each answer to a create in agent mode, schemas that this server refuses
 /// among them, and its further turns carry no `chatMode`.
 #[test]
-fn tools_are_registered_after_every_create() {
+fn tools_can_be_registered_after_every_create() {
     let bad = json!({
         "name": "bad", "description": "No description on its property.",
         "inputSchema": {"type": "object", "properties": {"x": {"type": "string"}}, "required": []},
@@ -103,7 +103,7 @@ fn file_tools() -> Script {
 /// A confirmation says `copilot.create_file`, the call itself `create_file`. Without folders, every file lies
 /// outside of them.
 #[test]
-fn names_in_confirmations() {
+fn confirmation_and_call_keep_their_tool_names() {
     let play = |more: Value| {
         move |stage: &Stage| {
             let session = stage.start();
@@ -139,7 +139,7 @@ fn names_in_confirmations() {
 
 /// The user cancels and asks at once for something else: each request is answered, each turn ends, once.
 #[test]
-fn cancel_and_ask_again_at_once() {
+fn cancelled_turn_and_next_one_each_end_once() {
     let stage = Stage::new(Script::default(), true);
     let session = stage.start();
     let slow = session.create("[hang] please", json!({"conversationId": "c"}));
@@ -158,7 +158,7 @@ fn cancel_and_ask_again_at_once() {
 
 /// A question that stands for itself while the chat goes on.
 #[test]
-fn one_shot_conversation_beside_the_chat() {
+fn one_shot_conversation_runs_beside_chat() {
     let script = || Script::default().rule(Rule::on("[wait]").then(Round::text("Done.").gate("go")));
     same(script, |stage| {
         let session = stage.start();
@@ -187,7 +187,7 @@ fn one_shot_conversation_beside_the_chat() {
 }
 
 #[test]
-fn what_else_a_chat_asks_for() {
+fn other_conversation_requests_pass_unchanged() {
     let came = same(Script::default, |stage| {
         let session = stage.start();
         let mut came = Vec::new();
@@ -233,7 +233,7 @@ fn what_else_a_chat_asks_for() {
 
 /// The same in a conversation of another partition: what is asked about it goes to its process.
 #[test]
-fn what_is_asked_about_a_conversation_goes_to_its_partition() {
+fn conversation_requests_go_to_its_partition() {
     let stage = Stage::new(Script::default(), true);
     let session: Copilot = stage.start();
     let first = session.create("one", json!({"conversationId": "c", "lspool": {"tools": ["read_file"]}}));

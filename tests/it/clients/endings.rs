@@ -35,7 +35,7 @@ fn ended(stage: &Stage, session: &Copilot) -> Option<i32> {
 
 /// Neovim's plug-ins: `shutdown`, then the end of the stream, no `exit`.
 #[test]
-fn shutdown_and_end_of_file() {
+fn lspool_exits_after_shutdown_and_end_of_file() {
     let came = same(Script::default, |stage| {
         let session = session(stage);
         session.ok("shutdown", Value::Null);
@@ -47,7 +47,7 @@ fn shutdown_and_end_of_file() {
 
 /// Vim: the end of the stream.
 #[test]
-fn end_of_file() {
+fn lspool_exits_after_end_of_file() {
     let came = same(Script::default, |stage| {
         let session = session(stage);
         session.close_stdin();
@@ -58,7 +58,7 @@ fn end_of_file() {
 
 /// The command line agent: SIGTERM just after `exit`. Which of the two comes first is chance.
 #[test]
-fn exit_and_terminate() {
+fn lspool_exits_after_exit_and_sigterm() {
     let stage = Stage::new(Script::default(), true);
     let session = session(&stage);
     session.ok("shutdown", Value::Null);
@@ -70,7 +70,7 @@ fn exit_and_terminate() {
 
 /// Emacs: `exit`, the end of the stream and SIGHUP to the process group, which reaches whoever is in it.
 #[test]
-fn exit_end_of_file_and_hangup() {
+fn lspool_exits_after_exit_end_of_file_and_sighup() {
     for everyone in [false, true] {
         let stage = Stage::new(Script::default(), true);
         let session = session(&stage);
@@ -91,7 +91,7 @@ fn exit_end_of_file_and_hangup() {
 
 /// The hangup comes first: the servers may die before lspool has read `exit`.
 #[test]
-fn hangup_of_all_before_exit() {
+fn lspool_exits_after_sighup_to_all_before_exit() {
     let stage = Stage::new(Script::default(), true);
     let session = session(&stage);
     let servers = session.mark().processes_running("copilot-language-server");

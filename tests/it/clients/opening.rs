@@ -32,7 +32,7 @@ fn finds_the_native_server(command: std::process::Command) {
 }
 
 #[test]
-fn lspool_alone_finds_the_server_in_npms_global_folder() {
+fn lspool_finds_server_in_npm_global_folder() {
     let stage = Stage::new(Script::default(), true);
     let packages = stage.sandbox.home().join("npm/lib/node_modules/@github");
     std::fs::create_dir_all(&packages).expect("the home is writable");
@@ -48,7 +48,7 @@ fn lspool_alone_finds_the_server_in_npms_global_folder() {
 }
 
 #[test]
-fn lspool_alone_finds_the_server_on_the_path() {
+fn lspool_finds_server_on_path() {
     let stage = Stage::new(Script::default(), true);
     let folder = stage.sandbox.home().join("bin");
     std::fs::create_dir_all(&folder).expect("the home is writable");
@@ -62,7 +62,7 @@ fn lspool_alone_finds_the_server_on_the_path() {
 
 /// copilot.vim 1.26 sends `textDocument/didFocus` and copilot.lua `checkStatus` without waiting.
 #[test]
-fn what_is_said_before_the_answer_to_initialize() {
+fn requests_before_initialize_answer_get_same_replies() {
     let came = same(Script::default, |stage| {
         let session = stage.start_silent();
         let asked = session.request("initialize", session.options().initialize());
@@ -92,7 +92,7 @@ fn what_is_said_before_the_answer_to_initialize() {
 
 /// `initialize` as five clients write it.
 #[test]
-fn odd_forms_of_initialize() {
+fn unusual_initialize_requests_get_same_answers() {
     let editor = |name: &str| json!({"editorInfo": {"name": name, "version": "1"}, "editorPluginInfo": {"name": name, "version": "2"}});
     let forms = |folder: &str| {
         [
@@ -128,7 +128,7 @@ fn odd_forms_of_initialize() {
 
 /// The server asks only those who say that they can be asked. Emacs writes `null` for no parameters.
 #[test]
-fn configuration_is_pulled_and_null_is_a_value() {
+fn pulled_configuration_may_be_null() {
     let came = same(Script::default, |stage| {
         let options = Options {
             capabilities: json!({"workspace": {"configuration": true, "didChangeConfiguration": {"dynamicRegistration": true}}}),
@@ -153,7 +153,7 @@ fn configuration_is_pulled_and_null_is_a_value() {
 
 /// Vim adds a `Content-Type`; Emacs 28 finds a length only near the beginning of the header.
 #[test]
-fn framing() {
+fn framing_variants_are_read_and_plain_header_is_written() {
     same(Script::default, |stage| {
         let session = stage.start_silent();
         let send = |session: &TestEditor, message: &Value| {

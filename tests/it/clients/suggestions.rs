@@ -8,7 +8,7 @@ use crate::support::{copilot::uri, stub::Script};
 const TEXT: &str = "def add(a, b):\n    ";
 
 #[test]
-fn both_dialects() {
+fn old_and_new_completion_requests_get_same_answers() {
     let came = same(Script::default, |stage| {
         let session = stage.start();
         session.check_signed_in();

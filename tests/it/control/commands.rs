@@ -20,7 +20,7 @@ use super::{
 };
 
 #[test]
-fn without_a_running_lspool() {
+fn commands_report_that_no_lspool_runs() {
     let sandbox = Sandbox::new();
     let said = "lspool: no lspool is running\n";
     says(&sandbox, &["status", "--json"], 3, "{\n  \"instances\": []\n}\n", said);
@@ -42,7 +42,7 @@ fn without_a_running_lspool() {
 }
 
 #[test]
-fn a_folder_that_is_not_ours_alone_is_not_looked_into() {
+fn commands_ignore_folder_open_to_others() {
     let sandbox = Sandbox::new();
     let fake = Fake::new(&sandbox, 4711, 1, vec![has(4711, "/w", &["x"])]);
     let folder = folder(&sandbox);
@@ -61,7 +61,7 @@ fn a_folder_that_is_not_ours_alone_is_not_looked_into() {
 }
 
 #[test]
-fn one_that_does_not_answer_keeps_nobody_from_being_shown() {
+fn unresponsive_instance_does_not_hide_others() {
     let sandbox = Sandbox::new();
     let _silent = Fake::new(&sandbox, 11, 1, vec![]);
     let _well = Fake::new(&sandbox, 12, 2, vec![has(12, "/w", &["pyright"])]);
@@ -79,7 +79,7 @@ fn one_that_does_not_answer_keeps_nobody_from_being_shown() {
 }
 
 #[test]
-fn names_are_matched_and_errors_name_what_exists() {
+fn backend_names_match_by_prefix_and_errors_list_them() {
     let sandbox = Sandbox::new();
     let ready = || answers("lspool/restart", json!({"result": {"name": "x", "state": "ready"}}));
     let first = Fake::new(&sandbox, 11, 1, vec![has(11, "/one", &COPILOT), ready()]);
@@ -112,7 +112,7 @@ fn names_are_matched_and_errors_name_what_exists() {
 }
 
 #[test]
-fn several_that_have_it_are_listed() {
+fn ambiguous_backend_lists_instances() {
     let sandbox = Sandbox::new();
     let ready = || answers("lspool/stop", json!({"result": {"name": "copilot", "state": "stopped"}}));
     let first = Fake::new(&sandbox, 11, 1, vec![has(11, "/one", &COPILOT), ready()]);
@@ -130,7 +130,7 @@ fn several_that_have_it_are_listed() {
 }
 
 #[test]
-fn what_fails_is_said_with_the_reason() {
+fn failed_command_prints_reason() {
     let sandbox = Sandbox::new();
     let fails = answers("lspool/restart", refusal(-32803, "exit code 1\u{1b}[2J:\n  no licence"));
     let unknown = answers("lspool/stop", refusal(-32602, "there is only \"y\""));
@@ -150,7 +150,7 @@ fn what_fails_is_said_with_the_reason() {
 }
 
 #[test]
-fn reload_is_for_all() {
+fn reload_applies_to_every_instance() {
     let sandbox = Sandbox::new();
     let changed = |words: Value| answers("lspool/reload", json!({"result": {"changed": words}}));
     let _a = Fake::new(&sandbox, 11, 1, vec![has(11, "/a", &["x"]), changed(json!(["settings", "routes"]))]);
@@ -171,7 +171,7 @@ fn reload_is_for_all() {
 }
 
 #[test]
-fn logs_are_shown_and_followed() {
+fn logs_prints_and_follows_lines() {
     let sandbox = Sandbox::new();
     let logs: (_, Answer) = (
         "lspool/logs",
@@ -196,7 +196,7 @@ fn logs_are_shown_and_followed() {
 }
 
 #[test]
-fn watching_tells_each_change() {
+fn watch_prints_each_change() {
     let sandbox = Sandbox::new();
     let with = |state: &str, memory: u64| {
         let mut it = status(11, "/w", &["x"]);
@@ -241,7 +241,7 @@ fn watching_tells_each_change() {
 }
 
 #[test]
-fn who_reads_no_more_is_no_error() {
+fn status_succeeds_when_output_is_closed() {
     let sandbox = Sandbox::new();
     let _fake = Fake::new(&sandbox, 11, 1, vec![has(11, "/w", &["x"])]);
     for flag in [&["status"] as &[_], &["status", "--json"]] {

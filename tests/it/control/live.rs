@@ -26,7 +26,7 @@ fn comes_up(host: &PuppetHost) -> Puppet {
 }
 
 #[test]
-fn the_status_says_how_it_stands() {
+fn status_describes_running_instance() {
     let (sandbox, host) = (Sandbox::new(), PuppetHost::new());
     let (editor, server, _) = start(&sandbox, &host);
     let hover = editor.request("textDocument/hover", json!({}));
@@ -60,7 +60,7 @@ fn the_status_says_how_it_stands() {
 }
 
 #[test]
-fn restart_waits_for_the_next_process_and_stop_for_nothing() {
+fn restart_waits_for_next_process_and_stop_does_not() {
     let (sandbox, host) = (Sandbox::new(), PuppetHost::new());
     let (editor, server, _) = start(&sandbox, &host);
     let ends = |server: &Puppet| {
@@ -95,7 +95,7 @@ fn restart_waits_for_the_next_process_and_stop_for_nothing() {
 }
 
 #[test]
-fn a_restart_that_fails_says_why() {
+fn failed_restart_prints_reason() {
     let (sandbox, host) = (Sandbox::new(), PuppetHost::new());
     let config = format!("[server.{NAME}]\nrestart = \"never\"\n");
     let file = sandbox.home().join(".config/lspool/config.toml");
@@ -127,7 +127,7 @@ fn a_restart_that_fails_says_why() {
 }
 
 #[test]
-fn logs_outlive_their_process_and_can_be_followed() {
+fn logs_outlive_process_and_can_be_followed() {
     let (sandbox, host) = (Sandbox::new(), PuppetHost::new());
     let (editor, server, _) = start(&sandbox, &host);
     let first = server.pid;
@@ -159,7 +159,7 @@ fn logs_outlive_their_process_and_can_be_followed() {
 }
 
 #[test]
-fn two_that_have_a_server_of_the_same_name() {
+fn command_asks_for_pid_when_two_instances_match() {
     let sandbox = Sandbox::new();
     let (one, other) = (PuppetHost::new(), PuppetHost::new());
     let (first, first_server, _) = start(&sandbox, &one);
@@ -180,7 +180,7 @@ fn two_that_have_a_server_of_the_same_name() {
 }
 
 #[test]
-fn the_editor_may_ask_as_well() {
+fn editor_can_request_status_and_logs() {
     let (sandbox, host) = (Sandbox::new(), PuppetHost::new());
     let (editor, server, _) = start(&sandbox, &host);
     let said = editor.ok("lspool/status", json!({}));
@@ -197,7 +197,7 @@ fn the_editor_may_ask_as_well() {
 }
 
 #[test]
-fn a_flood_of_requests_keeps_nobody_from_being_served() {
+fn flood_of_requests_does_not_block_editor() {
     let (sandbox, host) = (Sandbox::new(), PuppetHost::new());
     let (editor, server, socket) = start(&sandbox, &host);
     let body = r#"{"jsonrpc":"2.0","id":1,"method":"lspool/status","params":{}}"#;
@@ -222,7 +222,7 @@ fn a_flood_of_requests_keeps_nobody_from_being_served() {
 }
 
 #[test]
-fn a_change_of_the_configuration_holds_at_once_and_a_bad_one_changes_nothing() {
+fn config_change_applies_at_once_and_invalid_one_changes_nothing() {
     let (sandbox, host) = (Sandbox::new(), PuppetHost::new());
     let file = sandbox.home().join(".config/lspool/config.toml");
     let (editor, server, _) = start(&sandbox, &host);
@@ -262,7 +262,7 @@ fn a_change_of_the_configuration_holds_at_once_and_a_bad_one_changes_nothing() {
 }
 
 #[test]
-fn a_watcher_sees_a_crash() {
+fn watch_shows_crash_and_restart() {
     let (sandbox, host) = (Sandbox::new(), PuppetHost::new());
     let (editor, server, _) = start(&sandbox, &host);
     let mut watching = Running::start(&sandbox, &["status", "--watch", "--json"]);

@@ -113,7 +113,7 @@ fn line_of(line: &str) -> String {
 }
 
 #[test]
-fn what_the_documentation_shows_is_what_there_is() {
+fn documented_screens_match_actual_output() {
     let (stub, sandbox) = (Stub::start(Script::default()), Sandbox::new());
     let session = through_lspool(&sandbox, &stub);
     session.register_tools(&["run_in_terminal", "fetch_ticket"]).expect("the schemas are good");

@@ -20,7 +20,7 @@ use super::{
 };
 
 #[test]
-fn the_socket_is_for_its_user_and_there_as_long_as_lspool() {
+fn socket_is_private_and_lives_as_long_as_lspool() {
     let (sandbox, host) = (Sandbox::new(), PuppetHost::new());
     let (editor, server, socket) = start(&sandbox, &host);
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
@@ -48,7 +48,7 @@ fn the_socket_is_for_its_user_and_there_as_long_as_lspool() {
 }
 
 #[test]
-fn leftovers_are_swept_at_start() {
+fn start_removes_leftover_sockets() {
     let (sandbox, host) = (Sandbox::new(), PuppetHost::new());
     let folder = folder(&sandbox);
     let gone = {
@@ -72,7 +72,7 @@ fn leftovers_are_swept_at_start() {
 type Make = fn(&Path);
 
 #[test]
-fn a_folder_that_is_not_ours_alone_means_no_control_and_no_harm() {
+fn lspool_works_without_socket_when_folder_is_not_private() {
     let wrong: [(&str, Make); 5] = [
         ("mode 755", |folder| {
             fs::create_dir(folder).unwrap();
@@ -109,7 +109,7 @@ fn a_folder_that_is_not_ours_alone_means_no_control_and_no_harm() {
 type Runtime<'a> = &'a dyn Fn(&Sandbox) -> PathBuf;
 
 #[test]
-fn the_socket_goes_where_there_is_room_for_it() {
+fn socket_falls_back_to_temporary_folder() {
     let uid = rustix::process::geteuid().as_raw();
     let temporary = |sandbox: &Sandbox| sandbox.home().join(format!("lspool-{uid}"));
     let long = |sandbox: &Sandbox| {
@@ -144,7 +144,7 @@ fn the_socket_goes_where_there_is_room_for_it() {
 }
 
 #[test]
-fn whatever_comes_through_the_socket_the_editor_is_served() {
+fn editor_is_served_whatever_arrives_at_socket() {
     let (sandbox, host) = (Sandbox::new(), PuppetHost::new());
     let (editor, server, socket) = start(&sandbox, &host);
     let connect = || {

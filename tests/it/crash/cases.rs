@@ -126,7 +126,7 @@ fn ticket(key: &str) -> Round {
 }
 
 #[test]
-fn a_turn_of_which_nothing_has_come() {
+fn turn_survives_crash_before_any_output() {
     Case {
         rule: &|rule, name| rule.then(Round::text("Hello.\n").gate(name)),
         holds: &[],
@@ -144,7 +144,7 @@ fn a_turn_of_which_nothing_has_come() {
 }
 
 #[test]
-fn text_that_is_cut_off() {
+fn turn_survives_crash_amid_text() {
     Case {
         rule: &|rule, name| {
             rule.then(Round::text("Line one.\nLine t").gate_after_text(name).more("wo.\nThree.\n"))
@@ -157,7 +157,7 @@ fn text_that_is_cut_off() {
 }
 
 #[test]
-fn text_that_was_complete() {
+fn turn_survives_crash_after_complete_text() {
     Case {
         rule: &|rule, name| rule.then(Round::text("All.\n").gate_after_text(name)),
         holds: &[],
@@ -168,7 +168,7 @@ fn text_that_was_complete() {
 }
 
 #[test]
-fn a_client_tool_that_is_pending() {
+fn turn_survives_crash_while_client_tool_is_pending() {
     Case {
         rule: &|rule, _| rule.then(ticket("A b")).then(Round::text("Got {results}.")),
         holds: &[INVOKE],
@@ -179,7 +179,7 @@ fn a_client_tool_that_is_pending() {
 }
 
 #[test]
-fn the_second_round_is_cut_off() {
+fn turn_survives_crash_in_second_round() {
     Case {
         rule: &|rule, name| {
             rule.then(ticket("1"))
@@ -193,7 +193,7 @@ fn the_second_round_is_cut_off() {
 }
 
 #[test]
-fn the_second_of_two_calls_is_pending() {
+fn turn_survives_crash_during_second_of_two_calls() {
     Case {
         rule: &|rule, _| {
             rule.then(ticket("1").call("fetch_ticket", json!({"key": "2"})))
@@ -211,7 +211,7 @@ fn the_second_of_two_calls_is_pending() {
 }
 
 #[test]
-fn a_tool_of_the_server_runs() {
+fn turn_survives_crash_while_server_tool_runs() {
     let case = Case {
         rule: &|rule, name| {
             let file = json!({"filePath": format!("{{ws}}/{name}.txt"), "startLine": 1, "endLine": 2});
@@ -265,7 +265,7 @@ fn confirm(result: &'static str) -> impl Fn(&Scene, &Turn, &str, Reached) {
 }
 
 #[test]
-fn a_client_tool_is_to_be_confirmed_and_is() {
+fn turn_survives_crash_before_tool_is_confirmed() {
     Case {
         rule: &|rule, _| rule.then(terminal()).then(Round::text("Output: {results}")),
         holds: &[CONFIRM],
@@ -276,7 +276,7 @@ fn a_client_tool_is_to_be_confirmed_and_is() {
 }
 
 #[test]
-fn a_client_tool_is_to_be_confirmed_and_is_not() {
+fn turn_survives_crash_before_tool_is_dismissed() {
     Case {
         rule: &|rule, _| rule.then(terminal()).then(Round::text("Output: {results}")),
         holds: &[CONFIRM],
@@ -287,12 +287,12 @@ fn a_client_tool_is_to_be_confirmed_and_is_not() {
 }
 
 #[test]
-fn an_edit_is_pending() {
+fn turn_survives_crash_while_edit_is_pending() {
     edit_in("rs");
 }
 
 #[test]
-fn an_edit_of_a_file_in_no_language_is_pending() {
+fn turn_survives_crash_while_edit_of_plain_text_is_pending() {
     edit_in("txt");
 }
 

@@ -163,7 +163,7 @@ fn scene() -> Scene {
 }
 
 #[test]
-fn whenever_it_dies() {
+fn conversations_survive_kills_at_random_moments() {
     let kills = number("LSPOOL_KILLS").unwrap_or(5);
     let seed = number("LSPOOL_SEED").unwrap_or(1);
     println!("LSPOOL_KILLS={kills} LSPOOL_SEED={seed}");

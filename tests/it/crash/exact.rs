@@ -32,7 +32,7 @@ fn kept(scene: &Scene, conversation: &str) -> String {
 }
 
 #[test]
-fn every_message_is_said_again_as_it_was() {
+fn exact_restore_repeats_every_message_verbatim() {
     let script = || {
         Script::default().rule(
             Rule::on("go")

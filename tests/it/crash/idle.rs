@@ -71,11 +71,11 @@ fn survives(more: &Value) {
 }
 
 #[test]
-fn a_conversation_of_the_primary_survives() {
+fn primary_conversation_survives_idle_crash() {
     survives(&json!({}));
 }
 
 #[test]
-fn a_conversation_of_a_partition_survives() {
+fn partition_conversation_survives_idle_crash() {
     survives(&tools(&["fetch_ticket"]));
 }

@@ -22,7 +22,7 @@ fn ticket() -> Round {
 }
 
 #[test]
-fn a_sub_agent_is_not_run_again() {
+fn sub_agent_is_not_run_again_after_crash() {
     let scene = Scene::with(Script::default().rule(delegation()), |mut options| {
         options.copilot_capabilities = json!({"subAgent": true});
         options
@@ -59,7 +59,7 @@ fn a_sub_agent_is_not_run_again() {
 }
 
 #[test]
-fn a_call_of_an_mcp_server_is_not_made_again() {
+fn mcp_call_is_not_repeated_after_crash() {
     let input = json!({"text": "slow and dangerous"});
     let script = Script::default().rule(
         Rule::on("[mcp]")
@@ -91,7 +91,7 @@ fn a_call_of_an_mcp_server_is_not_made_again() {
 }
 
 #[test]
-fn a_compressed_conversation_comes_back_as_its_summary() {
+fn compressed_conversation_is_restored_as_its_summary() {
     let summary = Rule::on("create a comprehensive summary").then(Round::text("In short."));
     let scene = Scene::new(Script::default().rule(summary));
     let session = &scene.session;
@@ -105,7 +105,7 @@ fn a_compressed_conversation_comes_back_as_its_summary() {
 }
 
 #[test]
-fn a_turn_is_cut_off_three_times() {
+fn turn_survives_three_crashes() {
     let script = Script::default().rule(
         Rule::on("[twice]")
             .then(
@@ -155,7 +155,7 @@ fn a_turn_is_cut_off_three_times() {
 }
 
 #[test]
-fn five_conversations_at_once() {
+fn five_conversations_survive_crash_at_once() {
     let names = ["a", "b", "c", "d", "e"];
     let script = names.iter().fold(Script::default(), |script, name| {
         let round = match *name {
@@ -213,7 +213,7 @@ fn dies_over_its_tool(session: &Copilot) -> (Turn, ServerRequest) {
 }
 
 #[test]
-fn at_its_start_and_during_a_sign_in() {
+fn turn_survives_crash_at_start_and_during_sign_in() {
     let scene = asks_for_a_ticket();
     let session = &scene.session;
     let (turn, call) = dies_over_its_tool(session);
@@ -232,7 +232,7 @@ fn at_its_start_and_during_a_sign_in() {
 }
 
 #[test]
-fn a_cancelled_turn_ends_at_once_while_its_tool_is_asked() {
+fn cancelled_turn_ends_at_once_after_crash() {
     let scene = asks_for_a_ticket();
     let session = &scene.session;
     let (turn, call) = dies_over_its_tool(session);
@@ -250,7 +250,7 @@ fn a_cancelled_turn_ends_at_once_while_its_tool_is_asked() {
 
 /// The id of a conversation becomes a path in the server; where it cannot, the text is told.
 #[test]
-fn ids_that_are_no_names_of_files() {
+fn conversation_with_unsafe_file_name_survives_crash() {
     let ids: [Value; 3] = [json!("a b/../ü"), json!(7), json!("..")];
     let script = ids.iter().enumerate().fold(Script::default(), |script, (n, _)| {
         let round = Round::text("One.\n").gate_after_text("go").more("Two.\n");
@@ -288,7 +288,7 @@ fn ids_that_are_no_names_of_files() {
 }
 
 #[test]
-fn a_turn_ends_with_its_server_where_that_is_wanted() {
+fn turn_fails_with_its_server_when_configured() {
     let script = Script::default().rule(Rule::on("[b]").then(Round::text("One.\n").gate_after_text("go")));
     let scene = Scene::configured("turn_recovery = \"fail\"", script, |it| it);
     let session = &scene.session;

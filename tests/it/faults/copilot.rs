@@ -162,7 +162,7 @@ fn assert_refused(answer: &Value, tool: &str) {
 }
 
 #[test]
-fn equal_ids_of_two_partitions_reach_their_own_whatever_the_order_of_answers() {
+fn equal_ids_of_two_partitions_are_kept_apart() {
     let pair = Pair::started();
     let (a, in_a) = pair.partition("a", &["read_file"]);
     let (b, in_b) = pair.partition("b", &["list_dir"]);
@@ -185,7 +185,7 @@ fn equal_ids_of_two_partitions_reach_their_own_whatever_the_order_of_answers() {
 }
 
 #[test]
-fn a_tool_outside_the_set_never_reaches_the_editor_and_the_model_is_told() {
+fn tool_call_outside_set_is_refused_without_editor() {
     let pair = Pair::started();
     let (server, turn) = pair.partition("c", &["read_file"]);
     for (n, tool) in
@@ -213,7 +213,7 @@ fn a_tool_outside_the_set_never_reaches_the_editor_and_the_model_is_told() {
 }
 
 #[test]
-fn a_confirmation_outside_the_set_never_reaches_the_editor_and_is_dismissed() {
+fn confirmation_outside_set_is_dismissed_without_editor() {
     let pair = Pair::started();
     let (server, turn) = pair.partition("c", &["read_file"]);
     server.ask(1, CONFIRM, call("run_in_terminal", "c"));
@@ -231,7 +231,7 @@ fn a_confirmation_outside_the_set_never_reaches_the_editor_and_is_dismissed() {
 }
 
 #[test]
-fn a_call_that_comes_before_the_create_is_answered_is_judged_and_passed() {
+fn call_before_create_answer_is_judged_and_forwarded() {
     let pair = Pair::started();
     let pending = pair.create("c", Some(&["read_file"]));
     let server = pair.host.accept();
@@ -255,7 +255,7 @@ fn a_call_that_comes_before_the_create_is_answered_is_judged_and_passed() {
 }
 
 #[test]
-fn the_primary_may_call_every_tool() {
+fn primary_may_call_every_tool() {
     let pair = Pair::started();
     let pending = pair.create("c", None);
     let asked = pair.primary.expect("conversation/create");
@@ -269,7 +269,7 @@ fn the_primary_may_call_every_tool() {
 }
 
 #[test]
-fn a_server_that_keeps_offering_what_it_may_not_is_not_used() {
+fn server_that_keeps_offering_foreign_tools_is_not_used() {
     let pair = Pair::started();
     let pending = pair.create("c", Some(&["read_file"]));
     let server = pair.host.accept();
@@ -291,7 +291,7 @@ fn play_rest(server: &Puppet) {
 }
 
 #[test]
-fn the_death_of_a_partition_fails_its_turn_and_no_other() {
+fn partition_crash_fails_only_its_own_turn() {
     let pair = Pair::with("turn_recovery = \"fail\"\n");
     let (a, in_a) = pair.partition("a", &["read_file"]);
     let (b, in_b) = pair.partition("b", &["list_dir"]);
@@ -313,7 +313,7 @@ fn the_death_of_a_partition_fails_its_turn_and_no_other() {
 }
 
 #[test]
-fn equal_tokens_and_registration_ids_of_two_partitions_are_told_apart() {
+fn equal_tokens_and_registrations_of_partitions_are_kept_apart() {
     let pair = Pair::started();
     pair.editor.on_request("window/workDoneProgress/create", |_| Ok(Value::Null));
     pair.editor.on_request("client/registerCapability", |_| Ok(Value::Null));
@@ -367,7 +367,7 @@ fn registrations(editor: &TestEditor, method: &str, key: &str) -> Vec<Value> {
 }
 
 #[test]
-fn partitions_start_once_for_one_set_however_many_ask() {
+fn partition_starts_once_for_equal_sets() {
     let pair = Pair::started();
     let asked: Vec<Pending> = ["a", "b", "c"]
         .iter()
@@ -385,7 +385,7 @@ fn partitions_start_once_for_one_set_however_many_ask() {
 }
 
 #[test]
-fn a_cancelled_turn_gets_its_tool_call_back() {
+fn cancelled_turn_withdraws_its_tool_call() {
     let pair = Pair::started();
     let (server, turn) = pair.partition("c", &["read_file"]);
     server.ask(0, CALL, call("read_file", "c"));

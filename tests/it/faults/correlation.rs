@@ -25,7 +25,7 @@ fn ids() -> Vec<Value> {
 }
 
 #[test]
-fn ids_of_the_editor_come_back_as_they_were_in_type_and_value() {
+fn editor_ids_keep_type_and_value() {
     let (pair, server) = Pair::started();
     let ask = |id: &Value| pair.editor.request_as(id.clone(), "textDocument/hover", json!({"id": id}));
     let asked: Vec<Pending> = ids().iter().map(ask).collect();
@@ -41,7 +41,7 @@ fn ids_of_the_editor_come_back_as_they_were_in_type_and_value() {
 }
 
 #[test]
-fn ids_of_a_server_come_back_as_they_were_in_type_and_value() {
+fn server_ids_keep_type_and_value() {
     let (pair, server) = Pair::started();
     for id in ids() {
         server.ask(id.clone(), ASKED, json!({"id": id}));
@@ -58,7 +58,7 @@ fn ids_of_a_server_come_back_as_they_were_in_type_and_value() {
 }
 
 #[test]
-fn an_id_in_flight_is_refused_and_the_first_request_finishes() {
+fn duplicate_pending_id_is_refused_and_first_request_finishes() {
     let (pair, server) = Pair::started();
     let first = pair.editor.request_as(json!(5), "textDocument/hover", json!({}));
     let second = pair.editor.request_as(json!(5), "textDocument/definition", json!({}));
@@ -87,7 +87,7 @@ fn an_id_in_flight_is_refused_and_the_first_request_finishes() {
 }
 
 #[test]
-fn an_answer_that_nobody_waits_for_is_dropped() {
+fn unexpected_answers_are_dropped() {
     let (pair, server) = Pair::started();
     let hover = pair.editor.request("textDocument/hover", json!({}));
     let asked = server.expect("textDocument/hover");
@@ -112,7 +112,7 @@ fn an_answer_that_nobody_waits_for_is_dropped() {
 }
 
 #[test]
-fn errors_pass_as_they_are_and_end_nothing() {
+fn errors_pass_unchanged_and_end_nothing() {
     let (pair, server) = Pair::started();
     for (code, data) in [(-32601, Value::Null), (-32803, json!({"x": [1, {"y": "ü"}]})), (7, json!("text"))]
     {
@@ -130,7 +130,7 @@ fn errors_pass_as_they_are_and_end_nothing() {
 }
 
 #[test]
-fn a_cancelled_request_is_answered_exactly_once() {
+fn cancelled_request_is_answered_exactly_once() {
     let (pair, server) = Pair::started();
     // In flight: the server decides.
     let hover = pair.editor.request("textDocument/hover", json!({}));
@@ -157,7 +157,7 @@ fn a_cancelled_request_is_answered_exactly_once() {
 }
 
 #[test]
-fn a_request_cancelled_before_there_is_a_server_is_answered_too() {
+fn request_cancelled_before_server_is_ready_is_answered() {
     let (pair, server) = Pair::started();
     server.exit(1);
     let next = pair.host.accept();
@@ -175,7 +175,7 @@ fn a_request_cancelled_before_there_is_a_server_is_answered_too() {
 }
 
 #[test]
-fn a_server_cancels_its_own_request_under_the_id_the_editor_knows() {
+fn server_cancels_its_request_under_id_of_editor() {
     let (pair, server) = Pair::started();
     server.ask(9, ASKED, json!({}));
     let asked = pair.editor.expect_request(ASKED);
@@ -187,7 +187,7 @@ fn a_server_cancels_its_own_request_under_the_id_the_editor_knows() {
 }
 
 #[test]
-fn order_from_one_sender_to_one_receiver_is_kept() {
+fn order_between_two_peers_is_kept() {
     let (pair, server) = Pair::started();
     let document = |version: u32| json!({"uri": "file:///x", "version": version});
     let item = json!({"uri": "file:///x", "languageId": "x", "version": 0, "text": ""});
@@ -226,7 +226,7 @@ fn order_from_one_sender_to_one_receiver_is_kept() {
 }
 
 #[test]
-fn a_slow_request_holds_up_nobody() {
+fn slow_request_delays_no_other() {
     let (pair, server) = Pair::started();
     let slow = pair.editor.request("textDocument/references", json!({}));
     let asked = server.expect("textDocument/references");
@@ -239,7 +239,7 @@ fn a_slow_request_holds_up_nobody() {
 }
 
 #[test]
-fn a_server_may_speak_and_ask_before_it_has_answered_initialize() {
+fn server_may_send_before_answering_initialize() {
     let pair = Pair::new();
     let initialize = pair.initialize();
     let server = pair.host.accept();
@@ -262,7 +262,7 @@ fn a_server_may_speak_and_ask_before_it_has_answered_initialize() {
 }
 
 #[test]
-fn nothing_is_asked_before_initialize() {
+fn requests_before_initialize_are_refused() {
     let pair = Pair::new();
     assert_eq!(pair.editor.call("textDocument/hover", json!({})).unwrap_err().code, -32002);
     assert_eq!(pair.editor.call("shutdown", Value::Null).unwrap_err().code, -32002);
@@ -274,7 +274,7 @@ fn nothing_is_asked_before_initialize() {
 }
 
 #[test]
-fn what_the_editor_sends_before_the_initialize_answer_is_not_lost() {
+fn messages_before_initialize_answer_are_not_lost() {
     let pair = Pair::new();
     let initialize = pair.initialize();
     let hover = pair.editor.request("textDocument/hover", json!({}));
@@ -291,7 +291,7 @@ fn what_the_editor_sends_before_the_initialize_answer_is_not_lost() {
 }
 
 #[test]
-fn a_cancelled_initialize_leaves_a_server_that_serves() {
+fn cancelled_initialize_leaves_working_server() {
     let pair = Pair::new();
     let initialize = pair.initialize();
     pair.editor.cancel(&initialize);
@@ -303,7 +303,7 @@ fn a_cancelled_initialize_leaves_a_server_that_serves() {
 }
 
 #[test]
-fn a_second_initialize_is_the_servers_to_refuse() {
+fn second_initialize_is_refused_by_server() {
     let (pair, server) = Pair::started();
     let again = pair.initialize();
     let asked = server.expect("initialize");
@@ -314,7 +314,7 @@ fn a_second_initialize_is_the_servers_to_refuse() {
 }
 
 #[test]
-fn nothing_is_asked_after_shutdown() {
+fn requests_after_shutdown_are_refused() {
     let (pair, server) = Pair::started();
     let shutdown = pair.editor.request("shutdown", Value::Null);
     // Neither while the server thinks about it, nor later.
@@ -333,7 +333,7 @@ fn nothing_is_asked_after_shutdown() {
 }
 
 #[test]
-fn an_unknown_method_is_the_servers_to_refuse() {
+fn unknown_method_is_refused_by_server() {
     let (pair, server) = Pair::started();
     let strange = pair.editor.request("x/ünknown", json!([1, {"a": null}]));
     let asked = server.expect("x/ünknown");
@@ -344,7 +344,7 @@ fn an_unknown_method_is_the_servers_to_refuse() {
 }
 
 #[test]
-fn a_configuration_pull_is_answered_with_one_value_per_section() {
+fn configuration_answer_has_one_value_per_section() {
     let (pair, server) = Pair::started();
     let items = json!({"items": [{"section": "x"}, {"section": "y"}, {"scopeUri": "file:///a"}]});
     let answers = [
@@ -366,7 +366,7 @@ fn a_configuration_pull_is_answered_with_one_value_per_section() {
 }
 
 #[test]
-fn a_server_may_ask_while_the_editor_waits_for_it() {
+fn server_may_ask_while_editor_waits() {
     let (pair, server) = Pair::started();
     let hover = pair.editor.request("textDocument/hover", json!({}));
     let waiting = server.expect("textDocument/hover");
@@ -383,7 +383,7 @@ fn a_server_may_ask_while_the_editor_waits_for_it() {
 }
 
 #[test]
-fn one_registration_id_twice_and_unregistering_pass() {
+fn registration_and_unregistration_carry_same_id() {
     let (pair, server) = Pair::started();
     pair.editor.on_request("client/registerCapability", |_| Ok(Value::Null));
     pair.editor.on_request("client/unregisterCapability", |_| Ok(Value::Null));
@@ -405,7 +405,7 @@ fn one_registration_id_twice_and_unregistering_pass() {
 }
 
 #[test]
-fn a_progress_cancel_reaches_the_server_under_its_own_token() {
+fn progress_cancel_reaches_server_under_its_token() {
     let (pair, server) = Pair::started();
     pair.editor.on_request("window/workDoneProgress/create", |_| Ok(Value::Null));
     for (n, token) in [json!(1), json!("1"), json!("tok")].into_iter().enumerate() {

@@ -23,7 +23,7 @@ fn code(status: ExitStatus) -> Option<i32> {
 }
 
 #[test]
-fn signals_end_lspool_and_all_its_servers() {
+fn signals_end_lspool_and_all_servers() {
     for (signal, number) in [(Signal::TERM, 15), (Signal::INT, 2), (Signal::HUP, 1)] {
         let pair = Pair::stubborn("sleep 999 & exec \"$PUPPET\"");
         let server = pair.handshake();
@@ -35,7 +35,7 @@ fn signals_end_lspool_and_all_its_servers() {
 }
 
 #[test]
-fn the_end_of_the_editors_stream_ends_all() {
+fn end_of_editor_stream_ends_all_processes() {
     let pair = Pair::stubborn("sleep 999 & exec \"$PUPPET\"");
     let server = pair.handshake();
     pair.editor.close_stdin();
@@ -45,7 +45,7 @@ fn the_end_of_the_editors_stream_ends_all() {
 }
 
 #[test]
-fn an_answer_that_is_owed_at_the_end_of_the_stream_still_comes() {
+fn pending_answer_arrives_after_end_of_stream() {
     let (pair, server) = Pair::started();
     let hover = pair.editor.request("textDocument/hover", json!({}));
     let asked = server.expect("textDocument/hover");
@@ -58,7 +58,7 @@ fn an_answer_that_is_owed_at_the_end_of_the_stream_still_comes() {
 }
 
 #[test]
-fn an_answer_that_never_comes_does_not_keep_lspool() {
+fn missing_answer_does_not_keep_lspool_running() {
     let (pair, server) = Pair::started();
     pair.editor.forgive_unanswered();
     pair.editor.request("textDocument/hover", json!({}));
@@ -69,7 +69,7 @@ fn an_answer_that_never_comes_does_not_keep_lspool() {
 }
 
 #[test]
-fn exit_ends_lspool_while_the_stream_stays_open() {
+fn exit_ends_lspool_while_stream_stays_open() {
     let (pair, server) = Pair::started();
     pair.editor.notify_bare("exit");
     server.expect("exit");
@@ -93,7 +93,7 @@ fn exit_ends_lspool_while_the_stream_stays_open() {
 }
 
 #[test]
-fn shutdown_is_answered_by_a_server_that_ignores_it_or_dies_of_it() {
+fn shutdown_is_answered_when_server_ignores_it_or_dies() {
     let (pair, server) = Pair::started();
     let shutdown = pair.editor.request("shutdown", Value::Null);
     server.expect("shutdown");
@@ -112,7 +112,7 @@ fn shutdown_is_answered_by_a_server_that_ignores_it_or_dies_of_it() {
 }
 
 #[test]
-fn what_is_asked_when_shutdown_comes_is_still_answered() {
+fn request_before_shutdown_is_still_answered() {
     let (pair, server) = Pair::started();
     let hover = pair.editor.request("textDocument/hover", json!({}));
     let asked = server.expect("textDocument/hover");
@@ -144,7 +144,7 @@ fn whole_session() -> Vec<u8> {
 }
 
 #[test]
-fn a_whole_session_in_one_write_is_answered_before_the_exit() {
+fn whole_session_in_one_write_is_answered_before_exit() {
     for closes in [false, true] {
         let pair = Pair::new();
         let asked = [(1, "initialize"), (2, "textDocument/hover"), (3, "shutdown")];
@@ -167,7 +167,7 @@ fn a_whole_session_in_one_write_is_answered_before_the_exit() {
 }
 
 #[test]
-fn an_initialize_that_is_the_last_word_is_answered() {
+fn initialize_before_end_of_stream_is_answered() {
     let pair = Pair::new();
     let initialize = pair.initialize();
     pair.editor.close_stdin();
@@ -178,7 +178,7 @@ fn an_initialize_that_is_the_last_word_is_answered() {
 }
 
 #[test]
-fn an_editor_that_reads_nothing_does_not_keep_lspool() {
+fn editor_that_does_not_read_does_not_keep_lspool_running() {
     for expected in [0, 143, 1] {
         let pair = Pair::stubborn("exec \"$PUPPET\"");
         let server = pair.handshake();
@@ -208,7 +208,7 @@ fn an_editor_that_reads_nothing_does_not_keep_lspool() {
 }
 
 #[test]
-fn an_editor_that_closes_its_end_of_stdout_ends_lspool() {
+fn closed_stdout_of_editor_ends_lspool() {
     let (host, sandbox) = (crate::support::puppet::PuppetHost::new(), crate::support::real::Sandbox::new());
     let mut command = super::lspool(&sandbox, "", &[PUPPET]);
     host.tie(&mut command);
@@ -231,7 +231,7 @@ fn an_editor_that_closes_its_end_of_stdout_ends_lspool() {
 }
 
 #[test]
-fn a_server_that_is_stopped_like_a_job_is_ended_too() {
+fn halted_server_is_killed_on_exit() {
     let (pair, server) = Pair::started();
     kill_process(Pid::from_raw(server.pid.cast_signed()).expect("a process has an id"), Signal::STOP)
         .expect("it is ours");
@@ -242,7 +242,7 @@ fn a_server_that_is_stopped_like_a_job_is_ended_too() {
 }
 
 #[test]
-fn nothing_survives_the_murder_of_lspool() {
+fn no_process_survives_sigkill_of_lspool() {
     let pair = Pair::stubborn(FAMILY);
     let server = pair.handshake();
     pair.editor.forgive_unanswered();
@@ -257,7 +257,7 @@ fn nothing_survives_the_murder_of_lspool() {
 }
 
 #[test]
-fn the_end_of_the_editors_process_ends_lspool() {
+fn end_of_editor_process_ends_lspool() {
     let pair = Pair::new();
     let mut other = Command::new("sleep").arg("999").spawn().expect("there is a sleep");
     let initialize = pair.editor.request("initialize", json!({"processId": other.id(), "capabilities": {}}));
@@ -274,7 +274,7 @@ fn the_end_of_the_editors_process_ends_lspool() {
 }
 
 #[test]
-fn a_process_id_that_is_not_there_or_null_is_not_watched() {
+fn missing_or_null_process_id_is_not_watched() {
     for given in [json!(4_000_000), Value::Null] {
         let pair = Pair::new();
         let params = json!({"processId": given, "capabilities": {}});
@@ -291,7 +291,7 @@ fn a_process_id_that_is_not_there_or_null_is_not_watched() {
 }
 
 #[test]
-fn a_server_that_closes_its_stdout_is_replaced() {
+fn server_that_closes_stdout_is_restarted() {
     let (pair, server) = Pair::started();
     let command = pair.editor.request("workspace/executeCommand", json!({}));
     server.expect("workspace/executeCommand");
@@ -305,7 +305,7 @@ fn a_server_that_closes_its_stdout_is_replaced() {
 }
 
 #[test]
-fn a_server_that_dies_in_the_middle_of_a_message_has_sent_none() {
+fn incomplete_message_of_dying_server_is_dropped() {
     let (pair, server) = Pair::started();
     let command = pair.editor.request("workspace/executeCommand", json!({}));
     let asked = server.expect("workspace/executeCommand");
@@ -320,7 +320,7 @@ fn a_server_that_dies_in_the_middle_of_a_message_has_sent_none() {
 }
 
 #[test]
-fn what_a_server_said_before_its_death_is_heard() {
+fn messages_before_server_crash_are_delivered() {
     let (pair, server) = Pair::started();
     let hover = pair.editor.request("textDocument/hover", json!({}));
     let asked = server.expect("textDocument/hover");
@@ -338,7 +338,7 @@ fn what_a_server_said_before_its_death_is_heard() {
 }
 
 #[test]
-fn requests_while_a_server_comes_back_start_one_process() {
+fn requests_during_restart_start_one_process() {
     let (pair, server) = Pair::started();
     server.exit(1);
     let next = pair.host.accept();

@@ -11,7 +11,7 @@ use crate::support::editor::Pending;
 const BOUNDED: u64 = 28 * 1024;
 
 #[test]
-fn an_editor_that_reads_late_stops_nobody_and_gets_everything() {
+fn slow_editor_blocks_nobody_and_gets_everything() {
     let (pair, server) = Pair::measured();
     let reply = "r".repeat(16 * 1024);
     server.on("textDocument/hover", move |it| Ok(json!([it["n"], reply])));
@@ -33,7 +33,7 @@ fn an_editor_that_reads_late_stops_nobody_and_gets_everything() {
 }
 
 #[test]
-fn for_an_editor_that_reads_late_only_log_lines_and_outdated_reports_are_dropped() {
+fn slow_editor_loses_only_logs_and_outdated_reports() {
     let (pair, server) = Pair::started();
     pair.editor.set_reading(false);
     let fill = "f".repeat(4000);
@@ -87,7 +87,7 @@ fn for_an_editor_that_reads_late_only_log_lines_and_outdated_reports_are_dropped
 }
 
 #[test]
-fn a_server_that_reads_late_stops_nobody_and_gets_everything() {
+fn slow_server_blocks_nobody_and_gets_everything() {
     let (pair, server) = Pair::started();
     server.set_reading(false);
     let fill = "f".repeat(10 * 1024);
@@ -108,7 +108,7 @@ fn a_server_that_reads_late_stops_nobody_and_gets_everything() {
 }
 
 #[test]
-fn for_a_server_that_reads_late_only_outdated_reports_are_dropped_and_each_is_counted() {
+fn slow_server_loses_only_outdated_reports_and_status_counts_them() {
     let (pair, server) = Pair::started();
     server.set_reading(false);
     let fill = "f".repeat(10 * 1024);
@@ -134,7 +134,7 @@ fn for_a_server_that_reads_late_only_outdated_reports_are_dropped_and_each_is_co
 }
 
 #[test]
-fn a_partition_that_stops_reading_stops_no_other() {
+fn partition_that_stops_reading_blocks_no_other() {
     let pair = copilot::Pair::started();
     let (stuck, _turn) = pair.partition("stuck", &["read_file"]);
     let (other, turn) = pair.partition("other", &["list_dir"]);
@@ -160,7 +160,7 @@ fn a_partition_that_stops_reading_stops_no_other() {
 }
 
 #[test]
-fn while_a_partition_does_not_read_the_others_work_and_memory_is_bounded() {
+fn memory_is_bounded_while_partition_does_not_read() {
     let pair = copilot::Pair::measured();
     let (stuck, _turn) = pair.partition("stuck", &["read_file"]);
     let (other, turn) = pair.partition("other", &["list_dir"]);
@@ -203,7 +203,7 @@ fn while_a_partition_does_not_read_the_others_work_and_memory_is_bounded() {
 }
 
 #[test]
-fn what_waits_for_one_partition_keeps_nothing_alive_that_others_have_had() {
+fn queue_of_stuck_partition_frees_memory_of_delivered_messages() {
     let pair = copilot::Pair::measured();
     let (stuck, _turn) = pair.partition("stuck", &["read_file"]);
     stuck.set_reading(false);
@@ -231,7 +231,7 @@ fn what_waits_for_one_partition_keeps_nothing_alive_that_others_have_had() {
 }
 
 #[test]
-fn a_server_that_never_reads_is_ended_before_memory_is() {
+fn server_that_never_reads_is_terminated_before_memory_fills() {
     let (pair, server) = Pair::measured();
     server.set_reading(false);
     let command = pair.editor.request("workspace/executeCommand", json!({}));
@@ -250,7 +250,7 @@ fn a_server_that_never_reads_is_ended_before_memory_is() {
 }
 
 #[test]
-fn both_may_write_before_either_reads() {
+fn editor_and_server_can_write_before_reading() {
     let (pair, server) = Pair::started();
     pair.editor.set_reading(false);
     server.set_reading(false);
@@ -274,7 +274,7 @@ fn both_may_write_before_either_reads() {
 }
 
 #[test]
-fn a_flood_on_stderr_holds_up_nothing() {
+fn flood_on_stderr_blocks_nothing() {
     let pair = Pair::new();
     let initialize = pair.initialize();
     let server = pair.host.accept();

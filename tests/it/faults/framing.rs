@@ -10,7 +10,7 @@ use super::{PUPPET, Pair, frame, framed};
 const DRIP: Duration = Duration::from_micros(200);
 
 #[test]
-fn messages_may_come_a_byte_at_a_time_while_everybody_else_talks() {
+fn messages_arriving_byte_by_byte_are_read() {
     let (pair, server) = Pair::started();
     let text = "héllo 😀 漢字 \u{1}\"\\";
     let hover = pair.editor.request("textDocument/hover", json!({}));
@@ -43,7 +43,7 @@ fn messages_may_come_a_byte_at_a_time_while_everybody_else_talks() {
 }
 
 #[test]
-fn header_and_body_may_come_in_two_writes() {
+fn header_and_body_in_separate_writes_are_read() {
     let (pair, server) = Pair::started();
     for n in 0..3000 {
         let body = json!({"jsonrpc": "2.0", "method": "$/progress", "params": {"token": "p", "value": [n]}});
@@ -62,7 +62,7 @@ fn header_and_body_may_come_in_two_writes() {
 }
 
 #[test]
-fn an_editor_may_write_a_byte_at_a_time_too() {
+fn editor_messages_arriving_byte_by_byte_are_read() {
     let (pair, server) = Pair::started();
     let hover = pair.editor.asked(json!(77), "textDocument/hover");
     let asked =
@@ -88,7 +88,7 @@ fn an_editor_may_write_a_byte_at_a_time_too() {
 }
 
 #[test]
-fn headers_may_be_in_any_case_and_with_any_space_and_company() {
+fn headers_are_read_in_any_case_and_spacing() {
     let (pair, server) = Pair::started();
     let headers = [
         "content-length:#\r\n\r\n",
@@ -112,7 +112,7 @@ fn headers_may_be_in_any_case_and_with_any_space_and_company() {
 }
 
 #[test]
-fn stray_text_on_a_servers_stdout_costs_no_message() {
+fn junk_on_server_stdout_loses_no_message() {
     let (pair, server) = Pair::started();
     let strays: [&[u8]; 9] = [
         b"Info: 35 declarations\n\n",
@@ -137,7 +137,7 @@ fn stray_text_on_a_servers_stdout_costs_no_message() {
 }
 
 #[test]
-fn a_header_block_without_a_length_from_the_editor_is_skipped() {
+fn editor_header_without_length_is_skipped() {
     let (pair, server) = Pair::started();
     for junk in
         ["X-Other: 1\r\n\r\n", "Content-Length: -5\r\n\r\n", "hello\r\n", "Content-Length: 1.5\r\n\r\n"]
@@ -149,7 +149,7 @@ fn a_header_block_without_a_length_from_the_editor_is_skipped() {
 }
 
 #[test]
-fn a_huge_length_ends_the_server_at_once_and_costs_no_memory() {
+fn huge_length_ends_server_without_using_memory() {
     for length in ["99999999999", "268435457", "99999999999999999999999999"] {
         let (pair, server) = Pair::started();
         let command = pair.editor.request("workspace/executeCommand", json!({}));
@@ -169,7 +169,7 @@ fn a_huge_length_ends_the_server_at_once_and_costs_no_memory() {
 }
 
 #[test]
-fn a_length_within_the_limit_that_is_never_filled_costs_no_memory() {
+fn unfilled_length_within_limit_uses_no_memory() {
     let (pair, server) = Pair::started();
     let before = pair.peak_kib();
     server.write("Content-Length: 268435456\r\n\r\n{\"jsonrpc\"");
@@ -185,7 +185,7 @@ fn a_length_within_the_limit_that_is_never_filled_costs_no_memory() {
 }
 
 #[test]
-fn a_huge_length_from_the_editor_is_told_and_ends_lspool() {
+fn huge_length_from_editor_ends_lspool_with_message() {
     let (pair, server) = Pair::started();
     pair.editor.raw_write("Content-Length: 99999999999\r\n\r\n{");
     assert_eq!(pair.editor.wait_exit().code(), Some(2));
@@ -195,7 +195,7 @@ fn a_huge_length_from_the_editor_is_told_and_ends_lspool() {
 }
 
 #[test]
-fn junk_without_end_is_not_read_for_ever() {
+fn endless_junk_ends_server() {
     let (pair, server) = Pair::started();
     let command = pair.editor.request("workspace/executeCommand", json!({}));
     server.expect("workspace/executeCommand");
@@ -210,7 +210,7 @@ fn junk_without_end_is_not_read_for_ever() {
 }
 
 #[test]
-fn a_body_that_is_no_message_fails_the_request_it_would_have_answered() {
+fn malformed_answer_fails_its_request() {
     let bodies: [(&[u8], &str); 4] = [
         (br#"{"jsonrpc":"2.0","id":ID,"result":}"#, "a missing value"),
         (b"{\"jsonrpc\":\"2.0\",\"id\":ID,\"result\":\"\xff\"}", "no UTF-8"),
@@ -231,7 +231,7 @@ fn a_body_that_is_no_message_fails_the_request_it_would_have_answered() {
 }
 
 #[test]
-fn a_body_whose_id_is_lost_ends_a_server_that_owes_answers_and_no_other() {
+fn unreadable_message_ends_only_server_with_pending_requests() {
     let (pair, server) = Pair::started();
     server.write(framed(b"not JSON at all"));
     server.write(framed(b"[]"));
@@ -252,7 +252,7 @@ fn a_body_whose_id_is_lost_ends_a_server_that_owes_answers_and_no_other() {
 }
 
 #[test]
-fn a_malformed_request_is_refused_whoever_made_it() {
+fn malformed_request_is_refused_on_both_sides() {
     let (pair, server) = Pair::started();
     server.write(framed(br#"{"jsonrpc":"2.0","id":"mine","method":"window/showMessageRequest","params":}"#));
     assert_eq!(server.expect_answer("mine")["error"]["code"], -32600);
@@ -279,7 +279,7 @@ fn eight_mebibytes_pass_both_ways_byte_for_byte() {
 }
 
 #[test]
-fn the_cap_of_a_servers_messages_is_a_setting() {
+fn max_message_limits_server_messages() {
     let config = format!("[server.lspool-puppet]\ncommand = {PUPPET:?}\nmax_message = \"1 MiB\"\n");
     let pair = Pair::with(&config, &[]);
     let server = pair.handshake();

@@ -91,7 +91,7 @@ impl Drop for Held {
 }
 
 #[test]
-fn a_start_that_hangs_holds_up_nobody_else() {
+fn hanging_start_blocks_nobody_else() {
     let executable = Executable::new();
     let config = format!("[server.copilot]\nkind = \"copilot\"\ncommand = {:?}\n", executable.path());
     let pair = copilot::Pair::handshake(Pair::with(&config, &[]));
@@ -112,7 +112,7 @@ fn a_start_that_hangs_holds_up_nobody_else() {
 }
 
 #[test]
-fn an_end_does_not_wait_for_a_start_that_hangs_and_nothing_comes_of_it() {
+fn exit_does_not_wait_for_hanging_start() {
     let executable = Executable::new();
     let mut held = executable.hold();
     let pair = Pair::with("", &[executable.path().to_str().expect("it is text")]);
@@ -128,7 +128,7 @@ fn an_end_does_not_wait_for_a_start_that_hangs_and_nothing_comes_of_it() {
 }
 
 #[test]
-fn a_start_that_hangs_too_long_is_told() {
+fn hanging_start_fails_after_startup_timeout() {
     let executable = Executable::new();
     let mut held = executable.hold();
     let config = format!("[server.x]\ncommand = {:?}\nstartup_timeout = \"500ms\"\n", executable.path());

@@ -81,25 +81,25 @@ wait
 "#;
 
 #[test]
-fn a_wrapper_that_is_killed_takes_its_server_and_their_helpers_along() {
+fn killing_wrapper_ends_its_server_and_helpers() {
     restarts(&format!("exec 3<&0; {FAMILY}"), |pair, _| wrapper(pair).kill(Signal::KILL));
 }
 
 #[test]
-fn a_server_that_ignores_sigterm_and_says_nonsense_is_gone_when_the_next_one_starts() {
+fn server_ignoring_sigterm_is_gone_before_restart() {
     restarts(&format!("exec 3<&0; {FAMILY}"), |_, server| {
         server.write(format!("Content-Length: {}\r\n\r\n", u64::MAX));
     });
 }
 
 #[test]
-fn helpers_of_a_server_that_exits_are_gone_when_the_next_one_starts() {
+fn helpers_of_exited_server_are_gone_before_restart() {
     let script = "sleep 4711 & echo $! > helper.$$; exec $PUPPET";
     restarts(script, |_, server| server.exit(1));
 }
 
 #[test]
-fn of_a_copilot_server_behind_its_wrapper_there_is_never_more_than_one() {
+fn wrapped_copilot_server_never_runs_twice() {
     let stub = Stub::start(Script::default());
     let sandbox = Sandbox::new();
     let mut command = sandbox.signed_in_command(env!("CARGO_BIN_EXE_lspool"), &stub);

@@ -52,7 +52,7 @@ fn opened(puppet: &Puppet) -> Vec<Value> {
 }
 
 #[test]
-fn a_successor_is_told_the_documents_that_are_open_as_they_are() {
+fn restarted_server_gets_current_open_documents() {
     let (pair, server) = Pair::started();
     for uri in ["a", "b", "c"] {
         open(&pair, uri, "°C 😀 x\n");
@@ -70,7 +70,7 @@ fn a_successor_is_told_the_documents_that_are_open_as_they_are() {
 }
 
 #[test]
-fn what_is_edited_during_a_restart_is_told_once() {
+fn edits_during_restart_are_sent_once() {
     let (pair, server) = Pair::started();
     open(&pair, "a", "one");
     change(&pair, "a", 2, &json!([{"text": "two"}]));
@@ -101,7 +101,7 @@ fn what_is_edited_during_a_restart_is_told_once() {
 }
 
 #[test]
-fn what_only_reads_is_answered_by_the_successor_and_a_command_is_not_run_twice() {
+fn read_requests_are_retried_and_commands_are_not() {
     let (pair, server) = Pair::started();
     let hover = pair.editor.request("textDocument/hover", json!({"n": 1}));
     let command = pair.editor.request("workspace/executeCommand", json!({"command": "x"}));
@@ -121,7 +121,7 @@ fn what_only_reads_is_answered_by_the_successor_and_a_command_is_not_run_twice()
 }
 
 #[test]
-fn a_request_that_kills_servers_is_put_before_two() {
+fn request_that_kills_servers_is_tried_twice() {
     let (pair, server) = Pair::started();
     let deadly = pair.editor.request("textDocument/hover", json!({"deadly": true}));
     server.expect("textDocument/hover");
@@ -138,7 +138,7 @@ fn a_request_that_kills_servers_is_put_before_two() {
 }
 
 #[test]
-fn diagnostics_of_the_dead_do_not_stay_and_do_not_double() {
+fn stale_diagnostics_are_cleared_after_restart() {
     let (pair, server) = Pair::started();
     let two = json!([{"message": "one"}, {"message": "two"}]);
     let publish = |server: &Puppet, uri: &str, list: &Value| {
@@ -162,7 +162,7 @@ fn diagnostics_of_the_dead_do_not_stay_and_do_not_double() {
 }
 
 #[test]
-fn a_registration_is_taken_over_or_taken_back() {
+fn registrations_are_reused_or_withdrawn_after_restart() {
     let (pair, server) = Pair::started();
     pair.editor.on_request("client/registerCapability", |_| Ok(Value::Null));
     pair.editor.on_request("client/unregisterCapability", |_| Ok(Value::Null));
@@ -189,7 +189,7 @@ fn a_registration_is_taken_over_or_taken_back() {
 }
 
 #[test]
-fn a_spinner_of_the_dead_does_not_turn_for_ever() {
+fn progress_of_crashed_server_ends() {
     let (pair, server) = Pair::started();
     pair.editor.on_request("window/workDoneProgress/create", |_| Ok(Value::Null));
     server.ask(1, "window/workDoneProgress/create", json!({"token": "checking"}));
@@ -206,7 +206,7 @@ fn a_spinner_of_the_dead_does_not_turn_for_ever() {
 }
 
 #[test]
-fn a_server_that_dies_again_and_again_is_left_alone_in_the_end() {
+fn crash_looping_server_is_abandoned() {
     let backoff = r#"backoff = { initial = "1ms", max = "1ms" }"#;
     let config = format!("[server.copilot]\nkind = \"generic\"\ncommand = {PUPPET:?}\n{backoff}\n");
     let pair = Pair::with(&config, &[]);

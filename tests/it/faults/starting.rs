@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{PUPPET, Pair, copilot};
 
 #[test]
-fn a_server_that_never_answers_initialize_is_told_of_and_stopped() {
+fn server_that_never_answers_initialize_is_reported_and_stopped() {
     let config = format!("[server.lspool-puppet]\ncommand = {PUPPET:?}\nstartup_timeout = \"1s\"\n");
     let pair = Pair::with(&config, &[]);
     let initialize = pair.initialize();
@@ -24,7 +24,7 @@ fn a_server_that_never_answers_initialize_is_told_of_and_stopped() {
 }
 
 #[test]
-fn a_partition_that_never_answers_initialize_fails_its_conversations_and_no_others() {
+fn partition_that_never_answers_initialize_fails_only_its_conversations() {
     let pair = copilot::Pair::with("startup_timeout = \"1s\"\n");
     let create = pair.create("c", Some(&["read_file"]));
     let silent = pair.host.accept();
@@ -39,7 +39,7 @@ fn a_partition_that_never_answers_initialize_fails_its_conversations_and_no_othe
 }
 
 #[test]
-fn a_server_that_dies_at_once_is_quoted() {
+fn error_quotes_server_that_dies_at_start() {
     let pair = Pair::with("", &["sh", "-c", "echo 'Error: Node.js 99 is needed' >&2; exit 7"]);
     let error = pair.editor.wait(&pair.initialize()).unwrap_err();
     assert_eq!(error.data["lspool"]["cause"], "crashed");
@@ -53,7 +53,7 @@ fn a_server_that_dies_at_once_is_quoted() {
 }
 
 #[test]
-fn a_refused_initialize_is_the_editors_to_read() {
+fn refused_initialize_reaches_editor_unchanged() {
     let pair = Pair::new();
     let initialize = pair.initialize();
     let server = pair.host.accept();
@@ -81,7 +81,7 @@ fn hopeless() -> Vec<(&'static str, Vec<&'static str>, &'static str)> {
 }
 
 #[test]
-fn what_cannot_be_served_is_told_to_the_editor_and_on_stderr() {
+fn unusable_configuration_is_reported_to_editor_and_stderr() {
     for (config, command, told) in hopeless() {
         let pair = Pair::with(config, &command);
         let error = pair.editor.wait(&pair.initialize()).unwrap_err();
@@ -93,7 +93,7 @@ fn what_cannot_be_served_is_told_to_the_editor_and_on_stderr() {
 }
 
 #[test]
-fn what_cannot_be_served_is_told_on_stderr_to_one_who_says_nothing() {
+fn unusable_configuration_is_reported_on_stderr_to_silent_editor() {
     for (config, command, told) in hopeless() {
         let pair = Pair::with(config, &command);
         pair.editor.close_stdin();
@@ -104,7 +104,7 @@ fn what_cannot_be_served_is_told_on_stderr_to_one_who_says_nothing() {
 }
 
 #[test]
-fn a_configuration_file_that_cannot_be_read_is_told() {
+fn unreadable_configuration_file_is_reported() {
     // A folder cannot be read as a file, not even by root.
     let sandbox = crate::support::real::Sandbox::new();
     for (file, told) in [(sandbox.home(), "home"), (sandbox.home().join("none.toml"), "none.toml")] {

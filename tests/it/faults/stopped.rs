@@ -64,7 +64,7 @@ fn goes_on(pair: Pair) {
 }
 
 #[test]
-fn a_server_that_stands_still_is_replaced_and_its_requests_are_answered() {
+fn halted_server_is_restarted_and_its_requests_answered() {
     let (pair, server) = started();
     signal(&server, Signal::STOP);
     let hover = pair.editor.request("textDocument/hover", json!({"n": 1}));
@@ -83,7 +83,7 @@ fn a_server_that_stands_still_is_replaced_and_its_requests_are_answered() {
 }
 
 #[test]
-fn a_server_that_stands_still_with_nothing_to_read_is_left_alone() {
+fn halted_server_with_nothing_to_read_is_left_alone() {
     let (pair, server) = started();
     signal(&server, Signal::STOP);
     sleep(WRITE_STALL * 3);
@@ -93,7 +93,7 @@ fn a_server_that_stands_still_with_nothing_to_read_is_left_alone() {
 }
 
 #[test]
-fn an_editor_that_stands_still_is_waited_for_however_long() {
+fn halted_editor_is_waited_for_without_limit() {
     let (pair, server) = started();
     pair.editor.set_reading(false);
     let fill = "f".repeat(64 * 1024);
@@ -110,7 +110,7 @@ fn an_editor_that_stands_still_is_waited_for_however_long() {
 }
 
 #[test]
-fn a_server_is_not_blamed_for_an_editor_that_stands_still_too() {
+fn halted_server_is_not_blamed_while_editor_is_halted() {
     let (pair, server) = started();
     pair.editor.set_reading(false);
     let fill = "f".repeat(64 * 1024);
@@ -135,7 +135,7 @@ fn a_server_is_not_blamed_for_an_editor_that_stands_still_too() {
 }
 
 #[test]
-fn both_may_stand_still_and_go_on() {
+fn editor_and_server_may_halt_and_continue() {
     let (pair, server) = patient(Duration::from_mins(1));
     server.on("textDocument/hover", |it| Ok(it.clone()));
     for n in 0..5 {
@@ -154,7 +154,7 @@ fn both_may_stand_still_and_go_on() {
 }
 
 #[test]
-fn a_server_that_stands_still_is_replaced_while_the_editor_does_too() {
+fn halted_server_is_restarted_while_editor_is_halted() {
     let (pair, server) = started();
     pair.editor.set_reading(false);
     signal(&server, Signal::STOP);

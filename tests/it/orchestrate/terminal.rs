@@ -112,7 +112,7 @@ fn greeting() -> Script {
 }
 
 #[test]
-fn a_small_job_on_files_real() {
+fn terminal_orchestration_edits_files_and_runs_commands_real() {
     let fresh = Fresh::new(greeting());
     let ran = fresh.run(&["--yes"]);
     assert_eq!(ran.status, Some(0), "{ran:#?}");
@@ -140,7 +140,7 @@ fn a_small_job_on_files_real() {
 }
 
 #[test]
-fn a_command_that_nobody_allows_is_not_run_real() {
+fn unconfirmed_command_does_not_run_real() {
     let fresh = Fresh::new(greeting());
     let ran = fresh.run(&[]);
     assert!(!fresh.sandbox.workspace().join("said").exists(), "{ran:#?}");
@@ -151,7 +151,7 @@ fn a_command_that_nobody_allows_is_not_run_real() {
 }
 
 #[test]
-fn events_for_programs_and_workers_of_a_file_real() {
+fn orchestrate_prints_json_events_with_workers_of_file_real() {
     let plan = json!([task("poet", "[t0] Write", &[]), task("poet", "[t1] Again", &[0])]);
     let script = script(&plan).rule(says("[t0]", "a poem")).rule(Rule::on("[t1]").then(Round::status(500)));
     let fresh = Fresh::new(script);
@@ -175,7 +175,7 @@ fn events_for_programs_and_workers_of_a_file_real() {
 }
 
 #[test]
-fn ctrl_c_ends_it_in_order_real() {
+fn ctrl_c_cancels_orchestration_real() {
     let plan = json!([task("coder", "[t0]", &[]), task("tester", "[t1]", &[0])]);
     let fresh = Fresh::new(script(&plan).rule(Rule::on("[t0]").then(Round::text("I begin.\n").hang())));
     let child = fresh.command(&[]).spawn().expect("lspool starts");
@@ -190,7 +190,7 @@ fn ctrl_c_ends_it_in_order_real() {
 }
 
 #[test]
-fn what_cannot_be_begun_real() {
+fn orchestrate_reports_invalid_options_real() {
     let fresh = Fresh::new(Script::default());
     let ran = fresh.run(&["--workers", "/nowhere/workers.toml"]);
     assert_eq!(ran.status, Some(2));

@@ -5,7 +5,7 @@ use std::process::Command;
 use super::{fixture, run, stderr};
 
 #[test]
-fn the_worked_example_works() {
+fn example_client_runs_against_recording() {
     let mut command = Command::new("python3");
     command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/recorded_session.py"));
     command.arg(env!("CARGO_BIN_EXE_lspool")).arg("serve-recording").arg(fixture("agent-tools"));

@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_cannot_be_read_drops_nothing_else() {
+    fn report_reader_skips_only_unreadable_tool_calls() {
         let mut heard = Heard::default();
         let calls = json!([{"id": 7}, "x", {"id": "a", "name": "grep", "status": "running"}]);
         let rounds = json!([{"roundId": "odd"}, {"roundId": 2, "reply": "found", "toolCalls": calls}]);
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tool_is_the_last_one_that_is_running() {
+    fn report_reader_names_last_running_tool() {
         let mut heard = Heard::default();
         let mut report = |calls: &[(&str, &str)]| {
             let calls: Vec<Value> = calls

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn workers_are_named_or_defined() {
+    fn orchestrate_params_accept_named_and_defined_workers() {
         let roles = |it: &Asked| it.workers.iter().map(|it| it.role.clone()).collect::<Vec<_>>();
         let all = read(&json!({"goal": "g", "workers": null})).unwrap();
         assert_eq!(roles(&all), ["coder", "reviewer", "tester"]);
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told() {
+    fn orchestrate_params_report_invalid_values() {
         for (params, told) in [
             (json!([]), "goal is missing: it says what is to be done"),
             (json!({"goal": 1}), "goal is no text"),

@@ -192,7 +192,7 @@ mod tests {
     use crate::core::copilot::progress::Said;
 
     #[test]
-    fn a_history_comes_back_as_the_model_knows_it() {
+    fn stored_history_restores_what_the_model_knows() {
         let mut history = History::new(br#"{"turns":[{"request":"a"}],"modelInfo":{"id":"m"}}"#);
         history.begin(RawId::text("T"), b"\"a\"");
         let call = |status: &str, id: &str| {
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_over_is_written_out_once() {
+    fn history_serializes_each_finished_round_once() {
         let mut history = History::new(b"{}");
         let mut n_written = 0;
         for turn in 0..3 {

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_in_its_words_only_is_known() {
+    fn shapes_read_reports_that_differ_only_in_words() {
         let mut shapes = learned(&words("c", "one"));
         let other = words("d", "one");
         shapes.learn(other.as_bytes(), &Said::of(other.as_bytes()));
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_says_more_than_words_has_no_shape() {
+    fn shapes_learn_only_plain_text_reports() {
         let round = r#"{"roundId":3,"reply":"one"}"#;
         for params in [
             report("c", &format!(r#","editAgentRounds":[{round},{round}]"#)),
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_is_not_learned_again() {
+    fn shapes_learn_each_shape_once() {
         let mut shapes = learned(&words("c", "one"));
         let again = words("c", "two");
         shapes.learn(again.as_bytes(), &Said::of(again.as_bytes()));
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn only_so_many_are_remembered() {
+    fn shapes_forget_oldest_beyond_limit() {
         let mut shapes = Shapes::default();
         for n in 0..40 {
             let params = words(&n.to_string(), "one");
@@ -178,7 +178,7 @@ mod tests {
     proptest! {
         /// Whatever follows the words: what is read by its shape is what is read by looking at all of it.
         #[test]
-        fn a_shape_says_the_same_as_reading(text in r#"[a"\\{}\[\],:]{0,12}"#, more in r#"[a"\\{}\[\],:]{0,4}"#) {
+        fn shape_reading_agrees_with_full_parsing(text in r#"[a"\\{}\[\],:]{0,12}"#, more in r#"[a"\\{}\[\],:]{0,4}"#) {
             let shapes = learned(&words("c", "one"));
             let params = words("c", &text).replace("}]}}", &format!("{more}}}]}}}}"));
             if let Some(read) = shapes.read(params.as_bytes()) {

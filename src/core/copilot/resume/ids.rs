@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rounds_are_counted_on_and_calls_have_ids_of_their_own() {
+    fn turn_segment_renumbers_rounds_and_renames_calls() {
         let part = Part { offset: 2, calls: ["a".to_owned(), "a-2".to_owned()].into(), number: 2 };
         let said = br#"{"token":1, "value":{"editAgentRounds":[{"roundId":1,"reply":"x"},{"toolCalls":[{"id":"a","n":1},{"id":"b"}],"roundId": 2}],"z":1}}"#;
         let heard = br#"{"token":1, "value":{"editAgentRounds":[{"roundId":3,"reply":"x"},{"toolCalls":[{"id":"a-2-2","n":1},{"id":"b"}],"roundId": 4}],"z":1}}"#;

@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn projection_keeps_definitions_as_written_and_follows_every_kind_of_change() {
+    fn catalog_projection_keeps_definitions_and_follows_changes() {
         let mut it = Catalog::default();
         it.apply(&ToolChange::register(br#"{"tools":[{"name":"a", "x" : 1e2},{"name":"b"}]}"#));
         it.apply(&ToolChange::register(br#"{"tools":[{"name":"c"},{"name":"a","x":2E0 }]}"#));
@@ -265,13 +265,13 @@ mod tests {
     }
 
     #[test]
-    fn a_status_for_a_custom_mode_changes_no_registry() {
+    fn catalog_ignores_status_for_custom_mode() {
         let mode = br#"{"tools":[{"name":"a","status":"disabled"}],"customChatModeId":"file:///m"}"#;
         assert!(matches!(ToolChange::status(mode), ToolChange::Nothing));
     }
 
     #[test]
-    fn what_is_offered_outside_the_set_is_named_by_id() {
+    fn outside_lists_offered_tools_outside_set_by_id() {
         let offered = br#"[{"name":"list_dir","id":"copilot.list_dir"},{"name":"a","id":"copilot-editor.a"},{"id":"x"}]"#;
         assert_eq!(outside(offered, &ToolSet::new(Some(&["a"]), &[])), ["copilot.list_dir", "x"]);
     }

@@ -229,13 +229,13 @@ mod tests {
     }
 
     #[test]
-    fn order_blanks_and_repetition_do_not_make_another_key() {
+    fn tool_set_ignores_order_blanks_and_duplicates() {
         assert_eq!(set(&["b", " a", "a", ""], &[]), set(&["a", "b"], &[]));
         assert_eq!(set(&["b", "a"], &[]).to_string(), "a,b");
     }
 
     #[test]
-    fn absent_is_all_and_empty_is_none() {
+    fn absent_tool_list_means_all_and_empty_none() {
         assert!(ToolSet::new::<&str>(None, &[]).is_all());
         assert!(set(&["*"], &[]).is_all());
         let none = set(&[], &[]);
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn denied_names_leave_the_key() {
+    fn tool_set_removes_denied_names() {
         assert_eq!(set(&["a", "b"], &["b"]), set(&["a"], &[]));
         let all_but = ToolSet::new(None, &["x"]);
         assert_eq!(all_but.to_string(), "*,!x");
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn shorthands_and_the_edit_family() {
+    fn tool_set_expands_shorthands_and_edit_family() {
         let some = set(&["ide", "read_*", "apply_patch"], &[]);
         for name in ["ide_open", "read_file", "create_file", "insert_edit_into_file"] {
             assert!(some.contains(name), "{name}");
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn mcp_tools_by_either_name() {
+    fn tool_set_matches_mcp_tools_by_either_name() {
         let by_model = set(&["mcp_mini_echo"], &[]);
         assert!(by_model.wants_mcp_server("mini") && by_model.contains_mcp("mini", "echo"));
         assert!(!by_model.contains_mcp("mini", "other") && !by_model.wants_mcp_server("maxi"));

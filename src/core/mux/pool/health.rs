@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_is_asked_about_before_it_is_judged() {
+    fn health_probes_silent_process_before_judging_it() {
         let start = Instant::now();
         let mut it = Health::new(start);
         assert_eq!(it.look(start + seconds(600), false, &TIMES), Finding::Lives, "it owes nothing");
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_is_replaced_if_that_helps() {
+    fn health_replaces_outgrown_process_unless_it_needs_the_memory() {
         let start = Instant::now();
         let size = |it: &mut Health, at, bytes| it.size(start + seconds(at), bytes, 100, seconds(180));
         let mut it = Health::new(start);
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_it_says_is_life() {
+    fn health_counts_any_message_as_life() {
         let start = Instant::now();
         let mut it = Health::new(start);
         it.owes(start, true, &TIMES);
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_waits_for_the_editor_is_not_asked() {
+    fn health_skips_probe_while_process_waits_for_editor() {
         let start = Instant::now();
         let mut it = Health::new(start);
         it.owes(start, true, &TIMES);

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_and_what_undoes_it_are_both_left_out() {
+    fn session_drops_calls_that_undo_each_other() {
         let register = (REGISTER, providers(&["a"]));
         let unregister = (UNREGISTER, providers(&["a"]));
         let pair = [register.clone(), unregister.clone()];
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_undone_in_part_or_not_at_all_stays() {
+    fn session_keeps_calls_that_are_not_fully_undone() {
         let both = (REGISTER, providers(&["a", "b"]));
         let a = (UNREGISTER, providers(&["a"]));
         assert_eq!(left(&[both.clone(), a.clone()]), [0, 1]);
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_again_counts_once() {
+    fn session_keeps_last_trust_call_per_folder() {
         let trust = |uri: &str, trusted: bool| {
             ("copilot/workspace/didChangeTrust", json!({"items": [{"folderUri": uri, "trusted": trusted}]}))
         };

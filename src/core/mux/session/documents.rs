@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn edits_count_characters_as_negotiated() {
+    fn edits_count_characters_in_negotiated_encoding() {
         for (encoding, character) in [(Encoding::Utf8, 6), (Encoding::Utf16, 4), (Encoding::Utf32, 3)] {
             // `é` is 2, 1 and 1 units, `😀` is 4, 2 and 1.
             assert_eq!(
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_end_with_any_of_the_three() {
+    fn edits_accept_all_three_line_endings() {
         assert_eq!(
             edited(Encoding::Utf16, "a\r\nb\rc\nd", &[(1, 0, 1, 1, "B"), (3, 0, 3, 1, "D")]),
             "a\r\nB\rc\nD"
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn long_lines_are_counted_as_short_ones() {
+    fn edits_count_characters_in_long_lines() {
         let long = "x".repeat(200);
         let text = format!("{long}😀{long}é\nz");
         for (encoding, width) in [(Encoding::Utf8, 4), (Encoding::Utf16, 2), (Encoding::Utf32, 1)] {
@@ -251,12 +251,12 @@ mod tests {
     }
 
     #[test]
-    fn positions_past_the_end_are_the_end() {
+    fn edits_clamp_positions_past_the_end() {
         assert_eq!(edited(Encoding::Utf16, "a\nb", &[(0, 9, 0, 9, "x"), (7, 0, 7, 0, "!")]), "ax\nb!");
     }
 
     #[test]
-    fn a_closed_document_is_forgotten_and_many_changes_are_folded() {
+    fn documents_fold_many_changes_and_forget_closed_document() {
         let mut documents = Documents::default();
         documents.opened(&bytes(&json!({"textDocument": {"uri": "u", "text": "", "version": 0}})));
         let long = "x".repeat(1000);

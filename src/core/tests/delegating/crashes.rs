@@ -12,7 +12,7 @@ use crate::core::{
 };
 
 #[test]
-fn the_process_of_a_lead_dies_while_it_waits() {
+fn waiting_lead_survives_crash_of_its_process() {
     let mut it = Lead::new();
     it.delegates(1, "x", "explore");
     it.text(2, "It runs.");
@@ -42,7 +42,7 @@ fn the_process_of_a_lead_dies_while_it_waits() {
 }
 
 #[test]
-fn the_process_of_a_lead_dies_when_it_has_ended_and_not_answered() {
+fn lead_survives_crash_between_end_and_answer() {
     for over in ["tokenUsage", "end"] {
         let mut it = Lead::new();
         it.delegates(1, "x", "explore");
@@ -69,7 +69,7 @@ fn the_process_of_a_lead_dies_when_it_has_ended_and_not_answered() {
 }
 
 #[test]
-fn the_process_of_a_lead_dies_after_it_was_told_results() {
+fn lead_survives_crash_after_receiving_results() {
     // Before it says anything, and after.
     for said in ["", "Half"] {
         let mut it = Lead::new();
@@ -102,7 +102,7 @@ fn the_process_of_a_lead_dies_after_it_was_told_results() {
 }
 
 #[test]
-fn the_process_of_a_sub_agent_dies() {
+fn sub_agent_survives_crash_of_its_process() {
     let mut it = Lead::new();
     it.delegates(1, "x", "explore");
     it.ends();
@@ -126,7 +126,7 @@ fn the_process_of_a_sub_agent_dies() {
 }
 
 #[test]
-fn a_lead_that_comes_back_as_text_knows_what_it_was_told() {
+fn lead_restored_as_text_keeps_its_results() {
     let mut it = Lead::new();
     it.delegates(1, "x", "explore");
     it.text(2, "It runs.");

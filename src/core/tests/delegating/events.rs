@@ -6,7 +6,7 @@ use super::{LEAD, Lead};
 use crate::core::tests::stage::{EDITOR, Stage, process};
 
 #[test]
-fn a_turn_that_reports_nothing_delegates_all_the_same() {
+fn turn_without_progress_reports_delegates() {
     let mut stage = Stage::patient();
     let turns = json!([{"request": "go", "turnId": "T"}]);
     stage.editor(json!({"id": 1, "method": "conversation/create", "params": {"conversationId": "c", "turns": turns, "lspool": {"lead": true, "events": true}}}));
@@ -26,7 +26,7 @@ fn a_turn_that_reports_nothing_delegates_all_the_same() {
 }
 
 #[test]
-fn programs_are_told_of_each_sub_agent_to_its_end() {
+fn client_gets_events_of_each_sub_agent_until_its_end() {
     for ends in ["cancelled", "failed", "destroyed"] {
         let mut it = Stage::patient();
         it.config.subagents.max_parallel = 1;

@@ -124,7 +124,7 @@ fn next_turn(it: &mut Lead) {
 }
 
 #[test]
-fn a_team_works_while_its_lead_waits() {
+fn team_works_while_its_lead_waits() {
     let mut it = lead(Vec::new());
     assert_eq!(it.told("create_team", &two()), "team t started: ann, bob");
     let running = "1 x running: ann is at work, bob is at work";
@@ -188,7 +188,7 @@ fn a_team_works_while_its_lead_waits() {
 }
 
 #[test]
-fn a_team_is_cancelled_with_the_turn_of_its_lead_and_keeps_what_it_has() {
+fn cancel_of_lead_stops_team_and_keeps_its_messages() {
     let (mut it, ann, bob) = two_at_work();
     it.member_ends(&bob, "bob is done");
     it.ends();
@@ -209,7 +209,7 @@ fn a_team_is_cancelled_with_the_turn_of_its_lead_and_keeps_what_it_has() {
 }
 
 #[test]
-fn a_member_that_was_cancelled_is_called_when_it_has_come_to_its_end() {
+fn cancelled_member_is_called_again_after_its_turn_ends() {
     let mut it = lead(Vec::new());
     it.told("create_team", &two());
     let ann = it.opened(process(2, 1)).pop().unwrap();
@@ -243,7 +243,7 @@ fn restored(it: &mut Lead, process: ProcessId) -> (Run, String) {
 }
 
 #[test]
-fn a_team_comes_back_with_what_it_has_said_and_nothing_is_read_twice() {
+fn restored_team_keeps_messages_and_delivers_none_twice() {
     let (mut it, ann, bob) = two_at_work();
     it.member_ends(&bob, "bob is done");
     assert_eq!(it.writes(&ann, "bob", "look here"), "sent to bob");
@@ -280,7 +280,7 @@ fn a_team_comes_back_with_what_it_has_said_and_nothing_is_read_twice() {
 }
 
 #[test]
-fn the_process_of_a_member_dies() {
+fn member_survives_crash_of_its_process() {
     let (mut it, ann, bob) = two_at_work();
     it.member_ends(&bob, "");
     it.writes(&ann, "lead", "half");
@@ -298,7 +298,7 @@ fn the_process_of_a_member_dies() {
 }
 
 #[test]
-fn what_is_wrong_with_a_team_is_told() {
+fn team_tools_report_stored_team_errors() {
     let fault = |name: &str, fault: TeamFault| StoredTeam { name: name.to_owned(), state: Err(fault) };
     let state =
         |name: &str, text: &'static str| StoredTeam { name: name.to_owned(), state: Ok(Bytes::from(text)) };
@@ -357,7 +357,7 @@ fn what_is_wrong_with_a_team_is_told() {
 }
 
 #[test]
-fn a_team_calls_its_members_no_more_than_may_be() {
+fn team_calls_members_no_more_often_than_allowed() {
     let mut it = stage(Vec::new());
     it.config.subagents.max_subagents = 2;
     it.editor(json!({"id": 90, "method": "lspool/reload"}));
@@ -385,7 +385,7 @@ fn a_team_calls_its_members_no_more_than_may_be() {
 }
 
 #[test]
-fn a_lead_goes_on_when_the_agent_of_a_member_is_gone() {
+fn lead_continues_when_agent_of_member_is_gone() {
     let (it, ..) = two_at_work();
     // It dies here, and the agent of bob is gone when it comes back.
     let mut again = stage(it.stored());
@@ -436,7 +436,7 @@ fn answered(it: &mut Lead, process: ProcessId) -> Vec<(Value, Value)> {
 }
 
 #[test]
-fn each_call_is_answered_when_its_team_cannot_be_stored() {
+fn every_call_is_answered_when_team_cannot_be_stored() {
     let mut it = lead(Vec::new());
     it.it.holds_teams = true;
     let first = waits(&mut it, None, &two(), "create_team");
@@ -451,7 +451,7 @@ fn each_call_is_answered_when_its_team_cannot_be_stored() {
 }
 
 #[test]
-fn what_could_not_be_stored_is_tried_again_when_the_turn_ends() {
+fn failed_team_write_is_retried_when_turn_ends() {
     let mut it = lead(Vec::new());
     it.it.holds_teams = true;
     waits(&mut it, None, &two(), "create_team");
@@ -469,7 +469,7 @@ fn what_could_not_be_stored_is_tried_again_when_the_turn_ends() {
 }
 
 #[test]
-fn a_cancelled_call_does_not_wait_for_its_team_to_be_stored() {
+fn cancelled_call_does_not_wait_for_team_write() {
     let mut it = lead(Vec::new());
     it.it.holds_teams = true;
     let first = waits(&mut it, None, &two(), "create_team");
@@ -482,7 +482,7 @@ fn a_cancelled_call_does_not_wait_for_its_team_to_be_stored() {
 }
 
 #[test]
-fn the_tools_of_a_member_that_was_given_up_reach_nobody() {
+fn tool_calls_of_abandoned_member_reach_nobody() {
     let mut it = lead(Vec::new());
     it.told("create_team", &two());
     let ann = it.opened(process(2, 1)).pop().unwrap();
@@ -498,7 +498,7 @@ fn the_tools_of_a_member_that_was_given_up_reach_nobody() {
 }
 
 #[test]
-fn what_came_of_a_deleted_team_is_not_taken_for_its_namesakes() {
+fn late_write_of_deleted_team_does_not_affect_namesake() {
     let mut it = lead(Vec::new());
     it.it.holds_teams = true;
     waits(&mut it, None, &two(), "create_team");
@@ -512,7 +512,7 @@ fn what_came_of_a_deleted_team_is_not_taken_for_its_namesakes() {
 }
 
 #[test]
-fn what_a_member_has_said_is_stored_when_a_call_of_its_has_ended() {
+fn member_output_is_stored_when_tool_call_ends() {
     let mut it = lead(Vec::new());
     it.told("create_team", &two());
     let ann = it.opened(process(2, 1)).pop().unwrap();

@@ -85,7 +85,7 @@ fn restoring() -> (Stage, Value) {
 }
 
 #[test]
-fn a_conversation_that_a_restore_has_made_instead_calls_nothing() {
+fn orphan_created_by_restore_calls_no_tools() {
     let (mut it, asked) = restoring();
     assert_eq!(asked["params"]["customChatModeId"], uri(&it.modes[0]));
     begins(&mut it, SECOND, "t2", "stray");
@@ -93,7 +93,7 @@ fn a_conversation_that_a_restore_has_made_instead_calls_nothing() {
 }
 
 #[test]
-fn a_turn_that_has_gone_on_calls_nothing_when_its_conversation_is_destroyed() {
+fn resumed_turn_calls_no_tools_after_destroy() {
     let mut it = cut_off();
     serve(&mut it, SECOND);
     let folder = Ok("/run/lspool/x".into());
@@ -105,7 +105,7 @@ fn a_turn_that_has_gone_on_calls_nothing_when_its_conversation_is_destroyed() {
 }
 
 #[test]
-fn a_conversation_that_has_left_calls_nothing_where_it_was() {
+fn moved_conversation_calls_no_tools_in_old_process() {
     let mut it = stage();
     let asked = create_with_turn(&mut it);
     answer(&mut it, PRIMARY, &asked);
@@ -116,7 +116,7 @@ fn a_conversation_that_has_left_calls_nothing_where_it_was() {
 }
 
 #[test]
-fn what_came_back_empty_is_asked_again_when_its_mode_has_been_looked_at() {
+fn orphaned_restore_is_retried_after_mode_is_verified() {
     let (mut it, _) = restoring();
     it.server(SECOND, json!({"method": "policy/didChange", "params": {}}));
     begins(&mut it, SECOND, "t2", "stray");
@@ -149,7 +149,7 @@ fn is_not_listed(it: &mut Stage) {
 }
 
 #[test]
-fn a_turn_that_leaves_in_the_middle_ends_once() {
+fn turn_that_moves_midway_ends_once() {
     let mut it = cut_off();
     is_not_listed(&mut it);
     it.start(OTHER, &["a"]);
@@ -166,7 +166,7 @@ fn a_turn_that_leaves_in_the_middle_ends_once() {
 }
 
 #[test]
-fn a_turn_that_can_go_nowhere_ends_before_it_fails() {
+fn turn_without_process_ends_before_it_fails() {
     let mut it = Stage::new(crate::config::ServerKind::Copilot);
     it.server.isolation = crate::config::Isolation::Mode;
     it.server.max_processes = 1;
@@ -186,7 +186,7 @@ fn a_turn_that_can_go_nowhere_ends_before_it_fails() {
 }
 
 #[test]
-fn a_mode_that_has_not_held_is_used_again_in_another_process_only() {
+fn quarantined_mode_is_used_again_only_in_new_process() {
     let mut it = stage();
     let asked = create_with_turn(&mut it);
     begins(&mut it, PRIMARY, "t1", "c");
@@ -209,7 +209,7 @@ fn a_mode_that_has_not_held_is_used_again_in_another_process_only() {
 }
 
 #[test]
-fn the_mode_of_the_turn_is_the_one_that_has_not_held() {
+fn only_mode_of_the_turn_is_quarantined() {
     let mut it = stage();
     let first = create_with_turn(&mut it);
     let own = "file:///work/.github/agents/reviewer.agent.md";

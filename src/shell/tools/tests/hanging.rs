@@ -86,7 +86,7 @@ fn call(id: u64, name: &str, input: &serde_json::Value) -> Frame {
 }
 
 #[test]
-fn a_folder_that_does_not_answer_holds_up_nobody() {
+fn unresponsive_folder_blocks_nobody() {
     let (release, released) = mpsc::channel::<()>();
     let (entered, entries) = mpsc::channel();
     let (own, released) = (thread::current().id(), Mutex::new(released));
@@ -137,7 +137,7 @@ fn a_folder_that_does_not_answer_holds_up_nobody() {
 }
 
 #[test]
-fn a_command_that_is_cancelled_before_its_start_is_not_started() {
+fn command_cancelled_before_start_does_not_run() {
     let mut tools = Tools::default();
     let world = Counting::default();
     let runtime =
@@ -162,7 +162,7 @@ fn a_command_that_is_cancelled_before_its_start_is_not_started() {
 }
 
 #[test]
-fn it_is_told_once_that_commands_are_not_confined() {
+fn unconfined_commands_are_announced_once() {
     let folder = TempDir::new().unwrap();
     let world = Counting::default();
     let said = |can_confine: fn() -> bool, confine: bool| {

@@ -20,7 +20,7 @@ fn ready(now: Instant) -> Lifecycle {
 }
 
 #[test]
-fn a_crash_loop_ends_even_if_every_handshake_succeeds() {
+fn crash_loop_ends_although_handshakes_succeed() {
     let mut now = Instant::now();
     let (mut it, policy) = (ready(now), policy());
     let mut waits = Vec::new();
@@ -43,7 +43,7 @@ fn a_crash_loop_ends_even_if_every_handshake_succeeds() {
 }
 
 #[test]
-fn the_window_moves() {
+fn restart_budget_recovers_as_window_slides() {
     let mut now = Instant::now();
     let (mut it, policy) = (ready(now), policy());
     for _ in 0..50 {
@@ -57,7 +57,7 @@ fn the_window_moves() {
 }
 
 #[test]
-fn what_has_never_been_ready_is_started_twice() {
+fn server_that_was_never_ready_starts_at_most_twice() {
     let now = Instant::now();
     let mut it = Lifecycle::new(now);
     it.start(now);
@@ -69,7 +69,7 @@ fn what_has_never_been_ready_is_started_twice() {
 }
 
 #[test]
-fn without_need_it_comes_back_only_if_the_policy_says_always() {
+fn unneeded_process_restarts_only_with_policy_always() {
     let now = Instant::now();
     let (mut it, mut policy) = (ready(now), policy());
     assert_eq!(it.exited(now, it.generation(), &policy, false, 0), Some(Death::Stops));
@@ -82,7 +82,7 @@ fn without_need_it_comes_back_only_if_the_policy_says_always() {
 }
 
 #[test]
-fn waits_grow_up_to_the_longest_and_vary_by_their_jitter() {
+fn backoff_grows_to_maximum_within_jitter() {
     let backoff = Profile::Resilient.policy().backoff;
     for chance in [0, 1, 250, 500, u64::MAX] {
         for (n, usual) in [1, 2, 4, 8, 16, 32, 32, 32].into_iter().enumerate() {
@@ -135,7 +135,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 proptest! {
     #[test]
-    fn whatever_happens_at_most_one_process_lives(steps in vec(step(), 0..60), never in any::<bool>()) {
+    fn lifecycle_never_runs_two_processes(steps in vec(step(), 0..60), never in any::<bool>()) {
         let mut now = Instant::now();
         let mut it = Lifecycle::new(now);
         let policy = Policy { restart: if never { Restart::Never } else { Restart::OnFailure }, ..policy() };

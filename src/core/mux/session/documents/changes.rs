@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_read_however_it_is_written() {
+    fn changes_reader_accepts_any_json_notation() {
         let odd = br#" [ { "\u0074ext" : "\u0061\n" , "x" : [ { "}": "\"" } , -1.5e+3 ] , "range" :
             { "end" : { "character" : 4, "line" : 3 } , "start" : { "line" : 1, "character" : 2, "y" : null } } } ] "#;
         let (start, end) = (Position { line: 1, character: 2 }, Position { line: 3, character: 4 });
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_notification_says_which_document_and_version() {
+    fn did_change_reader_finds_uri_and_version() {
         let params =
             br#"{"contentChanges":[{"text":"]"}],"x":{},"textDocument":{"version":7,"uri":"file:\/\/a"}}"#;
         let mut changes = Changes::default();
@@ -292,7 +292,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_serde_writes_is_read(text in ".*", lines in any::<[u32; 4]>(), pretty in any::<bool>()) {
+        fn changes_reader_reads_what_serde_writes(
+            text in ".*",
+            lines in any::<[u32; 4]>(),
+            pretty in any::<bool>(),
+        ) {
             let [a, b, c, d] = lines;
             let range = json!({"start": {"line": a, "character": b}, "end": {"line": c, "character": d}});
             let value = json!([{"range": range, "rangeLength": 3, "text": text}, {"text": text}]);
@@ -303,13 +307,13 @@ mod tests {
         }
 
         #[test]
-        fn nothing_panics(bytes in prop::collection::vec(prop::sample::select(br#"{}[]":,\0n "#.to_vec()), 0..40)) {
+        fn changes_reader_never_panics(bytes in prop::collection::vec(prop::sample::select(br#"{}[]":,\0n "#.to_vec()), 0..40)) {
             read(&bytes);
             DidChange::read(&bytes, &mut Changes::default());
         }
 
         #[test]
-        fn a_value_is_skipped_as_a_whole(text in ".*") {
+        fn changes_reader_skips_whole_values(text in ".*") {
             let value = json!({"a": [1, {"b": text}, null, true], "c": text});
             let written = serde_json::to_vec(&value).unwrap();
             let skipped = Reader::of(&written).raw().unwrap();

@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_many_changes_cost_is_the_length_of_the_text_once_for_each_way() {
+    fn many_changes_move_less_than_ten_text_lengths() {
         const LINES: u32 = 10_000;
         let replace_all = |lines: &mut dyn Iterator<Item = u32>| {
             let mut text = Edited::new("let old = old;\n".repeat(LINES as usize), Encoding::Utf16);
@@ -228,7 +228,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_table_of_lines_is_as_if_made_anew(
+        fn line_table_matches_fresh_one_after_changes(
             text in "[ab\r\n]{0,20}",
             changes in prop::collection::vec((0..6_u32, 0..6_u32, 0..6_u32, 0..6_u32, "[ab\r\n]{0,4}"), 1..12),
         ) {

@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_notebook_is_opened_as_it_has_become() {
+    fn notebook_reopens_in_its_current_state() {
         let open = opened(&[cell(1), cell(2)], &[item(1, 1, "é = 1\n"), item(2, 1, "b")], 1);
         let mut notebook = Notebook::opened(&bytes(&open));
         assert_eq!(now(&mut notebook), open);
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_does_not_grow_with_the_keys_that_are_pressed() {
+    fn notebook_folds_changes_of_many_keystrokes() {
         let mut notebook = Notebook::opened(&bytes(&opened(&[cell(1)], &[item(1, 1, "")], 1)));
         for version in 2..2000 {
             notebook.changed(&changed(version, &typed(1, version, (0, version - 2), "x")), Encoding::Utf16);
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_changes_nothing() {
+    fn notebook_ignores_unreadable_changes() {
         let open = opened(&[cell(1)], &[item(1, 1, "a")], 1);
         let mut notebook = Notebook::opened(&bytes(&open));
         for odd in [

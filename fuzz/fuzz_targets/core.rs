@@ -269,6 +269,7 @@ impl World {
             launch: Arc::new(launch),
             warnings: vec!["odd".to_owned()],
             transcripts: None,
+            missing: None,
         }))));
     }
 
@@ -309,7 +310,6 @@ impl World {
                 Effect::WatchEditor(_) | Effect::RemoveTranscripts(_) | Effect::RemoveTranscript { .. } => {}
                 Effect::RunTool { .. } | Effect::CancelTool(_) => unreachable!("there are none"),
                 Effect::Adopt { .. } => unreachable!("nothing is kept ready"),
-                Effect::Measure(_) | Effect::Logs { .. } => {}
                 Effect::LoadTeams { .. } | Effect::WriteTeam { .. } | Effect::RemoveTeam { .. } => {}
                 Effect::Measure(_) | Effect::Logs { .. } | Effect::KeepMode(_) => {}
                 Effect::WriteTranscript { process, conversation, .. } => {

@@ -39,9 +39,8 @@ use self::{
     },
 };
 pub use self::{
-    copilot::{resume::CONTINUE, selection::partition_of},
+    copilot::{SIGN_IN, resume::CONTINUE, selection::partition_of},
     identity::Identity,
-    mux::failure::SIGN_IN,
 };
 use crate::{config::ServerKind, rpc::path};
 

@@ -47,17 +47,17 @@ pub(crate) struct Admin {
     /// For these backends, by name, to be ready, or to have failed.
     restarts: Vec<(Owner, Vec<(BackendId, String)>)>,
     /// For an executable that was missing to be looked for, so that these can be restarted.
-    pub(crate) searches: Vec<(Owner, Vec<BackendId>)>,
+    searches: Vec<(Owner, Vec<BackendId>)>,
     /// For the configuration to be read.
-    pub(crate) reloads: Vec<Owner>,
+    reloads: Vec<Owner>,
     /// The configuration is being read.
-    pub(crate) is_reading: bool,
+    is_reading: bool,
     /// Somebody has said that it is to be read again.
-    pub(crate) read_again: bool,
+    read_again: bool,
     /// What is wrong with the configuration as it is in the files.
-    pub(crate) problem: Option<String>,
+    problem: Option<String>,
     /// What the user has been told of files that are used all the same.
-    pub(crate) warned: BTreeSet<String>,
+    warned: BTreeSet<String>,
     /// For changes of the status.
     watchers: BTreeSet<ClientId>,
     /// What they were last told.

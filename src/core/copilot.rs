@@ -41,6 +41,9 @@ use crate::{
     rpc::RawId,
 };
 
+/// What helps where nobody is signed in.
+pub const SIGN_IN: &str = "sign in once with the Copilot command of your editor, or set GH_COPILOT_TOKEN";
+
 /// What there is of a Copilot server beside what any server has.
 #[derive(Debug)]
 pub(crate) struct Copilot {

@@ -1,7 +1,7 @@
 //! What any language server needs: clients, servers and their processes, requests, and what an editor has told and
 //! is shown.
 //!
-//! It knows no Copilot and no agent. Where it needs a decision of theirs, `Proxy` asks them and hands the answer
+//! It knows none of the higher owners. Where it needs a decision of theirs, `Proxy` asks them and hands the answer
 //! down as a value. **Its fields are private**: higher owners act through its methods.
 
 pub(crate) mod answers;
@@ -63,7 +63,7 @@ pub(crate) struct Mux {
     diagnostics: Diagnostics,
     /// What the servers last said to the user, and which of them.
     shown: VecDeque<(BackendId, Bytes)>,
-    /// Of requests that will not be answered: for the Copilot half to take.
+    /// Of requests that will not be answered: for their owner to take.
     dropped: Vec<CopilotPurpose>,
 }
 
@@ -198,7 +198,7 @@ impl Mux {
         }
     }
 
-    /// What the Copilot half asked, or was to pass on, and will not be answered.
+    /// What a higher owner asked, or was to pass on, and will not be answered.
     pub(crate) fn take_dropped(&mut self) -> Vec<CopilotPurpose> {
         std::mem::take(&mut self.dropped)
     }

@@ -1,5 +1,8 @@
 //! What no compiler checks: the layers, the size of files, the links between the documents.
 
+mod core_layers;
+mod paths;
+
 use std::{fs, path::Path};
 
 /// All files in a folder with this extension: path from the root, and text.

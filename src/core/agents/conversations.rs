@@ -34,7 +34,7 @@ use crate::{
     core::{
         agents::Agents,
         copilot::{
-            Copilot,
+            Copilot, SIGN_IN,
             conversation::{INTERNAL, is_internal},
             history::History,
             modes::Wish,
@@ -45,7 +45,7 @@ use crate::{
         event::ClientId,
         mux::{
             Mux,
-            failure::{Failure, SIGN_IN, reason},
+            failure::{Failure, reason},
             requests::Owner,
         },
         purpose::Purpose,

@@ -7,9 +7,6 @@ use crate::{
     rpc::{ErrorCode, Frame, RawId, text},
 };
 
-/// What helps where nobody is signed in.
-pub const SIGN_IN: &str = "sign in once with the Copilot command of your editor, or set GH_COPILOT_TOKEN";
-
 /// What a server says went wrong, where it becomes a text of lspool's: in its log, in a status, in front of the user. Without
 /// secrets, such as the password of a proxy. The answer itself is passed on as it is.
 pub(crate) fn reason(answer: &Frame) -> String {

@@ -95,7 +95,7 @@ pub(crate) struct Backend {
     pub(crate) id: BackendId,
     pub(crate) server: ServerId,
     pub(crate) role: Role,
-    /// As people read it: `pyright`, `partition "list_dir,read_file" of copilot`.
+    /// As people read it: `pyright`, `partition "list_dir,read_file" of NAME`.
     pub(crate) name: String,
     /// As people may type it.
     alias: String,

@@ -26,7 +26,7 @@ use crate::{
     agents::orchestration::{End, Told},
     cli::screen::Screen,
     rpc::{Frame, Kind, RawId, file_uri, member, text},
-    text::plain,
+    util::text::plain,
 };
 
 /// How often a picture is drawn.

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use crate::{
     agents::orchestration::{End, Event, Planned, Told},
     cli::screen::{Screen, Tone},
-    text::{plain, shorten},
+    util::text::{plain, shorten},
 };
 
 /// One picture after the other of somebody at work.

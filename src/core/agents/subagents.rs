@@ -29,6 +29,7 @@ use self::{
 };
 use crate::{
     agents::{self, Command, DELEGATE, ORCHESTRATION, TERMINAL, Task, team as words},
+    builtin_tools::bare,
     config::{Delegation, SubAgentsConfig},
     core::{
         agents::{Agents, conversations::Holder, teams::Call},
@@ -38,7 +39,6 @@ use crate::{
         purpose::{CopilotPurpose, Purpose},
     },
     rpc::{Frame, Patch, RawId, member, path, text},
-    tools::bare,
 };
 
 /// All leads whose turn has started runs, and the runs.

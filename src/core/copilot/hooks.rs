@@ -33,8 +33,8 @@ use crate::{
         },
         purpose::{CopilotPurpose, Purpose, SentId},
     },
-    redact::redact,
     rpc::{Frame, Kind, RawId, member},
+    util::redact::redact,
 };
 
 /// How long a Copilot server may be degraded.

@@ -45,8 +45,8 @@ use crate::{
         },
         purpose::{CopilotPurpose, Entry, ModeId, Purpose, SentId},
     },
-    fnv::fnv1a,
     rpc::{Frame, Patch, RawId, members, text},
+    util::fnv::fnv1a,
 };
 pub(crate) use entry::does_not_exist;
 

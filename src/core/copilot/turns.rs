@@ -6,6 +6,7 @@ use std::{borrow::Cow, ops::Range};
 use tracing::{info, warn};
 
 use crate::{
+    builtin_tools::{Outcome, bare},
     config::Isolation,
     core::{
         copilot::{
@@ -32,7 +33,6 @@ use crate::{
         purpose::{CopilotPurpose, Entry, Purpose, SentId},
     },
     rpc::{Frame, Patch, RawId, elements, member, text},
-    tools::{Outcome, bare},
 };
 
 /// What the server asks the client for when the model has called one of its own edit tools.

@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use crate::{
-    redact::redact,
     rpc::{ErrorCode, Frame, RawId, text},
+    util::redact::redact,
 };
 
 /// What helps where nobody is signed in.

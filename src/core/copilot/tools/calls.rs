@@ -12,6 +12,7 @@ use tracing::{debug, info};
 
 use crate::{
     agents::TERMINAL,
+    builtin_tools::{ASK, Tool, bare},
     config::BuiltinTools,
     core::{
         copilot::{Copilot, tools::tool_set::ToolSet},
@@ -23,7 +24,6 @@ use crate::{
         purpose::{CopilotPurpose, Purpose, SentId, ToolChange},
     },
     rpc::{Frame, Patch, RawId, elements, member, text},
-    tools::{ASK, Tool, bare},
 };
 
 /// What a server asks before a call that needs to be confirmed.

@@ -26,7 +26,7 @@ use tracing::{info, warn};
 use self::{
     admin::{Admin, offered_commands},
     agents::Agents,
-    backends::{flush, give_up, renew, start_waiting, stop},
+    backends::{fail_backend, flush, renew, start_waiting, stop},
     copilot::Copilot,
     event::{BackendId, ClientId, Effects, Event, Peer, Prepared, ProcessId, ServerId},
     mux::{
@@ -163,7 +163,7 @@ impl Proxy {
             Event::SpawnFailed(process, failure) => match self.mux.on_spawn_failed(process, &failure) {
                 Some(SpawnEnd::Gone(cause, what)) => self.on_gone(process, cause, what),
                 Some(SpawnEnd::Hopeless(failure)) => {
-                    give_up(&mut self.copilot, &mut self.mux, process.backend, &failure);
+                    fail_backend(&mut self.copilot, &mut self.mux, process.backend, &failure);
                 }
                 None => {}
             },
@@ -352,7 +352,7 @@ impl Proxy {
             match mux.on_due(id) {
                 Due::Nothing => {}
                 Due::Stop(why) => stop(copilot, mux, id, why),
-                Due::GiveUp(failure) => give_up(copilot, mux, id, &failure),
+                Due::GiveUp(failure) => fail_backend(copilot, mux, id, &failure),
             }
         }
         renew(copilot, mux);
@@ -360,7 +360,7 @@ impl Proxy {
         mux.look_at_memory();
         if let Some(copilot) = copilot {
             copilot.on_spare_deadlines(mux);
-            agents.on_inside_deadlines(copilot, mux);
+            agents.on_internal_deadlines(copilot, mux);
         }
     }
 

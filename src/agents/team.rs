@@ -364,7 +364,7 @@ impl Team {
 }
 
 /// What a lead is told of what its teams have written to it.
-pub fn news(letters: &[String]) -> String {
+pub fn new_messages(letters: &[String]) -> String {
     let letters = letters.join("\n\n");
     format!(
         "Your team is idle. This is what its members have written to you.\n\n{letters}\n\nGo on with what the user has asked \

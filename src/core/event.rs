@@ -19,16 +19,16 @@ impl ClientId {
     pub const EDITOR: ClientId = ClientId(0);
 
     /// The first of those inside: agents at work. They have no stream, and nothing about them leaves the core.
-    pub(super) const INSIDE: u32 = 1 << 31;
+    pub(super) const INTERNAL: u32 = 1 << 31;
 
     /// Which of those inside it is.
-    pub(super) fn inside(self) -> u32 {
-        self.0 - ClientId::INSIDE
+    pub(super) fn internal(self) -> u32 {
+        self.0 - ClientId::INTERNAL
     }
 
     /// Whether it is one of those inside.
-    pub(super) fn is_inside(self) -> bool {
-        self.0 >= ClientId::INSIDE
+    pub(super) fn is_internal(self) -> bool {
+        self.0 >= ClientId::INTERNAL
     }
 }
 

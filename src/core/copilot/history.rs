@@ -495,13 +495,13 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::core::copilot::progress::Said;
+    use crate::core::copilot::progress::ProgressReport;
 
     fn turn(reports: &[Value]) -> Turn {
         let mut turn = Turn::new(RawId::text("t"), br#""q""#);
         for report in reports {
             let params = json!({"token": 1, "value": report}).to_string();
-            turn.report(&Said::of(params.as_bytes()).report);
+            turn.report(&ProgressReport::of(params.as_bytes()).report);
         }
         turn
     }

@@ -5,7 +5,7 @@
 //!
 //! - **Which conversations may use one is decided per request** ([`Proxy::mode_for`]): those for which it is as good as
 //!   a process. All others have a process.
-//! - **No turn goes on before its mode has been looked at** ([`entry`]): the shell has found the file as it is to be, and
+//! - **No turn goes on before its mode has been looked at** ([`restriction`]): the shell has found the file as it is to be, and
 //!   the server has named exactly this mode with exactly these tools since anything may have changed. What cannot be
 //!   shown to hold sends the turn to a process.
 //! - What is called outside the set is refused all the same, as in any partition.
@@ -16,10 +16,10 @@
 //! any ─a turn in it has called what it should not have→ Barred ─another process→ Unproven
 //! ```
 
-mod entry;
 mod hidden;
 pub(crate) mod moving;
 mod tools;
+mod verification;
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -34,7 +34,7 @@ use crate::{
     core::{
         copilot::{
             Copilot,
-            tools::tool_set::{Own, SUB_AGENT, ToolSet},
+            tools::tool_set::{BuiltinTools, SUB_AGENT, ToolSet},
         },
         event::{BackendId, ProcessId},
         mux::{
@@ -43,12 +43,12 @@ use crate::{
             pool::backend::Backend,
             requests::Pending,
         },
-        purpose::{CopilotPurpose, Entry, ModeId, Purpose, SentId},
+        purpose::{CopilotPurpose, ModeId, Purpose, Restriction, SentId},
     },
     rpc::{Frame, Patch, RawId, members, text},
     util::fnv::fnv1a,
 };
-pub(crate) use entry::does_not_exist;
+pub(crate) use verification::does_not_exist;
 
 /// How many modes there may be: each is a file that the server reads for each turn. One more takes the file of the mode
 /// that nobody has used for the longest time.
@@ -67,8 +67,8 @@ pub(crate) struct Place {
 
 impl Place {
     /// What keeps its next turn to its tools.
-    pub(crate) fn entry(self) -> Entry {
-        self.mode.map_or(Entry::Process, Entry::Mode)
+    pub(crate) fn restriction(self) -> Restriction {
+        self.mode.map_or(Restriction::Process, Restriction::Mode)
     }
 }
 
@@ -95,33 +95,33 @@ struct Mode {
     title: String,
     /// The tools in the file.
     written: Vec<String>,
-    state: State,
+    state: Verification,
     /// When it was last wanted, in the order of [`Modes::wishes`].
     wanted: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum State {
-    Unproven,
-    Proven(ProcessId),
-    Broken(String),
+enum Verification {
+    Unverified,
+    Verified(ProcessId),
+    Invalid(String),
     /// It has been shown to hold, and has not: nothing that this process says of it counts.
-    Barred(String),
+    Quarantined(String),
 }
 
 impl Mode {
     /// What was found out of it needs not be so any more.
-    fn doubt(&mut self) {
-        if !matches!(self.state, State::Barred(_)) {
-            self.state = State::Unproven;
+    fn unverify(&mut self) {
+        if !matches!(self.state, Verification::Quarantined(_)) {
+            self.state = Verification::Unverified;
         }
     }
 
     /// Why it cannot be used, if that is known.
     fn why_not(&self) -> Option<&String> {
         match &self.state {
-            State::Broken(why) | State::Barred(why) => Some(why),
-            State::Unproven | State::Proven(_) => None,
+            Verification::Invalid(why) | Verification::Quarantined(why) => Some(why),
+            Verification::Unverified | Verification::Verified(_) => None,
         }
     }
 }
@@ -147,7 +147,7 @@ pub(crate) struct Modes {
     /// Turns that must go to a process.
     leaving: Vec<SentId>,
     /// Conversations that the primary may know, and that lspool does not know any more.
-    former: VecDeque<RawId>,
+    tombstones: VecDeque<RawId>,
     /// Why conversations with these sets were not served by a mode, when that was wanted. Of sets that are no more in use, no
     /// more than [`MOST`].
     reasons: BTreeMap<ToolSet, String>,
@@ -173,8 +173,8 @@ impl Modes {
     }
 
     /// Whether turns can be sent in this mode to this process.
-    pub(crate) fn is_proven(&self, id: ModeId, process: ProcessId) -> bool {
-        self.get(id).is_some_and(|it| it.state == State::Proven(process))
+    pub(crate) fn is_verified(&self, id: ModeId, process: ProcessId) -> bool {
+        self.get(id).is_some_and(|it| it.state == Verification::Verified(process))
     }
 
     /// The names of what the primary offers, if it has said so.
@@ -200,13 +200,13 @@ impl Modes {
     }
 
     /// Nothing that was shown to hold needs to hold any more.
-    fn doubt(&mut self) {
-        self.all.values_mut().for_each(Mode::doubt);
+    fn unverify(&mut self) {
+        self.all.values_mut().for_each(Mode::unverify);
     }
 
     /// A process of the primary begins: what was found out with another one does not count.
     pub(crate) fn begin(&mut self) {
-        self.all.values_mut().for_each(|it| it.state = State::Unproven);
+        self.all.values_mut().for_each(|it| it.state = Verification::Unverified);
     }
 
     /// Why conversations with this set are not served by a mode, if that was wanted.
@@ -215,18 +215,18 @@ impl Modes {
     }
 
     /// A conversation in a mode is not known any more, to lspool.
-    pub(crate) fn bury(&mut self, id: &RawId) {
-        if !self.former.contains(id) {
-            self.former.push_back(id.clone());
+    pub(crate) fn add_tombstone(&mut self, id: &RawId) {
+        if !self.tombstones.contains(id) {
+            self.tombstones.push_back(id.clone());
         }
-        if self.former.len() > REMEMBERED {
-            self.former.pop_front();
+        if self.tombstones.len() > REMEMBERED {
+            self.tombstones.pop_front();
         }
     }
 
     /// Whether the primary may know a conversation of this id, with more tools than it may use.
-    pub(crate) fn is_buried(&self, id: &RawId) -> bool {
-        self.former.contains(id)
+    pub(crate) fn has_tombstone(&self, id: &RawId) -> bool {
+        self.tombstones.contains(id)
     }
 }
 
@@ -290,9 +290,9 @@ impl Copilot {
             return Err("its chat mode is not Agent".to_owned());
         }
         match set.own() {
-            Own::Nobody => {}
-            Own::Lead => return Err("it may start sub-agents".to_owned()),
-            Own::Member => return Err("it is of a team".to_owned()),
+            BuiltinTools::Nobody => {}
+            BuiltinTools::Lead => return Err("it may start sub-agents".to_owned()),
+            BuiltinTools::Member => return Err("it is of a team".to_owned()),
         }
         if self.may_run_sub_agents(mux, set) {
             return Err(format!("{SUB_AGENT} is in its set"));
@@ -337,7 +337,7 @@ impl Copilot {
     /// It is another mode from then on, and proven as one whose tools have changed.
     fn drop_mode(&mut self, mux: &mut Mux) -> Option<String> {
         let of_turn = |it: &Pending| match it.purpose {
-            Purpose::Copilot(CopilotPurpose::Turn { entry: Entry::Mode(mode), .. }) => Some(mode),
+            Purpose::Copilot(CopilotPurpose::Turn { restriction: Restriction::Mode(mode), .. }) => Some(mode),
             _ => None,
         };
         let of_turns = mux.requests().iter().filter_map(|(_, it)| of_turn(it));
@@ -345,7 +345,7 @@ impl Copilot {
             self.conversations.iter().filter_map(|(_, it)| it.mode).chain(of_turns).collect();
         let is_written = |it: &Mode| it.asked == 0 || it.is_kept;
         let can_go = |(id, it): &(&ModeId, &Mode)| {
-            !in_use.contains(id) && is_written(it) && !matches!(it.state, State::Barred(_))
+            !in_use.contains(id) && is_written(it) && !matches!(it.state, Verification::Quarantined(_))
         };
         let (id, _) = self.modes.all.iter().filter(can_go).min_by_key(|(_, it)| it.wanted)?;
         let id = *id;
@@ -374,7 +374,7 @@ impl Copilot {
             uri: String::new(),
             title: String::new(),
             written: Vec::new(),
-            state: State::Unproven,
+            state: Verification::Unverified,
             wanted,
         };
         self.modes.all.insert(id, mode);
@@ -382,8 +382,8 @@ impl Copilot {
     }
 
     /// A request as the server gets it: a turn in a mode says so.
-    pub(crate) fn in_mode(&self, entry: Entry, frame: &Frame) -> Frame {
-        let Entry::Mode(mode) = entry else { return frame.clone() };
+    pub(crate) fn in_mode(&self, restriction: Restriction, frame: &Frame) -> Frame {
+        let Restriction::Mode(mode) = restriction else { return frame.clone() };
         let uri = self.modes.get(mode).map_or("", |it| &it.uri);
         let params = frame.params().unwrap_or(b"{}");
         let uri = json!(uri).to_string();

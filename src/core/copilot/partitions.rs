@@ -135,7 +135,7 @@ impl Copilot {
         }
         match mux.spawn(id) {
             Ok(()) => self.begin_partition(mux, id),
-            Err(failure) => self.give_up(mux, id, &failure),
+            Err(failure) => self.fail_backend(mux, id, &failure),
         }
     }
 
@@ -206,7 +206,7 @@ impl Copilot {
     }
 
     /// A backend will not serve: what it owes and what waits for it fails.
-    pub(crate) fn give_up(&mut self, mux: &mut Mux, id: BackendId, failure: &Failure) {
+    pub(crate) fn fail_backend(&mut self, mux: &mut Mux, id: BackendId, failure: &Failure) {
         if mux.backend(id).is_none() {
             return;
         }
@@ -214,7 +214,7 @@ impl Copilot {
             self.note_lost_spare(mux);
         }
         self.drop_backend(mux, id);
-        mux.give_up(id, failure);
+        mux.fail_backend(id, failure);
         self.settle_dropped(mux);
         self.start_waiting(mux);
         mux.on_shutdown_progress();
@@ -256,7 +256,7 @@ impl Copilot {
             partition.restores = super::restore::Restores::default();
         }
         self.drop_turns(mux, id);
-        self.conversations.lose(id, |_| false);
+        self.conversations.detach(id, |_| false);
     }
 }
 

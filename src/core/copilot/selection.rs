@@ -23,7 +23,7 @@ impl Copilot {
     /// The tool set of a create.
     pub(crate) fn choose(&self, mux: &Mux, params: &[u8]) -> Result<Choice, String> {
         let config = &self.server(mux).config;
-        let Asked { wanted, lead, events, isolation } =
+        let AskedTools { wanted, lead, events, isolation } =
             asked(params).map_err(|what| format!("lspool: {what}"))?;
         let agent = match &wanted {
             Some(Wanted::Tools(tools)) => {
@@ -52,7 +52,7 @@ impl Copilot {
 
 /// `lspool` of a create.
 #[derive(Debug, Default)]
-struct Asked {
+struct AskedTools {
     wanted: Option<Wanted>,
     lead: Option<bool>,
     events: bool,
@@ -73,13 +73,13 @@ const EITHER: &str = r#"write {"tools": ["NAME", …]} or {"agent": "NAME"}"#;
 
 /// What a create asks for. Whatever is not understood is refused, twice the same key too: it may have been meant to
 /// narrow the set.
-fn asked(params: &[u8]) -> Result<Asked, String> {
+fn asked(params: &[u8]) -> Result<AskedTools, String> {
     let mut given = members(params).filter(|(key, _)| key == "lspool").map(|(_, range)| &params[range]);
     let (first, second) = (given.next(), given.next());
     if second.is_some() {
         return Err("is there twice".to_owned());
     }
-    let Some(asked) = first.filter(|it| *it != b"null") else { return Ok(Asked::default()) };
+    let Some(asked) = first.filter(|it| *it != b"null") else { return Ok(AskedTools::default()) };
     if asked.first() != Some(&b'{') || serde_json::from_slice::<serde::de::IgnoredAny>(asked).is_err() {
         return Err(format!("is no object; {EITHER}"));
     }
@@ -130,7 +130,7 @@ fn asked(params: &[u8]) -> Result<Asked, String> {
         },
         (None, None) => None,
     };
-    Ok(Asked { wanted, lead, events, isolation })
+    Ok(AskedTools { wanted, lead, events, isolation })
 }
 
 /// The tools of the partition that serves an agent, as `lspool status` shows them.
@@ -190,7 +190,7 @@ mod tests {
             assert!(asked(nothing.as_bytes()).is_ok_and(|it| it.wanted.is_none() && !it.events), "{nothing}");
         }
         assert!(
-            matches!(asked(br#"{"\u006cspool":{"to\u006fls":[]}}"#), Ok(Asked { wanted: Some(Wanted::Tools(it)), .. }) if it.is_empty())
+            matches!(asked(br#"{"\u006cspool":{"to\u006fls":[]}}"#), Ok(AskedTools { wanted: Some(Wanted::Tools(it)), .. }) if it.is_empty())
         );
     }
 

@@ -129,7 +129,7 @@ impl Mux {
             self.fail_request(&owner, &purpose, &failure);
             return None;
         };
-        Some(self.requests.sent(To::Gate(backend.id), owner, purpose, frame))
+        Some(self.requests.sent(To::Queue(backend.id), owner, purpose, frame))
     }
 
     /// Passes an accepted message on as soon as the process can take it.

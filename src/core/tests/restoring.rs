@@ -186,11 +186,11 @@ fn orphan_is_forgotten_when_it_ends() {
     let next = ask(&mut it);
     written(&mut it, next);
     it.server(next, progress("t2", &json!({"kind": "begin", "conversationId": "stray", "turnId": "T2"})));
-    let n_strays = |it: &Stage| it.core.copilot.as_ref().unwrap().n_strays(next.backend);
-    assert_eq!(n_strays(&it), 1);
+    let n_orphans = |it: &Stage| it.core.copilot.as_ref().unwrap().n_orphans(next.backend);
+    assert_eq!(n_orphans(&it), 1);
     it.server(next, progress("t2", &json!({"kind": "end", "conversationId": "stray", "turnId": "T2"})));
     assert!(it.take(EDITOR).is_empty());
-    assert_eq!(n_strays(&it), 0);
+    assert_eq!(n_orphans(&it), 0);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::json;
 use tracing::info;
 
-use super::Phase;
+use super::LeadPhase;
 use crate::{
     agents::{self, team},
     core::{
@@ -29,7 +29,7 @@ impl Agents {
     pub(crate) fn is_followed_up(&self, copilot: &Copilot, mux: &Mux, id: &RawId) -> bool {
         let lead = self.subagents.lead_of(id).and_then(|it| self.subagents.leads.get(&it));
         let (Some(lead), Some(conversation)) = (lead, copilot.conversations().get(id)) else { return false };
-        let ended_well = lead.phase == Phase::Ended || conversation.flight.over != Over::Ended;
+        let ended_well = lead.phase == LeadPhase::Ended || conversation.active_turn.over != Over::Ended;
         ended_well && self.lacks_results(copilot, mux, lead, conversation)
     }
 
@@ -52,14 +52,14 @@ impl Agents {
         let goes_on =
             lead.is_some_and(|(lead, conversation)| self.lacks_results(copilot, mux, lead, conversation));
         if let Some(lead) = self.subagents.leads.get_mut(&no).filter(|_| goes_on) {
-            lead.phase = Phase::Ended;
+            lead.phase = LeadPhase::Ended;
         }
         goes_on
     }
 
     /// A server has answered. Where that is the end of a turn that is to be told results, it rests; else the request is
     /// given back.
-    pub(crate) fn rest_for_results(
+    pub(crate) fn suspend_for_results(
         &mut self,
         copilot: &mut Copilot,
         mux: &mut Mux,
@@ -96,16 +96,16 @@ impl Agents {
 
     /// The turn of a lead comes to its end: the editor hears of its calls, and the `end` that was kept back.
     pub(super) fn end_lead(&mut self, copilot: &mut Copilot, mux: &mut Mux, no: u32, is_cancelled: bool) {
-        self.end_runs(copilot, mux, no);
+        self.end_sub_agents(copilot, mux, no);
         let Some(lead) = self.subagents.leads.remove(&no) else { return };
-        if lead.phase == Phase::Ended {
+        if lead.phase == LeadPhase::Ended {
             let why = is_cancelled.then(|| ("cancellationReason", "\"CancelledByUser\"".to_owned()));
             if let Some(params) = mux.tokens_mut().ended(lead.backend, &lead.conversation, why) {
                 mux.tell_editor(Frame::notification("$/progress", Some(&params)));
             }
         }
-        for run in lead.runs {
-            self.subagents.runs.remove(&run);
+        for sub_agent in lead.sub_agents {
+            self.subagents.all.remove(&sub_agent);
         }
         self.subagents.by_conversation.remove(&lead.conversation);
         self.store_again(&lead.conversation);
@@ -118,7 +118,7 @@ impl Agents {
     pub(crate) fn note_suspended(&mut self, id: &RawId) {
         let Some(no) = self.subagents.lead_of(id) else { return };
         if let Some(lead) = self.subagents.leads.get_mut(&no) {
-            lead.phase = Phase::Resting;
+            lead.phase = LeadPhase::Suspended;
         }
         self.subagents.due.insert(no);
         info!(conversation = %id, "a lead waits for its sub-agents");
@@ -137,30 +137,30 @@ impl Agents {
         let (id, may_be_told) = (lead.conversation.clone(), lead.follow_ups < most.max_followups);
         let letters = if may_be_told { self.read_by_lead(&id) } else { Vec::new() };
         let Some(lead) = self.subagents.leads.get_mut(&no) else { return };
-        if letters.is_empty() && lead.fed == lead.runs.len() {
+        if letters.is_empty() && lead.fed == lead.sub_agents.len() {
             return copilot.end_suspended(mux, &id);
         }
-        let runs = lead.runs[lead.fed..].iter().filter_map(|it| self.subagents.runs.get(it));
-        let outcomes: Vec<_> = runs.filter_map(|it| it.result(mux.now())).collect();
+        let sub_agents = lead.sub_agents[lead.fed..].iter().filter_map(|it| self.subagents.all.get(it));
+        let outcomes: Vec<_> = sub_agents.filter_map(|it| it.result(mux.now())).collect();
         lead.follow_ups += 1;
-        let more = lead.follow_ups < most.max_followups && lead.runs.len() < most.max_subagents;
+        let more = lead.follow_ups < most.max_followups && lead.sub_agents.len() < most.max_subagents;
         let results = (!outcomes.is_empty()).then(|| agents::results(&outcomes, more));
-        let letters = (!letters.is_empty()).then(|| team::news(&letters));
+        let letters = (!letters.is_empty()).then(|| team::new_messages(&letters));
         let told: Vec<String> = letters.into_iter().chain(results).collect();
         let message = json!(told.join("\n\n"));
-        (lead.fed, lead.phase) = (lead.runs.len(), Phase::Asked);
+        (lead.fed, lead.phase) = (lead.sub_agents.len(), LeadPhase::Asked);
         let turn = lead.turn.clone();
         copilot.resume_with(mux, &id, &turn, message);
     }
 
     /// Whether there is something that the turn of a lead is to wait for, or to be told.
     fn lacks_results(&self, copilot: &Copilot, mux: &Mux, lead: &Lead, conversation: &Conversation) -> bool {
-        let lacks_any = lead.fed < lead.runs.len() || self.has_teams_to_wait_for(copilot, mux, lead);
+        let lacks_any = lead.fed < lead.sub_agents.len() || self.has_teams_to_wait_for(copilot, mux, lead);
         lacks_any && !mux.is_cancelled(conversation.active()) && is_turn_of(lead, conversation)
     }
 }
 
 /// Whether the running turn of a conversation is the one that has started these runs.
 pub(super) fn is_turn_of(lead: &Lead, conversation: &Conversation) -> bool {
-    conversation.active().is_some() && conversation.flight.turn.as_ref() == Some(&lead.turn)
+    conversation.active().is_some() && conversation.active_turn.turn.as_ref() == Some(&lead.turn)
 }

@@ -189,7 +189,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::core::copilot::progress::Said;
+    use crate::core::copilot::progress::ProgressReport;
 
     #[test]
     fn stored_history_restores_what_the_model_knows() {
@@ -204,7 +204,7 @@ mod tests {
             json!([{"roundId": 1, "reply": "I look.", "toolCalls": calls}, {"roundId": 2, "reply": "Hm"}]);
         let said = json!({"value": {"kind": "report", "editAgentRounds": rounds, "thinking": {"id": "t", "text": "…"}}});
         let said = said.to_string();
-        history.turn(&RawId::text("T")).unwrap().report(&Said::of(said.as_bytes()).report);
+        history.turn(&RawId::text("T")).unwrap().report(&ProgressReport::of(said.as_bytes()).report);
         history.turn(&RawId::text("T")).unwrap().follow_up(json!("and?"));
         let stored = |history: &History| -> Value {
             serde_json::from_str(history.to_stored(true).get()).expect("it is JSON")
@@ -237,13 +237,13 @@ mod tests {
                         .to_string()
                 };
                 let turn = history.turn(&id).unwrap();
-                turn.report(&Said::of(report("running", "").as_bytes()).report);
+                turn.report(&ProgressReport::of(report("running", "").as_bytes()).report);
                 turn.answered(
                     &call,
                     super::super::Answer::Result(br#"{"content":[{"value":"early"}]}"#),
                     None,
                 );
-                turn.report(&Said::of(report("completed", &"x".repeat(100)).as_bytes()).report);
+                turn.report(&ProgressReport::of(report("completed", &"x".repeat(100)).as_bytes()).report);
                 assert!(
                     turn.call(&call).is_some() && turn.call_ids().len() == usize::try_from(round).unwrap()
                 );

@@ -63,7 +63,7 @@ impl McpServers {
         }
     }
 
-    fn give_up(&mut self) {
+    fn abandon(&mut self) {
         self.waiting = Waiting::No;
     }
 
@@ -278,7 +278,7 @@ impl Copilot {
     }
 
     pub(crate) fn go_on_without_mcp(&mut self, mux: &mut Mux, id: BackendId) {
-        self.change_partition(mux, id, |it| it.mcp.give_up());
+        self.change_partition(mux, id, |it| it.mcp.abandon());
         self.flush(mux, id);
     }
 }

@@ -11,7 +11,7 @@ use crate::{
     core::{
         copilot::{
             Copilot,
-            spares::Kit,
+            spares::SpareKind,
             tools::tool_set::{ToolSet, is_edit_tool},
         },
         event::BackendId,
@@ -41,7 +41,7 @@ impl Copilot {
         set: &ToolSet,
         offered: &BTreeSet<String>,
     ) -> Vec<String> {
-        let brought = Kit::of(set, self.generic_session(mux).initialize());
+        let brought = SpareKind::of(set, self.generic_session(mux).initialize());
         let known = |name: &str| offered.contains(name) || self.catalog.names().any(|it| it == name);
         let edits = || offered.iter().chain(self.catalog.names()).any(|it| is_edit_tool(it));
         let is_known = |name: &str| {

@@ -46,7 +46,7 @@ impl Mux {
                 }
                 room -= takes;
                 if let Err(failure) = self.spawn(id) {
-                    self.give_up(id, &failure);
+                    self.fail_backend(id, &failure);
                     self.on_shutdown_progress();
                 }
             }

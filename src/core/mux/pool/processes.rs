@@ -147,7 +147,7 @@ impl Mux {
     /// parameters.
     pub(crate) fn initialize(&mut self, process: ProcessId, params: &[u8]) {
         let id = process.backend;
-        let unanswered = |it: &Pending| it.to == To::Gate(id) && matches!(it.purpose, Purpose::Initialize);
+        let unanswered = |it: &Pending| it.to == To::Queue(id) && matches!(it.purpose, Purpose::Initialize);
         let unanswered = self.requests.filter(unanswered).first().copied();
         let Some(backend) = self.backends.get_mut(id) else { return };
         let is_it = |it: &Frame| it.id().and_then(|it| it.as_u64()) == unanswered;
@@ -355,8 +355,8 @@ impl Mux {
         self.retry_requests(process, next == Next::Follows, cause, what);
         let lost = |sent: &SentId, it: &Pending| match it.to {
             To::Process(asked) => asked == process,
-            To::Gate(asked) => asked == id && (next != Next::Follows || wanted.cut_off.contains(sent)),
-            To::Client(_) | To::Tools => false,
+            To::Queue(asked) => asked == id && (next != Next::Follows || wanted.cut_off.contains(sent)),
+            To::Client(_) | To::BuiltinTools => false,
         };
         let lost: Vec<_> = self.requests.iter().filter(|(sent, it)| lost(sent, it)).map(|it| it.0).collect();
         for sent in lost {
@@ -412,7 +412,7 @@ impl Mux {
     }
 
     /// A backend will not serve: what it owes and what waits for it fails.
-    pub(crate) fn give_up(&mut self, id: BackendId, failure: &Failure) {
+    pub(crate) fn fail_backend(&mut self, id: BackendId, failure: &Failure) {
         let now = self.now();
         warn!(failure.message, "given up");
         let Some(backend) = self.backends.get_mut(id) else { return };
@@ -457,8 +457,8 @@ impl Mux {
         self.withdraw_questions(process);
         let owed = |it: &Pending| match it.to {
             To::Process(asked) => asked == process,
-            To::Gate(asked) => asked == id,
-            To::Client(_) | To::Tools => false,
+            To::Queue(asked) => asked == id,
+            To::Client(_) | To::BuiltinTools => false,
         };
         for sent in self.requests.filter(owed) {
             let Some(pending) = self.requests.take(sent) else { continue };

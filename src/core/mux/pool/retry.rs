@@ -34,7 +34,7 @@ enum Fate {
     /// It has been asked twice.
     Spent,
     /// It concerns what died with the process, or may have been done: whoever asked is told.
-    Lost,
+    Dropped,
 }
 
 impl Mux {
@@ -48,7 +48,7 @@ impl Mux {
         let mut again: Vec<Frame> = Vec::new();
         for (sent, fate) in fates {
             let failure = match fate {
-                Fate::Lost => continue,
+                Fate::Dropped => continue,
                 Fate::Again => {
                     again.extend(self.requests.again(sent));
                     continue;
@@ -169,18 +169,18 @@ fn fate(pending: &Pending, restarts: bool, dialect: &Dialect) -> Fate {
     let Marks { cancelled, first, streamed, waits_for_user: _ } = pending.marks;
     let is_clients = matches!(pending.owner, Owner::Client(..));
     if !is_clients || !matches!(pending.purpose, Purpose::Plain) {
-        return Fate::Lost;
+        return Fate::Dropped;
     }
     if cancelled {
         return Fate::Cancelled;
     }
     if !may_be_repeated(pending.frame.method().unwrap_or_default(), dialect) {
-        return Fate::Lost;
+        return Fate::Dropped;
     }
     if first.is_some() {
         return Fate::Spent;
     }
-    if streamed || !restarts { Fate::Lost } else { Fate::Again }
+    if streamed || !restarts { Fate::Dropped } else { Fate::Again }
 }
 
 /// Whether it only reads, or says what every process is told at its start in any case.

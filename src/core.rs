@@ -30,11 +30,11 @@ use self::{
     copilot::Copilot,
     event::{BackendId, ClientId, Effects, Event, Peer, Prepared, ProcessId, ServerId},
     mux::{
-        Mux,
+        Mux, Severity,
         failure::Cause,
         pool::{
             lifecycle::Handshake,
-            processes::{Due, Ready, SpawnEnd, Wanted},
+            processes::{Due, Ready, SpawnEnd, StillWanted},
         },
     },
 };
@@ -305,7 +305,7 @@ impl Proxy {
                 "only a Copilot server keeps what it tells the model; if it is one, set `kind = \"copilot\"`";
             let problem = format!("[server.{name}] exact_restore has no effect: {hint}");
             warn!(problem);
-            self.mux.show(2, &problem);
+            self.mux.show(Severity::Warning, &problem);
         }
     }
 
@@ -329,7 +329,7 @@ impl Proxy {
         let Some(after) = mux.decide_gone(gone, waits) else { return };
         let wanted = match copilot {
             Some(copilot) => copilot.on_followed(mux, process.backend, after.is_followed()),
-            None => Wanted::default(),
+            None => StillWanted::default(),
         };
         mux.finish_gone(&after, &wanted);
         match copilot {

@@ -18,7 +18,7 @@ use crate::{
     rpc::RawId,
 };
 
-/// Whoever works for the user inside lspool.
+/// Internal conversations, sub-agents, teams and orchestrations.
 #[derive(Debug, Default)]
 pub(crate) struct Agents {
     internal: InternalConversations,

@@ -161,7 +161,7 @@ impl Copilot {
         self.internal.remove(id);
     }
 
-    /// Whether this is an internal conversation, or of a sub-agent of one, that nobody holds any more.
+    /// Whether this is an internal conversation, or of a sub-agent of one, that has no owner any more.
     pub(crate) fn is_unowned(&self, id: &RawId) -> bool {
         let top = self.conversations.top(id);
         conversation::is_internal(top.as_bytes()) && !self.internal.contains(&top)

@@ -1,17 +1,18 @@
-//! Conversations that lspool itself holds: those of sub-agents, and of whoever else works for the user inside.
+//! Internal conversations: lspool holds them for sub-agents, members of teams, and workers of orchestrations.
 //!
-//! A [`InternalConversation`] is a client of the pool like the editor: its conversation gets the partition of its tools, and survives
-//! crashes as any other does. It has no stream: what it is told is taken out of the effects of each event, and acted on
-//! at once ([`delivery`]). Whoever holds it ([`ConversationOwner`]) says what is asked, and is told what comes of it ([`AgentEvent`]).
+//! An [`InternalConversation`] is a client of the pool like the editor: it gets the partition of its tools, and survives
+//! crashes as any other conversation does. It has no stream: lspool takes messages for it out of the effects of each
+//! event, and acts on them at once ([`delivery`]). Its owner ([`ConversationOwner`]) decides what to ask, and gets an
+//! [`AgentEvent`] for what comes of it.
 //!
-//! - [`Proxy::open_internal`] notes one, and costs nothing.
-//! - [`Proxy::say`] asks a turn of it. The first creates its conversation, in the partition of its tools; later ones go on
+//! - [`Agents::open_internal`] notes one, and costs nothing.
+//! - [`Agents::say`] asks a turn of it. The first creates its conversation, in the partition of its tools; later ones go on
 //!   in it, or bring it back with its history.
-//! - [`Proxy::stop_internal`] ends a turn early. Its holder is told the end as of any other turn, soon: a server that does not
-//!   answer is not waited for.
-//! - [`Proxy::close_internal`] ends it, whatever it is doing, and destroys its conversation. Its holder hears no more of it.
+//! - [`Agents::stop_internal`] ends a turn early. Its owner gets the end soon, as of any other turn: lspool does not wait for a
+//!   server that does not answer.
+//! - [`Agents::close_internal`] ends it, whatever it is doing, and destroys its conversation. Its owner gets no more events.
 //!
-//! **Each turn that is asked is told to have ended once**, unless the talk is closed before.
+//! **Each turn that is asked ends with one event**, unless the conversation is closed before.
 
 mod delivery;
 mod internal;
@@ -72,12 +73,12 @@ pub(crate) const DEFAULT_MODEL: &str = "default";
 /// How a request says which model it wants.
 const MODEL: [&str; 3] = ["modelInfo", "model", "modelProviderName"];
 
-/// Who holds a conversation, and is told what comes of it.
+/// Who owns an internal conversation, and gets its events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ConversationOwner {
     /// A sub-agent.
     SubAgent(u32),
-    /// One of those who work for an orchestration.
+    /// The planner, a worker or the summarizer of an orchestration: its number, and the number of the conversation there.
     Orchestration(u32, usize),
     /// A member of a team.
     Member(u32),
@@ -108,7 +109,7 @@ pub(crate) struct Opening {
     pub(crate) history: Option<History>,
 }
 
-/// All of them.
+/// All internal conversations.
 #[derive(Debug, Default)]
 pub(crate) struct InternalConversations {
     conversations: BTreeMap<u32, InternalConversation>,
@@ -145,7 +146,7 @@ impl InternalConversations {
     }
 }
 
-/// Parameters that each request of a conversation inside has: those of the create, and of the turn, that it works for.
+/// Parameters that each request of an internal conversation has: those of the create and the turn that it works for.
 pub(crate) fn usual(chat_mode: &str, create: &[u8], asked: &[u8]) -> Bytes {
     let mut usual = Patch::of(br#"{"computeSuggestions":false}"#);
     usual.set("chatMode", json!(chat_mode).to_string().as_bytes());
@@ -271,7 +272,7 @@ impl Agents {
         self.internal.by_conversation.insert(id, no);
     }
 
-    /// The tools of a conversation inside: those of its agent, without any that starts or steers others.
+    /// The tools of an internal conversation: those of its agent, without any that starts or steers others.
     fn internal_tool_set(
         copilot: &Copilot,
         agent: &AgentConfig,
@@ -295,7 +296,7 @@ impl Agents {
         ToolSet::new(agent.tools.as_deref(), &denied)
     }
 
-    /// The turn that is running is to end. Whether there is one, and that is news to it.
+    /// Ends the running turn. Whether there is one that was not ending yet.
     pub(crate) fn stop_internal(&mut self, copilot: &mut Copilot, mux: &mut Mux, no: u32, why: &str) -> bool {
         let running = |it: &&mut InternalConversation| it.is_owed() && it.stop.is_none();
         let Some(internal) = self.internal.conversations.get_mut(&no).filter(running) else { return false };
@@ -319,7 +320,7 @@ impl Agents {
         }
     }
 
-    /// It is no more.
+    /// Removes the conversation here and at its server.
     fn end_internal(&mut self, copilot: &mut Copilot, mux: &mut Mux, no: u32) {
         self.internal.set_due(no, None);
         let Some(internal) = self.internal.conversations.remove(&no) else { return };
@@ -334,8 +335,8 @@ impl Agents {
         }
     }
 
-    /// What those inside are told they act on. Whether anything has come of it. `seen`: how many of the effects have
-    /// been looked at.
+    /// Internal conversations act on what the effects have for them. Whether anything has come of it. `seen`: how many
+    /// effects have been looked at.
     pub(crate) fn run_internal(&mut self, copilot: &mut Copilot, mux: &mut Mux, seen: &mut usize) -> bool {
         if (self.internal.is_unused() && self.subagents.is_idle()) || mux.clients().is_exiting() {
             return false;
@@ -345,19 +346,19 @@ impl Agents {
             return false;
         }
         let deliveries = self.take_deliveries(copilot, mux, *seen);
-        // To look at some of them may have ended a run, and that is news to its conversation.
+        // To look at some of them may have ended a sub-agent, which concerns its conversation.
         let is_left = mux.effects()[*seen..].iter().any(delivery::is_for_internal);
         if !is_left {
             *seen = mux.effects().len();
         }
-        let is_news = is_left || !deliveries.is_empty();
+        let has_changed = is_left || !deliveries.is_empty();
         for it in deliveries {
             match it {
                 Delivery::Answer(no, answer) => self.on_internal_answered(copilot, mux, no, &answer),
                 Delivery::Progress(no, params) => self.on_internal_progress(copilot, mux, no, &params),
             }
         }
-        is_news
+        has_changed
     }
 
     fn on_internal_progress(&mut self, copilot: &mut Copilot, mux: &mut Mux, no: u32, params: &[u8]) {
@@ -508,7 +509,7 @@ impl Agents {
         }
     }
 
-    /// Whether those inside agree with the other tables.
+    /// Whether internal conversations agree with the other tables.
     pub(crate) fn check_internal(&self, copilot: &Copilot, mux: &Mux) -> Result<(), String> {
         for (no, internal) in &self.internal.conversations {
             let name = &internal.editor_ids.name;
@@ -577,7 +578,7 @@ fn chosen(model: &str, models: &[u8]) -> Result<String, String> {
 
 #[cfg(test)]
 impl Agents {
-    /// Nothing is left inside.
+    /// No internal conversation is left.
     pub(in crate::core::agents) fn check_quiet_internal(&self) {
         let left: Vec<_> =
             self.internal.conversations.values().map(|it| (&it.editor_ids.name, &it.state)).collect();

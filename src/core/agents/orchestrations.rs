@@ -1,8 +1,8 @@
-//! Orchestrations that are under way: each is a request of the editor's, answered when the work on its goal has ended.
+//! Running orchestrations: each is a request of the editor, answered when the work on its goal has ended.
 //!
-//! What is done next is decided by [`Orchestration`], which knows no server. Here it is carried out: those whom it asks are
-//! conversations of lspool's own ([`inside`](crate::core::inside)), each in the partition of its tools; what it tells goes to the
-//! editor as progress of the request, and in `lspool/orchestratorEvent`.
+//! [`Orchestration`] decides what to do next, and knows no server. This module carries it out: the planner, the workers and
+//! the summarizer are internal conversations ([`conversations`](super::conversations)), each in the partition of its
+//! tools. What the orchestration tells goes to the editor as progress of the request, and in `lspool/orchestratorEvent`.
 //!
 //! **The request is answered once**, after the event `finished`; nobody works for it after that.
 
@@ -14,9 +14,9 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use tracing::info;
 
-use self::goal::Goal;
+use self::goal::GoalRequest;
 use crate::{
-    agents::orchestration::{Do, End, Event, Heard, Orchestration, Order, Told, Who},
+    agents::orchestration::{Do, End, Event, Notice, Orchestration, Order, Who, WorkerEvent},
     config::{AgentConfig, AgentSource, OrchestrationConfig},
     core::{
         agents::{
@@ -54,7 +54,7 @@ struct OrchestrationRun {
     owner: Owner,
     /// Under which it reports.
     token: Option<RawId>,
-    /// The conversations inside, by their number here.
+    /// Its internal conversations, by their number here.
     conversations: BTreeMap<usize, u32>,
     /// For whoever has none of his own.
     model: Option<String>,
@@ -111,12 +111,12 @@ impl Agents {
             let failure = Failure::new(Cause::NotInitialized, "send initialized first");
             return mux.fail(&owner, &failure);
         }
-        let goal_of = match Goal::read(params, &server.config.workers) {
+        let goal_of = match GoalRequest::read(params, &server.config.workers) {
             Ok(goal_of) => goal_of,
             Err(message) => return mux.fail(&owner, &Failure::new(Cause::InvalidParams, message)),
         };
         let OrchestrationConfig { max_parallel, max_tasks, .. } = server.config.orchestration;
-        let Goal { goal, workers, model, max_parallel: wanted, token } = goal_of;
+        let GoalRequest { goal, workers, model, max_parallel: wanted, token } = goal_of;
         let max_parallel = wanted.map_or(max_parallel, |it| it.min(max_parallel));
         self.orchestrations.last += 1;
         let no = self.orchestrations.last;
@@ -162,8 +162,8 @@ impl Agents {
         let Some(run) = self.orchestrations.runs.get_mut(&no) else { return };
         let heard = match agent_event {
             AgentEvent::Text(_) => return,
-            AgentEvent::Tool(tool) => Heard::Tool(tool),
-            AgentEvent::Ended(result) => Heard::Answer(result),
+            AgentEvent::Tool(tool) => WorkerEvent::Tool(tool),
+            AgentEvent::Ended(result) => WorkerEvent::Answer(result),
         };
         let todo = run.it.heard(mux.now(), conversation, heard);
         self.carry_out(copilot, mux, no, todo);
@@ -271,7 +271,7 @@ impl Agents {
         Some(internal)
     }
 
-    fn tell_orchestration(&mut self, copilot: &mut Copilot, mux: &mut Mux, no: u32, told: &Told) {
+    fn tell_orchestration(&mut self, copilot: &mut Copilot, mux: &mut Mux, no: u32, told: &Notice) {
         let Some(run) = self.orchestrations.runs.get(&no) else { return };
         let event = json!(told);
         let params = event.to_string();

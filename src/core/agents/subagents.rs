@@ -1,16 +1,17 @@
 //! Leads and their sub-agents.
 //!
 //! A *lead* is a conversation that has the tool `delegate_task`. lspool registers it, in partitions of their own kind, and
-//! carries it out: a call is answered at once, and starts a *run* ([`sub_agent`]), which works in a conversation of its own
-//! ([`conversations`](super::conversations)).
+//! carries it out: a call is answered at once, and starts a *sub-agent* ([`sub_agent`]), which works in an internal
+//! conversation ([`conversations`](super::conversations)).
 //!
-//! When the lead's turn comes to its end, and there are runs whose results it does not know, the turn *rests*: its `end`
-//! is kept back, and its request is held until all runs have ended. Then it is asked further, in a turn of the same
-//! id, which is for the editor another [part](crate::core::copilot::resume) of the one that it knows.
+//! When the lead's turn comes to its end, and there are sub-agents whose results it does not know, the turn is
+//! *suspended*: lspool keeps back its `end`, and holds its request until all sub-agents have ended. Then lspool asks it
+//! further, in a turn of the same id, which the editor sees as another [segment](crate::core::copilot::resume) of the
+//! turn that it knows.
 //!
 //! **To the editor it is one turn**: one `begin`, one `end`, one answer, rounds that are counted on.
 //!
-//! **A run never outlives the turn that has started it.**
+//! **A sub-agent never outlives the turn that has started it.**
 
 mod sub_agent;
 mod turn;
@@ -41,7 +42,7 @@ use crate::{
     rpc::{Frame, Patch, RawId, member, path, text},
 };
 
-/// All leads whose turn has started runs, and the runs.
+/// All leads whose turn has started sub-agents, and the sub-agents.
 #[derive(Debug, Default)]
 pub(crate) struct SubAgents {
     pub(super) leads: BTreeMap<u32, Lead>,
@@ -61,7 +62,7 @@ pub(super) enum LeadPhase {
     Asked,
     /// The server has ended it, and the editor has not been told.
     Ended,
-    /// It waits for its runs.
+    /// It waits for its sub-agents.
     Suspended,
 }
 
@@ -76,7 +77,7 @@ pub(super) struct TeamCall {
     pub(super) shown: Vec<u8>,
 }
 
-/// A turn that has started runs.
+/// A turn that has started sub-agents.
 #[derive(Debug)]
 pub(super) struct Lead {
     pub(super) conversation: RawId,
@@ -87,17 +88,17 @@ pub(super) struct Lead {
     /// In the order in which they were started.
     pub(super) sub_agents: Vec<u32>,
     /// The results of so many are known to it, or on the way.
-    pub(super) fed: usize,
+    pub(super) n_delivered: usize,
     /// How often it was told results.
     pub(super) follow_ups: usize,
     /// How often it had a member of a team called.
     pub(super) wakes: usize,
     pub(super) phase: LeadPhase,
-    /// The editor wants to be told of its runs in notifications.
+    /// The editor wants to be told of its sub-agents in notifications.
     pub(super) events: bool,
     /// Its last call of a tool of teams: it counts as running for as long as they are at work.
     pub(super) team_call: Option<TeamCall>,
-    /// Its runs, by the calls that have started them.
+    /// Its sub-agents, by the calls that have started them.
     pub(super) calls: BTreeMap<String, u32>,
     /// How many of each agent it has started.
     pub(super) names: BTreeMap<String, usize>,
@@ -114,7 +115,7 @@ impl SubAgents {
         !self.closing.is_empty()
     }
 
-    /// The turn of a conversation that has started runs, and goes on.
+    /// The turn of a conversation that has started sub-agents, and goes on.
     pub(super) fn lead_of(&self, conversation: &RawId) -> Option<u32> {
         self.by_conversation.get(conversation).copied()
     }
@@ -213,7 +214,7 @@ impl Agents {
         agents::command(&text(params, &["input", "command"])?)
     }
 
-    /// Notes a run; it starts as soon as the event is done with. Gives what the lead's model is told, be it an error.
+    /// Notes a sub-agent; it starts as soon as the event is done with. Gives what the lead's model is told, be it an error.
     pub(super) fn delegate(
         &mut self,
         copilot: &mut Copilot,
@@ -280,7 +281,7 @@ impl Agents {
         })
     }
 
-    /// What is known of the runs of this turn.
+    /// What is known of the sub-agents of this turn.
     pub(super) fn lead(&mut self, copilot: &mut Copilot, mux: &mut Mux, id: &RawId, turn: RawId) -> u32 {
         if let Some(no) = self.subagents.lead_of(id) {
             return no;
@@ -297,7 +298,7 @@ impl Agents {
             turn,
             token,
             sub_agents: Vec::new(),
-            fed: 0,
+            n_delivered: 0,
             follow_ups: 0,
             wakes: 0,
             phase: LeadPhase::Asked,
@@ -333,7 +334,7 @@ impl Agents {
         }
     }
 
-    /// Whether leads and runs agree with the other tables.
+    /// Whether leads and sub-agents agree with the other tables.
     pub(crate) fn check_agents(&self, copilot: &Copilot) -> Result<(), String> {
         for (no, sub_agent) in &self.subagents.all {
             if !self.subagents.leads.get(&sub_agent.lead).is_some_and(|it| it.sub_agents.contains(no)) {

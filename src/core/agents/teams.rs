@@ -1,7 +1,7 @@
 //! Teams: which there are, who leads them, what is stored of them, and when their members are asked.
 //!
-//! What a team is and who reads what is [`team`]'s. Each member works in a conversation of its own, in the partition of its
-//! tools and `send_message` ([`inside`](crate::core::inside)).
+//! [`team`] decides what a team is and who reads what. Each member works in an internal conversation
+//! ([`conversations`](super::conversations)), in the partition of its tools and `send_message`.
 //!
 //! **Members work while a turn of their lead runs**: it lasts until all are idle, and is then told what they have written to
 //! it, as it is told results of sub-agents. What waits when it ends waits for the next one.
@@ -81,7 +81,7 @@ struct LiveTeam {
     answering: Vec<(TeamToolCall, String)>,
 }
 
-/// Where a member works.
+/// A member, and the internal conversation in which it works.
 #[derive(Debug)]
 struct LiveMember {
     no: u32,
@@ -402,8 +402,8 @@ impl Agents {
     /// Whether the turn of a lead is to last, or to be told something, because of its teams.
     pub(super) fn has_teams_to_wait_for(&self, copilot: &Copilot, mux: &Mux, lead: &Lead) -> bool {
         let may_be_told = lead.follow_ups < Self::limits(copilot, mux).max_followups;
-        let has_news = || self.teams.led_by(&lead.conversation).any(|(_, it)| it.team.has_news());
-        self.are_teams_at_work(copilot, mux, lead) || (may_be_told && has_news())
+        let has_unread = || self.teams.led_by(&lead.conversation).any(|(_, it)| it.team.has_unread());
+        self.are_teams_at_work(copilot, mux, lead) || (may_be_told && has_unread())
     }
 
     /// A team is no more, nor are the conversations of its members.
@@ -431,7 +431,7 @@ impl Agents {
         }
         let adoptable = |it: &&LiveTeam| {
             Self::may_lead(copilot, it, conversation)
-                && (it.team.has_news() || it.is_called() || it.at_work() > 0)
+                && (it.team.has_unread() || it.is_called() || it.at_work() > 0)
         };
         let names: Vec<String> =
             self.teams.live.iter().filter(|(_, it)| adoptable(it)).map(|(name, _)| name.clone()).collect();

@@ -26,7 +26,7 @@ use crate::{
             from_client::field,
             pool::{
                 backend::Backend,
-                processes::{Aftermath, Gone, Wanted},
+                processes::{Aftermath, Gone, StillWanted},
             },
             requests::{Owner, Pending, To},
             routes::Keep,
@@ -289,7 +289,7 @@ impl Copilot {
             debug!(backend = backend.name, method, %said, "not passed on");
             return false;
         }
-        method != "window/showMessage" || mux.is_news(process, frame)
+        method != "window/showMessage" || mux.is_new_message(process, frame)
     }
 
     /// Passes an answer of a server on to the client that has asked.
@@ -432,14 +432,14 @@ impl Copilot {
     }
 
     /// It is decided whether another process follows. What was said stays, for that one. Gives what is still wanted.
-    pub(crate) fn on_followed(&mut self, mux: &Mux, id: BackendId, is_followed: bool) -> Wanted {
+    pub(crate) fn on_followed(&mut self, mux: &Mux, id: BackendId, is_followed: bool) -> StillWanted {
         let subjects = self.kept_by(mux, id);
         let is_to_come = |active: Option<SentId>| {
             active.and_then(|it| mux.requests().get(it)).is_some_and(|it| it.to == To::Queue(id))
         };
         let waited = self.conversations.detach(id, |it| is_followed && is_to_come(it.active()));
         let cut_off = waited.iter().filter_map(|it| it.id()?.as_u64()).collect();
-        Wanted { subjects, cut_off }
+        StillWanted { subjects, cut_off }
     }
 
     /// A process is gone, and all that follows from it is done.

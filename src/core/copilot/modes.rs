@@ -3,17 +3,17 @@
 //! A mode is a file that lspool writes ([`Effect::KeepMode`](crate::core::event::Effect::KeepMode)) and registers. A server
 //! that does not find it, or cannot read it, gives a turn *every* tool and says nothing. So:
 //!
-//! - **Which conversations may use one is decided per request** ([`Proxy::mode_for`]): those for which it is as good as
+//! - **Which conversations may use one is decided per request** ([`Copilot::mode_for`]): those for which it is as good as
 //!   a process. All others have a process.
-//! - **No turn goes on before its mode has been looked at** ([`restriction`]): the shell has found the file as it is to be, and
+//! - **No turn starts before its mode is verified** ([`verification`]): the shell has found the file as it is to be, and
 //!   the server has named exactly this mode with exactly these tools since anything may have changed. What cannot be
 //!   shown to hold sends the turn to a process.
 //! - What is called outside the set is refused all the same, as in any partition.
 //!
 //! ```text
-//! Unproven ─kept→ (registered, asked for) ─named as it is to be→ Proven ─anything changes→ Unproven
-//!     └──────────────────────┴── else → Broken ─the server, or what it is told, changes→ Unproven
-//! any ─a turn in it has called what it should not have→ Barred ─another process→ Unproven
+//! Unverified ─kept→ (registered, asked for) ─listed as it is to be→ Verified ─anything changes→ Unverified
+//!     └──────────────────────┴── else → Invalid ─the server, or what it is told, changes→ Unverified
+//! any ─a turn in it has called what it should not have→ Quarantined ─another process→ Unverified
 //! ```
 
 mod hidden;
@@ -34,7 +34,7 @@ use crate::{
     core::{
         copilot::{
             Copilot,
-            tools::tool_set::{BuiltinTools, SUB_AGENT, ToolSet},
+            tools::tool_set::{BuiltinToolsFor, SUB_AGENT, ToolSet},
         },
         event::{BackendId, ProcessId},
         mux::{
@@ -54,18 +54,18 @@ pub(crate) use verification::does_not_exist;
 /// that nobody has used for the longest time.
 const MOST: usize = 256;
 
-/// How many ids of conversations are remembered that the primary may know and lspool does not any more. A server keeps
-/// a hundred.
+/// How many ids lspool remembers of conversations that it has forgotten and the primary may know. A server keeps a
+/// hundred.
 const REMEMBERED: usize = 1000;
 
 /// Where a conversation is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct Placement {
     pub(crate) backend: BackendId,
     pub(crate) mode: Option<ModeId>,
 }
 
-impl Place {
+impl Placement {
     /// What keeps its next turn to its tools.
     pub(crate) fn restriction(self) -> Restriction {
         self.mode.map_or(Restriction::Process, Restriction::Mode)
@@ -105,12 +105,12 @@ enum Verification {
     Unverified,
     Verified(ProcessId),
     Invalid(String),
-    /// It has been shown to hold, and has not: nothing that this process says of it counts.
+    /// It was verified, and a turn escaped it: nothing that this process says of it counts.
     Quarantined(String),
 }
 
 impl Mode {
-    /// What was found out of it needs not be so any more.
+    /// Something has changed: the mode has to be verified again.
     fn unverify(&mut self) {
         if !matches!(self.state, Verification::Quarantined(_)) {
             self.state = Verification::Unverified;
@@ -146,7 +146,7 @@ pub(crate) struct Modes {
     registering: Registering,
     /// Turns that must go to a process.
     leaving: Vec<SentId>,
-    /// Conversations that the primary may know, and that lspool does not know any more.
+    /// Ids of conversations that the primary may know, and that lspool has forgotten.
     tombstones: VecDeque<RawId>,
     /// Why conversations with these sets were not served by a mode, when that was wanted. Of sets that are no more in use, no
     /// more than [`MOST`].
@@ -199,7 +199,7 @@ impl Modes {
         self.mcp.iter().filter(move |(_, tools)| tools.contains_key(tool)).map(|(server, _)| server)
     }
 
-    /// Nothing that was shown to hold needs to hold any more.
+    /// Something has changed: every mode has to be verified again.
     fn unverify(&mut self) {
         self.all.values_mut().for_each(Mode::unverify);
     }
@@ -214,7 +214,7 @@ impl Modes {
         self.reasons.get(set).map(String::as_str)
     }
 
-    /// A conversation in a mode is not known any more, to lspool.
+    /// Remembers the id of a conversation that lspool has forgotten, and the primary may still know.
     pub(crate) fn add_tombstone(&mut self, id: &RawId) {
         if !self.tombstones.contains(id) {
             self.tombstones.push_back(id.clone());
@@ -239,14 +239,14 @@ impl Copilot {
         set: &ToolSet,
         wish: Isolation,
         request: &[u8],
-    ) -> Result<Place, Failure> {
-        let in_process = |backend| Place { backend, mode: None };
+    ) -> Result<Placement, Failure> {
+        let in_process = |backend| Placement { backend, mode: None };
         if set.is_all() {
             return Ok(in_process(self.primary));
         }
         if wish == Isolation::Mode {
             match self.mode_for(mux, set, request) {
-                Ok(mode) => return Ok(Place { backend: self.primary, mode: Some(mode) }),
+                Ok(mode) => return Ok(Placement { backend: self.primary, mode: Some(mode) }),
                 Err(why) => self.note_reason(set, why),
             }
         }
@@ -261,7 +261,7 @@ impl Copilot {
         match self.mode_for(mux, set, request) {
             Ok(mode) => {
                 info!(%set, "no room for a process: a chat mode keeps it to its tools");
-                Ok(Place { backend: self.primary, mode: Some(mode) })
+                Ok(Placement { backend: self.primary, mode: Some(mode) })
             }
             Err(why) => {
                 Err(Failure { message: format!("{}; a chat mode: {why}", failure.message), ..failure })
@@ -290,9 +290,9 @@ impl Copilot {
             return Err("its chat mode is not Agent".to_owned());
         }
         match set.own() {
-            BuiltinTools::Nobody => {}
-            BuiltinTools::Lead => return Err("it may start sub-agents".to_owned()),
-            BuiltinTools::Member => return Err("it is of a team".to_owned()),
+            BuiltinToolsFor::Nobody => {}
+            BuiltinToolsFor::Lead => return Err("it may start sub-agents".to_owned()),
+            BuiltinToolsFor::Member => return Err("it is of a team".to_owned()),
         }
         if self.may_run_sub_agents(mux, set) {
             return Err(format!("{SUB_AGENT} is in its set"));
@@ -334,7 +334,7 @@ impl Copilot {
     }
 
     /// The mode that nobody has wanted for the longest time is no more; gives the name of its file, which the server knows.
-    /// It is another mode from then on, and proven as one whose tools have changed.
+    /// It is another mode from then on, and verified like one whose tools have changed.
     fn drop_mode(&mut self, mux: &mut Mux) -> Option<String> {
         let of_turn = |it: &Pending| match it.purpose {
             Purpose::Copilot(CopilotPurpose::Turn { restriction: Restriction::Mode(mode), .. }) => Some(mode),

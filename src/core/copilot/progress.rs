@@ -1,11 +1,11 @@
-//! What a server says under a token, taken apart once: most that a Copilot server says is a few words of an answer.
+//! Progress reports of a server, parsed once. Most that a Copilot server sends are a few words of an answer.
 
 mod shapes;
 
 pub(crate) use self::shapes::{ReplyDelta, Shapes};
 use crate::rpc::{RawId, elements, values};
 
-/// Parameters of `$/progress`. Values are raw, and nothing is known of them but where they are.
+/// Parameters of `$/progress`. Values are raw JSON.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ProgressReport<'a> {
     pub(crate) token: Option<&'a [u8]>,

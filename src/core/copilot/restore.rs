@@ -51,13 +51,14 @@ const UNKNOWN: &str = "does not exist";
 #[derive(Debug, Default)]
 pub(crate) struct Restores {
     under_way: BTreeMap<RawId, Restore>,
-    /// Turns that are on their way into a mode, or into another process.
+    /// Turns that wait until their mode is verified, or until they move to another process.
     pub(crate) held_for_mode: BTreeMap<SentId, Restriction>,
     /// The setting names the folder.
     is_set: bool,
     /// The server may have written to the folder since it was told to stop, in a turn that goes on.
     is_left: bool,
-    /// What the server made of creates that it could not restore, or that are wanted no more. Nobody hears of them.
+    /// Orphans: conversations that the server made of creates that it could not restore, or that nobody wants. The editor
+    /// does not see them.
     orphans: BTreeSet<RawId>,
 }
 
@@ -104,7 +105,7 @@ impl Copilot {
                 match *restriction {
                     Restriction::Process => self.hand_over(mux, process, sent, frame),
                     restriction @ (Restriction::Mode(_) | Restriction::Leaves) => {
-                        self.hold_for_mode(mux, process, sent, restriction)
+                        self.hold_for_mode(mux, process, sent, restriction);
                     }
                 }
             }
@@ -492,7 +493,7 @@ impl Copilot {
     }
 }
 
-/// Whether a turn is to be in a mode that has to be looked at before.
+/// Whether the mode of a turn has to be verified first.
 fn needs_verification(modes: &Modes, purpose: &Purpose, process: ProcessId) -> bool {
     let Purpose::Copilot(CopilotPurpose::Turn { restriction: Restriction::Mode(mode), .. }) = purpose else {
         return false;

@@ -1,4 +1,4 @@
-//! A turn that is in flight when its process dies: it goes on in the next one, and the editor sees one `begin`, one
+//! A turn that is active when its process dies goes on in the next process: the editor sees one `begin`, one
 //! stream of reports, one `end` and one answer.
 //!
 //! What becomes of it is decided once, when the process is gone:
@@ -9,7 +9,7 @@
 //!   running are settled first: what the client was asked is waited for ([`late`]), what the server did itself is
 //!   dropped, so that no tool with side effects runs twice.
 //!
-//! What the next process says of it is renumbered ([`ids`]). The record of the turn ([`crate::core::history`]) is that of
+//! What the next process says of it is renumbered ([`ids`]). The record of the turn ([`history`](crate::core::copilot::history)) is that of
 //! one turn, so [`CONTINUE`] is gone when the conversation is restored once more.
 
 mod ids;
@@ -28,7 +28,7 @@ use crate::{
         copilot::{
             Copilot,
             conversation::Conversation,
-            history::{Call, Status, Tool},
+            history::{RecordedCall, Status, ToolKind},
             restore::Restores,
             tools::tool_set::{SUB_AGENT, is_edit_tool},
         },
@@ -454,17 +454,17 @@ impl Copilot {
     }
 
     /// Tells the editor what became of calls that it takes for running.
-    fn close_calls(&mut self, mux: &mut Mux, top: &RawId, of: &RawId, which: impl Fn(&Call) -> bool) {
+    fn close_calls(&mut self, mux: &mut Mux, top: &RawId, of: &RawId, which: impl Fn(&RecordedCall) -> bool) {
         let Some(turn) = self.running_turn(of) else { return };
         let mut closed = Vec::new();
         for (round, call) in turn.calls().filter(|(_, it)| it.open.is_some() && which(it)) {
             if !call.has_result() {
                 match call.tool {
-                    Tool::Mcp => {
+                    ToolKind::Mcp => {
                         call.status = Status::Error;
                         INTERRUPTED.clone_into(&mut call.result);
                     }
-                    Tool::Client | Tool::Shared | Tool::Unknown => call.status = Status::Dropped,
+                    ToolKind::Client | ToolKind::Shared | ToolKind::Unknown => call.status = Status::Dropped,
                 }
             }
             closed.extend(reports::settled(round, call));

@@ -26,12 +26,12 @@ impl Copilot {
         let AskedTools { wanted, lead, events, isolation } =
             asked(params).map_err(|what| format!("lspool: {what}"))?;
         let agent = match &wanted {
-            Some(Wanted::Tools(tools)) => {
+            Some(ToolChoice::Tools(tools)) => {
                 let set = ToolSet::new(Some(tools), &[]);
                 let wish = Wish { isolation, ..Wish::default() };
                 return Ok(Choice { set: set.with_lead(lead.unwrap_or(false)), events, wish });
             }
-            Some(Wanted::Agent(agent)) => Some(agent),
+            Some(ToolChoice::Agent(agent)) => Some(agent),
             None => config.routes.iter().find(|it| matches(it, params)).map(|it| &it.agent),
         };
         let Some(agent) = agent else {
@@ -53,14 +53,14 @@ impl Copilot {
 /// `lspool` of a create.
 #[derive(Debug, Default)]
 struct AskedTools {
-    wanted: Option<Wanted>,
+    wanted: Option<ToolChoice>,
     lead: Option<bool>,
     events: bool,
     isolation: Option<Isolation>,
 }
 
 #[derive(Debug)]
-enum Wanted {
+enum ToolChoice {
     Tools(Vec<String>),
     Agent(String),
 }
@@ -121,11 +121,11 @@ fn asked(params: &[u8]) -> Result<AskedTools, String> {
     let wanted = match (given(tools), given(agent)) {
         (Some(_), Some(_)) => return Err(format!("tools and agent are both there; {EITHER}")),
         (Some(tools), None) => match serde_json::from_slice(&tools) {
-            Ok(tools) => Some(Wanted::Tools(tools)),
+            Ok(tools) => Some(ToolChoice::Tools(tools)),
             Err(_) => return Err(format!("tools is no list of strings; {EITHER}")),
         },
         (None, Some(agent)) => match serde_json::from_slice(&agent) {
-            Ok(agent) => Some(Wanted::Agent(agent)),
+            Ok(agent) => Some(ToolChoice::Agent(agent)),
             Err(_) => return Err(format!("agent is no string; {EITHER}")),
         },
         (None, None) => None,
@@ -190,7 +190,7 @@ mod tests {
             assert!(asked(nothing.as_bytes()).is_ok_and(|it| it.wanted.is_none() && !it.events), "{nothing}");
         }
         assert!(
-            matches!(asked(br#"{"\u006cspool":{"to\u006fls":[]}}"#), Ok(AskedTools { wanted: Some(Wanted::Tools(it)), .. }) if it.is_empty())
+            matches!(asked(br#"{"\u006cspool":{"to\u006fls":[]}}"#), Ok(AskedTools { wanted: Some(ToolChoice::Tools(it)), .. }) if it.is_empty())
         );
     }
 

@@ -23,7 +23,7 @@ use crate::{
             Mux,
             pool::{
                 backend::{Backend, NewBackend, Role},
-                lifecycle::{Budget, State},
+                lifecycle::{Budget, LifecycleState},
             },
             requests::{Owner, To},
         },
@@ -34,7 +34,7 @@ use crate::{
 /// How long a process that serves has been ready before a spare is started. Its first answer is waited for.
 const CALM: Duration = Duration::from_secs(1);
 
-/// Which of the capabilities that bring tools of their own a process is told of.
+/// The kind of a spare: which capabilities of those that bring tools it is told of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct SpareKind([bool; BRINGS.len()]);
 
@@ -120,9 +120,11 @@ impl Copilot {
         let (mut starts, mut calm) = (false, now);
         for it in mux.backends().iter().filter(|it| !it.is_spare()) {
             match it.life.state() {
-                State::Waiting | State::Spawning { .. } | State::Initializing { .. } => starts = true,
-                State::Ready | State::Degraded => calm = calm.max(it.life.since() + CALM),
-                State::Stopped | State::Restarting { .. } | State::Failed => {}
+                LifecycleState::Waiting
+                | LifecycleState::Spawning { .. }
+                | LifecycleState::Initializing { .. } => starts = true,
+                LifecycleState::Ready | LifecycleState::Degraded => calm = calm.max(it.life.since() + CALM),
+                LifecycleState::Stopped | LifecycleState::Restarting { .. } | LifecycleState::Failed => {}
             }
         }
         self.spares.next = Some(calm).filter(|at| *at > now && !starts);
@@ -205,7 +207,7 @@ impl Copilot {
         }
         let spare_kind = SpareKind::of(set, session.initialize());
         let fits = |it: &&Backend| {
-            let is_well = it.life.state() == State::Ready && !it.is_terminated();
+            let is_well = it.life.state() == LifecycleState::Ready && !it.is_terminated();
             self.kind_of_spare(it.id) == Some(spare_kind) && is_well && is_quiet(mux, it.process())
         };
         mux.backends().iter().find(fits).map(|it| it.id)

@@ -14,7 +14,7 @@ use crate::{
             conversation::{Conversation, is_internal},
             history::{Answer, History},
             hooks::{FromServer, ToolCall},
-            modes::{Place, does_not_exist},
+            modes::{Placement, does_not_exist},
             partition::Partition,
             progress::{ProgressReport, ReplyDelta},
             restore::question,
@@ -43,7 +43,7 @@ const CARRIERS: [&str; 2] = ["insert_edit_into_file", "create_file"];
 pub(crate) struct Placed {
     owner: Owner,
     choice: Choice,
-    place: Place,
+    place: Placement,
     id: RawId,
     frame: Frame,
 }
@@ -115,7 +115,7 @@ impl Copilot {
         id: Option<RawId>,
         choice: &Choice,
         params: &[u8],
-    ) -> Result<(RawId, Place), Failure> {
+    ) -> Result<(RawId, Placement), Failure> {
         let id = id.unwrap_or_else(|| self.invent_id(mux));
         // The server makes a folder of this name.
         let leaves = |it: &str| it.contains('/') || it == "..";
@@ -258,14 +258,14 @@ impl Copilot {
         mux: &mut Mux,
         id: &RawId,
         request: &[u8],
-    ) -> Result<(Place, Restriction), Failure> {
+    ) -> Result<(Placement, Restriction), Failure> {
         let Some(conversation) = self.conversations.get(id) else {
-            return Ok((Place { backend: self.primary, mode: None }, Restriction::Process));
+            return Ok((Placement { backend: self.primary, mode: None }, Restriction::Process));
         };
         let (set, mode) = (conversation.set.clone(), conversation.mode);
         if conversation.active().is_some() && mode.is_some() {
             // It stays where it is until the turn that runs is over.
-            let place = Place { backend: conversation.backend, mode };
+            let place = Placement { backend: conversation.backend, mode };
             let restriction =
                 self.mode_for(mux, &set, request).map_or(Restriction::Leaves, Restriction::Mode);
             return Ok((place, restriction));
@@ -441,7 +441,7 @@ impl Copilot {
         match said.kind {
             Some(b"\"begin\"") => {
                 let token = said.token();
-                let is_news = match said.caller() {
+                let is_changed = match said.caller() {
                     Some(caller) => {
                         self.on_sub_agent(mux, process, &conversation, &turn, caller, token.as_ref());
                         true
@@ -452,7 +452,7 @@ impl Copilot {
                     }
                 };
                 self.conversations.learn_turn(turn, process.backend);
-                is_news.then_some(unchanged)
+                is_changed.then_some(unchanged)
             }
             Some(b"\"report\"") => {
                 self.shapes.learn(params, said);

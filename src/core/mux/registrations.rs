@@ -1,7 +1,7 @@
 //! Dynamic registrations: the editor hears each capability once, under an id that is its own.
 //!
 //! Partitions of one server register the same things; what another one has registered already is not registered
-//! again, and stays until the last holder has taken it back.
+//! again, and stays until the last process that has it takes it back.
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -160,7 +160,7 @@ impl Registrations {
         held.flat_map(|it| &it.holders).any(|(holder, _)| holder.backend == backend)
     }
 
-    /// Such holders are gone. Gives what nobody holds any more.
+    /// Processes are gone. Gives the registrations that no process has.
     fn take_registrations(&mut self, gone: impl Fn(&(ProcessId, RawId)) -> bool) -> Vec<Held> {
         for it in &mut self.held {
             it.holders.retain(|it| !gone(it));

@@ -65,15 +65,15 @@ const TOKENS: [&str; 2] = ["partialResultToken", "workDoneToken"];
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum To {
     Client(ClientId),
-    /// lspool's own tools.
+    /// The builtin tools.
     BuiltinTools,
-    /// A backend whose gate holds the request: no process has seen it.
+    /// The queue of a backend: no process has seen the request.
     Queue(BackendId),
     Process(ProcessId),
 }
 
 impl To {
-    /// The backend that is asked, be it in its gate or its process.
+    /// The backend that is asked, be it in its queue or its process.
     fn backend(self) -> Option<BackendId> {
         match self {
             To::Client(_) | To::BuiltinTools => None,
@@ -185,7 +185,7 @@ impl Requests {
         if asked { self.take(id).map(|pending| (id, pending)) } else { None }
     }
 
-    /// A request that lspool's own tools were asked.
+    /// A request to the builtin tools.
     pub(crate) fn asked_of_tools(&self, id: &RawId) -> Option<SentId> {
         let id = id.as_u64()?;
         self.pending.get(&id).filter(|it| it.to == To::BuiltinTools).map(|_| id)
@@ -284,7 +284,7 @@ impl Requests {
         }
     }
 
-    /// A gated request has been written to this process.
+    /// A queued request has been written to this process.
     pub(crate) fn written(&mut self, id: SentId, process: ProcessId) {
         if let Some(pending) = self.pending.get_mut(&id) {
             pending.to = To::Process(process);

@@ -1,4 +1,4 @@
-//! Turns in flight that go on in the next process.
+//! Active turns that go on in the next process.
 
 use std::time::Duration;
 

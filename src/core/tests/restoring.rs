@@ -172,7 +172,7 @@ fn conversation_restored_empty_is_retried_with_text() {
     let turns = &told[2]["params"]["turns"];
     assert_eq!(turns[0], json!({"request": "q", "response": "Calling.Done.", "turnId": "T1"}));
     assert_eq!(turns[1]["request"], "next");
-    // Neither the stray nor its answer is heard of.
+    // The editor sees neither the orphan nor its answer.
     it.server(next, json!({"id": create["id"], "result": {"conversationId": "stray"}}));
     assert!(it.take(EDITOR).is_empty());
     it.server(next, progress("t2", &json!({"kind": "begin", "conversationId": "c", "turnId": "T2"})));

@@ -1,6 +1,6 @@
-//! What is said to those inside, taken out of the effects; and what their processes ask the editor.
+//! Takes messages for internal conversations out of the effects, and translates what their processes ask the editor.
 //!
-//! - Answers and progress of a conversation inside go to whoever holds it.
+//! - Answers and progress of an internal conversation go to its owner.
 //! - What its process asks the editor is asked under ids that the editor knows ([`EditorIds`]), with the name of the agent.
 //! - What is said of a conversation that is no more goes nowhere.
 
@@ -17,7 +17,7 @@ use crate::{
     rpc::{Frame, Kind, Patch, RawId, member, text},
 };
 
-/// What one inside is told.
+/// A message for an internal conversation, by its number.
 pub(super) enum Delivery {
     Answer(u32, Frame),
     Progress(u32, Vec<u8>),
@@ -30,7 +30,7 @@ pub(super) fn is_for_internal(effect: &Effect) -> bool {
 /// How methods begin that may be about a conversation.
 const OF_CONVERSATIONS: [&str; 3] = ["conversation/", "copilot/", "$/copilot/"];
 
-/// Whether an effect may be meant for one inside, or be about its conversation. Most are neither.
+/// Whether an effect may be meant for an internal conversation, or be about one. Most are neither.
 pub(super) fn may_concern_internal(effect: &Effect) -> bool {
     let is_of_one = |method: &str| method == "$/progress" || is_of_conversations(method);
     match effect {
@@ -44,8 +44,8 @@ fn is_of_conversations(method: &str) -> bool {
 }
 
 impl Agents {
-    /// Takes what is meant for those inside out of the effects from a place on, and makes of what their processes say to
-    /// the editor what it can understand.
+    /// Takes what is meant for internal conversations out of the effects from a place on. What their processes say to
+    /// the editor is translated into ids that it knows.
     pub(super) fn take_deliveries(
         &mut self,
         copilot: &mut Copilot,
@@ -105,7 +105,7 @@ impl Agents {
     }
 }
 
-/// What the process of one inside asks the editor, under ids that it knows.
+/// What the process of an internal conversation asks the editor, under ids that the editor knows.
 fn asked_for(editor_ids: &EditorIds, params: &[u8]) -> Vec<u8> {
     let EditorIds { conversation, turn, round, name, agent } = editor_ids;
     let mut asked = Patch::of(params);

@@ -4,7 +4,7 @@
 //!          say                  model known
 //!   Idle ───────→ Choosing ─────────────────→ Turning ⟲ once, for a word
 //!    ↑ └──────────────── say ────────────────→  │
-//!    └──────────── answered, or given up ───────┘
+//!    └──────────── answered, or abandoned ───────┘
 //! ```
 
 use std::{collections::BTreeMap, time::Instant};
@@ -21,7 +21,7 @@ use crate::{
     rpc::{RawId, path, text},
 };
 
-/// A conversation of lspool's own. It is a client of the pool: it asks under its own id, hears progress under the id
+/// One internal conversation. It is a client of the pool: it asks under its own id, hears progress under the id
 /// of its conversation, and is answered as an editor is.
 #[derive(Debug)]
 pub(crate) struct InternalConversation {
@@ -61,7 +61,7 @@ pub(super) enum InternalState {
     Turning,
 }
 
-/// Under what the editor knows a conversation: its ids, not lspool's, stand in what tools are asked.
+/// The ids by which the editor knows an internal conversation. They replace lspool's ids in calls of tools.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct EditorIds {
     pub(crate) conversation: RawId,
@@ -76,7 +76,7 @@ pub(crate) struct EditorIds {
 /// Between why a turn has failed, and what was said in it.
 pub(crate) const SAID_BEFORE: &str = ". What it had said before:";
 
-/// What the one who holds a conversation is told of it.
+/// What the owner of an internal conversation learns of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum AgentEvent {
     /// More words of the answer.
@@ -87,7 +87,7 @@ pub(crate) enum AgentEvent {
     Ended(Result<String, String>),
 }
 
-/// What is heard of a turn.
+/// What the server has reported of a turn.
 #[derive(Debug, Default)]
 pub(super) struct TurnReport {
     /// By round.
@@ -142,7 +142,7 @@ impl InternalConversation {
         (has > may).then(|| format!("it was stopped: it may ask its model {most} times"))
     }
 
-    /// Its turn is over: how, as its holder is told. `None`: well, and without a word.
+    /// Its turn is over: how, as its owner is told. `None`: well, and without a word.
     pub(super) fn outcome(&mut self, error: Option<&str>) -> Option<Result<String, String>> {
         let failed = error.map(|it| format!("its turn failed: {it}")).or(self.report.fault.take());
         match self.stop.take().or(failed) {

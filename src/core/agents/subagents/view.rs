@@ -39,7 +39,7 @@ impl Agents {
         mux.tell_editor(shown.map_or_else(|| frame.clone(), |it| frame.with_params(&it)));
     }
 
-    /// A report of a lead, with the calls that have started runs as those are doing.
+    /// A report of a lead, with the calls that have started sub-agents, and what these are doing.
     fn with_sub_agents(&mut self, mux: &mut Mux, lead: u32, params: &[u8]) -> Option<Vec<u8>> {
         let rounds = path(params, &["value", "editAgentRounds"])?;
         let doing = self.subagents.leads.get(&lead).filter(|it| it.team_call.is_some());
@@ -73,7 +73,7 @@ impl Agents {
         shown.filter(|it| it != params)
     }
 
-    /// Shows what the teams of a lead are doing, if that is news.
+    /// Shows what the teams of a lead are doing, if that has changed.
     pub(in crate::core::agents) fn show_teams(&mut self, mux: &mut Mux, conversation: &RawId) {
         let doing = self.teams_at_work(conversation);
         let lead = self.subagents.lead_of(conversation).and_then(|it| self.subagents.leads.get_mut(&it));
@@ -94,7 +94,7 @@ impl Agents {
     fn is_cut_off(&self, copilot: &Copilot, mux: &Mux, no: u32) -> bool {
         let Some(lead) = self.subagents.leads.get(&no) else { return false };
         let active = copilot.conversations().get(&lead.conversation).and_then(Conversation::active);
-        mux.is_cancelled(active) && lead.fed < lead.sub_agents.len()
+        mux.is_cancelled(active) && lead.n_delivered < lead.sub_agents.len()
     }
 
     /// Shows what a sub-agent is doing.

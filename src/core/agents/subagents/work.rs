@@ -62,7 +62,7 @@ impl Agents {
         {
             let conversation = lead.conversation.clone();
             self.show_teams(mux, &conversation);
-            self.feed(copilot, mux, no);
+            self.deliver_results(copilot, mux, no);
             return true;
         }
         let waits =

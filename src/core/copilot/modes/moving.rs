@@ -22,7 +22,7 @@ use crate::{
         },
         event::{BackendId, ProcessId},
         mux::{
-            Mux,
+            Mux, Severity,
             cancel::cancellation,
             failure::{Cause, Failure},
             pool::backend::Role,
@@ -218,7 +218,7 @@ impl Copilot {
             "lspool has ended a turn: it had called {tool}, which is outside its set ({set}). The conversation goes on in a \
              process of its own."
         );
-        mux.show(1, &message);
+        mux.show(Severity::Error, &message);
         mux.tell(process, cancellation(sent));
         self.note_cancelled(mux, sent, process);
     }

@@ -1,5 +1,5 @@
 //! Which tools are in the file of a mode. There they are named one by one: what a set says in short is spelled out, and
-//! follows the catalogue.
+//! follows the catalog.
 
 use std::collections::BTreeSet;
 

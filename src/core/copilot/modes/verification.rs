@@ -25,7 +25,7 @@ use crate::{
 const EXTENSION: &str = "lspool";
 
 impl Copilot {
-    /// A turn has come to its process that is to be in a mode, or cannot be.
+    /// A turn has reached its process and must be in a mode, or cannot be: it waits until that is settled.
     pub(crate) fn hold_for_mode(
         &mut self,
         mux: &mut Mux,
@@ -201,7 +201,7 @@ impl Copilot {
         }
     }
 
-    /// A mode holds: what waits for it goes on.
+    /// A mode is verified: the turns that wait for it go on.
     fn release_verified(&mut self, mux: &mut Mux, id: ModeId, process: ProcessId) {
         let Some(partition) = self.partitions.get_mut(process.backend) else { return };
         let held_for_mode = &mut partition.restores.held_for_mode;
@@ -222,7 +222,7 @@ impl Copilot {
         }
     }
 
-    /// A mode is not as it is to be: its turns go to processes.
+    /// A mode is invalid: its turns go to processes.
     pub(super) fn invalidate_mode(&mut self, id: ModeId, why: String) {
         let Some(mode) = self.modes.all.get_mut(&id) else { return };
         let why_now = Verification::Invalid(why);
@@ -237,7 +237,7 @@ impl Copilot {
         self.modes.leaving.extend(all);
     }
 
-    /// A mode has not held: as long as this process lives it is not used again, whatever is said of it.
+    /// A turn has escaped its mode: this process does not get the mode again, whatever it says of it.
     pub(super) fn quarantine_mode(&mut self, _mux: &mut Mux, id: ModeId, why: String) {
         self.invalidate_mode(id, why.clone());
         if let Some(mode) = self.modes.all.get_mut(&id) {

@@ -1,4 +1,4 @@
-//! Reports that are like an earlier one but for their words.
+//! Progress reports that differ from an earlier one in their words only.
 //!
 //! An answer comes in thousands of reports that differ in one string. Where all around it is byte for byte as it was, so
 //! is what it means: only the string is read.

@@ -5,39 +5,39 @@ use std::{borrow::Cow, collections::BTreeSet, ops::Range};
 use serde_json::json;
 
 use crate::{
-    core::copilot::history::Turn,
+    core::copilot::history::RecordedTurn,
     rpc::{Frame, Patch, elements, member},
 };
 
-/// What a process answers of a turn that another one has begun.
+/// The share of a turn that one process answers, after another one has begun it.
 #[derive(Debug, Default)]
 pub(crate) struct TurnSegment {
     /// Added to its round ids.
     offset: u64,
     /// Ids of the calls before it.
     calls: BTreeSet<String>,
-    /// Which part it is, the first being 1.
+    /// Which segment it is; the first is 1.
     number: u32,
 }
 
 impl TurnSegment {
-    /// The part that follows what was recorded.
-    pub(super) fn after(before: Option<TurnSegment>, record: &mut Turn) -> TurnSegment {
+    /// The segment that follows what was recorded.
+    pub(super) fn after(before: Option<TurnSegment>, record: &mut RecordedTurn) -> TurnSegment {
         let mut segment = TurnSegment::again(before);
         segment.offset = segment.offset.max(record.cut());
         segment.calls.extend(record.call_ids());
         segment
     }
 
-    /// The part that answers what was asked when all before it was said: its rounds are new ones.
-    pub(crate) fn following(before: Option<TurnSegment>, record: &mut Turn) -> TurnSegment {
+    /// The segment that answers a question asked after all earlier output: its rounds are new.
+    pub(crate) fn following(before: Option<TurnSegment>, record: &mut RecordedTurn) -> TurnSegment {
         let mut segment = TurnSegment::again(before);
         segment.offset = segment.offset.max(record.last_round());
         segment.calls.extend(record.call_ids());
         segment
     }
 
-    /// The part that follows one of which nothing was heard.
+    /// The segment that follows one that reported nothing.
     pub(super) fn again(before: Option<TurnSegment>) -> TurnSegment {
         let before = before.unwrap_or(TurnSegment { number: 1, ..TurnSegment::default() });
         TurnSegment { number: before.number + 1, ..before }

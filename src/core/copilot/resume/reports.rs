@@ -7,7 +7,7 @@ use crate::{
     core::{
         copilot::{
             Copilot,
-            history::{Call, Status, Turn},
+            history::{RecordedCall, RecordedTurn, Status},
             tools::tool_set::SUB_AGENT,
         },
         mux::Mux,
@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// A round with what became of a call that the editor takes for running.
-pub(super) fn settled(round: u64, call: &mut Call) -> Option<Vec<u8>> {
+pub(super) fn settled(round: u64, call: &mut RecordedCall) -> Option<Vec<u8>> {
     let open = call.open.take()?;
     let mut patch = Patch::of(open.get().as_bytes());
     patch.set("status", json!(call.status.word()).to_string().as_bytes());
@@ -41,7 +41,7 @@ pub(crate) fn round_with(round: u64, call: &[u8]) -> Vec<u8> {
 
 impl Copilot {
     /// The record of the running turn of a conversation, be it a sub-agent's.
-    pub(super) fn running_turn(&mut self, id: &RawId) -> Option<&mut Turn> {
+    pub(super) fn running_turn(&mut self, id: &RawId) -> Option<&mut RecordedTurn> {
         let conversation = self.conversations.get_mut(id)?;
         let turn = conversation.active_turn.turn.clone()?;
         conversation.history.turn(&turn)

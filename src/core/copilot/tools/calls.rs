@@ -1,6 +1,6 @@
 //! Who carries out a call: the editor, if it has registered a tool of that name, else lspool itself.
 //!
-//! lspool's own tools are asked like a client: under a number of the same table, with the same frames, and their
+//! The builtin tools are asked like a client: under a number of the same table, with the same frames, and their
 //! answer is treated as a client's. So a call of theirs is kept from the other tools of a set, survives the death of its
 //! process, is part of the history, and is cancelled with its turn, as any other is.
 //!
@@ -38,7 +38,7 @@ impl Copilot {
         self.catalog.stand_in(tools.collect());
     }
 
-    /// Tells the primary of lspool's own tools. Other processes are told with the rest of the catalogue.
+    /// Registers the builtin tools at the primary. Other processes get them with the rest of the catalog.
     pub(crate) fn register_builtin_tools(&mut self, mux: &mut Mux) {
         let Some(params) = self.catalog.builtin_tools() else { return };
         self.change_primary(mux, ToolChange::Nothing, "conversation/registerTools", &params);
@@ -125,7 +125,7 @@ impl Copilot {
         }
     }
 
-    /// lspool's own tools have answered.
+    /// The builtin tools have answered.
     pub(crate) fn on_tool_ran(&mut self, mux: &mut Mux, answer: &Frame) {
         let Some(sent) = answer.id().and_then(|it| mux.requests().asked_of_tools(&it)) else {
             return debug!(?answer, "dropped: what came of a call that nobody waits for");

@@ -151,7 +151,7 @@ impl Catalog {
         self.own.iter().filter(|(name, _)| !self.tools.contains_key(*name))
     }
 
-    /// Parameters that register lspool's own tools, if there are any.
+    /// Parameters that register the builtin tools, if there are any.
     pub(crate) fn builtin_tools(&self) -> Option<Vec<u8>> {
         self.own().next().map(|_| register_params(self.own().map(|(_, it)| it)))
     }

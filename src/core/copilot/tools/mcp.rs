@@ -264,7 +264,7 @@ impl Copilot {
         }
     }
 
-    /// A new sign-in may bring up what was given up.
+    /// A new sign-in may bring up a server that lspool had abandoned.
     pub(crate) fn await_mcp_again(&mut self, mux: &mut Mux, id: BackendId) {
         self.change_partition(mux, id, |it| it.mcp.waiting = Waiting::Yes);
     }

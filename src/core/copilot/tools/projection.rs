@@ -1,6 +1,6 @@
-//! Keeping every partition to its tools: projections of the catalogue, and taking away what lies outside a set.
+//! Keeping every partition to its tools: projections of the catalog, and taking away what lies outside a set.
 //!
-//! **A partition takes no turn while it offers a tool outside its set**: its gate stays shut until its own answer
+//! **A partition takes no turn while it offers a tool outside its set**: its turns are queued until its own answer
 //! has shown that it does not.
 
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ use crate::{
             routes::Tools,
             tools::{
                 catalog::{Catalog, outside},
-                tool_set::{BuiltinTools, ToolSet},
+                tool_set::{BuiltinToolsFor, ToolSet},
             },
         },
         event::{BackendId, ProcessId},
@@ -206,18 +206,18 @@ impl Copilot {
 /// Parameters that register the tools that lspool has for a partition; none, if it has none, or if the tool is one of the
 /// editor's and that has none.
 fn builtin_tools(
-    own: BuiltinTools,
+    own: BuiltinToolsFor,
     config: &Config,
     through: Delegation,
     catalog: &Catalog,
 ) -> Option<Vec<u8>> {
     let tools = match (own, through) {
-        (BuiltinTools::Nobody, _) => return None,
-        (BuiltinTools::Member, _) => words::member_tools(),
-        (BuiltinTools::Lead, Delegation::DelegateTask) => {
+        (BuiltinToolsFor::Nobody, _) => return None,
+        (BuiltinToolsFor::Member, _) => words::member_tools(),
+        (BuiltinToolsFor::Lead, Delegation::DelegateTask) => {
             std::iter::once(agents::tool(&config.agents)).chain(words::tools(&config.agents)).collect()
         }
-        (BuiltinTools::Lead, Delegation::RunInTerminal) => {
+        (BuiltinToolsFor::Lead, Delegation::RunInTerminal) => {
             let mut tool: Value = serde_json::from_slice(catalog.tool(TERMINAL)?).ok()?;
             let usage = agents::usage(&agents::list(&config.agents));
             let said = tool["description"].as_str().unwrap_or_default();

@@ -15,7 +15,7 @@ use crate::{
             tools::tool_set::{ToolSet, is_edit_tool},
         },
         event::BackendId,
-        mux::Mux,
+        mux::{Mux, Severity},
     },
     rpc::{elements, text},
 };
@@ -68,7 +68,7 @@ impl Copilot {
                     "lspool: conversations with the tools {set} have no {name:?}: there is no such tool; did you mean {}?",
                     meant.join(", ")
                 );
-                mux.show(2, &message);
+                mux.show(Severity::Warning, &message);
             }
         }
     }

@@ -11,7 +11,7 @@ use tracing::{info, warn};
 use crate::core::{
     event::{BackendId, Effect, Measured, ProcessId},
     mux::{
-        Mux,
+        Mux, Severity,
         failure::Cause,
         pool::backend::{Backend, Deadline},
         requests::To,
@@ -23,13 +23,13 @@ use crate::core::{
 /// A request that no server knows; its error answer is as good as any.
 const PING: &str = "$/lspool/ping";
 
-/// How long a degraded process is let be where nothing says otherwise.
+/// How long lspool leaves a degraded process alone, unless the configuration says otherwise.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// How often memory is looked at, if it is limited.
 const MEASURE_EVERY: Duration = Duration::from_secs(10);
 
-/// A process has taken what it needs from the first by then.
+/// By then a process has the memory that it needs from its start.
 const SOON: Duration = Duration::from_mins(1);
 
 /// What is known of the health of one process.
@@ -64,7 +64,7 @@ enum Probe {
     Watching { until: Instant },
     /// It was asked, and has this long to say anything.
     Asked { at: Instant, until: Instant },
-    /// It did not; then it is ended, or looked at again.
+    /// It did not answer; at `until` lspool ends it, or probes it again.
     Hanging { at: Instant, until: Instant },
 }
 
@@ -283,7 +283,7 @@ impl Mux {
     pub(crate) fn on_measured(&mut self, measured: &Measured) {
         for (process, bytes) in &measured.resident {
             if let Some(why) = self.note_memory(*process, *bytes) {
-                self.show(2, &why);
+                self.show(Severity::Warning, &why);
             }
         }
     }

@@ -14,7 +14,7 @@ use crate::{
         mux::{
             Mux,
             failure::{Cause, Failure},
-            pool::{backend::Backend, lifecycle::State},
+            pool::{backend::Backend, lifecycle::LifecycleState},
             requests::{Marks, Owner, Pending, To},
             result_ids::Results,
             routes::{Dialect, Keep, source, source_of},
@@ -33,12 +33,12 @@ enum Fate {
     Cancelled,
     /// It has been asked twice.
     Spent,
-    /// It concerns what died with the process, or may have been done: whoever asked is told.
+    /// It concerns state that died with the process, or may have been done: the client gets an error.
     Dropped,
 }
 
 impl Mux {
-    /// A process has died. What is left in the table afterwards is lost.
+    /// A process has died. What is left in the table afterwards is dropped.
     pub(super) fn retry_requests(&mut self, process: ProcessId, restarts: bool, cause: Cause, what: &str) {
         let Some(backend) = self.backend(process.backend) else { return };
         let (name, dialect) = (backend.name.clone(), self.servers.of(backend).dialect);
@@ -132,7 +132,10 @@ impl Mux {
     pub(crate) fn requeue(&mut self, process: ProcessId) -> Vec<(SentId, SentId)> {
         let id = process.backend;
         let Some(backend) = self.backend(id) else { return Vec::new() };
-        if !matches!(backend.life.state(), State::Spawning { .. } | State::Initializing { .. }) {
+        if !matches!(
+            backend.life.state(),
+            LifecycleState::Spawning { .. } | LifecycleState::Initializing { .. }
+        ) {
             return Vec::new();
         }
         let asked = |it: &Pending| it.to == To::Process(process) && matches!(it.owner, Owner::Client(..));

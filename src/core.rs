@@ -3,8 +3,8 @@
 //! It does no I/O, reads no clock, spawns nothing, draws nothing at random, locks nothing, and cannot fail: what
 //! goes wrong at a peer is an event, what a peer must be told is an effect.
 //!
-//! Four owners share the work. [`Mux`] has what any language server needs; [`Copilot`] has conversations with a
-//! Copilot server; [`Agents`] has those who work for the user inside lspool; [`Admin`] answers what people ask lspool
+//! Four owners share the work. `Mux` has what any language server needs; `Copilot` has conversations with a
+//! Copilot server; `Agents` has those who work for the user inside lspool; `Admin` answers what people ask lspool
 //! itself. [`Proxy`] only puts them together. **Nobody calls upward**: where a lower owner needs a decision of a higher
 //! one, `Proxy` asks that one and hands the answer down as a value.
 #![warn(clippy::disallowed_methods)]

@@ -1,16 +1,17 @@
 //! Internal conversations: lspool holds them for sub-agents, members of teams, and workers of orchestrations.
 //!
-//! An [`InternalConversation`] is a client of the pool like the editor: it gets the partition of its tools, and survives
-//! crashes as any other conversation does. It has no stream: lspool takes messages for it out of the effects of each
-//! event, and acts on them at once ([`delivery`]). Its owner ([`ConversationOwner`]) decides what to ask, and gets an
-//! [`AgentEvent`] for what comes of it.
+//! An [`InternalConversation`] is a client of the pool like the editor: it gets the partition of its tools, and
+//! survives crashes as any other conversation does. It has no stream: lspool takes messages for it out of the effects
+//! of each event, and acts on them at once ([`delivery`]). Its owner ([`ConversationOwner`]) decides what to ask, and
+//! gets an [`AgentEvent`] for what comes of it.
 //!
 //! - [`Agents::open_internal`] notes one, and costs nothing.
-//! - [`Agents::say`] asks a turn of it. The first creates its conversation, in the partition of its tools; later ones go on
-//!   in it, or bring it back with its history.
-//! - [`Agents::stop_internal`] ends a turn early. Its owner gets the end soon, as of any other turn: lspool does not wait for a
-//!   server that does not answer.
-//! - [`Agents::close_internal`] ends it, whatever it is doing, and destroys its conversation. Its owner gets no more events.
+//! - [`Agents::say`] asks a turn of it. The first creates its conversation, in the partition of its tools; later ones
+//!   go on in it, or bring it back with its history.
+//! - [`Agents::stop_internal`] ends a turn early. Its owner gets the end soon, as of any other turn: lspool does not
+//!   wait for a server that does not answer.
+//! - [`Agents::close_internal`] ends it, whatever it is doing, and destroys its conversation. Its owner gets no more
+//!   events.
 //!
 //! **Each turn that is asked ends with one event**, unless the conversation is closed before.
 
@@ -78,7 +79,8 @@ const MODEL: [&str; 3] = ["modelInfo", "model", "modelProviderName"];
 pub(crate) enum ConversationOwner {
     /// A sub-agent.
     SubAgent(u32),
-    /// The planner, a worker or the summarizer of an orchestration: its number, and the number of the conversation there.
+    /// The planner, a worker or the summarizer of an orchestration: its number, and the number of the conversation
+    /// there.
     Orchestration(u32, usize),
     /// A member of a team.
     Member(u32),

@@ -1,8 +1,9 @@
 //! Running orchestrations: each is a request of the editor, answered when the work on its goal has ended.
 //!
-//! [`Orchestration`] decides what to do next, and knows no server. This module carries it out: the planner, the workers and
-//! the summarizer are internal conversations ([`conversations`](super::conversations)), each in the partition of its
-//! tools. What the orchestration tells goes to the editor as progress of the request, and in `lspool/orchestratorEvent`.
+//! [`Orchestration`] decides what to do next, and knows no server. This module carries it out: the planner, the workers
+//! and the summarizer are internal conversations ([`conversations`](super::conversations)), each in the partition of
+//! its tools. What the orchestration tells goes to the editor as progress of the request, and in
+//! `lspool/orchestratorEvent`.
 //!
 //! **The request is answered once**, after the event `finished`; nobody works for it after that.
 

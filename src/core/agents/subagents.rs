@@ -214,7 +214,8 @@ impl Agents {
         agents::command(&text(params, &["input", "command"])?)
     }
 
-    /// Notes a sub-agent; it starts as soon as the event is done with. Gives what the lead's model is told, be it an error.
+    /// Notes a sub-agent; it starts as soon as the event is done with. Gives what the lead's model is told, be it an
+    /// error.
     pub(super) fn delegate(
         &mut self,
         copilot: &mut Copilot,

@@ -3,11 +3,11 @@
 //! A mode is a file that lspool writes ([`Effect::KeepMode`](crate::core::event::Effect::KeepMode)) and registers. A server
 //! that does not find it, or cannot read it, gives a turn *every* tool and says nothing. So:
 //!
-//! - **Which conversations may use one is decided per request** ([`Copilot::mode_for`]): those for which it is as good as
-//!   a process. All others have a process.
-//! - **No turn starts before its mode is verified** ([`verification`]): the shell has found the file as it is to be, and
-//!   the server has named exactly this mode with exactly these tools since anything may have changed. What cannot be
-//!   shown to hold sends the turn to a process.
+//! - **Which conversations may use one is decided per request** ([`Copilot::mode_for`]): those for which it is as good
+//!   as a process. All others have a process.
+//! - **No turn starts before its mode is verified** ([`verification`]): the shell has found the file as it is to be,
+//!   and the server has named exactly this mode with exactly these tools since anything may have changed. What cannot
+//!   be shown to hold sends the turn to a process.
 //! - What is called outside the set is refused all the same, as in any partition.
 //!
 //! ```text

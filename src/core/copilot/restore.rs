@@ -57,8 +57,8 @@ pub(crate) struct Restores {
     is_set: bool,
     /// The server may have written to the folder since it was told to stop, in a turn that goes on.
     is_left: bool,
-    /// Orphans: conversations that the server made of creates that it could not restore, or that nobody wants. The editor
-    /// does not see them.
+    /// Orphans: conversations that the server made of creates that it could not restore, or that nobody wants. The
+    /// editor does not see them.
     orphans: BTreeSet<RawId>,
 }
 

@@ -9,8 +9,9 @@
 //!   running are settled first: what the client was asked is waited for ([`late`]), what the server did itself is
 //!   dropped, so that no tool with side effects runs twice.
 //!
-//! What the next process says of it is renumbered ([`ids`]). The record of the turn ([`history`](crate::core::copilot::history)) is that of
-//! one turn, so [`CONTINUE`] is gone when the conversation is restored once more.
+//! What the next process says of it is renumbered ([`ids`]). The record of the turn
+//! ([`history`](crate::core::copilot::history)) is that of one turn, so [`CONTINUE`] is gone when the conversation is
+//! restored once more.
 
 mod ids;
 mod late;

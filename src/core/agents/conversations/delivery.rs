@@ -1,7 +1,8 @@
 //! Takes messages for internal conversations out of the effects, and translates what their processes ask the editor.
 //!
 //! - Answers and progress of an internal conversation go to its owner.
-//! - What its process asks the editor is asked under ids that the editor knows ([`EditorIds`]), with the name of the agent.
+//! - What its process asks the editor is asked under ids that the editor knows ([`EditorIds`]), with the name of the
+//!   agent.
 //! - What is said of a conversation that is no more goes nowhere.
 
 use serde_json::json;

@@ -3,8 +3,8 @@
 //! It does no I/O, reads no clock, spawns nothing, draws nothing at random, locks nothing, and cannot fail: what
 //! goes wrong at a peer is an event, what a peer must be told is an effect.
 //!
-//! Four owners share the work. [`Mux`] has what any language server needs; [`Copilot`] has conversations with a
-//! Copilot server; [`Agents`] has those who work for the user inside lspool; [`Admin`] answers what people ask lspool
+//! Four owners share the work. `Mux` has what any language server needs; `Copilot` has conversations with a
+//! Copilot server; `Agents` has those who work for the user inside lspool; `Admin` answers what people ask lspool
 //! itself. [`Proxy`] only puts them together. **Nobody calls upward**: where a lower owner needs a decision of a higher
 //! one, `Proxy` asks that one and hands the answer down as a value.
 #![warn(clippy::disallowed_methods)]
@@ -26,15 +26,15 @@ use tracing::{info, warn};
 use self::{
     admin::{Admin, offered_commands},
     agents::Agents,
-    backends::{flush, give_up, renew, start_waiting, stop},
+    backends::{fail_backend, flush, renew, start_waiting, stop},
     copilot::Copilot,
     event::{BackendId, ClientId, Effects, Event, Peer, Prepared, ProcessId, ServerId},
     mux::{
-        Mux,
+        Mux, Severity,
         failure::Cause,
         pool::{
             lifecycle::Handshake,
-            processes::{Due, Ready, SpawnEnd, Wanted},
+            processes::{Due, Ready, SpawnEnd, StillWanted},
         },
     },
 };
@@ -162,7 +162,7 @@ impl Proxy {
             Event::SpawnFailed(process, failure) => match self.mux.on_spawn_failed(process, &failure) {
                 Some(SpawnEnd::Gone(cause, what)) => self.on_gone(process, cause, what),
                 Some(SpawnEnd::Hopeless(failure)) => {
-                    give_up(&mut self.copilot, &mut self.mux, process.backend, &failure);
+                    fail_backend(&mut self.copilot, &mut self.mux, process.backend, &failure);
                 }
                 None => {}
             },
@@ -304,7 +304,7 @@ impl Proxy {
                 "only a Copilot server keeps what it tells the model; if it is one, set `kind = \"copilot\"`";
             let problem = format!("[server.{name}] exact_restore has no effect: {hint}");
             warn!(problem);
-            self.mux.show(2, &problem);
+            self.mux.show(Severity::Warning, &problem);
         }
     }
 
@@ -328,7 +328,7 @@ impl Proxy {
         let Some(after) = mux.decide_gone(gone, waits) else { return };
         let wanted = match copilot {
             Some(copilot) => copilot.on_followed(mux, process.backend, after.is_followed()),
-            None => Wanted::default(),
+            None => StillWanted::default(),
         };
         mux.finish_gone(&after, &wanted);
         match copilot {
@@ -351,7 +351,7 @@ impl Proxy {
             match mux.on_due(id) {
                 Due::Nothing => {}
                 Due::Stop(why) => stop(copilot, mux, id, why),
-                Due::GiveUp(failure) => give_up(copilot, mux, id, &failure),
+                Due::GiveUp(failure) => fail_backend(copilot, mux, id, &failure),
             }
         }
         renew(copilot, mux);
@@ -359,7 +359,7 @@ impl Proxy {
         mux.look_at_memory();
         if let Some(copilot) = copilot {
             copilot.on_spare_deadlines(mux);
-            agents.on_inside_deadlines(copilot, mux);
+            agents.on_internal_deadlines(copilot, mux);
         }
     }
 

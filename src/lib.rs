@@ -6,10 +6,10 @@
 //!
 //! In reading order:
 //! - [`rpc`]: one message as bytes with an envelope; framing; byte-exact edits
-//! - [`redact`]: secrets out of text that is shown; [`text`]: text that fits a screen; [`fnv`]: numbers for names on a disk
+//! - [`util`]: redaction, text that fits a screen, hashes of names
 //! - [`config`]: TOML text to a checked configuration; [`agents`]: definitions of agents in other files
 //! - [`mode_file`]: the text of the files of custom chat modes
-//! - [`tools`]: tools of lspool's own, in words and values
+//! - [`builtin_tools`]: the builtin tools, as words and values
 //! - [`core`]: everything that is decided
 //! - [`shell`]: everything that touches the world
 //! - [`recording`]: sessions as files
@@ -17,15 +17,13 @@
 //! - [`cli`]: the command line and its commands
 
 pub mod agents;
+pub mod builtin_tools;
 pub mod cli;
 pub mod config;
 pub mod core;
-pub mod fnv;
 pub mod mode_file;
 pub mod player;
 pub mod recording;
-pub mod redact;
 pub mod rpc;
 pub mod shell;
-pub mod text;
-pub mod tools;
+pub mod util;

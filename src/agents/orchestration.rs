@@ -31,7 +31,7 @@ use std::{
 
 use serde::Serialize;
 
-pub use self::events::{End, Event, Planned, Told};
+pub use self::events::{End, Event, Notice, Planned};
 use self::{
     plan::{Plan, Step},
     schedule::{Schedule, State},
@@ -79,12 +79,12 @@ pub enum Do {
         conversation: usize,
     },
     /// Tell whoever wants to know.
-    Tell(Told),
+    Tell(Notice),
 }
 
 /// What is heard of a conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Heard {
+pub enum WorkerEvent {
     /// It uses this tool, or none any more.
     Tool(Option<String>),
     /// What was asked last has come to its end: what was said, or why nothing was.
@@ -288,11 +288,11 @@ impl Orchestration {
     }
 
     /// Something is heard of a conversation in which something was asked.
-    pub fn heard(&mut self, now: Instant, conversation: usize, heard: Heard) -> Vec<Do> {
+    pub fn heard(&mut self, now: Instant, conversation: usize, heard: WorkerEvent) -> Vec<Do> {
         let mut out = Vec::new();
         match heard {
-            Heard::Tool(tool) => self.on_tool(now, conversation, tool, &mut out),
-            Heard::Answer(answer) => self.answered(now, conversation, answer, &mut out),
+            WorkerEvent::Tool(tool) => self.on_tool(now, conversation, tool, &mut out),
+            WorkerEvent::Answer(answer) => self.answered(now, conversation, answer, &mut out),
         }
         out
     }
@@ -556,7 +556,7 @@ impl Orchestration {
 
     fn tell(&self, now: Instant, event: Event, out: &mut Vec<Do>) {
         let at_ms = millis(now.saturating_duration_since(self.began));
-        out.push(Do::Tell(Told { orchestration: self.id.clone(), at_ms, event }));
+        out.push(Do::Tell(Notice { orchestration: self.id.clone(), at_ms, event }));
     }
 }
 

@@ -296,14 +296,14 @@ impl Team {
     }
 
     /// Whether the lead has something to read.
-    pub fn has_news(&self) -> bool {
+    pub fn has_unread(&self) -> bool {
         self.lead.has_unread()
     }
 
     /// What the lead has not read, as it is told it.
     pub fn read_by_lead(&mut self) -> Option<String> {
-        let news = self.lead.read()?;
-        Some(format!("<team_messages team={:?}>\n{news}\n</team_messages>", self.name))
+        let messages = self.lead.read()?;
+        Some(format!("<team_messages team={:?}>\n{messages}\n</team_messages>", self.name))
     }
 
     /// What a member is told of the team, before anything else.
@@ -364,7 +364,7 @@ impl Team {
 }
 
 /// What a lead is told of what its teams have written to it.
-pub fn news(letters: &[String]) -> String {
+pub fn new_messages(letters: &[String]) -> String {
     let letters = letters.join("\n\n");
     format!(
         "Your team is idle. This is what its members have written to you.\n\n{letters}\n\nGo on with what the user has asked \
@@ -496,13 +496,13 @@ mod tests {
         team.ended(0, &Ok("done".to_owned()));
         let read = team.wake(0).unwrap();
         assert_eq!(read, "<message from=\"bob\">\none\n</message>\n\n<message from=\"cy\">\ntwo\n</message>");
-        let news = team.read_by_lead().unwrap();
-        assert!(news.contains("from=\"ann\">\ndone\n"), "it has written to nobody: {news}");
+        let messages = team.read_by_lead().unwrap();
+        assert!(messages.contains("from=\"ann\">\ndone\n"), "it has written to nobody: {messages}");
         assert_eq!(team.read_by_lead(), None);
         team.send(Some(0), "lead", &letter("hello")).unwrap();
         team.ended(0, &Ok("done".to_owned()));
-        let news = team.read_by_lead().unwrap();
-        assert!(news.contains("hello") && !news.contains("done"), "{news}");
+        let messages = team.read_by_lead().unwrap();
+        assert!(messages.contains("hello") && !messages.contains("done"), "{messages}");
     }
 
     #[test]
@@ -633,9 +633,9 @@ mod tests {
                         prop_assert!(team.asked(at).is_none() && (was_at_work || !team.at_work().any(|it| it == at)));
                     }
                     Step::ReadByLead => {
-                        let has_news = team.has_news();
+                        let has_unread = team.has_unread();
                         let shown = team.read_by_lead();
-                        prop_assert_eq!(shown.is_some(), has_news);
+                        prop_assert_eq!(shown.is_some(), has_unread);
                         read[3].extend(texts(&shown.unwrap_or_default()));
                     }
                     Step::Restore => {

@@ -17,7 +17,7 @@ use super::{
     mux::{
         Mux,
         failure::{Cause, Failure},
-        pool::{backend::Backend, lifecycle::State},
+        pool::{backend::Backend, lifecycle::LifecycleState},
         requests::Owner,
     },
 };
@@ -173,7 +173,7 @@ fn named(mux: &Mux, params: &[u8]) -> Result<Vec<BackendId>, Failure> {
         if mux.backends().iter().next().is_none() {
             return Err(Failure::not_initialized());
         }
-        let is_meant = |it: &&Backend| it.is_primary() || it.life.state() != State::Stopped;
+        let is_meant = |it: &&Backend| it.is_primary() || it.life.state() != LifecycleState::Stopped;
         return Ok(mux.backends().iter().filter(is_meant).map(|it| it.id).collect());
     };
     let name: Option<String> = serde_json::from_slice(name).ok();

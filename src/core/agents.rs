@@ -10,17 +10,19 @@ mod teams;
 
 use std::time::Instant;
 
-use self::{conversations::Inside, orchestrations::Orchestrations, subagents::Subagents, teams::Teams};
+use self::{
+    conversations::InternalConversations, orchestrations::Orchestrations, subagents::SubAgents, teams::Teams,
+};
 use crate::{
     core::{copilot::Copilot, mux::Mux},
     rpc::RawId,
 };
 
-/// Whoever works for the user inside lspool.
+/// Internal conversations, sub-agents, teams and orchestrations.
 #[derive(Debug, Default)]
 pub(crate) struct Agents {
-    internal: Inside,
-    subagents: Subagents,
+    internal: InternalConversations,
+    subagents: SubAgents,
     teams: Teams,
     orchestrations: Orchestrations,
 }
@@ -45,18 +47,18 @@ impl Agents {
     /// anything has come of it. `seen`: how many of the effects have been looked at.
     pub(crate) fn settle(&mut self, copilot: &mut Copilot, mux: &mut Mux, seen: &mut usize) -> bool {
         self.settle_cancelled_calls(copilot, mux);
-        self.run_inside(copilot, mux, seen) || self.tend_leads(copilot, mux)
+        self.run_internal(copilot, mux, seen) || self.tend_leads(copilot, mux)
     }
 
     /// Whether there is nothing to tend, as for nearly every message.
-    fn is_at_rest(&self) -> bool {
+    fn is_idle(&self) -> bool {
         self.subagents.is_idle() && !self.subagents.is_closing() && !self.teams.is_dirty()
     }
 
     /// Whether everything of theirs agrees with the other tables.
     pub(crate) fn check(&self, copilot: &Copilot, mux: &Mux) -> Result<(), String> {
         self.check_agents(copilot)?;
-        self.check_inside(copilot, mux)?;
+        self.check_internal(copilot, mux)?;
         self.check_orchestrations()
     }
 }

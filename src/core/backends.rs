@@ -36,11 +36,11 @@ pub(super) fn stop(copilot: &mut Option<Copilot>, mux: &mut Mux, id: BackendId, 
 }
 
 /// A backend will not serve: what it owes and what waits for it fails.
-pub(super) fn give_up(copilot: &mut Option<Copilot>, mux: &mut Mux, id: BackendId, failure: &Failure) {
+pub(super) fn fail_backend(copilot: &mut Option<Copilot>, mux: &mut Mux, id: BackendId, failure: &Failure) {
     match copilot {
-        Some(it) => it.give_up(mux, id, failure),
+        Some(it) => it.fail_backend(mux, id, failure),
         None => {
-            mux.give_up(id, failure);
+            mux.fail_backend(id, failure);
             mux.start_waiting();
             mux.on_shutdown_progress();
         }

@@ -105,8 +105,8 @@ impl Copilot {
     }
 
     #[cfg(test)]
-    pub(crate) fn n_strays(&self, id: BackendId) -> usize {
-        self.partitions.get(id).map_or(0, |it| it.restores.n_strays())
+    pub(crate) fn n_orphans(&self, id: BackendId) -> usize {
+        self.partitions.get(id).map_or(0, |it| it.restores.n_orphans())
     }
 
     #[cfg(test)]
@@ -164,8 +164,8 @@ impl Copilot {
         self.internal.remove(id);
     }
 
-    /// Whether this is an internal conversation, or of a sub-agent of one, that nobody holds any more.
-    pub(crate) fn is_orphan(&self, id: &RawId) -> bool {
+    /// Whether this is an internal conversation, or of a sub-agent of one, that has no owner any more.
+    pub(crate) fn is_unowned(&self, id: &RawId) -> bool {
         let top = self.conversations.top(id);
         conversation::is_internal(top.as_bytes()) && !self.internal.contains(&top)
     }

@@ -18,17 +18,17 @@ impl ClientId {
     /// The process that launched lspool and speaks on its stdin and stdout.
     pub const EDITOR: ClientId = ClientId(0);
 
-    /// The first of those inside: agents at work. They have no stream, and nothing about them leaves the core.
-    pub(super) const INSIDE: u32 = 1 << 31;
+    /// The first internal conversation. These have no stream, and no message to them leaves the core.
+    pub(super) const INTERNAL: u32 = 1 << 31;
 
-    /// Which of those inside it is.
-    pub(super) fn inside(self) -> u32 {
-        self.0 - ClientId::INSIDE
+    /// The number of the internal conversation.
+    pub(super) fn internal(self) -> u32 {
+        self.0 - ClientId::INTERNAL
     }
 
-    /// Whether it is one of those inside.
-    pub(super) fn is_inside(self) -> bool {
-        self.0 >= ClientId::INSIDE
+    /// Whether it is an internal conversation.
+    pub(super) fn is_internal(self) -> bool {
+        self.0 >= ClientId::INTERNAL
     }
 }
 
@@ -163,7 +163,7 @@ mod pairs {
 pub struct Prepared {
     /// User file and workspace files, merged.
     pub config: Arc<Config>,
-    /// Name of the section of the server that is stood in front of.
+    /// Name of the section of the server that is proxied.
     pub name: String,
     /// That section.
     pub server: ServerConfig,
@@ -195,7 +195,7 @@ impl fmt::Debug for Prepared {
     }
 }
 
-/// Where a call of one of lspool's own tools is carried out, and what it may do.
+/// Where a call of a builtin tool is carried out, and what it may do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scope {
@@ -476,7 +476,7 @@ pub enum Effect {
     /// See to it that the file of a custom chat mode is as it is to be, in a folder that only this user can enter;
     /// answered by [`Event::ModeKept`]. It is there as a whole or as it was before.
     KeepMode(KeepMode),
-    /// Carry out a call of one of lspool's own tools, or say whether it needs no question; answered by
+    /// Carry out a call of a builtin tool, or say whether it needs no question; answered by
     /// [`Event::ToolRan`], once.
     RunTool {
         /// `conversation/invokeClientTool` or `conversation/invokeClientToolConfirmation`, as a client would be asked.

@@ -3,7 +3,7 @@
 use super::{
     Proxy,
     admin::{command, wrong_parameter},
-    backends::{cancel, give_up},
+    backends::{cancel, fail_backend},
     copilot::{Copilot, hooks::FromServer, modes::moving, turns::cancelled_call},
     event::{ClientId, ProcessId},
     mux::{
@@ -232,7 +232,7 @@ impl Proxy {
                 if copilot.ask_as_text(mux, process, sent, &pending, answer) {
                     return;
                 }
-                let left = agents.rest_for_results(copilot, mux, sent, pending, answer);
+                let left = agents.suspend_for_results(copilot, mux, sent, pending, answer);
                 let Some(pending) = left else { return };
                 copilot.on_answer(mux, process, &pending, answer);
                 pending
@@ -271,7 +271,7 @@ impl Proxy {
     fn on_initialized(&mut self, process: ProcessId, answer: &Frame) {
         match self.mux.on_initialized(process, answer) {
             None => {}
-            Some(Err(failure)) => give_up(&mut self.copilot, &mut self.mux, process.backend, &failure),
+            Some(Err(failure)) => fail_backend(&mut self.copilot, &mut self.mux, process.backend, &failure),
             Some(Ok(ready)) => self.on_ready(process, &ready, answer.result().unwrap_or(b"{}")),
         }
     }

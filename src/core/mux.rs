@@ -49,6 +49,25 @@ use crate::{
     rpc::RawId,
 };
 
+/// How a message to the user is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Severity {
+    Error,
+    Warning,
+    Info,
+}
+
+impl Severity {
+    /// The `MessageType` of the Language Server Protocol.
+    fn message_type(self) -> u8 {
+        match self {
+            Severity::Error => 1,
+            Severity::Warning => 2,
+            Severity::Info => 3,
+        }
+    }
+}
+
 /// Clients on one side, servers on the other, and what passes between them.
 #[derive(Debug)]
 pub(crate) struct Mux {

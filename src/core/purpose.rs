@@ -32,7 +32,7 @@ pub(crate) enum Purpose {
 #[derive(Clone, Debug)]
 pub(crate) enum CopilotPurpose {
     /// A `conversation/create` or `conversation/turn`; its answer ends the turn.
-    Turn { conversation: RawId, token: Option<RawId>, create: bool, entry: Entry },
+    Turn { conversation: RawId, token: Option<RawId>, create: bool, restriction: Restriction },
     /// A change of the tool catalog, which partitions follow once the primary has accepted it.
     Tools(ToolChange),
     /// A partition was told its projection; the answer lists what it offers now.
@@ -53,7 +53,7 @@ pub(crate) struct ModeId(pub(in crate::core) u32);
 
 /// What keeps a turn to its tools.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Entry {
+pub(crate) enum Restriction {
     /// The process that it is asked of.
     #[default]
     Process,
@@ -69,7 +69,7 @@ pub(crate) enum Ask {
     /// To know it.
     Register,
     /// Whether it knows it as it is to be. `number`: of the file.
-    Prove { mode: ModeId, number: u64 },
+    Verify { mode: ModeId, number: u64 },
     /// What it offers.
     List,
 }

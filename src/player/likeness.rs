@@ -13,7 +13,7 @@ use std::{
 use serde_json::{Map, Value};
 
 use super::names::{Class, Names, Pair};
-use crate::{recording::is_secret_name, redact::redact, text::shorten};
+use crate::{recording::is_secret_name, util::redact::redact, util::text::shorten};
 
 /// Whether a member is of no account: it belongs to the client, or to the moment.
 fn is_free(key: &str, beside: &Map<String, Value>, parent: &str) -> bool {

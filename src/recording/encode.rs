@@ -19,8 +19,8 @@ use crate::{
         Identity, Proxy,
         event::{ClientId, Effect, Event, Peer, StoredTeam},
     },
-    redact::is_name,
     rpc::{self, Frame},
+    util::redact::is_name,
 };
 
 /// Requests that are remembered for the sake of their answers.

@@ -13,8 +13,8 @@ use super::{
     rules::{self, Place, Rule},
 };
 use crate::{
-    redact,
     rpc::{self, Span},
+    util::redact,
 };
 
 /// Shorter ones are looked for nowhere but at their own place: they would be found in anything.

@@ -3,7 +3,7 @@
 //! A text stays only if something says so: its name, or that it looks like a word of a protocol and not like one
 //! of a person.
 
-use crate::redact::is_name;
+use crate::util::redact::is_name;
 
 /// What becomes of the strings of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,8 +11,8 @@ use tokio::time::Instant;
 use super::outbox::Outbox;
 use crate::{
     core::event::{ClientId, Generation},
-    redact::redact,
     rpc::{Frame, RawId},
+    util::redact::redact,
 };
 
 /// The notification of one more line.

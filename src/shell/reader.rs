@@ -15,8 +15,8 @@ use tokio_util::codec::Decoder as _;
 use super::{inbox::Events, read_throttle::ReadThrottle};
 use crate::{
     core::event::Peer,
-    redact::redact,
     rpc::{Codec, Incoming, LARGE},
+    util::redact::redact,
 };
 
 const SMALL_READ: usize = 8 * 1024;

@@ -23,7 +23,7 @@ use super::{
 use crate::{
     agents::team::is_name,
     core::event::{Event, StoredTeam, TeamFault},
-    fnv::fnv1a,
+    util::fnv::fnv1a,
 };
 
 /// How a file ends that holds a team.

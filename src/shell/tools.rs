@@ -1,6 +1,6 @@
 //! Carries out calls of builtin tools, off the thread that forwards messages.
 //!
-//! What a call means and what is answered is [`crate::tools`]'s; this touches the files, and runs the commands.
+//! What a call means and what is answered is [`crate::builtin_tools`]'s; this touches the files, and runs the commands.
 //!
 //! - **Each call is answered once**, also one that is cancelled or fails.
 //! - Nothing outside the workspace folders is opened (`workspace`).
@@ -45,10 +45,10 @@ use super::{
     process::{Commands, World},
 };
 use crate::{
+    builtin_tools::{Call, Outcome, Tool, accepted, bare, is_allowed},
     config::ToolsConfig,
     core::event::{Event, Launch, Scope},
     rpc::{Frame, RawId, path, text},
-    tools::{Call, Outcome, Tool, accepted, bare, is_allowed},
 };
 
 /// A search ends by itself when it has had its time; this much later it is not waited for.

@@ -42,7 +42,7 @@ fn lower_layers_do_not_use_higher_ones() {
         ("rpc", &["core", "shell", "cli"][..]),
         ("config", &["core", "shell", "cli"]),
         ("agents", &["core", "shell", "cli"]),
-        ("tools", &["core", "shell", "cli", "recording"]),
+        ("builtin_tools", &["core", "shell", "cli", "recording"]),
         ("core", &["shell", "cli", "recording"]),
         ("recording", &["shell", "cli"]),
         ("player", &["shell", "cli"]),

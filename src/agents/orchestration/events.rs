@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// One event, and whose it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Told {
+pub struct Notice {
     /// Id of the orchestration.
     pub orchestration: String,
     /// When, in milliseconds since it began.

@@ -24,7 +24,7 @@ struct World {
     open: BTreeMap<usize, Vec<String>>,
     closed: BTreeSet<usize>,
     asked: Vec<Asked>,
-    told: Vec<Told>,
+    told: Vec<Notice>,
     /// What the planner says, one after the other.
     plans: Vec<String>,
     /// How long each task takes, in seconds, and what it comes to.
@@ -76,7 +76,7 @@ impl World {
 
     fn carry_out(&mut self, todo: Vec<Do>) {
         for it in todo {
-            let is_over = matches!(self.told.last(), Some(Told { event: Event::Finished { .. }, .. }));
+            let is_over = matches!(self.told.last(), Some(Notice { event: Event::Finished { .. }, .. }));
             assert!(!is_over, "{it:?} comes after the end");
             match it {
                 Do::Tell(told) => self.told.push(told),
@@ -116,7 +116,7 @@ impl World {
         let Some(next) = next else { return false };
         let Asked { conversation, at, answer } = self.asked.remove(next);
         self.now = at;
-        let todo = self.it.heard(self.now, conversation, Heard::Answer(answer));
+        let todo = self.it.heard(self.now, conversation, WorkerEvent::Answer(answer));
         self.carry_out(todo);
         true
     }
@@ -145,7 +145,7 @@ impl World {
     }
 
     fn events(&self) -> String {
-        let line = |it: &Told| {
+        let line = |it: &Notice| {
             let (at, event) = (it.at_ms / 1000, &it.event);
             match event {
                 Event::PlanStarted { attempt, problems, .. } => format!("{at} plan {attempt} {problems:?}"),
@@ -314,7 +314,7 @@ fn events_serialize_to_json_and_back() {
     let plan = distinct(Plan { steps: vec![step("a", &[])] });
     let mut world = World::new(order(vec![worker("a", None)], 1), &[written(&plan)], BTreeMap::new());
     world.step();
-    let todo = world.it.heard(world.now, 1, Heard::Tool(Some("read_file".to_owned())));
+    let todo = world.it.heard(world.now, 1, WorkerEvent::Tool(Some("read_file".to_owned())));
     world.carry_out(todo);
     let world = world.run();
     let sent: String = world.told.iter().map(|it| serde_json::to_string(it).unwrap() + "\n").collect();
@@ -328,7 +328,7 @@ fn events_serialize_to_json_and_back() {
         {"orchestration":"o","atMs":1000,"event":"finished","state":"done","done":1,"failed":0,"skipped":0,"cancelled":0}
     "#]].assert_eq(&sent);
     for (line, told) in sent.lines().zip(&world.told) {
-        assert_eq!(serde_json::from_str::<Told>(line).unwrap(), *told);
+        assert_eq!(serde_json::from_str::<Notice>(line).unwrap(), *told);
     }
     let outcome = serde_json::to_string(&world.it.outcome(world.now)).unwrap();
     expect![[r#"{"orchestration":"o","state":"done","summary":"all is well","tasks":[{"task":0,"role":"a","text":"task 0","dependsOn":[],"worker":"a-1","state":"done","result":"result-0;","durationMs":1000}],"durationMs":1000}"#]].assert_eq(&outcome);
@@ -355,7 +355,7 @@ fn check_events(world: &World, plan: &Plan) -> Result<(), TestCaseError> {
     let mut ended: BTreeMap<usize, End> = BTreeMap::new();
     let mut last = 0;
     let n = world.told.len();
-    for (at, Told { orchestration, at_ms, event }) in world.told.iter().enumerate() {
+    for (at, Notice { orchestration, at_ms, event }) in world.told.iter().enumerate() {
         prop_assert!(orchestration == "o" && *at_ms >= last);
         last = *at_ms;
         match event {
@@ -401,7 +401,7 @@ fn check_events(world: &World, plan: &Plan) -> Result<(), TestCaseError> {
             }
         }
     }
-    let is_finished = matches!(world.told.last(), Some(Told { event: Event::Finished { .. }, .. }));
+    let is_finished = matches!(world.told.last(), Some(Notice { event: Event::Finished { .. }, .. }));
     prop_assert!(is_finished);
     Ok(())
 }
@@ -470,7 +470,7 @@ proptest! {
                 break;
             }
             if tools_at.get(round) == Some(&true) && let Some(asked) = world.asked.first() {
-                let todo = world.it.heard(world.now, asked.conversation, Heard::Tool(Some("t".to_owned())));
+                let todo = world.it.heard(world.now, asked.conversation, WorkerEvent::Tool(Some("t".to_owned())));
                 world.carry_out(todo);
             }
             round += 1;
@@ -482,7 +482,7 @@ proptest! {
         prop_assert_eq!(world.closed.len(), world.open.len(), "a conversation is left open");
         // Nothing that comes late does anything.
         for conversation in 0..world.open.len() {
-            prop_assert!(world.it.heard(world.now, conversation, Heard::Answer(Ok("late".to_owned()))).is_empty());
+            prop_assert!(world.it.heard(world.now, conversation, WorkerEvent::Answer(Ok("late".to_owned()))).is_empty());
         }
         prop_assert!(world.it.cancel(world.now).is_empty());
         let plan = match is_fallback {

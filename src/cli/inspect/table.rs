@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     cli::screen::{Screen, Tone},
-    text::{plain, shorten},
+    util::text::{plain, shorten},
 };
 
 /// Where there is no terminal.

@@ -9,7 +9,7 @@ use super::{
     client::Error,
     pick::{self, Seen},
 };
-use crate::text::plain;
+use crate::util::text::plain;
 
 /// Asks for a backend's state to be changed, and waits until it has.
 pub(super) async fn act(

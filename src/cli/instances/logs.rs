@@ -9,7 +9,7 @@ use super::{
     client::Client,
     pick::{self, Seen},
 };
-use crate::text::plain;
+use crate::util::text::plain;
 
 pub(super) async fn run(
     seen: Vec<Seen>,

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     shell::control::{Instance, check, instances},
-    text::plain,
+    util::text::plain,
 };
 
 /// How long one may take to say how it is.

@@ -8,7 +8,7 @@ use crate::{
     agents::likely_tools,
     cli::screen::{Screen, Tone},
     config::ServerKind,
-    text::{plain, shorten},
+    util::text::{plain, shorten},
 };
 
 /// The answer to `lspool/status`, as far as it is shown. A later lspool may say more.

@@ -16,10 +16,10 @@ use tokio::sync::mpsc;
 
 use crate::{
     agents::TERMINAL,
+    builtin_tools::bare,
     cli::screen::Screen,
     rpc::{RawId, member, text},
-    text::plain,
-    tools::bare,
+    util::text::plain,
 };
 
 /// What workers may do that has to be confirmed.

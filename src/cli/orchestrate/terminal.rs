@@ -23,10 +23,10 @@ use super::{
     view::View,
 };
 use crate::{
-    agents::orchestration::{End, Told},
+    agents::orchestration::{End, Notice},
     cli::screen::Screen,
     rpc::{Frame, Kind, RawId, file_uri, member, text},
-    text::plain,
+    util::text::plain,
 };
 
 /// How often a picture is drawn.
@@ -163,7 +163,7 @@ impl Terminal {
             out.write_all(b"\n")?;
             return out.flush();
         }
-        let Ok(told) = serde_json::from_slice::<Told>(params) else { return Ok(()) };
+        let Ok(told) = serde_json::from_slice::<Notice>(params) else { return Ok(()) };
         let began = now().checked_sub(Duration::from_millis(told.at_ms));
         self.began = self.began.or(began);
         let had_plan = self.view.has_plan();

@@ -5,9 +5,9 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    agents::orchestration::{End, Event, Planned, Told},
+    agents::orchestration::{End, Event, Notice, Planned},
     cli::screen::{Screen, Tone},
-    text::{plain, shorten},
+    util::text::{plain, shorten},
 };
 
 /// One picture after the other of somebody at work.
@@ -54,7 +54,7 @@ impl Task {
 
 impl View {
     /// Takes in what has happened.
-    pub(super) fn apply(&mut self, told: &Told) {
+    pub(super) fn apply(&mut self, told: &Notice) {
         match &told.event {
             Event::PlanStarted { goal, attempt, .. } => {
                 self.goal.clone_from(goal);
@@ -246,7 +246,7 @@ impl View {
     }
 
     /// What has happened, as one line, for those who see no picture.
-    pub(super) fn line(&self, told: &Told) -> Option<String> {
+    pub(super) fn line(&self, told: &Notice) -> Option<String> {
         let at = seconds(told.at_ms);
         let line = match &told.event {
             Event::PlanStarted { attempt: 1, .. } => "planning".to_owned(),
@@ -346,8 +346,8 @@ mod tests {
 
     use super::*;
 
-    fn told(at_ms: u64, event: Event) -> Told {
-        Told { orchestration: "o".to_owned(), at_ms, event }
+    fn told(at_ms: u64, event: Event) -> Notice {
+        Notice { orchestration: "o".to_owned(), at_ms, event }
     }
 
     fn planned(task: usize, role: &str, text: &str, needs: &[usize]) -> Planned {
@@ -372,7 +372,7 @@ mod tests {
     }
 
     /// The events of an orchestration with everything in it.
-    fn story() -> Vec<Told> {
+    fn story() -> Vec<Notice> {
         let workers = vec!["coder".to_owned(), "reviewer".to_owned(), "tester".to_owned()];
         let goal = "Add a --json flag to the list command\nand all that.".to_owned();
         let tasks = vec![

@@ -52,9 +52,9 @@ fn check_requests(mux: &Mux, copilot: Option<&Copilot>) -> Checked {
     for (sent, pending) in mux.requests().iter() {
         let held = held.get(&sent).map_or(&[][..], Vec::as_slice);
         let right = match pending.to {
-            To::Gate(id) => held == [id] && mux.backends().contains(id),
+            To::Queue(id) => held == [id] && mux.backends().contains(id),
             To::Process(process) => held.is_empty() && mux.is_current(process),
-            To::Client(_) | To::Tools => held.is_empty(),
+            To::Client(_) | To::BuiltinTools => held.is_empty(),
         };
         if !right {
             return Err(format!("request {sent} to {:?} is held by {held:?}", pending.to));

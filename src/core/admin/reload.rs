@@ -15,9 +15,9 @@ use crate::{
         copilot::Copilot,
         event::{BackendId, Effect, Prepared},
         mux::{
-            Mux,
+            Mux, Severity,
             failure::{Cause, Failure},
-            pool::lifecycle::State,
+            pool::lifecycle::LifecycleState,
         },
     },
 };
@@ -78,7 +78,10 @@ impl Admin {
                     mux.fail(it, &failure);
                 }
                 if self.problem.as_ref() != Some(&problem) {
-                    mux.show(1, &format!("lspool goes on with the configuration it has: {problem}"));
+                    mux.show(
+                        Severity::Error,
+                        &format!("lspool goes on with the configuration it has: {problem}"),
+                    );
                 }
                 self.problem = Some(problem);
             }
@@ -91,7 +94,7 @@ impl Admin {
         let before = std::mem::replace(&mut self.warned, warnings.iter().cloned().collect());
         for warning in warnings.iter().filter(|it| !before.contains(*it)) {
             warn!("{warning}");
-            mux.show(2, warning);
+            mux.show(Severity::Warning, warning);
         }
     }
 
@@ -170,7 +173,7 @@ fn is_adoptable(mux: &Mux, is_copilot: bool, prepared: &Prepared) -> Result<(), 
 /// What waits to be replaced is replaced as it comes to be quiet; what has failed has another chance.
 fn renew_all(mux: &mut Mux, copilot: &mut Option<Copilot>) {
     renew(copilot, mux);
-    let others: Vec<(BackendId, State)> = mux
+    let others: Vec<(BackendId, LifecycleState)> = mux
         .backends()
         .iter()
         .filter(|it| it.health.renewal.is_some() && !it.is_ready())
@@ -178,15 +181,17 @@ fn renew_all(mux: &mut Mux, copilot: &mut Option<Copilot>) {
         .collect();
     for (id, state) in others {
         match state {
-            State::Spawning { .. } | State::Initializing { .. } => replace(copilot, mux, id),
-            State::Failed => {
+            LifecycleState::Spawning { .. } | LifecycleState::Initializing { .. } => {
+                replace(copilot, mux, id);
+            }
+            LifecycleState::Failed => {
                 if let Err(failure) = restart(copilot, mux, id) {
                     warn!(failure.message, "not restarted");
                 }
             }
             // The next process has the new configuration.
-            State::Stopped | State::Waiting | State::Restarting { .. } => {}
-            State::Ready | State::Degraded => {}
+            LifecycleState::Stopped | LifecycleState::Waiting | LifecycleState::Restarting { .. } => {}
+            LifecycleState::Ready | LifecycleState::Degraded => {}
         }
     }
 }

@@ -10,10 +10,10 @@ use crate::{
         copilot::Copilot,
         event::BackendId,
         mux::{
-            Mux,
+            Mux, Severity,
             failure::{Cause, Failure},
             pool::{
-                lifecycle::State,
+                lifecycle::LifecycleState,
                 processes::{RESTART, SHOW_LOG},
             },
             requests::Owner,
@@ -46,7 +46,8 @@ impl Admin {
     pub(super) fn restart_found(&mut self, mux: &mut Mux, copilot: &mut Option<Copilot>, relaunches: bool) {
         for (owner, named) in std::mem::take(&mut self.searches) {
             // The new configuration has started the others.
-            let is_due = |state| !relaunches || matches!(state, State::Failed | State::Stopped);
+            let is_due =
+                |state| !relaunches || matches!(state, LifecycleState::Failed | LifecycleState::Stopped);
             self.restart_named(mux, copilot, owner, &named, is_due);
         }
     }
@@ -58,7 +59,7 @@ impl Admin {
         copilot: &mut Option<Copilot>,
         owner: Owner,
         named: &[BackendId],
-        is_due: impl Fn(State) -> bool,
+        is_due: impl Fn(LifecycleState) -> bool,
     ) {
         let mut awaited = Vec::new();
         for id in named {
@@ -89,18 +90,20 @@ impl Admin {
         }
         for (owner, ids) in std::mem::take(&mut self.restarts) {
             // A partition that nobody needs is gone once it is stopped.
-            let state = |id| mux.backend(id).map_or(State::Stopped, |it| it.life.state());
-            let failed = ids.iter().find(|(id, _)| matches!(state(*id), State::Failed | State::Stopped));
+            let state = |id| mux.backend(id).map_or(LifecycleState::Stopped, |it| it.life.state());
+            let failed = ids
+                .iter()
+                .find(|(id, _)| matches!(state(*id), LifecycleState::Failed | LifecycleState::Stopped));
             if let Some((id, name)) = failed {
                 let last_error = mux.backend(*id).and_then(|it| it.last_error.as_deref());
                 let message = match (state(*id), last_error) {
-                    (State::Failed, Some(why)) => format!("{name} has failed: {why}"),
-                    (State::Failed, None) => format!("{name} has failed"),
+                    (LifecycleState::Failed, Some(why)) => format!("{name} has failed: {why}"),
+                    (LifecycleState::Failed, None) => format!("{name} has failed"),
                     (_, _) => format!("{name} was stopped before it was ready"),
                 };
                 let failure = Failure::new(Cause::Unavailable, message);
                 mux.fail(&owner, &Failure { partition: Some(name.clone()), ..failure });
-            } else if ids.iter().all(|(id, _)| matches!(state(*id), State::Ready)) {
+            } else if ids.iter().all(|(id, _)| matches!(state(*id), LifecycleState::Ready)) {
                 let names: Vec<&str> = ids.iter().map(|(_, name)| name.as_str()).collect();
                 mux.answer(&owner, &json!({"name": names.first(), "names": names, "state": "ready"}));
             } else {
@@ -127,7 +130,7 @@ impl Admin {
             }
             Some(RESTART) if !backend.accepts() => {
                 if let Err(failure) = restart(copilot, mux, id) {
-                    mux.show(1, &failure.message);
+                    mux.show(Severity::Error, &failure.message);
                 }
             }
             Some(SHOW_LOG) => {
@@ -138,7 +141,7 @@ impl Admin {
                     backend.name,
                     mux.identity().pid
                 );
-                mux.show(3, &message);
+                mux.show(Severity::Info, &message);
             }
             Some(_) | None => {}
         }

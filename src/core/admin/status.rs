@@ -12,7 +12,7 @@ use crate::{
         event::{ClientId, Drops, Measured, Peer},
         mux::{
             Mux,
-            pool::{backend::Backend, lifecycle::State},
+            pool::{backend::Backend, lifecycle::LifecycleState},
             requests::Owner,
         },
     },
@@ -118,7 +118,7 @@ impl Admin {
             "refused": copilot.map_or(0, |copilot| copilot.n_refused(it.id)),
             "dropped": self.dropped.backends.get(&it.id).copied().unwrap_or_default(),
             "last_error": it.last_error,
-            "stopped": it.stopped.filter(|_| state == State::Stopped),
+            "stopped": it.stopped.filter(|_| state == LifecycleState::Stopped),
         });
         moment.apply(&mut status);
         status

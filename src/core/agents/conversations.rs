@@ -1,20 +1,22 @@
-//! Conversations that lspool itself holds: those of sub-agents, and of whoever else works for the user inside.
+//! Internal conversations: lspool holds them for sub-agents, members of teams, and workers of orchestrations.
 //!
-//! A [`Talk`] is a client of the pool like the editor: its conversation gets the partition of its tools, and survives
-//! crashes as any other does. It has no stream: what it is told is taken out of the effects of each event, and acted on
-//! at once ([`door`]). Whoever holds it ([`Holder`]) says what is asked, and is told what comes of it ([`News`]).
+//! An [`InternalConversation`] is a client of the pool like the editor: it gets the partition of its tools, and
+//! survives crashes as any other conversation does. It has no stream: lspool takes messages for it out of the effects
+//! of each event, and acts on them at once ([`delivery`]). Its owner ([`ConversationOwner`]) decides what to ask, and
+//! gets an [`AgentEvent`] for what comes of it.
 //!
-//! - [`Proxy::open_talk`] notes one, and costs nothing.
-//! - [`Proxy::say`] asks a turn of it. The first creates its conversation, in the partition of its tools; later ones go on
-//!   in it, or bring it back with its history.
-//! - [`Proxy::stop_talk`] ends a turn early. Its holder is told the end as of any other turn, soon: a server that does not
-//!   answer is not waited for.
-//! - [`Proxy::close_talk`] ends it, whatever it is doing, and destroys its conversation. Its holder hears no more of it.
+//! - [`Agents::open_internal`] notes one, and costs nothing.
+//! - [`Agents::say`] asks a turn of it. The first creates its conversation, in the partition of its tools; later ones
+//!   go on in it, or bring it back with its history.
+//! - [`Agents::stop_internal`] ends a turn early. Its owner gets the end soon, as of any other turn: lspool does not
+//!   wait for a server that does not answer.
+//! - [`Agents::close_internal`] ends it, whatever it is doing, and destroys its conversation. Its owner gets no more
+//!   events.
 //!
-//! **Each turn that is asked is told to have ended once**, unless the talk is closed before.
+//! **Each turn that is asked ends with one event**, unless the conversation is closed before.
 
-mod door;
-mod talk;
+mod delivery;
+mod internal;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -26,8 +28,8 @@ use foldhash::fast::RandomState;
 use serde_json::json;
 use tracing::warn;
 
-pub(crate) use self::talk::{Face, News, SAID_BEFORE, Talk};
-use self::{door::Said, talk::State};
+pub(crate) use self::internal::{AgentEvent, EditorIds, InternalConversation, SAID_BEFORE};
+use self::{delivery::Delivery, internal::InternalState};
 use crate::{
     agents::{self, ORCHESTRATION, SUMMARY},
     config::AgentConfig,
@@ -72,12 +74,13 @@ pub(crate) const DEFAULT_MODEL: &str = "default";
 /// How a request says which model it wants.
 const MODEL: [&str; 3] = ["modelInfo", "model", "modelProviderName"];
 
-/// Who holds a conversation, and is told what comes of it.
+/// Who owns an internal conversation, and gets its events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Holder {
+pub(crate) enum ConversationOwner {
     /// A sub-agent.
-    Run(u32),
-    /// One of those who work for an orchestration.
+    SubAgent(u32),
+    /// The planner, a worker or the summarizer of an orchestration: its number, and the number of the conversation
+    /// there.
     Orchestration(u32, usize),
     /// A member of a team.
     Member(u32),
@@ -97,10 +100,10 @@ pub(crate) struct Limits {
 /// A conversation to come.
 #[derive(Debug)]
 pub(crate) struct Opening {
-    pub(crate) holder: Holder,
+    pub(crate) owner: ConversationOwner,
     /// Its tools, its model, and what it is told first.
     pub(crate) agent: AgentConfig,
-    pub(crate) face: Face,
+    pub(crate) editor_ids: EditorIds,
     pub(crate) limits: Limits,
     /// Parameters that each of its requests has: [`usual`].
     pub(crate) usual: Bytes,
@@ -108,10 +111,10 @@ pub(crate) struct Opening {
     pub(crate) history: Option<History>,
 }
 
-/// All of them.
+/// All internal conversations.
 #[derive(Debug, Default)]
-pub(crate) struct Inside {
-    talks: BTreeMap<u32, Talk>,
+pub(crate) struct InternalConversations {
+    conversations: BTreeMap<u32, InternalConversation>,
     by_conversation: HashMap<RawId, u32, RandomState>,
     due: BTreeSet<(Instant, u32)>,
     /// How many there have been.
@@ -120,7 +123,7 @@ pub(crate) struct Inside {
     n_conversations: u64,
 }
 
-impl Inside {
+impl InternalConversations {
     /// Whether there has never been one.
     pub(crate) fn is_unused(&self) -> bool {
         self.last == 0
@@ -137,15 +140,15 @@ impl Inside {
     }
 
     fn set_due(&mut self, no: u32, at: Option<Instant>) {
-        let Some(talk) = self.talks.get_mut(&no) else { return };
-        if let Some(before) = std::mem::replace(&mut talk.due, at) {
+        let Some(internal) = self.conversations.get_mut(&no) else { return };
+        if let Some(before) = std::mem::replace(&mut internal.due, at) {
             self.due.remove(&(before, no));
         }
         self.due.extend(at.map(|at| (at, no)));
     }
 }
 
-/// Parameters that each request of a conversation inside has: those of the create, and of the turn, that it works for.
+/// Parameters that each request of an internal conversation has: those of the create and the turn that it works for.
 pub(crate) fn usual(chat_mode: &str, create: &[u8], asked: &[u8]) -> Bytes {
     let mut usual = Patch::of(br#"{"computeSuggestions":false}"#);
     usual.set("chatMode", json!(chat_mode).to_string().as_bytes());
@@ -162,57 +165,61 @@ pub(crate) fn usual(chat_mode: &str, create: &[u8], asked: &[u8]) -> Bytes {
 
 impl Agents {
     /// Notes a conversation in which nothing has been said yet, or nothing by this process.
-    pub(crate) fn open_talk(&mut self, opening: Opening) -> u32 {
+    pub(crate) fn open_internal(&mut self, opening: Opening) -> u32 {
         self.internal.last += 1;
         let no = self.internal.last;
-        self.internal.talks.insert(no, Talk::new(ClientId(ClientId::INSIDE + no), opening));
+        self.internal
+            .conversations
+            .insert(no, InternalConversation::new(ClientId(ClientId::INTERNAL + no), opening));
         no
     }
 
     /// Asks a turn. Not while one is running.
     pub(crate) fn say(&mut self, copilot: &mut Copilot, mux: &mut Mux, no: u32, words: &str) {
         let config = copilot.server(mux).config.clone();
-        let Some(talk) = self.internal.talks.get_mut(&no).filter(|it| it.state == State::Idle) else {
+        let Some(internal) =
+            self.internal.conversations.get_mut(&no).filter(|it| it.state == InternalState::Idle)
+        else {
             return;
         };
-        talk.is_asked_again = false;
-        talk.heard = talk::Heard::default();
-        let due = talk.limits.time.map(|it| mux.now() + it);
-        let model = talk.agent.model.clone().filter(|_| !talk.has_model);
+        internal.is_asked_again = false;
+        internal.report = internal::TurnReport::default();
+        let due = internal.limits.time.map(|it| mux.now() + it);
+        let model = internal.agent.model.clone().filter(|_| !internal.has_model);
         self.internal.set_due(no, due);
         let Some(model) = model else { return self.ask(copilot, mux, no, words) };
         let model = config.models.get(&model).cloned().unwrap_or(model);
-        let Some(talk) = self.internal.talks.get_mut(&no) else { return };
-        talk.agent.model = Some(model);
-        talk.state = State::Choosing(words.to_owned());
-        let id = talk.next_id();
+        let Some(internal) = self.internal.conversations.get_mut(&no) else { return };
+        internal.agent.model = Some(model);
+        internal.state = InternalState::Choosing(words.to_owned());
+        let id = internal.next_id();
         let frame = Frame::request(id.clone(), "copilot/models", Some(b"{}"));
-        let owner = Owner::Client(talk.client, id);
+        let owner = Owner::Client(internal.client, id);
         mux.send_to_backend(copilot.primary(), owner, Purpose::Plain, &frame);
     }
 
     /// Asks its model: in the conversation that it has, or in a new one.
     fn ask(&mut self, copilot: &mut Copilot, mux: &mut Mux, no: u32, words: &str) {
-        let Some(talk) = self.internal.talks.get(&no) else { return };
-        let is_new = copilot.conversations().get(&talk.conversation).is_none();
-        let set = Self::set_inside(copilot, &talk.agent, talk.holder);
-        let wish = Wish { agent: Some(talk.face.agent.clone()), ..Wish::default() };
+        let Some(internal) = self.internal.conversations.get(&no) else { return };
+        let is_new = copilot.conversations().get(&internal.conversation).is_none();
+        let set = Self::internal_tool_set(copilot, &internal.agent, internal.owner);
+        let wish = Wish { agent: Some(internal.editor_ids.agent.clone()), ..Wish::default() };
         if is_new {
             self.internal.n_conversations += 1;
             let it = mux.identity();
             let id = format!("{INTERNAL}{}-{}-{}", it.pid, it.started, self.internal.n_conversations);
-            self.rename_talk(copilot, no, RawId::text(&id));
+            self.rename_internal(copilot, no, RawId::text(&id));
         }
-        let Some(talk) = self.internal.talks.get_mut(&no) else { return };
-        talk.state = State::Turning;
-        let owner = Owner::Client(talk.client, talk.next_id());
-        let id = talk.conversation.clone();
-        let mut params = Patch::of(&talk.usual);
+        let Some(internal) = self.internal.conversations.get_mut(&no) else { return };
+        internal.state = InternalState::Turning;
+        let owner = Owner::Client(internal.client, internal.next_id());
+        let id = internal.conversation.clone();
+        let mut params = Patch::of(&internal.usual);
         params.set("conversationId", id.as_bytes()).set("workDoneToken", id.as_bytes());
-        let history = talk.history.take().filter(|_| is_new);
+        let history = internal.history.take().filter(|_| is_new);
         match history {
             None if is_new => {
-                let request = json!([{"request": agents::request(&talk.agent, words)}]).to_string();
+                let request = json!([{"request": agents::request(&internal.agent, words)}]).to_string();
                 let params = params.set("turns", request.as_bytes()).finish();
                 let frame = Frame::request(RawId::from(0), "conversation/create", Some(&params));
                 copilot.create(mux, owner, Choice { set, events: false, wish }, &frame);
@@ -253,26 +260,30 @@ impl Agents {
     }
 
     fn keep_history(&mut self, no: u32, history: History) {
-        if let Some(talk) = self.internal.talks.get_mut(&no) {
-            talk.history = Some(history).filter(History::has_begun);
+        if let Some(internal) = self.internal.conversations.get_mut(&no) {
+            internal.history = Some(history).filter(History::has_begun);
         }
     }
 
-    fn rename_talk(&mut self, copilot: &mut Copilot, no: u32, id: RawId) {
-        let Some(talk) = self.internal.talks.get_mut(&no) else { return };
-        self.internal.by_conversation.remove(&talk.conversation);
-        copilot.release_internal(&talk.conversation);
+    fn rename_internal(&mut self, copilot: &mut Copilot, no: u32, id: RawId) {
+        let Some(internal) = self.internal.conversations.get_mut(&no) else { return };
+        self.internal.by_conversation.remove(&internal.conversation);
+        copilot.release_internal(&internal.conversation);
         copilot.hold_internal(id.clone());
-        talk.conversation = id.clone();
+        internal.conversation = id.clone();
         self.internal.by_conversation.insert(id, no);
     }
 
-    /// The tools of a conversation inside: those of its agent, without any that starts or steers others.
-    fn set_inside(copilot: &Copilot, agent: &AgentConfig, holder: Option<Holder>) -> ToolSet {
+    /// The tools of an internal conversation: those of its agent, without any that starts or steers others.
+    fn internal_tool_set(
+        copilot: &Copilot,
+        agent: &AgentConfig,
+        owner: Option<ConversationOwner>,
+    ) -> ToolSet {
         let set = Self::set_without_others(copilot, agent);
-        match holder {
-            Some(Holder::Member(_)) => set.with_member(),
-            Some(Holder::Run(_) | Holder::Orchestration(..)) | None => set,
+        match owner {
+            Some(ConversationOwner::Member(_)) => set.with_member(),
+            Some(ConversationOwner::SubAgent(_) | ConversationOwner::Orchestration(..)) | None => set,
         }
     }
 
@@ -287,12 +298,12 @@ impl Agents {
         ToolSet::new(agent.tools.as_deref(), &denied)
     }
 
-    /// The turn that is running is to end. Whether there is one, and that is news to it.
-    pub(crate) fn stop_talk(&mut self, copilot: &mut Copilot, mux: &mut Mux, no: u32, why: &str) -> bool {
-        let running = |it: &&mut Talk| it.is_owed() && it.stop.is_none();
-        let Some(talk) = self.internal.talks.get_mut(&no).filter(running) else { return false };
-        talk.stop = Some(why.to_owned());
-        let (client, params) = (talk.client, json!({"id": talk.asked}).to_string());
+    /// Ends the running turn. Whether there is one that was not ending yet.
+    pub(crate) fn stop_internal(&mut self, copilot: &mut Copilot, mux: &mut Mux, no: u32, why: &str) -> bool {
+        let running = |it: &&mut InternalConversation| it.is_owed() && it.stop.is_none();
+        let Some(internal) = self.internal.conversations.get_mut(&no).filter(running) else { return false };
+        internal.stop = Some(why.to_owned());
+        let (client, params) = (internal.client, json!({"id": internal.asked}).to_string());
         self.internal.set_due(no, Some(mux.now() + PATIENCE));
         let frame = Frame::notification("$/cancelRequest", Some(params.as_bytes()));
         if let Some(sent) = mux.cancelled_by(client, &frame) {
@@ -302,164 +313,165 @@ impl Agents {
     }
 
     /// Ends a conversation, whatever it is doing.
-    pub(crate) fn close_talk(&mut self, copilot: &mut Copilot, mux: &mut Mux, no: u32) {
-        let Some(talk) = self.internal.talks.get_mut(&no) else { return };
-        talk.holder = None;
-        match talk.is_owed() {
-            true => drop(self.stop_talk(copilot, mux, no, "it is not wanted any more")),
-            false => self.end_talk(copilot, mux, no),
+    pub(crate) fn close_internal(&mut self, copilot: &mut Copilot, mux: &mut Mux, no: u32) {
+        let Some(internal) = self.internal.conversations.get_mut(&no) else { return };
+        internal.owner = None;
+        match internal.is_owed() {
+            true => drop(self.stop_internal(copilot, mux, no, "it is not wanted any more")),
+            false => self.end_internal(copilot, mux, no),
         }
     }
 
-    /// It is no more.
-    fn end_talk(&mut self, copilot: &mut Copilot, mux: &mut Mux, no: u32) {
+    /// Removes the conversation here and at its server.
+    fn end_internal(&mut self, copilot: &mut Copilot, mux: &mut Mux, no: u32) {
         self.internal.set_due(no, None);
-        let Some(talk) = self.internal.talks.remove(&no) else { return };
-        self.internal.by_conversation.remove(&talk.conversation);
-        copilot.release_internal(&talk.conversation);
-        Self::destroy_inside(copilot, mux, &talk.conversation);
+        let Some(internal) = self.internal.conversations.remove(&no) else { return };
+        self.internal.by_conversation.remove(&internal.conversation);
+        copilot.release_internal(&internal.conversation);
+        Self::destroy_internal(copilot, mux, &internal.conversation);
     }
 
-    fn destroy_inside(copilot: &mut Copilot, mux: &mut Mux, id: &RawId) {
+    fn destroy_internal(copilot: &mut Copilot, mux: &mut Mux, id: &RawId) {
         if copilot.conversations().get(id).is_some() {
             copilot.on_destroy(mux, Owner::Proxy, &destruction(id));
         }
     }
 
-    /// What those inside are told they act on. Whether anything has come of it. `seen`: how many of the effects have
-    /// been looked at.
-    pub(crate) fn run_inside(&mut self, copilot: &mut Copilot, mux: &mut Mux, seen: &mut usize) -> bool {
+    /// Internal conversations act on what the effects have for them. Whether anything has come of it. `seen`: how many
+    /// effects have been looked at.
+    pub(crate) fn run_internal(&mut self, copilot: &mut Copilot, mux: &mut Mux, seen: &mut usize) -> bool {
         if (self.internal.is_unused() && self.subagents.is_idle()) || mux.clients().is_exiting() {
             return false;
         }
-        if !mux.effects()[*seen..].iter().any(door::may_concern_one_inside) {
+        if !mux.effects()[*seen..].iter().any(delivery::may_concern_internal) {
             *seen = mux.effects().len();
             return false;
         }
-        let said = self.take_said(copilot, mux, *seen);
-        // To look at some of them may have ended a run, and that is news to its conversation.
-        let is_left = mux.effects()[*seen..].iter().any(door::is_for_one_inside);
+        let deliveries = self.take_deliveries(copilot, mux, *seen);
+        // To look at some of them may have ended a sub-agent, which concerns its conversation.
+        let is_left = mux.effects()[*seen..].iter().any(delivery::is_for_internal);
         if !is_left {
             *seen = mux.effects().len();
         }
-        let is_news = is_left || !said.is_empty();
-        for it in said {
+        let has_changed = is_left || !deliveries.is_empty();
+        for it in deliveries {
             match it {
-                Said::Answer(no, answer) => self.on_talk_answered(copilot, mux, no, &answer),
-                Said::Progress(no, params) => self.on_talk_progress(copilot, mux, no, &params),
+                Delivery::Answer(no, answer) => self.on_internal_answered(copilot, mux, no, &answer),
+                Delivery::Progress(no, params) => self.on_internal_progress(copilot, mux, no, &params),
             }
         }
-        is_news
+        has_changed
     }
 
-    fn on_talk_progress(&mut self, copilot: &mut Copilot, mux: &mut Mux, no: u32, params: &[u8]) {
-        let Some(talk) = self.internal.talks.get_mut(&no) else { return };
-        let conversation = talk.conversation.clone();
-        let news = talk.heard.hear(&conversation, params);
-        let too_many = talk.has_asked_too_often();
-        for it in news {
-            self.tell_holder(copilot, mux, no, it);
+    fn on_internal_progress(&mut self, copilot: &mut Copilot, mux: &mut Mux, no: u32, params: &[u8]) {
+        let Some(internal) = self.internal.conversations.get_mut(&no) else { return };
+        let conversation = internal.conversation.clone();
+        let agent_event = internal.report.hear(&conversation, params);
+        let too_many = internal.has_asked_too_often();
+        for it in agent_event {
+            self.tell_owner(copilot, mux, no, it);
         }
         if let Some(why) = too_many {
-            self.stop_talk(copilot, mux, no, &why);
+            self.stop_internal(copilot, mux, no, &why);
         }
     }
 
-    fn tell_holder(&mut self, copilot: &mut Copilot, mux: &mut Mux, no: u32, news: News) {
-        match self.internal.talks.get(&no).and_then(|it| it.holder) {
-            Some(Holder::Run(run)) => self.on_run_news(copilot, mux, run, news),
-            Some(Holder::Orchestration(no, conversation)) => {
-                self.on_orchestration_news(copilot, mux, (no, conversation), news);
+    fn tell_owner(&mut self, copilot: &mut Copilot, mux: &mut Mux, no: u32, agent_event: AgentEvent) {
+        match self.internal.conversations.get(&no).and_then(|it| it.owner) {
+            Some(ConversationOwner::SubAgent(run)) => self.on_sub_agent_event(copilot, mux, run, agent_event),
+            Some(ConversationOwner::Orchestration(no, conversation)) => {
+                self.on_orchestration_agent_event(copilot, mux, (no, conversation), agent_event);
             }
-            Some(Holder::Member(desk)) => self.on_member_news(mux, desk, news),
+            Some(ConversationOwner::Member(desk)) => self.on_member_event(mux, desk, agent_event),
             None => {}
         }
     }
 
-    fn on_talk_answered(&mut self, copilot: &mut Copilot, mux: &mut Mux, no: u32, answer: &Frame) {
-        let Some(talk) = self.internal.talks.get_mut(&no) else { return };
-        if !talk.is_owed() || answer.id().and_then(|it| it.as_u64()) != Some(talk.asked) {
+    fn on_internal_answered(&mut self, copilot: &mut Copilot, mux: &mut Mux, no: u32, answer: &Frame) {
+        let Some(internal) = self.internal.conversations.get_mut(&no) else { return };
+        if !internal.is_owed() || answer.id().and_then(|it| it.as_u64()) != Some(internal.asked) {
             return;
         }
         let error = answer.error_value().map(|_| reason(answer));
-        match &talk.state {
-            State::Choosing(words) if talk.stop.is_none() => {
+        match &internal.state {
+            InternalState::Choosing(words) if internal.stop.is_none() => {
                 let words = words.clone();
-                let found = match (answer.result(), &talk.agent.model) {
+                let found = match (answer.result(), &internal.agent.model) {
                     (Some(models), Some(model)) => chosen(model, models),
                     _ => Err(unknown_models(&error.unwrap_or_default())),
                 };
                 match found {
                     Ok(model) => {
                         let info = json!({"id": model}).to_string();
-                        let mut usual = Patch::of(&talk.usual);
+                        let mut usual = Patch::of(&internal.usual);
                         for key in MODEL {
                             usual.remove(key);
                         }
-                        talk.usual = usual.set("modelInfo", info.as_bytes()).finish().into();
-                        talk.has_model = true;
+                        internal.usual = usual.set("modelInfo", info.as_bytes()).finish().into();
+                        internal.has_model = true;
                         self.ask(copilot, mux, no, &words);
                     }
                     Err(why) => self.turn_ended(copilot, mux, no, Err(why)),
                 }
             }
-            State::Choosing(_) | State::Turning => match talk.outcome(error.as_deref()) {
+            InternalState::Choosing(_) | InternalState::Turning => match internal.outcome(error.as_deref()) {
                 Some(result) => self.turn_ended(copilot, mux, no, result),
-                None if !talk.limits.needs_words => self.turn_ended(copilot, mux, no, Ok(String::new())),
-                None if talk.is_asked_again => {
+                None if !internal.limits.needs_words => self.turn_ended(copilot, mux, no, Ok(String::new())),
+                None if internal.is_asked_again => {
                     let why = "it has ended without a word, twice".to_owned();
                     self.turn_ended(copilot, mux, no, Err(why));
                 }
                 None => {
-                    talk.is_asked_again = true;
-                    talk.heard.again();
+                    internal.is_asked_again = true;
+                    internal.report.again();
                     self.ask(copilot, mux, no, SUMMARY);
                 }
             },
-            State::Idle => {}
+            InternalState::Idle => {}
         }
     }
 
     fn turn_ended(&mut self, copilot: &mut Copilot, mux: &mut Mux, no: u32, result: Result<String, String>) {
         self.internal.set_due(no, None);
-        let Some(talk) = self.internal.talks.get_mut(&no) else { return };
-        (talk.state, talk.stop) = (State::Idle, None);
-        match talk.holder {
-            Some(_) => self.tell_holder(copilot, mux, no, News::Ended(result)),
-            None => self.end_talk(copilot, mux, no),
+        let Some(internal) = self.internal.conversations.get_mut(&no) else { return };
+        (internal.state, internal.stop) = (InternalState::Idle, None);
+        match internal.owner {
+            Some(_) => self.tell_owner(copilot, mux, no, AgentEvent::Ended(result)),
+            None => self.end_internal(copilot, mux, no),
         }
     }
 
-    pub(crate) fn on_inside_deadlines(&mut self, copilot: &mut Copilot, mux: &mut Mux) {
+    pub(crate) fn on_internal_deadlines(&mut self, copilot: &mut Copilot, mux: &mut Mux) {
         while let Some((_, no)) = self.internal.due.first().copied().filter(|(at, _)| *at <= mux.now()) {
             self.internal.set_due(no, None);
-            let Some(talk) = self.internal.talks.get(&no) else { continue };
-            if talk.stop.is_some() {
-                self.give_up_turn(copilot, mux, no);
+            let Some(internal) = self.internal.conversations.get(&no) else { continue };
+            if internal.stop.is_some() {
+                self.abandon_turn(copilot, mux, no);
             } else {
-                let limit = talk.limits.time.unwrap_or_default().as_secs();
-                self.stop_talk(copilot, mux, no, &format!("it was stopped: it may take {limit} s"));
+                let limit = internal.limits.time.unwrap_or_default().as_secs();
+                self.stop_internal(copilot, mux, no, &format!("it was stopped: it may take {limit} s"));
             }
         }
     }
 
     /// A server does not answer a turn that it was told to end. Nobody waits for it any more, and what was said before
     /// it is kept.
-    fn give_up_turn(&mut self, copilot: &mut Copilot, mux: &mut Mux, no: u32) {
-        let Some(talk) = self.internal.talks.get_mut(&no) else { return };
-        let (client, id, asked) = (talk.client, talk.conversation.clone(), RawId::from(talk.asked));
+    fn abandon_turn(&mut self, copilot: &mut Copilot, mux: &mut Mux, no: u32) {
+        let Some(internal) = self.internal.conversations.get_mut(&no) else { return };
+        let (client, id, asked) =
+            (internal.client, internal.conversation.clone(), RawId::from(internal.asked));
         warn!(conversation = %id, "a server does not answer a turn that was cancelled: going on without it");
-        let result = talk.outcome(None).unwrap_or_else(|| Ok(String::new()));
+        let result = internal.outcome(None).unwrap_or_else(|| Ok(String::new()));
         if let Some(conversation) = copilot.conversations_mut().get_mut(&id) {
             let history = std::mem::take(&mut conversation.history);
             self.keep_history(no, history);
         }
-        Self::destroy_inside(copilot, mux, &id);
+        Self::destroy_internal(copilot, mux, &id);
         // What its server says of it from now on is of a conversation that is no more.
         self.internal.by_conversation.remove(&id);
         copilot.release_internal(&id);
-        if let Some(talk) = self.internal.talks.get_mut(&no) {
-            talk.conversation = RawId::null();
+        if let Some(internal) = self.internal.conversations.get_mut(&no) {
+            internal.conversation = RawId::null();
         }
         // An answer that comes all the same finds nothing.
         if let Some(sent) = mux.requests().of_client(client, &asked) {
@@ -469,57 +481,58 @@ impl Agents {
     }
 
     /// Whether this conversation is there, and held by that one.
-    pub(crate) fn is_held_by(&self, no: u32, holder: Holder) -> bool {
-        self.holder_of(no) == Some(holder)
+    pub(crate) fn is_owned_by(&self, no: u32, owner: ConversationOwner) -> bool {
+        self.owner_of(no) == Some(owner)
     }
 
     /// Who holds a conversation, if anybody wants it still.
-    pub(crate) fn holder_of(&self, no: u32) -> Option<Holder> {
-        self.internal.talks.get(&no)?.holder
+    pub(crate) fn owner_of(&self, no: u32) -> Option<ConversationOwner> {
+        self.internal.conversations.get(&no)?.owner
     }
 
     /// Whether a turn of a conversation is running, be it on its way to its end.
     pub(crate) fn is_talking(&self, no: u32) -> bool {
-        self.internal.talks.get(&no).is_some_and(Talk::is_owed)
+        self.internal.conversations.get(&no).is_some_and(InternalConversation::is_owed)
     }
 
     /// The editor knows a conversation under other ids from now on.
-    pub(crate) fn face(&mut self, no: u32, face: Face) {
-        if let Some(talk) = self.internal.talks.get_mut(&no) {
-            talk.face = face;
+    pub(crate) fn editor_ids(&mut self, no: u32, editor_ids: EditorIds) {
+        if let Some(internal) = self.internal.conversations.get_mut(&no) {
+            internal.editor_ids = editor_ids;
         }
     }
 
     /// What was said in a conversation, and whether a turn of it is running that has begun.
     pub(crate) fn said_in<'a>(&'a self, copilot: &'a Copilot, no: u32) -> Option<(&'a History, bool)> {
-        let talk = self.internal.talks.get(&no)?;
-        match copilot.conversations().get(&talk.conversation) {
-            Some(conversation) => Some((&conversation.history, conversation.flight.turn.is_some())),
-            None => talk.history.as_ref().map(|it| (it, false)),
+        let internal = self.internal.conversations.get(&no)?;
+        match copilot.conversations().get(&internal.conversation) {
+            Some(conversation) => Some((&conversation.history, conversation.active_turn.turn.is_some())),
+            None => internal.history.as_ref().map(|it| (it, false)),
         }
     }
 
-    /// Whether those inside agree with the other tables.
-    pub(crate) fn check_inside(&self, copilot: &Copilot, mux: &Mux) -> Result<(), String> {
-        for (no, talk) in &self.internal.talks {
-            let name = &talk.face.name;
-            let is_owed = mux.requests().of_client(talk.client, &RawId::from(talk.asked)).is_some();
-            if talk.is_owed() && !is_owed {
-                return Err(format!("{name} waits for an answer that nobody owes: {:?}", talk.state));
+    /// Whether internal conversations agree with the other tables.
+    pub(crate) fn check_internal(&self, copilot: &Copilot, mux: &Mux) -> Result<(), String> {
+        for (no, internal) in &self.internal.conversations {
+            let name = &internal.editor_ids.name;
+            let is_owed = mux.requests().of_client(internal.client, &RawId::from(internal.asked)).is_some();
+            if internal.is_owed() && !is_owed {
+                return Err(format!("{name} waits for an answer that nobody owes: {:?}", internal.state));
             }
-            if !talk.is_owed() && talk.holder.is_none() {
+            if !internal.is_owed() && internal.owner.is_none() {
                 return Err(format!("{name} has ended, and nobody wants it"));
             }
-            let is_known = self.internal.of(&talk.conversation) == Some(*no);
-            if !is_known && talk.conversation != RawId::null() {
+            let is_known = self.internal.of(&internal.conversation) == Some(*no);
+            if !is_known && internal.conversation != RawId::null() {
                 return Err(format!("the conversation of {name} is not found"));
             }
-            if talk.due.is_some_and(|at| !self.internal.due.contains(&(at, *no))) {
+            if internal.due.is_some_and(|at| !self.internal.due.contains(&(at, *no))) {
                 return Err(format!("{name} has a deadline that nobody looks at"));
             }
         }
-        let n_due = self.internal.talks.values().filter(|it| it.due.is_some()).count();
-        let n_bound = self.internal.talks.values().filter(|it| it.conversation != RawId::null()).count();
+        let n_due = self.internal.conversations.values().filter(|it| it.due.is_some()).count();
+        let n_bound =
+            self.internal.conversations.values().filter(|it| it.conversation != RawId::null()).count();
         if n_due != self.internal.due.len() || n_bound != self.internal.by_conversation.len() {
             return Err("an index of the conversations inside holds one that is no more".to_owned());
         }
@@ -567,9 +580,10 @@ fn chosen(model: &str, models: &[u8]) -> Result<String, String> {
 
 #[cfg(test)]
 impl Agents {
-    /// Nothing is left inside.
-    pub(in crate::core::agents) fn check_quiet_inside(&self) {
-        let left: Vec<_> = self.internal.talks.values().map(|it| (&it.face.name, &it.state)).collect();
+    /// No internal conversation is left.
+    pub(in crate::core::agents) fn check_quiet_internal(&self) {
+        let left: Vec<_> =
+            self.internal.conversations.values().map(|it| (&it.editor_ids.name, &it.state)).collect();
         assert!(left.is_empty(), "{left:?} are left");
     }
 }

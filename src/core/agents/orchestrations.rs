@@ -1,12 +1,13 @@
-//! Orchestrations that are under way: each is a request of the editor's, answered when the work on its goal has ended.
+//! Running orchestrations: each is a request of the editor, answered when the work on its goal has ended.
 //!
-//! What is done next is decided by [`Orchestration`], which knows no server. Here it is carried out: those whom it asks are
-//! conversations of lspool's own ([`inside`](crate::core::inside)), each in the partition of its tools; what it tells goes to the
-//! editor as progress of the request, and in `lspool/orchestratorEvent`.
+//! [`Orchestration`] decides what to do next, and knows no server. This module carries it out: the planner, the workers
+//! and the summarizer are internal conversations ([`conversations`](super::conversations)), each in the partition of
+//! its tools. What the orchestration tells goes to the editor as progress of the request, and in
+//! `lspool/orchestratorEvent`.
 //!
 //! **The request is answered once**, after the event `finished`; nobody works for it after that.
 
-mod asked;
+mod goal;
 
 use std::collections::BTreeMap;
 
@@ -14,15 +15,16 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use tracing::info;
 
-use self::asked::Asked;
+use self::goal::GoalRequest;
 use crate::{
-    agents::orchestration::{Do, End, Event, Heard, Orchestration, Order, Told, Who},
+    agents::orchestration::{Do, End, Event, Notice, Orchestration, Order, Who, WorkerEvent},
     config::{AgentConfig, AgentSource, OrchestrationConfig},
     core::{
         agents::{
             Agents,
             conversations::{
-                DEFAULT_MODEL, Face, Holder, INHERITED, Limits, News, Opening, SAID_BEFORE, usual,
+                AgentEvent, ConversationOwner, DEFAULT_MODEL, EditorIds, INHERITED, Limits, Opening,
+                SAID_BEFORE, usual,
             },
         },
         copilot::Copilot,
@@ -40,21 +42,21 @@ use crate::{
 /// All of them.
 #[derive(Debug, Default)]
 pub(crate) struct Orchestrations {
-    runs: BTreeMap<u32, Run>,
+    runs: BTreeMap<u32, OrchestrationRun>,
     /// How many there have been.
     last: u32,
 }
 
 /// One of them.
 #[derive(Debug)]
-struct Run {
+struct OrchestrationRun {
     it: Orchestration,
     /// Who has asked for it.
     owner: Owner,
     /// Under which it reports.
     token: Option<RawId>,
-    /// The conversations inside, by their number here.
-    talks: BTreeMap<usize, u32>,
+    /// Its internal conversations, by their number here.
+    conversations: BTreeMap<usize, u32>,
     /// For whoever has none of his own.
     model: Option<String>,
     /// What a request had that the conversations have as well.
@@ -62,7 +64,7 @@ struct Run {
 }
 
 impl Orchestrations {
-    fn of(&self, wanted: impl Fn(&Run) -> bool) -> Option<u32> {
+    fn of(&self, wanted: impl Fn(&OrchestrationRun) -> bool) -> Option<u32> {
         self.runs.iter().find(|(_, it)| wanted(it)).map(|(no, _)| *no)
     }
 
@@ -110,12 +112,12 @@ impl Agents {
             let failure = Failure::new(Cause::NotInitialized, "send initialized first");
             return mux.fail(&owner, &failure);
         }
-        let asked = match Asked::read(params, &server.config.workers) {
-            Ok(asked) => asked,
+        let goal_of = match GoalRequest::read(params, &server.config.workers) {
+            Ok(goal_of) => goal_of,
             Err(message) => return mux.fail(&owner, &Failure::new(Cause::InvalidParams, message)),
         };
         let OrchestrationConfig { max_parallel, max_tasks, .. } = server.config.orchestration;
-        let Asked { goal, workers, model, max_parallel: wanted, token } = asked;
+        let GoalRequest { goal, workers, model, max_parallel: wanted, token } = goal_of;
         let max_parallel = wanted.map_or(max_parallel, |it| it.min(max_parallel));
         self.orchestrations.last += 1;
         let no = self.orchestrations.last;
@@ -129,7 +131,7 @@ impl Agents {
         let order = Order { goal, workers, max_parallel, max_tasks };
         let (it, todo) = Orchestration::start(id, order, mux.now());
         let params = Self::usual_of(copilot, mux, params);
-        let run = Run { it, owner, token, talks: BTreeMap::new(), model, params };
+        let run = OrchestrationRun { it, owner, token, conversations: BTreeMap::new(), model, params };
         self.orchestrations.runs.insert(no, run);
         self.carry_out(copilot, mux, no, todo);
     }
@@ -151,18 +153,18 @@ impl Agents {
     }
 
     /// Something is heard of a conversation that works for an orchestration.
-    pub(crate) fn on_orchestration_news(
+    pub(crate) fn on_orchestration_agent_event(
         &mut self,
         copilot: &mut Copilot,
         mux: &mut Mux,
         (no, conversation): (u32, usize),
-        news: News,
+        agent_event: AgentEvent,
     ) {
         let Some(run) = self.orchestrations.runs.get_mut(&no) else { return };
-        let heard = match news {
-            News::Text(_) => return,
-            News::Tool(tool) => Heard::Tool(tool),
-            News::Ended(result) => Heard::Answer(result),
+        let heard = match agent_event {
+            AgentEvent::Text(_) => return,
+            AgentEvent::Tool(tool) => WorkerEvent::Tool(tool),
+            AgentEvent::Ended(result) => WorkerEvent::Answer(result),
         };
         let todo = run.it.heard(mux.now(), conversation, heard);
         self.carry_out(copilot, mux, no, todo);
@@ -210,14 +212,14 @@ impl Agents {
         for it in todo {
             match it {
                 Do::Ask { conversation, text } => {
-                    if let Some(talk) = self.talk_of(copilot, mux, no, conversation) {
-                        self.say(copilot, mux, talk, &text);
+                    if let Some(internal) = self.internal_of(copilot, mux, no, conversation) {
+                        self.say(copilot, mux, internal, &text);
                     }
                 }
                 Do::Close { conversation } => {
                     let run = self.orchestrations.runs.get_mut(&no);
-                    if let Some(talk) = run.and_then(|it| it.talks.remove(&conversation)) {
-                        self.close_talk(copilot, mux, talk);
+                    if let Some(internal) = run.and_then(|it| it.conversations.remove(&conversation)) {
+                        self.close_internal(copilot, mux, internal);
                     }
                 }
                 Do::Tell(told) => self.tell_orchestration(copilot, mux, no, &told),
@@ -226,11 +228,17 @@ impl Agents {
     }
 
     /// The conversation of this number; opened if there is none yet.
-    fn talk_of(&mut self, copilot: &mut Copilot, mux: &mut Mux, no: u32, conversation: usize) -> Option<u32> {
+    fn internal_of(
+        &mut self,
+        copilot: &mut Copilot,
+        mux: &mut Mux,
+        no: u32,
+        conversation: usize,
+    ) -> Option<u32> {
         let limit = copilot.server(mux).config.orchestration.time_limit;
         let run = self.orchestrations.runs.get(&no)?;
-        if let Some(talk) = run.talks.get(&conversation) {
-            return Some(*talk);
+        if let Some(internal) = run.conversations.get(&conversation) {
+            return Some(*internal);
         }
         let (who, name) = run.it.who(conversation)?;
         let id = RawId::text(run.it.id());
@@ -245,9 +253,9 @@ impl Agents {
         let agent =
             AgentConfig { tools, model: model.or_else(usual_model), ..AgentConfig::of(AgentSource::User) };
         let opening = Opening {
-            holder: Holder::Orchestration(no, conversation),
+            owner: ConversationOwner::Orchestration(no, conversation),
             agent,
-            face: Face {
+            editor_ids: EditorIds {
                 conversation: id.clone(),
                 turn: id,
                 round: 1,
@@ -259,12 +267,12 @@ impl Agents {
             usual: usual(if works { "Agent" } else { "Ask" }, &run.params, &run.params),
             history: None,
         };
-        let talk = self.open_talk(opening);
-        self.orchestrations.runs.get_mut(&no)?.talks.insert(conversation, talk);
-        Some(talk)
+        let internal = self.open_internal(opening);
+        self.orchestrations.runs.get_mut(&no)?.conversations.insert(conversation, internal);
+        Some(internal)
     }
 
-    fn tell_orchestration(&mut self, copilot: &mut Copilot, mux: &mut Mux, no: u32, told: &Told) {
+    fn tell_orchestration(&mut self, copilot: &mut Copilot, mux: &mut Mux, no: u32, told: &Notice) {
         let Some(run) = self.orchestrations.runs.get(&no) else { return };
         let event = json!(told);
         let params = event.to_string();
@@ -288,8 +296,8 @@ impl Agents {
     fn answer_goal(&mut self, copilot: &mut Copilot, mux: &mut Mux, no: u32) {
         let Some(run) = self.orchestrations.runs.remove(&no) else { return };
         info!(id = run.it.id(), end = ?run.it.end(), "an orchestration has ended");
-        for talk in run.talks.into_values() {
-            self.close_talk(copilot, mux, talk);
+        for internal in run.conversations.into_values() {
+            self.close_internal(copilot, mux, internal);
         }
         let outcome = run.it.outcome(mux.now());
         match (run.it.end(), outcome.error.as_ref().filter(|_| outcome.tasks.is_empty())) {
@@ -314,12 +322,12 @@ impl Agents {
             if end.is_some() {
                 return Err(format!("{id} has ended, and nobody was told"));
             }
-            for (conversation, talk) in &run.talks {
-                if !self.is_held_by(*talk, Holder::Orchestration(*no, *conversation)) {
+            for (conversation, internal) in &run.conversations {
+                if !self.is_owned_by(*internal, ConversationOwner::Orchestration(*no, *conversation)) {
                     return Err(format!("conversation {conversation} of {id} is not its own"));
                 }
             }
-            if run.talks.is_empty() {
+            if run.conversations.is_empty() {
                 return Err(format!("nobody works for {id}"));
             }
         }

@@ -1,18 +1,19 @@
 //! Leads and their sub-agents.
 //!
 //! A *lead* is a conversation that has the tool `delegate_task`. lspool registers it, in partitions of their own kind, and
-//! carries it out: a call is answered at once, and starts a *run* ([`run`]), which works in a conversation of its own
-//! ([`conversations`](super::conversations)).
+//! carries it out: a call is answered at once, and starts a *sub-agent* ([`sub_agent`]), which works in an internal
+//! conversation ([`conversations`](super::conversations)).
 //!
-//! When the lead's turn comes to its end, and there are runs whose results it does not know, the turn *rests*: its `end`
-//! is kept back, and its request is held until all runs have ended. Then it is asked further, in a turn of the same
-//! id, which is for the editor another [part](crate::core::copilot::resume) of the one that it knows.
+//! When the lead's turn comes to its end, and there are sub-agents whose results it does not know, the turn is
+//! *suspended*: lspool keeps back its `end`, and holds its request until all sub-agents have ended. Then lspool asks it
+//! further, in a turn of the same id, which the editor sees as another [segment](crate::core::copilot::resume) of the
+//! turn that it knows.
 //!
 //! **To the editor it is one turn**: one `begin`, one `end`, one answer, rounds that are counted on.
 //!
-//! **A run never outlives the turn that has started it.**
+//! **A sub-agent never outlives the turn that has started it.**
 
-mod run;
+mod sub_agent;
 mod turn;
 pub(super) mod view;
 mod work;
@@ -24,29 +25,29 @@ use serde_json::json;
 use tracing::info;
 
 use self::{
-    run::{Run, State},
+    sub_agent::{SubAgent, SubAgentState},
     turn::is_turn_of,
 };
 use crate::{
     agents::{self, Command, DELEGATE, ORCHESTRATION, TERMINAL, Task, team as words},
+    builtin_tools::bare,
     config::{Delegation, SubAgentsConfig},
     core::{
-        agents::{Agents, conversations::Holder, teams::Call},
+        agents::{Agents, conversations::ConversationOwner, teams::TeamToolCall},
         copilot::{Copilot, conversation::Watch, hooks::ToolCall, tools::calls::CONFIRMATION},
         event::{BackendId, ProcessId},
         mux::Mux,
         purpose::{CopilotPurpose, Purpose},
     },
     rpc::{Frame, Patch, RawId, member, path, text},
-    tools::bare,
 };
 
-/// All leads whose turn has started runs, and the runs.
+/// All leads whose turn has started sub-agents, and the sub-agents.
 #[derive(Debug, Default)]
-pub(crate) struct Subagents {
+pub(crate) struct SubAgents {
     pub(super) leads: BTreeMap<u32, Lead>,
     pub(super) by_conversation: HashMap<RawId, u32, RandomState>,
-    pub(super) runs: BTreeMap<u32, Run>,
+    pub(super) all: BTreeMap<u32, SubAgent>,
     /// Leads for which there may be something to do.
     pub(super) due: BTreeSet<u32>,
     pub(super) last: u32,
@@ -56,13 +57,13 @@ pub(crate) struct Subagents {
 
 /// How far the turn of a lead has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum LeadPhase {
     /// Its model is asked.
     Asked,
     /// The server has ended it, and the editor has not been told.
     Ended,
-    /// It waits for its runs.
-    Resting,
+    /// It waits for its sub-agents.
+    Suspended,
 }
 
 /// A call that has set a team to work.
@@ -76,7 +77,7 @@ pub(super) struct TeamCall {
     pub(super) shown: Vec<u8>,
 }
 
-/// A turn that has started runs.
+/// A turn that has started sub-agents.
 #[derive(Debug)]
 pub(super) struct Lead {
     pub(super) conversation: RawId,
@@ -85,25 +86,25 @@ pub(super) struct Lead {
     /// Under which it reports.
     pub(super) token: Option<RawId>,
     /// In the order in which they were started.
-    pub(super) runs: Vec<u32>,
+    pub(super) sub_agents: Vec<u32>,
     /// The results of so many are known to it, or on the way.
-    pub(super) fed: usize,
+    pub(super) n_delivered: usize,
     /// How often it was told results.
     pub(super) follow_ups: usize,
     /// How often it had a member of a team called.
     pub(super) wakes: usize,
-    pub(super) phase: Phase,
-    /// The editor wants to be told of its runs in notifications.
+    pub(super) phase: LeadPhase,
+    /// The editor wants to be told of its sub-agents in notifications.
     pub(super) events: bool,
     /// Its last call of a tool of teams: it counts as running for as long as they are at work.
     pub(super) team_call: Option<TeamCall>,
-    /// Its runs, by the calls that have started them.
+    /// Its sub-agents, by the calls that have started them.
     pub(super) calls: BTreeMap<String, u32>,
     /// How many of each agent it has started.
     pub(super) names: BTreeMap<String, usize>,
 }
 
-impl Subagents {
+impl SubAgents {
     /// Whether there is no lead.
     pub(crate) fn is_idle(&self) -> bool {
         self.leads.is_empty()
@@ -114,7 +115,7 @@ impl Subagents {
         !self.closing.is_empty()
     }
 
-    /// The turn of a conversation that has started runs, and goes on.
+    /// The turn of a conversation that has started sub-agents, and goes on.
     pub(super) fn lead_of(&self, conversation: &RawId) -> Option<u32> {
         self.by_conversation.get(conversation).copied()
     }
@@ -145,10 +146,12 @@ impl Agents {
         let top = conversation.map(|it| copilot.conversations().top(it));
         // The server's own sub-agents live in the process of their caller, and see its tools.
         let caller = conversation.filter(|it| top.as_ref() == Some(it));
-        let inside = top.as_ref().and_then(|it| self.internal.of(it));
-        let desk = match inside.map(|it| self.holder_of(it)) {
+        let internal = top.as_ref().and_then(|it| self.internal.of(it));
+        let live_member = match internal.map(|it| self.owner_of(it)) {
             None => None,
-            Some(Some(Holder::Member(desk))) if name == words::SEND && caller.is_some() => Some(desk),
+            Some(Some(ConversationOwner::Member(live_member))) if name == words::SEND && caller.is_some() => {
+                Some(live_member)
+            }
             Some(_) => {
                 let set = conversation.and_then(|it| copilot.conversations().get(it));
                 let set = set.map_or_else(String::new, |it| it.set.to_string());
@@ -156,10 +159,10 @@ impl Agents {
                 return true;
             }
         };
-        let leads = desk.is_none() && copilot.serves_leads(process.backend);
+        let leads = live_member.is_none() && copilot.serves_leads(process.backend);
         let through = Some(copilot.server(mux).settings.delegation);
         let is_of_teams = name != DELEGATE && command.is_none();
-        if desk.is_none() && (!leads || (is_of_teams && through != Some(Delegation::DelegateTask))) {
+        if live_member.is_none() && (!leads || (is_of_teams && through != Some(Delegation::DelegateTask))) {
             return false;
         }
         if is_confirmation {
@@ -168,12 +171,12 @@ impl Agents {
             return true;
         }
         if let Some(caller) = caller.filter(|_| is_of_teams) {
-            let call = Call {
+            let call = TeamToolCall {
                 process,
                 wire: wire.clone(),
                 frame: frame.clone(),
                 conversation: caller.clone(),
-                desk,
+                live_member,
                 is_again: false,
             };
             self.on_team_call(copilot, mux, call);
@@ -211,7 +214,8 @@ impl Agents {
         agents::command(&text(params, &["input", "command"])?)
     }
 
-    /// Notes a run; it starts as soon as the event is done with. Gives what the lead's model is told, be it an error.
+    /// Notes a sub-agent; it starts as soon as the event is done with. Gives what the lead's model is told, be it an
+    /// error.
     pub(super) fn delegate(
         &mut self,
         copilot: &mut Copilot,
@@ -229,13 +233,16 @@ impl Agents {
         let call = text(params, &["toolCallId"]).unwrap_or_default();
         let round = member(params, "roundId").and_then(|it| serde_json::from_slice(&params[it]).ok());
         let not_running = || "no turn is running".to_owned();
-        let turn =
-            copilot.conversations().get(id).and_then(|it| it.flight.turn.clone()).ok_or_else(not_running)?;
+        let turn = copilot
+            .conversations()
+            .get(id)
+            .and_then(|it| it.active_turn.turn.clone())
+            .ok_or_else(not_running)?;
         let no = self.lead(copilot, mux, id, turn);
         self.subagents.last += 1;
-        let run = self.subagents.last;
+        let sub_agent = self.subagents.last;
         let lead = self.subagents.leads.get_mut(&no).ok_or_else(not_running)?;
-        if lead.runs.len() >= limits.max_subagents {
+        if lead.sub_agents.len() >= limits.max_subagents {
             let most = limits.max_subagents;
             return Err(format!("no more than {most} sub-agents may be started: go on with what there is"));
         }
@@ -247,14 +254,14 @@ impl Agents {
         let n = lead.names.entry(task.agent.clone()).or_default();
         *n += 1;
         let name = format!("{}-{n}", task.agent);
-        let is_open = |it: &&u32| self.subagents.runs.get(it).is_some_and(|it| !it.has_ended());
-        let is_full = lead.runs.iter().filter(is_open).count() >= limits.max_parallel;
-        lead.runs.push(run);
-        lead.calls.insert(call.clone(), run);
+        let is_open = |it: &&u32| self.subagents.all.get(it).is_some_and(|it| !it.has_ended());
+        let is_full = lead.sub_agents.iter().filter(is_open).count() >= limits.max_parallel;
+        lead.sub_agents.push(sub_agent);
+        lead.calls.insert(call.clone(), sub_agent);
         info!(lead = %id, sub_agent = name, "a sub-agent");
         self.subagents.due.insert(no);
         let entry = Self::entry(copilot, id, &call, params);
-        let new = Run {
+        let new = SubAgent {
             lead: no,
             name: name.clone(),
             agent: task.agent,
@@ -262,20 +269,20 @@ impl Agents {
             call,
             round: round.unwrap_or(1),
             entry,
-            state: State::Waiting,
+            state: SubAgentState::Waiting,
             tool: None,
             is_shown: false,
             started: None,
             ended: None,
         };
-        self.subagents.runs.insert(run, new);
+        self.subagents.all.insert(sub_agent, new);
         Ok(match is_full {
             true => format!("sub-agent {name} starts as soon as another one has ended"),
             false => format!("sub-agent {name} started"),
         })
     }
 
-    /// What is known of the runs of this turn.
+    /// What is known of the sub-agents of this turn.
     pub(super) fn lead(&mut self, copilot: &mut Copilot, mux: &mut Mux, id: &RawId, turn: RawId) -> u32 {
         if let Some(no) = self.subagents.lead_of(id) {
             return no;
@@ -291,11 +298,11 @@ impl Agents {
             backend: copilot.conversations().get(id).map_or(copilot.primary(), |it| it.backend),
             turn,
             token,
-            runs: Vec::new(),
-            fed: 0,
+            sub_agents: Vec::new(),
+            n_delivered: 0,
             follow_ups: 0,
             wakes: 0,
-            phase: Phase::Asked,
+            phase: LeadPhase::Asked,
             events: copilot.conversations().get(id).is_some_and(|it| it.events),
             team_call: None,
             calls: BTreeMap::new(),
@@ -311,7 +318,7 @@ impl Agents {
 
     /// The call as it was reported; of one that was not, what is known.
     pub(super) fn entry(copilot: &mut Copilot, id: &RawId, call: &str, params: &[u8]) -> Vec<u8> {
-        let turn = copilot.conversations().get(id).and_then(|it| it.flight.turn.clone());
+        let turn = copilot.conversations().get(id).and_then(|it| it.active_turn.turn.clone());
         let turn = turn.and_then(|it| copilot.conversations_mut().get_mut(id)?.history.turn(&it));
         let reported = turn.and_then(|it| it.call(call)).and_then(|it| it.open.as_ref());
         match reported {
@@ -328,16 +335,16 @@ impl Agents {
         }
     }
 
-    /// Whether leads and runs agree with the other tables.
+    /// Whether leads and sub-agents agree with the other tables.
     pub(crate) fn check_agents(&self, copilot: &Copilot) -> Result<(), String> {
-        for (no, run) in &self.subagents.runs {
-            if !self.subagents.leads.get(&run.lead).is_some_and(|it| it.runs.contains(no)) {
-                return Err(format!("run {} has no lead", run.name));
+        for (no, sub_agent) in &self.subagents.all {
+            if !self.subagents.leads.get(&sub_agent.lead).is_some_and(|it| it.sub_agents.contains(no)) {
+                return Err(format!("run {} has no lead", sub_agent.name));
             }
-            if let State::Working(talk) = run.state
-                && !self.is_held_by(talk, Holder::Run(*no))
+            if let SubAgentState::Working(internal) = sub_agent.state
+                && !self.is_owned_by(internal, ConversationOwner::SubAgent(*no))
             {
-                return Err(format!("run {} works in a conversation that is not its own", run.name));
+                return Err(format!("run {} works in a conversation that is not its own", sub_agent.name));
             }
         }
         self.check_teams()?;
@@ -352,9 +359,9 @@ impl Agents {
         if self.subagents.by_conversation.len() != self.subagents.leads.len() {
             return Err("a conversation leads to a lead that is no more".to_owned());
         }
-        for lead in self.subagents.leads.values().filter(|it| it.phase == Phase::Resting) {
+        for lead in self.subagents.leads.values().filter(|it| it.phase == LeadPhase::Suspended) {
             let conversation = copilot.conversations().get(&lead.conversation);
-            let rests = conversation.is_some_and(|it| it.flight.suspended.is_some());
+            let rests = conversation.is_some_and(|it| it.active_turn.suspended.is_some());
             if !rests && conversation.is_some_and(|it| is_turn_of(lead, it)) {
                 return Err(format!("lead {} waits for its runs, and does not rest", lead.conversation));
             }
@@ -367,9 +374,9 @@ impl Agents {
 impl Agents {
     /// Nothing is left of any lead.
     pub(crate) fn check_quiet(&self, copilot: &Copilot) {
-        let names: Vec<_> = self.subagents.runs.values().map(|it| (&it.name, &it.state)).collect();
+        let names: Vec<_> = self.subagents.all.values().map(|it| (&it.name, &it.state)).collect();
         assert!(self.subagents.leads.is_empty() && names.is_empty(), "{names:?} are left");
-        self.check_quiet_inside();
+        self.check_quiet_internal();
         let is_ours = |id: &RawId| id.as_text().is_some_and(|it| it.starts_with("lspool"));
         let left = copilot.conversations().iter().find(|(id, _)| is_ours(id));
         assert!(left.is_none(), "a conversation is left: {:?}", left.map(|it| it.0));

@@ -1,7 +1,7 @@
 //! Teams: which there are, who leads them, what is stored of them, and when their members are asked.
 //!
-//! What a team is and who reads what is [`team`]'s. Each member works in a conversation of its own, in the partition of its
-//! tools and `send_message` ([`inside`](crate::core::inside)).
+//! [`team`] decides what a team is and who reads what. Each member works in an internal conversation
+//! ([`conversations`](super::conversations)), in the partition of its tools and `send_message`.
 //!
 //! **Members work while a turn of their lead runs**: it lasts until all are idle, and is then told what they have written to
 //! it, as it is told results of sub-agents. What waits when it ends waits for the next one.
@@ -16,13 +16,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{json, value::RawValue};
 use tracing::info;
 
-use super::subagents::view::{at_rest, report};
+use super::subagents::view::{report, when_ended};
 use crate::{
     agents::team::{self, Letter, Team},
     core::{
         agents::{
             Agents,
-            conversations::{Face, Holder, Limits, News, Opening, usual},
+            conversations::{AgentEvent, ConversationOwner, EditorIds, Limits, Opening, usual},
             subagents::{Lead, TeamCall, answer_of},
         },
         copilot::{
@@ -39,24 +39,24 @@ use crate::{
 /// All teams of this workspace.
 #[derive(Debug, Default)]
 pub(super) struct Teams {
-    known: Known,
-    live: BTreeMap<String, Live>,
+    known: TeamsKnown,
+    live: BTreeMap<String, LiveTeam>,
     /// Teams that cannot be had, and why.
     faulty: BTreeMap<String, TeamFault>,
     /// Whose conversation a member's is.
-    desks: BTreeMap<u32, (String, usize)>,
+    live_members: BTreeMap<u32, (String, usize)>,
     last: u32,
     /// The number of the last state that was to be stored.
     last_stored: u64,
     /// Calls that came before it was known which teams there are.
-    early: Vec<Call>,
+    early: Vec<TeamToolCall>,
     /// Teams of which something is to be stored.
     pub(super) dirty: BTreeSet<String>,
 }
 
 /// Whether it is known which teams there are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Known {
+enum TeamsKnown {
     #[default]
     No,
     Asked,
@@ -65,11 +65,11 @@ enum Known {
 
 /// A team that is led from here.
 #[derive(Debug)]
-struct Live {
+struct LiveTeam {
     team: Team,
     /// The conversation that leads it.
     lead: Option<RawId>,
-    desks: Vec<Desk>,
+    live_members: Vec<LiveMember>,
     /// It has never been stored.
     is_new: bool,
     /// The number of the state that is being stored.
@@ -77,15 +77,15 @@ struct Live {
     /// The last state could not be stored.
     is_unsaved: bool,
     /// Answers to calls whose doing is stored with the next state, and with the one that is being stored.
-    to_answer: Vec<(Call, String)>,
-    answering: Vec<(Call, String)>,
+    to_answer: Vec<(TeamToolCall, String)>,
+    answering: Vec<(TeamToolCall, String)>,
 }
 
-/// Where a member works.
+/// A member, and the internal conversation in which it works.
 #[derive(Debug)]
-struct Desk {
+struct LiveMember {
     no: u32,
-    talk: Option<u32>,
+    internal: Option<u32>,
     /// What was said before this lspool, and whether its last turn was to go on.
     history: Option<(History, bool)>,
     /// It was at work when the lspool before this one ended.
@@ -97,13 +97,13 @@ struct Desk {
 
 /// A call of one of the tools.
 #[derive(Debug)]
-pub(super) struct Call {
+pub(super) struct TeamToolCall {
     pub(super) process: ProcessId,
     pub(super) wire: RawId,
     pub(super) frame: Frame,
     pub(super) conversation: RawId,
     /// The member that calls; else it is a lead.
-    pub(super) desk: Option<u32>,
+    pub(super) live_member: Option<u32>,
     /// It has failed, and it was looked again which teams there are.
     pub(super) is_again: bool,
 }
@@ -115,7 +115,7 @@ impl Teams {
     }
 
     /// The teams that a conversation leads.
-    fn led_by(&self, conversation: &RawId) -> impl Iterator<Item = (&String, &Live)> {
+    fn led_by(&self, conversation: &RawId) -> impl Iterator<Item = (&String, &LiveTeam)> {
         self.live.iter().filter(move |(_, it)| it.lead.as_ref() == Some(conversation))
     }
 
@@ -124,50 +124,53 @@ impl Teams {
         self.faulty.values().any(|it| matches!(it, TeamFault::Busy(_)))
     }
 
-    fn of_desk(&mut self, desk: u32) -> Option<(&mut Live, usize)> {
-        let (name, at) = self.desks.get(&desk)?;
+    fn of_live_member(&mut self, live_member: u32) -> Option<(&mut LiveTeam, usize)> {
+        let (name, at) = self.live_members.get(&live_member)?;
         Some((self.live.get_mut(name)?, *at))
     }
 }
 
-impl Live {
+impl LiveTeam {
     /// Something was said to a member, or by it.
     fn has_spoken(&mut self, at: usize) {
-        if let Some(desk) = self.desks.get_mut(at) {
-            desk.stored = None;
+        if let Some(live_member) = self.live_members.get_mut(at) {
+            live_member.stored = None;
         }
     }
 
     fn at_work(&self) -> usize {
-        self.team.at_work().filter(|at| self.desks.get(*at).is_some_and(|it| !it.is_interrupted)).count()
+        self.team
+            .at_work()
+            .filter(|at| self.live_members.get(*at).is_some_and(|it| !it.is_interrupted))
+            .count()
     }
 
     /// Whether a member is to be asked something.
     fn is_called(&self) -> bool {
-        self.team.called().next().is_some() || self.desks.iter().any(|it| it.is_interrupted)
+        self.team.called().next().is_some() || self.live_members.iter().any(|it| it.is_interrupted)
     }
 }
 
 impl Agents {
-    fn seated(&mut self, name: &str, team: Team) -> Live {
+    fn seated(&mut self, name: &str, team: Team) -> LiveTeam {
         let teams = &mut self.teams;
-        let desk = |at: usize| {
+        let live_member = |at: usize| {
             teams.last += 1;
-            teams.desks.insert(teams.last, (name.to_owned(), at));
-            Desk {
+            teams.live_members.insert(teams.last, (name.to_owned(), at));
+            LiveMember {
                 no: teams.last,
-                talk: None,
+                internal: None,
                 history: None,
                 is_interrupted: false,
                 tool: None,
                 stored: None,
             }
         };
-        let desks = (0..team.members.len()).map(desk).collect();
-        Live {
+        let live_members = (0..team.members.len()).map(live_member).collect();
+        LiveTeam {
             team,
             lead: None,
-            desks,
+            live_members,
             is_new: true,
             storing: None,
             is_unsaved: false,
@@ -177,20 +180,20 @@ impl Agents {
     }
 
     /// Takes in a call of `create_team`, `send_message` or `delete_team`.
-    pub(super) fn on_team_call(&mut self, copilot: &mut Copilot, mux: &mut Mux, call: Call) {
+    pub(super) fn on_team_call(&mut self, copilot: &mut Copilot, mux: &mut Mux, call: TeamToolCall) {
         self.load_teams(mux);
         match self.teams.known {
-            Known::Yes => self.carry_out_team_call(copilot, mux, call),
-            Known::No | Known::Asked => self.teams.early.push(call),
+            TeamsKnown::Yes => self.carry_out_team_call(copilot, mux, call),
+            TeamsKnown::No | TeamsKnown::Asked => self.teams.early.push(call),
         }
     }
 
-    fn carry_out_team_call(&mut self, copilot: &mut Copilot, mux: &mut Mux, mut call: Call) {
+    fn carry_out_team_call(&mut self, copilot: &mut Copilot, mux: &mut Mux, mut call: TeamToolCall) {
         let params = call.frame.params().unwrap_or(b"{}");
         let name = text(params, &["name"]).unwrap_or_default();
         let input = path(params, &["input"]).map_or(&b"{}"[..], |it| &params[it]);
-        let done = match (&*name, call.desk) {
-            (team::SEND, Some(desk)) => self.send_of_member(desk, input),
+        let done = match (&*name, call.live_member) {
+            (team::SEND, Some(live_member)) => self.send_of_member(live_member, input),
             (team::SEND, None) => self.send_of_lead(copilot, &call.conversation, input),
             (team::CREATE, None) => self.create_team(copilot, mux, &call.conversation, input),
             (team::DELETE, None) => self.delete_team(copilot, mux, &call.conversation, input),
@@ -202,7 +205,7 @@ impl Agents {
             Err(_) if !call.is_again && self.teams.has_busy() => {
                 call.is_again = true;
                 self.teams.early.push(call);
-                self.teams.known = Known::No;
+                self.teams.known = TeamsKnown::No;
                 return self.load_teams(mux);
             }
             Err(why) => return Self::answer_team_call(copilot, mux, &call, "error", &why),
@@ -211,7 +214,7 @@ impl Agents {
         // Before it is stored: what it has done and that it was called belong together.
         copilot.on_tool_answered(&call.conversation, &call.frame, Some(&answer));
         let lead = self.teams.live.get(&team).and_then(|it| it.lead.clone());
-        if call.desk.is_none() && lead.is_some() {
+        if call.live_member.is_none() && lead.is_some() {
             self.note_team_call(copilot, mux, &call.conversation, call.frame.params().unwrap_or(b"{}"));
         }
         if let Some(no) = lead.and_then(|it| self.lead_of_running(copilot, mux, &it)) {
@@ -234,7 +237,7 @@ impl Agents {
         let entry = Self::entry(copilot, conversation, &id, params);
         let call = TeamCall { id, round: round.unwrap_or(1), shown: entry.clone(), entry };
         let before = self.subagents.leads.get_mut(&no).and_then(|it| it.team_call.replace(call));
-        let before = before.map(|it| (at_rest(&it.entry), it)).filter(|(rest, it)| *rest != it.shown);
+        let before = before.map(|it| (when_ended(&it.entry), it)).filter(|(rest, it)| *rest != it.shown);
         if let (Some((rest, before)), Some(lead)) = (before, self.subagents.leads.get(&no))
             && let Some(report) = report(lead, &round_with(before.round, &rest))
         {
@@ -247,10 +250,12 @@ impl Agents {
         let mut all = Vec::new();
         for (_, live) in self.teams.led_by(conversation) {
             for at in live.team.at_work() {
-                let (Some(desk), Some(member)) = (live.desks.get(at), live.team.members.get(at)) else {
+                let (Some(live_member), Some(member)) =
+                    (live.live_members.get(at), live.team.members.get(at))
+                else {
                     continue;
                 };
-                all.push(match &desk.tool {
+                all.push(match &live_member.tool {
                     Some(tool) => format!("{} runs {tool}", member.name),
                     None => format!("{} is at work", member.name),
                 });
@@ -259,7 +264,7 @@ impl Agents {
         (!all.is_empty()).then(|| all.join(", "))
     }
 
-    fn answer_team_call(copilot: &mut Copilot, mux: &mut Mux, call: &Call, status: &str, text: &str) {
+    fn answer_team_call(copilot: &mut Copilot, mux: &mut Mux, call: &TeamToolCall, status: &str, text: &str) {
         let answer = answer_of(&call.wire, status, text);
         copilot.on_tool_answered(&call.conversation, &call.frame, Some(&answer));
         if mux.is_current(call.process) {
@@ -269,7 +274,7 @@ impl Agents {
 
     /// The number of the running turn of a conversation that leads.
     fn lead_of_running(&mut self, copilot: &mut Copilot, mux: &mut Mux, conversation: &RawId) -> Option<u32> {
-        let turn = copilot.conversations().get(conversation)?.flight.turn.clone()?;
+        let turn = copilot.conversations().get(conversation)?.active_turn.turn.clone()?;
         Some(self.lead(copilot, mux, conversation, turn))
     }
 
@@ -290,7 +295,7 @@ impl Agents {
             return Err(format!("there is a team {name} already; write to its members, or delete it first"));
         }
         let members: Vec<String> = team.members.iter().map(|it| it.name.clone()).collect();
-        let live = Live { lead: Some(lead.clone()), ..self.seated(&name, team) };
+        let live = LiveTeam { lead: Some(lead.clone()), ..self.seated(&name, team) };
         self.teams.live.insert(name.clone(), live);
         info!(team = name, lead = %lead, "a team");
         let text = format!("team {name} started: {}", members.join(", "));
@@ -305,8 +310,8 @@ impl Agents {
     ) -> Result<(String, String), String> {
         let letter = Letter::read(input)?;
         let team = letter.to.split_once('/').map(|(team, _)| team);
-        let may_lead = |it: &Live| Self::may_lead(copilot, it, lead);
-        let meant = |(name, it): &(&String, &Live)| match team {
+        let may_lead = |it: &LiveTeam| Self::may_lead(copilot, it, lead);
+        let meant = |(name, it): &(&String, &LiveTeam)| match team {
             Some(team) => *name == team,
             None => it.team.position(&letter.to).is_some(),
         };
@@ -347,14 +352,14 @@ impl Agents {
     }
 
     /// Whether a conversation leads a team, or may come to, because nobody does.
-    fn may_lead(copilot: &Copilot, live: &Live, conversation: &RawId) -> bool {
+    fn may_lead(copilot: &Copilot, live: &LiveTeam, conversation: &RawId) -> bool {
         let leads = |it: &RawId| copilot.conversations().get(it).is_some_and(|it| it.set.is_lead());
         live.lead.as_ref().is_none_or(|it| it == conversation || !leads(it))
     }
 
-    fn send_of_member(&mut self, desk: u32, input: &[u8]) -> Result<(String, String), String> {
+    fn send_of_member(&mut self, live_member: u32, input: &[u8]) -> Result<(String, String), String> {
         let letter = Letter::read(input)?;
-        let (live, at) = self.teams.of_desk(desk).ok_or("there is no such team any more")?;
+        let (live, at) = self.teams.of_live_member(live_member).ok_or("there is no such team any more")?;
         live.team.send(Some(at), &letter.to, &letter)?;
         live.has_spoken(at);
         Ok((live.team.name.clone(), format!("sent to {}", letter.to)))
@@ -397,16 +402,16 @@ impl Agents {
     /// Whether the turn of a lead is to last, or to be told something, because of its teams.
     pub(super) fn has_teams_to_wait_for(&self, copilot: &Copilot, mux: &Mux, lead: &Lead) -> bool {
         let may_be_told = lead.follow_ups < Self::limits(copilot, mux).max_followups;
-        let has_news = || self.teams.led_by(&lead.conversation).any(|(_, it)| it.team.has_news());
-        self.are_teams_at_work(copilot, mux, lead) || (may_be_told && has_news())
+        let has_unread = || self.teams.led_by(&lead.conversation).any(|(_, it)| it.team.has_unread());
+        self.are_teams_at_work(copilot, mux, lead) || (may_be_told && has_unread())
     }
 
     /// A team is no more, nor are the conversations of its members.
-    fn forget_team(&mut self, name: &str) -> Option<Live> {
+    fn forget_team(&mut self, name: &str) -> Option<LiveTeam> {
         let live = self.teams.live.remove(name)?;
         self.teams.dirty.remove(name);
-        self.teams.desks.retain(|_, (of, _)| of != name);
-        self.subagents.closing.extend(live.desks.iter().filter_map(|it| it.talk));
+        self.teams.live_members.retain(|_, (of, _)| of != name);
+        self.subagents.closing.extend(live.live_members.iter().filter_map(|it| it.internal));
         Some(live)
     }
 
@@ -424,9 +429,9 @@ impl Agents {
         if !is_lead || self.teams.live.is_empty() {
             return;
         }
-        let adoptable = |it: &&Live| {
+        let adoptable = |it: &&LiveTeam| {
             Self::may_lead(copilot, it, conversation)
-                && (it.team.has_news() || it.is_called() || it.at_work() > 0)
+                && (it.team.has_unread() || it.is_called() || it.at_work() > 0)
         };
         let names: Vec<String> =
             self.teams.live.iter().filter(|(_, it)| adoptable(it)).map(|(name, _)| name.clone()).collect();
@@ -470,12 +475,13 @@ impl Agents {
         let mut has_acted = false;
         for name in names {
             let Some(live) = self.teams.live.get(&name) else { continue };
-            let interrupted = live.desks.iter().enumerate().filter(|(_, it)| it.is_interrupted);
+            let interrupted = live.live_members.iter().enumerate().filter(|(_, it)| it.is_interrupted);
             let called = interrupted.map(|(at, _)| at).chain(live.team.called());
             // One that was stopped may not have come to its end.
-            let talks =
-                |at: &usize| live.desks.get(*at).and_then(|it| it.talk).is_some_and(|it| self.is_talking(it));
-            let called: Vec<usize> = called.filter(|at| !talks(at)).collect();
+            let conversations = |at: &usize| {
+                live.live_members.get(*at).and_then(|it| it.internal).is_some_and(|it| self.is_talking(it))
+            };
+            let called: Vec<usize> = called.filter(|at| !conversations(at)).collect();
             for at in called {
                 if room == 0 || left == 0 {
                     return has_acted;
@@ -492,22 +498,23 @@ impl Agents {
 
     fn wake_member(&mut self, copilot: &mut Copilot, mux: &mut Mux, no: u32, name: &str, at: usize) {
         let Some(live) = self.teams.live.get_mut(name) else { return };
-        let Some(desk) = live.desks.get_mut(at) else { return };
-        let words = match std::mem::take(&mut desk.is_interrupted) {
+        let Some(live_member) = live.live_members.get_mut(at) else { return };
+        let words = match std::mem::take(&mut live_member.is_interrupted) {
             true => {
-                let goes_on = desk.history.as_mut().is_some_and(|(it, runs)| *runs && it.can_continue());
+                let goes_on =
+                    live_member.history.as_mut().is_some_and(|(it, runs)| *runs && it.can_continue());
                 let asked = live.team.asked(at).map(str::to_owned);
                 if goes_on { Some(CONTINUE.to_owned()) } else { asked }
             }
             false => live.team.wake(at),
         };
         let Some(words) = words else { return };
-        desk.stored = None;
+        live_member.stored = None;
         self.teams.dirty.insert(name.to_owned());
         match self.seat(copilot, mux, no, name, at) {
-            Ok(talk) => {
+            Ok(internal) => {
                 self.show_member(mux, name, at, "running");
-                self.say(copilot, mux, talk, &words);
+                self.say(copilot, mux, internal, &words);
             }
             Err(why) => {
                 if let Some(live) = self.teams.live.get_mut(name) {
@@ -532,18 +539,19 @@ impl Agents {
         let gone = || "there is no such team any more".to_owned();
         let time = Some(Self::limits(copilot, mux).time_limit);
         let live = self.teams.live.get_mut(name).ok_or_else(gone)?;
-        let (desk, member) = live.desks.get_mut(at).zip(live.team.members.get(at)).ok_or_else(gone)?;
+        let (live_member, member) =
+            live.live_members.get_mut(at).zip(live.team.members.get(at)).ok_or_else(gone)?;
         let lead = self.subagents.leads.get(&no).ok_or_else(gone)?;
-        let face = Face {
+        let editor_ids = EditorIds {
             conversation: lead.conversation.clone(),
             turn: lead.turn.clone(),
             round: 1,
             name: member.name.clone(),
             agent: member.agent_type.clone(),
         };
-        if let Some(talk) = desk.talk {
-            self.face(talk, face);
-            return Ok(talk);
+        if let Some(internal) = live_member.internal {
+            self.editor_ids(internal, editor_ids);
+            return Ok(internal);
         }
         let agent = copilot.server(mux).config.agents.get(&member.agent_type).cloned();
         let mut agent = agent.ok_or_else(|| format!("there is no agent {} any more", member.agent_type))?;
@@ -559,25 +567,26 @@ impl Agents {
         let create = conversation.map_or(&b"{}"[..], |it| &it.history.create);
         let usual = usual("Agent", create, asked.unwrap_or(b"{}"));
         let limits = Limits { time, rounds: agent.max_turns, needs_words: false };
-        let (holder, history) = (Holder::Member(desk.no), desk.history.take().map(|it| it.0));
-        let talk = self.open_talk(Opening { holder, agent, face, limits, usual, history });
-        if let Some(desk) = self.teams.live.get_mut(name).and_then(|it| it.desks.get_mut(at)) {
-            desk.talk = Some(talk);
+        let (owner, history) =
+            (ConversationOwner::Member(live_member.no), live_member.history.take().map(|it| it.0));
+        let internal = self.open_internal(Opening { owner, agent, editor_ids, limits, usual, history });
+        if let Some(live_member) = self.teams.live.get_mut(name).and_then(|it| it.live_members.get_mut(at)) {
+            live_member.internal = Some(internal);
         }
-        Ok(talk)
+        Ok(internal)
     }
 
     /// Something has become of the conversation of a member.
-    pub(crate) fn on_member_news(&mut self, mux: &mut Mux, desk: u32, news: News) {
-        let Some((live, at)) = self.teams.of_desk(desk) else { return };
+    pub(crate) fn on_member_event(&mut self, mux: &mut Mux, live_member: u32, agent_event: AgentEvent) {
+        let Some((live, at)) = self.teams.of_live_member(live_member) else { return };
         let (name, lead) = (live.team.name.clone(), live.lead.clone());
         let lead = lead.and_then(|it| self.subagents.by_conversation.get(&it).copied());
         self.subagents.due.extend(lead);
-        match news {
-            News::Text(_) => {}
-            News::Tool(tool) => {
-                let desk = live.desks.get_mut(at);
-                let before = desk.and_then(|it| std::mem::replace(&mut it.tool, tool));
+        match agent_event {
+            AgentEvent::Text(_) => {}
+            AgentEvent::Tool(tool) => {
+                let live_member = live.live_members.get_mut(at);
+                let before = live_member.and_then(|it| std::mem::replace(&mut it.tool, tool));
                 // Of a call that runs nothing is stored.
                 if before.is_some() {
                     live.has_spoken(at);
@@ -585,14 +594,14 @@ impl Agents {
                 }
                 self.show_member(mux, &name, at, "running");
             }
-            News::Ended(result) => {
+            AgentEvent::Ended(result) => {
                 if live.team.asked(at).is_none() {
                     return;
                 }
                 live.team.ended(at, &result);
                 live.has_spoken(at);
-                if let Some(desk) = live.desks.get_mut(at) {
-                    desk.tool = None;
+                if let Some(live_member) = live.live_members.get_mut(at) {
+                    live_member.tool = None;
                 }
                 self.teams.dirty.insert(name.clone());
                 let state = if result.is_ok() { "idle" } else { "failed" };
@@ -614,15 +623,17 @@ impl Agents {
                 continue;
             }
             for at in live.team.at_work().collect::<Vec<_>>() {
-                let Some(desk) = live.desks.get_mut(at).filter(|it| !it.is_interrupted) else { continue };
-                desk.stored = None;
+                let Some(live_member) = live.live_members.get_mut(at).filter(|it| !it.is_interrupted) else {
+                    continue;
+                };
+                live_member.stored = None;
                 live.team.stopped(at);
-                stopped.push((name.clone(), at, desk.talk));
+                stopped.push((name.clone(), at, live_member.internal));
             }
         }
-        for (name, at, talk) in &stopped {
-            if let Some(talk) = talk {
-                self.stop_talk(copilot, mux, *talk, "it was cancelled");
+        for (name, at, internal) in &stopped {
+            if let Some(internal) = internal {
+                self.stop_internal(copilot, mux, *internal, "it was cancelled");
             }
             self.teams.dirty.insert(name.clone());
             self.show_member(mux, name, *at, "cancelled");
@@ -632,30 +643,30 @@ impl Agents {
 
     /// What the members have written to a lead, as it is told it.
     pub(super) fn read_by_lead(&mut self, conversation: &RawId) -> Vec<String> {
-        let mut news = Vec::new();
+        let mut agent_event = Vec::new();
         for (name, live) in &mut self.teams.live {
             if live.lead.as_ref() == Some(conversation)
                 && let Some(it) = live.team.read_by_lead()
             {
-                news.push(it);
+                agent_event.push(it);
                 self.teams.dirty.insert(name.clone());
             }
         }
-        news
+        agent_event
     }
 
     /// Tells programs that ask what a member is doing.
     fn show_member(&self, mux: &mut Mux, name: &str, at: usize, state: &str) {
         let Some(live) = self.teams.live.get(name) else { return };
         let lead = live.lead.as_ref().and_then(|it| self.subagents.leads.get(&self.subagents.lead_of(it)?));
-        let (Some(lead), Some(desk), Some(member)) =
-            (lead.filter(|it| it.events), live.desks.get(at), live.team.members.get(at))
+        let (Some(lead), Some(live_member), Some(member)) =
+            (lead.filter(|it| it.events), live.live_members.get(at), live.team.members.get(at))
         else {
             return;
         };
         let mut event =
             json!({"agent": member.name, "agentType": member.agent_type, "team": name, "state": state});
-        if let Some(tool) = &desk.tool {
+        if let Some(tool) = &live_member.tool {
             event["tool"] = json!(tool);
         }
         let event = Patch::of(event.to_string().as_bytes())
@@ -668,20 +679,19 @@ impl Agents {
     /// Whether teams agree with the other tables.
     pub(super) fn check_teams(&self) -> Result<(), String> {
         for (name, live) in &self.teams.live {
-            for (at, desk) in live.desks.iter().enumerate() {
-                if self.teams.desks.get(&desk.no) != Some(&(name.clone(), at)) {
+            for (at, live_member) in live.live_members.iter().enumerate() {
+                if self.teams.live_members.get(&live_member.no) != Some(&(name.clone(), at)) {
                     return Err(format!("member {at} of team {name} is not found"));
                 }
-                if let Some(talk) = desk.talk
-                    && !self.is_held_by(talk, Holder::Member(desk.no))
+                if let Some(internal) = live_member.internal
+                    && !self.is_owned_by(internal, ConversationOwner::Member(live_member.no))
                 {
                     return Err(format!("member {at} of team {name} has a conversation that is not its own"));
                 }
             }
-            let unknown = live
-                .team
-                .at_work()
-                .find(|at| !live.desks.get(*at).is_some_and(|it| it.is_interrupted || it.talk.is_some()));
+            let unknown = live.team.at_work().find(|at| {
+                !live.live_members.get(*at).is_some_and(|it| it.is_interrupted || it.internal.is_some())
+            });
             if let Some(at) = unknown {
                 return Err(format!("member {at} of team {name} is at work, and has no conversation"));
             }

@@ -29,13 +29,13 @@ impl Copilot {
             _ => None,
         };
         match (pending.to, conversation) {
-            (To::Gate(backend), Some(conversation)) => {
+            (To::Queue(backend), Some(conversation)) => {
                 self.unqueue_turn(mux, backend, sent, &conversation);
                 if !self.cancel_kept(mux, sent, &conversation) {
                     self.fail_unsent(mux, sent);
                 }
             }
-            (To::Gate(_), None) if !matches!(pending.purpose, Purpose::Initialize) => {
+            (To::Queue(_), None) if !matches!(pending.purpose, Purpose::Initialize) => {
                 mux.cancel_queued(sent);
                 self.fail_unsent(mux, sent);
             }
@@ -43,7 +43,7 @@ impl Copilot {
                 mux.cancel_at(process, sent, frame);
                 self.note_cancelled(mux, sent, process);
             }
-            (To::Gate(_) | To::Client(_) | To::Tools, _) => {}
+            (To::Queue(_) | To::Client(_) | To::BuiltinTools, _) => {}
         }
     }
 

@@ -9,7 +9,7 @@ use crate::{
             pool::backend::{Backend, Role},
             requests::{Pending, To},
         },
-        purpose::{CopilotPurpose, Entry, Purpose, SentId},
+        purpose::{CopilotPurpose, Purpose, Restriction, SentId},
     },
     rpc::{Frame, Kind},
 };
@@ -57,7 +57,7 @@ impl Copilot {
 
     fn check_conversations(&self, mux: &Mux) -> Checked {
         for (id, conversation) in self.conversations.iter() {
-            Self::check_flight(mux, id, conversation)?;
+            Self::check_active_turn(mux, id, conversation)?;
             if !mux.backends().contains(conversation.backend) {
                 return Err(format!("conversation {id} is with a backend that is gone"));
             }
@@ -72,7 +72,7 @@ impl Copilot {
                 match mux.requests().get(sent).map(|it| &it.purpose) {
                     Some(Purpose::Copilot(CopilotPurpose::Turn {
                         conversation: of,
-                        entry: Entry::Process,
+                        restriction: Restriction::Process,
                         ..
                     })) if of == id && conversation.backend == self.primary && !conversation.set.is_all() => {
                         return Err(format!("a turn of conversation {id} has every tool"));
@@ -89,7 +89,7 @@ impl Copilot {
     /// Turns that wait elsewhere than in the queue of their backend.
     pub(crate) fn held_turns(&self) -> impl Iterator<Item = (SentId, BackendId)> {
         let waiting = self.conversations.iter().flat_map(|(_, it)| {
-            let suspended = it.flight.suspended.as_ref().map(|it| &it.request);
+            let suspended = it.active_turn.suspended.as_ref().map(|it| &it.request);
             let frames = it.waiting.iter().chain(suspended).filter_map(request);
             frames.map(|sent| (sent, it.backend))
         });

@@ -13,7 +13,7 @@ use crate::{
             history::History,
             modes::Wish,
             progress::{Report, Round},
-            resume::Flight,
+            resume::ActiveTurn,
             tools::tool_set::ToolSet,
         },
         event::{BackendId, ProcessId},
@@ -51,7 +51,7 @@ pub(crate) struct Conversation {
     pub(crate) history: History,
     active: Option<SentId>,
     /// How far the running turn has come.
-    pub(crate) flight: Flight,
+    pub(crate) active_turn: ActiveTurn,
     /// Turns that wait for it.
     pub(crate) waiting: VecDeque<Frame>,
     /// The editor wants to be told what its sub-agents do.
@@ -111,7 +111,7 @@ impl Conversation {
     /// The running turn is over: gives the next one, if one waited.
     fn advance(&mut self) -> Option<Frame> {
         self.called.clear();
-        self.flight = Flight::default();
+        self.active_turn = ActiveTurn::default();
         let next = self.waiting.pop_front();
         self.active = next.as_ref().and_then(Frame::id).and_then(|it| it.as_u64());
         next
@@ -182,7 +182,7 @@ impl Conversations {
             known_by: None,
             history: History::default(),
             active: None,
-            flight: Flight::default(),
+            active_turn: ActiveTurn::default(),
             waiting: VecDeque::new(),
             events: false,
             watch: Watch::Nobody,
@@ -272,7 +272,7 @@ impl Conversations {
     /// The process of a partition is gone. What was said stays, for the next process; what was not begun, and the
     /// conversations of sub-agents, are forgotten. The turns of those for which `stays` holds have yet to reach a
     /// process; what their sub-agents have done is still to be told. Gives the turns that waited in the others.
-    pub(crate) fn lose(&mut self, backend: BackendId, stays: impl Fn(&Conversation) -> bool) -> Vec<Frame> {
+    pub(crate) fn detach(&mut self, backend: BackendId, stays: impl Fn(&Conversation) -> bool) -> Vec<Frame> {
         self.turns.retain(|_, it| *it != backend);
         let of_backend = self.bound.iter().filter(|(_, it)| it.backend == backend);
         let staying: BTreeSet<RawId> =
@@ -293,7 +293,7 @@ impl Conversations {
             }
             waited.extend(it.waiting.drain(..));
             it.active = None;
-            it.flight = Flight::default();
+            it.active_turn = ActiveTurn::default();
             // It counts again with its next turn.
             if std::mem::take(&mut it.counted) {
                 served.remove(backend);

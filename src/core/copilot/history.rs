@@ -26,30 +26,30 @@ use crate::{
 pub(crate) struct History {
     /// Parameters of its `conversation/create`, as the server got them.
     pub(crate) create: Bytes,
-    turns: Vec<Turn>,
+    turns: Vec<RecordedTurn>,
     /// How many of the turns came with the create.
     brought: usize,
 }
 
 /// A question and what came of it.
 #[derive(Debug)]
-pub(crate) struct Turn {
+pub(crate) struct RecordedTurn {
     id: RawId,
     /// A string, or an array of content parts, as asked.
     request: Bytes,
-    rounds: Vec<Kept<Round>>,
+    rounds: Vec<Kept<RecordedRound>>,
     /// What was asked in the middle of it: after which round, and the message.
     follow_ups: Vec<(u64, Value)>,
 }
 
 #[derive(Debug, Default)]
-struct Round {
+struct RecordedRound {
     id: u64,
     text: String,
     thinking: Option<Thinking>,
     /// The reasoning is over: its process is gone.
     is_cut: bool,
-    calls: Vec<Call>,
+    calls: Vec<RecordedCall>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -61,10 +61,10 @@ struct Thinking {
 
 /// A tool call of the model.
 #[derive(Clone, Debug)]
-pub(crate) struct Call {
+pub(crate) struct RecordedCall {
     pub(crate) id: String,
     pub(crate) name: String,
-    pub(crate) tool: Tool,
+    pub(crate) tool: ToolKind,
     pub(crate) status: Status,
     input: Box<RawValue>,
     pub(crate) result: String,
@@ -77,7 +77,7 @@ pub(crate) struct Call {
 /// Who runs a tool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Tool {
+pub(crate) enum ToolKind {
     Client,
     Shared,
     Mcp,
@@ -118,7 +118,7 @@ struct CallReport {
     id: String,
     name: String,
     #[serde(default)]
-    tool_type: Tool,
+    tool_type: ToolKind,
     status: Status,
     input: Option<Box<RawValue>>,
     result: Option<Vec<Part>>,
@@ -141,7 +141,7 @@ impl History {
             let id = member(turn, "turnId").and_then(|range| RawId::from_raw(&turn[range]));
             let id = id.unwrap_or_else(|| RawId::text(&format!("earlier-{n}")));
             let request = member(turn, "request").map_or(&b"\"\""[..], |range| &turn[range]);
-            let mut kept = Turn::new(id, request);
+            let mut kept = RecordedTurn::new(id, request);
             kept.round(1).text = text(turn, &["response"]).unwrap_or_default();
             it.turns.push(kept);
         }
@@ -157,12 +157,12 @@ impl History {
     /// A process begins a turn with this question.
     pub(crate) fn begin(&mut self, id: RawId, request: &[u8]) {
         if self.turn(&id).is_none() {
-            self.turns.push(Turn::new(id, request));
+            self.turns.push(RecordedTurn::new(id, request));
         }
     }
 
     /// The turn of this id.
-    pub(crate) fn turn(&mut self, id: &RawId) -> Option<&mut Turn> {
+    pub(crate) fn turn(&mut self, id: &RawId) -> Option<&mut RecordedTurn> {
         self.turns.iter_mut().rev().find(|it| it.id == *id)
     }
 
@@ -175,7 +175,7 @@ impl History {
     pub(crate) fn compress(&mut self, summary: &[u8], running: Option<&RawId>) {
         self.turns.retain(|it| Some(&it.id) == running);
         // As the model sees it: a question that nobody has answered.
-        self.turns.insert(0, Turn::new(RawId::text("summary"), summary));
+        self.turns.insert(0, RecordedTurn::new(RawId::text("summary"), summary));
         self.brought = 0;
     }
 
@@ -188,13 +188,18 @@ impl History {
 
     /// The id of the last turn, as the file has it.
     pub(crate) fn last(&self) -> Option<String> {
-        self.turns.last().map(Turn::text_id)
+        self.turns.last().map(RecordedTurn::text_id)
     }
 }
 
-impl Turn {
-    fn new(id: RawId, request: &[u8]) -> Turn {
-        Turn { id, request: Bytes::copy_from_slice(request), rounds: Vec::new(), follow_ups: Vec::new() }
+impl RecordedTurn {
+    fn new(id: RawId, request: &[u8]) -> RecordedTurn {
+        RecordedTurn {
+            id,
+            request: Bytes::copy_from_slice(request),
+            rounds: Vec::new(),
+            follow_ups: Vec::new(),
+        }
     }
 
     fn text_id(&self) -> String {
@@ -248,15 +253,15 @@ impl Turn {
     }
 
     /// The call of this id.
-    pub(crate) fn call(&mut self, id: &str) -> Option<&mut Call> {
-        let has = |it: &Kept<Round>| it.calls.iter().any(|it| it.id == id);
+    pub(crate) fn call(&mut self, id: &str) -> Option<&mut RecordedCall> {
+        let has = |it: &Kept<RecordedRound>| it.calls.iter().any(|it| it.id == id);
         // Of the others, nothing changes.
         let round = self.rounds.iter().position(has)?;
         self.rounds[round].calls.iter_mut().find(|it| it.id == id)
     }
 
     /// All its calls, each with the round it belongs to.
-    pub(crate) fn calls(&mut self) -> impl Iterator<Item = (u64, &mut Call)> {
+    pub(crate) fn calls(&mut self) -> impl Iterator<Item = (u64, &mut RecordedCall)> {
         self.rounds.iter_mut().flat_map(|round| {
             let id = round.id;
             round.calls.iter_mut().map(move |call| (id, call))
@@ -284,7 +289,8 @@ impl Turn {
     /// The same; gives the round after which it was asked.
     fn awaits_answer_after(&mut self) -> Option<u64> {
         let after = self.follow_ups.last()?.0;
-        let counts = |it: &Round| !it.text.is_empty() || it.calls.iter().any(Call::has_result);
+        let counts =
+            |it: &RecordedRound| !it.text.is_empty() || it.calls.iter().any(RecordedCall::has_result);
         (!self.rounds.iter().any(|it| it.id > after && counts(it))).then_some(after)
     }
 
@@ -310,16 +316,16 @@ impl Turn {
         if last.calls.is_empty() { last.id.saturating_sub(1) } else { last.id }
     }
 
-    fn round(&mut self, id: u64) -> &mut Round {
+    fn round(&mut self, id: u64) -> &mut RecordedRound {
         let at = self.rounds.iter().rposition(|it| it.id == id).unwrap_or_else(|| {
-            self.rounds.push(Kept::new(Round { id, ..Round::default() }));
+            self.rounds.push(Kept::new(RecordedRound { id, ..RecordedRound::default() }));
             self.rounds.len() - 1
         });
         &mut self.rounds[at]
     }
 }
 
-impl Round {
+impl RecordedRound {
     /// Adds a raw string to the text.
     fn say(&mut self, reply: &[u8]) {
         if let Some(reply) = decode(reply) {
@@ -351,7 +357,7 @@ impl Round {
             return;
         }
         let empty = || RawValue::from_string("{}".to_owned()).expect("an empty object is valid");
-        self.calls.push(Call {
+        self.calls.push(RecordedCall {
             id: report.id,
             name: report.name,
             tool: report.tool_type,
@@ -364,7 +370,7 @@ impl Round {
     }
 }
 
-impl Call {
+impl RecordedCall {
     pub(crate) fn has_result(&self) -> bool {
         match self.status {
             Status::Completed | Status::Error | Status::Cancelled => true,
@@ -374,7 +380,7 @@ impl Call {
 
     /// Whether the server does the work of an editing tool, and asks the client for the file.
     fn is_edit(&self) -> bool {
-        self.tool == Tool::Shared && is_edit_tool(&self.name)
+        self.tool == ToolKind::Shared && is_edit_tool(&self.name)
     }
 
     /// What the server says to the model of an edit that the client has made, as far as that is known.
@@ -495,13 +501,13 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::core::copilot::progress::Said;
+    use crate::core::copilot::progress::ProgressReport;
 
-    fn turn(reports: &[Value]) -> Turn {
-        let mut turn = Turn::new(RawId::text("t"), br#""q""#);
+    fn turn(reports: &[Value]) -> RecordedTurn {
+        let mut turn = RecordedTurn::new(RawId::text("t"), br#""q""#);
         for report in reports {
             let params = json!({"token": 1, "value": report}).to_string();
-            turn.report(&Said::of(params.as_bytes()).report);
+            turn.report(&ProgressReport::of(params.as_bytes()).report);
         }
         turn
     }

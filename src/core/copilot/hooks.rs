@@ -14,7 +14,7 @@ use super::{
     Copilot,
     routes::{Route, is_own_affair, route},
     session::{CHECK_STATUS, for_set, pushed_mcp_servers},
-    spares::{Kit, initialize_for},
+    spares::{SpareKind, initialize_for},
     tools::calls::CONFIRMATION,
     turns::Placed,
 };
@@ -26,15 +26,15 @@ use crate::{
             from_client::field,
             pool::{
                 backend::Backend,
-                processes::{Aftermath, Gone, Wanted},
+                processes::{Aftermath, Gone, StillWanted},
             },
             requests::{Owner, Pending, To},
             routes::Keep,
         },
         purpose::{CopilotPurpose, Purpose, SentId},
     },
-    redact::redact,
     rpc::{Frame, Kind, RawId, member},
+    util::redact::redact,
 };
 
 /// How long a Copilot server may be degraded.
@@ -125,7 +125,7 @@ impl Copilot {
 
     /// The primary has been told that the editor is initialized.
     pub(crate) fn on_client_initialized(&mut self, mux: &mut Mux) {
-        self.register_own_tools(mux);
+        self.register_builtin_tools(mux);
         if let Some(folder) = &self.session.kept_transcripts {
             let session = self.generic_session(mux);
             let set = crate::core::copilot::tools::tool_set::ToolSet::all();
@@ -289,7 +289,7 @@ impl Copilot {
             debug!(backend = backend.name, method, %said, "not passed on");
             return false;
         }
-        method != "window/showMessage" || mux.is_news(process, frame)
+        method != "window/showMessage" || mux.is_new_message(process, frame)
     }
 
     /// Passes an answer of a server on to the client that has asked.
@@ -386,7 +386,7 @@ impl Copilot {
     pub(crate) fn initialize_params(&self, mux: &Mux, id: BackendId) -> Vec<u8> {
         let params = self.generic_session(mux).initialize();
         let Some(partition) = self.partitions.get(id) else { return params.to_vec() };
-        initialize_for(params, partition.spare.unwrap_or_else(|| Kit::of(&partition.set, params)))
+        initialize_for(params, partition.spare.unwrap_or_else(|| SpareKind::of(&partition.set, params)))
     }
 
     /// Tells a process everything that the one before it, or the primary, was told.
@@ -432,14 +432,14 @@ impl Copilot {
     }
 
     /// It is decided whether another process follows. What was said stays, for that one. Gives what is still wanted.
-    pub(crate) fn on_followed(&mut self, mux: &Mux, id: BackendId, is_followed: bool) -> Wanted {
+    pub(crate) fn on_followed(&mut self, mux: &Mux, id: BackendId, is_followed: bool) -> StillWanted {
         let subjects = self.kept_by(mux, id);
         let is_to_come = |active: Option<SentId>| {
-            active.and_then(|it| mux.requests().get(it)).is_some_and(|it| it.to == To::Gate(id))
+            active.and_then(|it| mux.requests().get(it)).is_some_and(|it| it.to == To::Queue(id))
         };
-        let waited = self.conversations.lose(id, |it| is_followed && is_to_come(it.active()));
+        let waited = self.conversations.detach(id, |it| is_followed && is_to_come(it.active()));
         let cut_off = waited.iter().filter_map(|it| it.id()?.as_u64()).collect();
-        Wanted { subjects, cut_off }
+        StillWanted { subjects, cut_off }
     }
 
     /// A process is gone, and all that follows from it is done.
@@ -483,7 +483,7 @@ impl Copilot {
     /// The configuration has changed.
     pub(crate) fn on_reloaded(&mut self, mux: &mut Mux, changes_tools: bool, tells_agents: bool) {
         if changes_tools {
-            self.change_own_tools(mux);
+            self.change_builtin_tools(mux);
         }
         if tells_agents {
             self.describe_agents(mux);

@@ -3,23 +3,23 @@
 //! A mode is a file that lspool writes ([`Effect::KeepMode`](crate::core::event::Effect::KeepMode)) and registers. A server
 //! that does not find it, or cannot read it, gives a turn *every* tool and says nothing. So:
 //!
-//! - **Which conversations may use one is decided per request** ([`Proxy::mode_for`]): those for which it is as good as
-//!   a process. All others have a process.
-//! - **No turn goes on before its mode has been looked at** ([`entry`]): the shell has found the file as it is to be, and
-//!   the server has named exactly this mode with exactly these tools since anything may have changed. What cannot be
-//!   shown to hold sends the turn to a process.
+//! - **Which conversations may use one is decided per request** ([`Copilot::mode_for`]): those for which it is as good
+//!   as a process. All others have a process.
+//! - **No turn starts before its mode is verified** ([`verification`]): the shell has found the file as it is to be,
+//!   and the server has named exactly this mode with exactly these tools since anything may have changed. What cannot
+//!   be shown to hold sends the turn to a process.
 //! - What is called outside the set is refused all the same, as in any partition.
 //!
 //! ```text
-//! Unproven ─kept→ (registered, asked for) ─named as it is to be→ Proven ─anything changes→ Unproven
-//!     └──────────────────────┴── else → Broken ─the server, or what it is told, changes→ Unproven
-//! any ─a turn in it has called what it should not have→ Barred ─another process→ Unproven
+//! Unverified ─kept→ (registered, asked for) ─listed as it is to be→ Verified ─anything changes→ Unverified
+//!     └──────────────────────┴── else → Invalid ─the server, or what it is told, changes→ Unverified
+//! any ─a turn in it has called what it should not have→ Quarantined ─another process→ Unverified
 //! ```
 
-mod entry;
 mod hidden;
 pub(crate) mod moving;
 mod tools;
+mod verification;
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -34,7 +34,7 @@ use crate::{
     core::{
         copilot::{
             Copilot,
-            tools::tool_set::{Own, SUB_AGENT, ToolSet},
+            tools::tool_set::{BuiltinToolsFor, SUB_AGENT, ToolSet},
         },
         event::{BackendId, ProcessId},
         mux::{
@@ -43,32 +43,32 @@ use crate::{
             pool::backend::Backend,
             requests::Pending,
         },
-        purpose::{CopilotPurpose, Entry, ModeId, Purpose, SentId},
+        purpose::{CopilotPurpose, ModeId, Purpose, Restriction, SentId},
     },
-    fnv::fnv1a,
     rpc::{Frame, Patch, RawId, members, text},
+    util::fnv::fnv1a,
 };
-pub(crate) use entry::does_not_exist;
+pub(crate) use verification::does_not_exist;
 
 /// How many modes there may be: each is a file that the server reads for each turn. One more takes the file of the mode
 /// that nobody has used for the longest time.
 const MOST: usize = 256;
 
-/// How many ids of conversations are remembered that the primary may know and lspool does not any more. A server keeps
-/// a hundred.
+/// How many ids lspool remembers of conversations that it has forgotten and the primary may know. A server keeps a
+/// hundred.
 const REMEMBERED: usize = 1000;
 
 /// Where a conversation is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct Placement {
     pub(crate) backend: BackendId,
     pub(crate) mode: Option<ModeId>,
 }
 
-impl Place {
+impl Placement {
     /// What keeps its next turn to its tools.
-    pub(crate) fn entry(self) -> Entry {
-        self.mode.map_or(Entry::Process, Entry::Mode)
+    pub(crate) fn restriction(self) -> Restriction {
+        self.mode.map_or(Restriction::Process, Restriction::Mode)
     }
 }
 
@@ -95,33 +95,33 @@ struct Mode {
     title: String,
     /// The tools in the file.
     written: Vec<String>,
-    state: State,
+    state: Verification,
     /// When it was last wanted, in the order of [`Modes::wishes`].
     wanted: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum State {
-    Unproven,
-    Proven(ProcessId),
-    Broken(String),
-    /// It has been shown to hold, and has not: nothing that this process says of it counts.
-    Barred(String),
+enum Verification {
+    Unverified,
+    Verified(ProcessId),
+    Invalid(String),
+    /// It was verified, and a turn escaped it: nothing that this process says of it counts.
+    Quarantined(String),
 }
 
 impl Mode {
-    /// What was found out of it needs not be so any more.
-    fn doubt(&mut self) {
-        if !matches!(self.state, State::Barred(_)) {
-            self.state = State::Unproven;
+    /// Something has changed: the mode has to be verified again.
+    fn unverify(&mut self) {
+        if !matches!(self.state, Verification::Quarantined(_)) {
+            self.state = Verification::Unverified;
         }
     }
 
     /// Why it cannot be used, if that is known.
     fn why_not(&self) -> Option<&String> {
         match &self.state {
-            State::Broken(why) | State::Barred(why) => Some(why),
-            State::Unproven | State::Proven(_) => None,
+            Verification::Invalid(why) | Verification::Quarantined(why) => Some(why),
+            Verification::Unverified | Verification::Verified(_) => None,
         }
     }
 }
@@ -146,8 +146,8 @@ pub(crate) struct Modes {
     registering: Registering,
     /// Turns that must go to a process.
     leaving: Vec<SentId>,
-    /// Conversations that the primary may know, and that lspool does not know any more.
-    former: VecDeque<RawId>,
+    /// Ids of conversations that the primary may know, and that lspool has forgotten.
+    tombstones: VecDeque<RawId>,
     /// Why conversations with these sets were not served by a mode, when that was wanted. Of sets that are no more in use, no
     /// more than [`MOST`].
     reasons: BTreeMap<ToolSet, String>,
@@ -173,8 +173,8 @@ impl Modes {
     }
 
     /// Whether turns can be sent in this mode to this process.
-    pub(crate) fn is_proven(&self, id: ModeId, process: ProcessId) -> bool {
-        self.get(id).is_some_and(|it| it.state == State::Proven(process))
+    pub(crate) fn is_verified(&self, id: ModeId, process: ProcessId) -> bool {
+        self.get(id).is_some_and(|it| it.state == Verification::Verified(process))
     }
 
     /// The names of what the primary offers, if it has said so.
@@ -199,14 +199,14 @@ impl Modes {
         self.mcp.iter().filter(move |(_, tools)| tools.contains_key(tool)).map(|(server, _)| server)
     }
 
-    /// Nothing that was shown to hold needs to hold any more.
-    fn doubt(&mut self) {
-        self.all.values_mut().for_each(Mode::doubt);
+    /// Something has changed: every mode has to be verified again.
+    fn unverify(&mut self) {
+        self.all.values_mut().for_each(Mode::unverify);
     }
 
     /// A process of the primary begins: what was found out with another one does not count.
     pub(crate) fn begin(&mut self) {
-        self.all.values_mut().for_each(|it| it.state = State::Unproven);
+        self.all.values_mut().for_each(|it| it.state = Verification::Unverified);
     }
 
     /// Why conversations with this set are not served by a mode, if that was wanted.
@@ -214,19 +214,19 @@ impl Modes {
         self.reasons.get(set).map(String::as_str)
     }
 
-    /// A conversation in a mode is not known any more, to lspool.
-    pub(crate) fn bury(&mut self, id: &RawId) {
-        if !self.former.contains(id) {
-            self.former.push_back(id.clone());
+    /// Remembers the id of a conversation that lspool has forgotten, and the primary may still know.
+    pub(crate) fn add_tombstone(&mut self, id: &RawId) {
+        if !self.tombstones.contains(id) {
+            self.tombstones.push_back(id.clone());
         }
-        if self.former.len() > REMEMBERED {
-            self.former.pop_front();
+        if self.tombstones.len() > REMEMBERED {
+            self.tombstones.pop_front();
         }
     }
 
     /// Whether the primary may know a conversation of this id, with more tools than it may use.
-    pub(crate) fn is_buried(&self, id: &RawId) -> bool {
-        self.former.contains(id)
+    pub(crate) fn has_tombstone(&self, id: &RawId) -> bool {
+        self.tombstones.contains(id)
     }
 }
 
@@ -239,14 +239,14 @@ impl Copilot {
         set: &ToolSet,
         wish: Isolation,
         request: &[u8],
-    ) -> Result<Place, Failure> {
-        let in_process = |backend| Place { backend, mode: None };
+    ) -> Result<Placement, Failure> {
+        let in_process = |backend| Placement { backend, mode: None };
         if set.is_all() {
             return Ok(in_process(self.primary));
         }
         if wish == Isolation::Mode {
             match self.mode_for(mux, set, request) {
-                Ok(mode) => return Ok(Place { backend: self.primary, mode: Some(mode) }),
+                Ok(mode) => return Ok(Placement { backend: self.primary, mode: Some(mode) }),
                 Err(why) => self.note_reason(set, why),
             }
         }
@@ -261,7 +261,7 @@ impl Copilot {
         match self.mode_for(mux, set, request) {
             Ok(mode) => {
                 info!(%set, "no room for a process: a chat mode keeps it to its tools");
-                Ok(Place { backend: self.primary, mode: Some(mode) })
+                Ok(Placement { backend: self.primary, mode: Some(mode) })
             }
             Err(why) => {
                 Err(Failure { message: format!("{}; a chat mode: {why}", failure.message), ..failure })
@@ -290,9 +290,9 @@ impl Copilot {
             return Err("its chat mode is not Agent".to_owned());
         }
         match set.own() {
-            Own::Nobody => {}
-            Own::Lead => return Err("it may start sub-agents".to_owned()),
-            Own::Member => return Err("it is of a team".to_owned()),
+            BuiltinToolsFor::Nobody => {}
+            BuiltinToolsFor::Lead => return Err("it may start sub-agents".to_owned()),
+            BuiltinToolsFor::Member => return Err("it is of a team".to_owned()),
         }
         if self.may_run_sub_agents(mux, set) {
             return Err(format!("{SUB_AGENT} is in its set"));
@@ -334,10 +334,10 @@ impl Copilot {
     }
 
     /// The mode that nobody has wanted for the longest time is no more; gives the name of its file, which the server knows.
-    /// It is another mode from then on, and proven as one whose tools have changed.
+    /// It is another mode from then on, and verified like one whose tools have changed.
     fn drop_mode(&mut self, mux: &mut Mux) -> Option<String> {
         let of_turn = |it: &Pending| match it.purpose {
-            Purpose::Copilot(CopilotPurpose::Turn { entry: Entry::Mode(mode), .. }) => Some(mode),
+            Purpose::Copilot(CopilotPurpose::Turn { restriction: Restriction::Mode(mode), .. }) => Some(mode),
             _ => None,
         };
         let of_turns = mux.requests().iter().filter_map(|(_, it)| of_turn(it));
@@ -345,7 +345,7 @@ impl Copilot {
             self.conversations.iter().filter_map(|(_, it)| it.mode).chain(of_turns).collect();
         let is_written = |it: &Mode| it.asked == 0 || it.is_kept;
         let can_go = |(id, it): &(&ModeId, &Mode)| {
-            !in_use.contains(id) && is_written(it) && !matches!(it.state, State::Barred(_))
+            !in_use.contains(id) && is_written(it) && !matches!(it.state, Verification::Quarantined(_))
         };
         let (id, _) = self.modes.all.iter().filter(can_go).min_by_key(|(_, it)| it.wanted)?;
         let id = *id;
@@ -374,7 +374,7 @@ impl Copilot {
             uri: String::new(),
             title: String::new(),
             written: Vec::new(),
-            state: State::Unproven,
+            state: Verification::Unverified,
             wanted,
         };
         self.modes.all.insert(id, mode);
@@ -382,8 +382,8 @@ impl Copilot {
     }
 
     /// A request as the server gets it: a turn in a mode says so.
-    pub(crate) fn in_mode(&self, entry: Entry, frame: &Frame) -> Frame {
-        let Entry::Mode(mode) = entry else { return frame.clone() };
+    pub(crate) fn in_mode(&self, restriction: Restriction, frame: &Frame) -> Frame {
+        let Restriction::Mode(mode) = restriction else { return frame.clone() };
         let uri = self.modes.get(mode).map_or("", |it| &it.uri);
         let params = frame.params().unwrap_or(b"{}");
         let uri = json!(uri).to_string();

@@ -10,7 +10,7 @@ use super::Copilot;
 use crate::core::{
     copilot::{
         restore::Restores,
-        spares::Kit,
+        spares::SpareKind,
         tools::{mcp::McpServers, tool_set::ToolSet},
     },
     event::BackendId,
@@ -22,7 +22,7 @@ use crate::core::{
 pub(crate) struct Partition {
     pub(crate) set: ToolSet,
     /// It is kept ready, with these capabilities.
-    pub(crate) spare: Option<Kit>,
+    pub(crate) spare: Option<SpareKind>,
     /// Own calls about tools that the process has not answered.
     pub(crate) projecting: usize,
     pub(crate) mcp: McpServers,
@@ -36,7 +36,7 @@ pub(crate) struct Partition {
 }
 
 impl Partition {
-    fn new(set: ToolSet, spare: Option<Kit>) -> Partition {
+    fn new(set: ToolSet, spare: Option<SpareKind>) -> Partition {
         Partition {
             set,
             spare,
@@ -105,7 +105,13 @@ impl Partitions {
 
 impl Copilot {
     /// A backend is there, without a process.
-    pub(super) fn add_partition(&mut self, mux: &mut Mux, id: BackendId, set: ToolSet, spare: Option<Kit>) {
+    pub(super) fn add_partition(
+        &mut self,
+        mux: &mut Mux,
+        id: BackendId,
+        set: ToolSet,
+        spare: Option<SpareKind>,
+    ) {
         self.partitions.all.insert(id, Partition::new(set, spare));
         self.sync_hold(mux, id);
     }

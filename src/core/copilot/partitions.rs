@@ -14,8 +14,8 @@ use crate::core::{
         failure::Failure,
         pool::{
             backend::{Backend, Idling, NewBackend, Role},
-            capacity::{Place, Startable, no_room},
-            lifecycle::State,
+            capacity::{StartPlace, Startable, no_room},
+            lifecycle::LifecycleState,
         },
     },
 };
@@ -29,7 +29,7 @@ impl Copilot {
         let known = self.partitions.iter().find(|(_, it)| it.spare.is_none() && it.set == *set);
         let known = known.map(|(id, _)| id);
         // One that has failed says why, when it is asked.
-        let is_stopped = |id| mux.backend(id).is_none_or(|it| it.life.state() == State::Stopped);
+        let is_stopped = |id| mux.backend(id).is_none_or(|it| it.life.state() == LifecycleState::Stopped);
         if let Some(known) = known.filter(|id| !is_stopped(*id)) {
             return Ok(known);
         }
@@ -117,7 +117,7 @@ impl Copilot {
         let Startable { mut room, due } = mux.startable(self.server);
         for (id, place) in due {
             let spare = self.spare_for(mux, id);
-            let takes = usize::from(place == Place::Needed && spare.is_none());
+            let takes = usize::from(place == StartPlace::Needed && spare.is_none());
             if takes <= room {
                 room -= takes;
                 self.begin_process(mux, id, spare);
@@ -135,7 +135,7 @@ impl Copilot {
         }
         match mux.spawn(id) {
             Ok(()) => self.begin_partition(mux, id),
-            Err(failure) => self.give_up(mux, id, &failure),
+            Err(failure) => self.fail_backend(mux, id, &failure),
         }
     }
 
@@ -174,7 +174,7 @@ impl Copilot {
         let window = mux.server(self.server).settings.policy.restart_window;
         let is_bare = |it: &Backend| {
             !it.is_primary()
-                && it.life.state() == State::Stopped
+                && it.life.state() == LifecycleState::Stopped
                 && !it.life.is_alive()
                 && !it.life.has_died(mux.now(), window)
         };
@@ -206,7 +206,7 @@ impl Copilot {
     }
 
     /// A backend will not serve: what it owes and what waits for it fails.
-    pub(crate) fn give_up(&mut self, mux: &mut Mux, id: BackendId, failure: &Failure) {
+    pub(crate) fn fail_backend(&mut self, mux: &mut Mux, id: BackendId, failure: &Failure) {
         if mux.backend(id).is_none() {
             return;
         }
@@ -214,7 +214,7 @@ impl Copilot {
             self.note_lost_spare(mux);
         }
         self.drop_backend(mux, id);
-        mux.give_up(id, failure);
+        mux.fail_backend(id, failure);
         self.settle_dropped(mux);
         self.start_waiting(mux);
         mux.on_shutdown_progress();
@@ -256,7 +256,7 @@ impl Copilot {
             partition.restores = super::restore::Restores::default();
         }
         self.drop_turns(mux, id);
-        self.conversations.lose(id, |_| false);
+        self.conversations.detach(id, |_| false);
     }
 }
 
@@ -265,7 +265,7 @@ const SMALLER: &str = "max_processes was made smaller";
 
 /// The partition that was the last to be promised room, and has not got it.
 fn last_waiting(mux: &Mux) -> Option<BackendId> {
-    let waits = |it: &&Backend| !it.is_primary() && it.life.state() == State::Waiting;
+    let waits = |it: &&Backend| !it.is_primary() && it.life.state() == LifecycleState::Waiting;
     mux.backends().iter().filter(waits).map(|it| it.id).max()
 }
 

@@ -1,13 +1,13 @@
-//! What a server says under a token, taken apart once: most that a Copilot server says is a few words of an answer.
+//! Progress reports of a server, parsed once. Most that a Copilot server sends are a few words of an answer.
 
 mod shapes;
 
-pub(crate) use self::shapes::{Shapes, Words};
+pub(crate) use self::shapes::{ReplyDelta, Shapes};
 use crate::rpc::{RawId, elements, values};
 
-/// Parameters of `$/progress`. Values are raw, and nothing is known of them but where they are.
+/// Parameters of `$/progress`. Values are raw JSON.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Said<'a> {
+pub(crate) struct ProgressReport<'a> {
     pub(crate) token: Option<&'a [u8]>,
     pub(crate) kind: Option<&'a [u8]>,
     conversation: Option<&'a [u8]>,
@@ -52,10 +52,10 @@ impl<'a> Round<'a> {
     }
 }
 
-impl<'a> Said<'a> {
-    pub(crate) fn of(params: &'a [u8]) -> Said<'a> {
+impl<'a> ProgressReport<'a> {
+    pub(crate) fn of(params: &'a [u8]) -> ProgressReport<'a> {
         let [token, value] = values(params, ["token", "value"]);
-        let Some(value) = value else { return Said { token, ..Said::default() } };
+        let Some(value) = value else { return ProgressReport { token, ..ProgressReport::default() } };
         let keys = [
             "kind",
             "conversationId",
@@ -68,7 +68,7 @@ impl<'a> Said<'a> {
         ];
         let [kind, conversation, turn, caller, reply, rounds, thinking, usage] = values(value, keys);
         let report = Report { reply, rounds, thinking };
-        Said { token, kind, conversation, turn, caller, report, is_counted: usage.is_some() }
+        ProgressReport { token, kind, conversation, turn, caller, report, is_counted: usage.is_some() }
     }
 
     /// The token, if it is one.

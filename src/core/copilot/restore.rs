@@ -26,7 +26,7 @@ use crate::{
             Copilot,
             history::History,
             modes::Modes,
-            progress::Said,
+            progress::ProgressReport,
             resume::CONTINUE,
             turns::{destruction, question_in},
         },
@@ -39,7 +39,7 @@ use crate::{
             pool::backend::Backend,
             requests::{Owner, Pending, To},
         },
-        purpose::{CopilotPurpose, Entry, Purpose, SentId},
+        purpose::{CopilotPurpose, Purpose, Restriction, SentId},
     },
     rpc::{Frame, Patch, RawId, member},
 };
@@ -51,14 +51,15 @@ const UNKNOWN: &str = "does not exist";
 #[derive(Debug, Default)]
 pub(crate) struct Restores {
     under_way: BTreeMap<RawId, Restore>,
-    /// Turns that are on their way into a mode, or into another process.
-    pub(crate) entering: BTreeMap<SentId, Entry>,
+    /// Turns that wait until their mode is verified, or until they move to another process.
+    pub(crate) held_for_mode: BTreeMap<SentId, Restriction>,
     /// The setting names the folder.
     is_set: bool,
     /// The server may have written to the folder since it was told to stop, in a turn that goes on.
     is_left: bool,
-    /// What the server made of creates that it could not restore, or that are wanted no more. Nobody hears of them.
-    strays: BTreeSet<RawId>,
+    /// Orphans: conversations that the server made of creates that it could not restore, or that nobody wants. The
+    /// editor does not see them.
+    orphans: BTreeSet<RawId>,
 }
 
 #[derive(Debug)]
@@ -78,18 +79,18 @@ impl Restores {
     /// Numbers of the turns that no process has been asked yet.
     pub(crate) fn to_come(&self) -> impl Iterator<Item = SentId> {
         let writing = self.under_way.values().filter(|it| it.step == Step::Writing).map(|it| it.sent);
-        writing.chain(self.entering.keys().copied())
+        writing.chain(self.held_for_mode.keys().copied())
     }
 
     /// How many conversations nobody hears of.
     #[cfg(test)]
-    pub(crate) fn n_strays(&self) -> usize {
-        self.strays.len()
+    pub(crate) fn n_orphans(&self) -> usize {
+        self.orphans.len()
     }
 
     /// Whether nobody asked for a conversation of this id, or nobody wants it any more.
-    pub(crate) fn is_stray(&self, id: &RawId) -> bool {
-        self.strays.contains(id)
+    pub(crate) fn is_orphan(&self, id: &RawId) -> bool {
+        self.orphans.contains(id)
     }
 }
 
@@ -100,10 +101,14 @@ impl Copilot {
         let sent = frame.id().and_then(|it| it.as_u64());
         let pending = sent.filter(|_| frame.method().is_some()).and_then(|it| mux.requests().get(it));
         match (sent, pending.map(|it| &it.purpose)) {
-            (Some(sent), Some(Purpose::Copilot(CopilotPurpose::Turn { entry, .. }))) => match *entry {
-                Entry::Process => self.hand_over(mux, process, sent, frame),
-                entry @ (Entry::Mode(_) | Entry::Leaves) => self.enter(mux, process, sent, entry),
-            },
+            (Some(sent), Some(Purpose::Copilot(CopilotPurpose::Turn { restriction, .. }))) => {
+                match *restriction {
+                    Restriction::Process => self.hand_over(mux, process, sent, frame),
+                    restriction @ (Restriction::Mode(_) | Restriction::Leaves) => {
+                        self.hold_for_mode(mux, process, sent, restriction);
+                    }
+                }
+            }
             (Some(sent), Some(_)) => {
                 mux.requests_mut().written(sent, process);
                 mux.tell(process, frame);
@@ -115,15 +120,15 @@ impl Copilot {
     /// Hands a turn to a process that nothing speaks against.
     pub(crate) fn hand_over(&mut self, mux: &mut Mux, process: ProcessId, sent: SentId, frame: Frame) {
         let mut told = frame;
-        if let Some(Purpose::Copilot(CopilotPurpose::Turn { conversation, create, entry, .. })) =
+        if let Some(Purpose::Copilot(CopilotPurpose::Turn { conversation, create, restriction, .. })) =
             mux.requests().get(sent).map(|it| &it.purpose)
         {
             let (id, create) = (conversation.clone(), *create);
-            told = self.in_mode(*entry, &told);
+            told = self.in_mode(*restriction, &told);
             if let Some(conversation) = self.conversations.get_mut(&id) {
                 // Turns of a conversation that another create has replaced are for the server to judge.
                 let is_its_turn = conversation.runs(sent);
-                let tells = !create || conversation.flight.continues;
+                let tells = !create || conversation.active_turn.continues;
                 if tells && is_its_turn && conversation.known_by() != Some(process) {
                     return self.restore_conversation(mux, process, sent, &id);
                 }
@@ -181,7 +186,8 @@ impl Copilot {
         restore.step = Step::Asked;
         let sent = restore.sent;
         let modes = &self.modes;
-        let is_held = mux.requests().get(sent).is_some_and(|it| lacks_proof(modes, &it.purpose, process));
+        let is_held =
+            mux.requests().get(sent).is_some_and(|it| needs_verification(modes, &it.purpose, process));
         if is_held || !mux.backend(process.backend).is_some_and(Backend::is_open) {
             // Its tools are about to change. What is written now is written again then.
             partition.restores.under_way.remove(&id);
@@ -211,16 +217,18 @@ impl Copilot {
     ) {
         mux.requests_mut().written(sent, process);
         let Some(Pending {
-            frame: turn, purpose: Purpose::Copilot(CopilotPurpose::Turn { entry, .. }), ..
+            frame: turn,
+            purpose: Purpose::Copilot(CopilotPurpose::Turn { restriction, .. }),
+            ..
         }) = mux.requests().get(sent)
         else {
             return;
         };
-        let (turn, entry) = (turn.clone(), *entry);
+        let (turn, restriction) = (turn.clone(), *restriction);
         let Some(conversation) = self.conversations.get_mut(id) else {
             // Destroyed meanwhile: the server says so.
             self.end_restore(mux, process, id);
-            let turn = self.in_mode(entry, &turn);
+            let turn = self.in_mode(restriction, &turn);
             return mux.tell(process, turn);
         };
         let earlier = earlier(&mut conversation.history);
@@ -239,7 +247,7 @@ impl Copilot {
             patch.set("restoreToTurnId", json!(last).to_string().as_bytes());
         }
         let mut turns = earlier.iter().map(|it| it.to_string().into_bytes()).collect::<Vec<_>>();
-        turns.push(match (&conversation.flight.turn, conversation.flight.continues) {
+        turns.push(match (&conversation.active_turn.turn, conversation.active_turn.continues) {
             (Some(turn), true) => {
                 let question = json!(CONTINUE).to_string();
                 Patch::of(b"{}").set("turnId", turn.as_bytes()).set("request", question.as_bytes()).finish()
@@ -249,8 +257,8 @@ impl Copilot {
         patch.set("turns", &[b"[".as_slice(), &turns.join(b",".as_slice()), b"]"].concat());
         let frame = Frame::request(RawId::from(sent), "conversation/create", Some(&patch.finish()));
         conversation.told_to(process);
-        conversation.flight.restored = true;
-        let frame = self.in_mode(entry, &frame);
+        conversation.active_turn.restored = true;
+        let frame = self.in_mode(restriction, &frame);
         mux.tell(process, frame);
     }
 
@@ -275,27 +283,27 @@ impl Copilot {
         let asked = partition.restores.under_way.iter().filter(|(_, it)| it.step == Step::Asked);
         let found = asked.map(|(id, it)| (id.clone(), it.sent)).find(|(_, sent)| of_token(&sent));
         let Some((meant, sent)) = found else { return true };
-        self.on_stray(mux, process, &meant, sent, id);
+        self.on_orphan(mux, process, &meant, sent, id);
         false
     }
 
     /// The server has begun another conversation than it was asked to restore.
-    fn on_stray(&mut self, mux: &mut Mux, process: ProcessId, meant: &RawId, sent: SentId, stray: &RawId) {
+    fn on_orphan(&mut self, mux: &mut Mux, process: ProcessId, meant: &RawId, sent: SentId, orphan: &RawId) {
         warn!(conversation = %meant, "the server could not read what was said: telling it as text");
         let Some(partition) = self.partitions.get_mut(process.backend) else { return };
-        partition.restores.strays.insert(stray.clone());
+        partition.restores.orphans.insert(orphan.clone());
         partition.restores.under_way.remove(meant);
         mux.tell(process, cancellation(sent));
-        Self::make_forget(mux, process, stray);
+        Self::make_forget(mux, process, orphan);
         let Some(Pending { owner, purpose, frame, marks, .. }) = mux.requests_mut().take(sent) else {
             return;
         };
-        let is_held = lacks_proof(&self.modes, &purpose, process);
+        let is_held = needs_verification(&self.modes, &purpose, process);
         let conversation = self.conversations.get_mut(meant).filter(|it| it.runs(sent));
         let is_wanted = conversation.is_some() && !marks.cancelled;
         let to = match is_wanted && !is_held {
             true => To::Process(process),
-            false => To::Gate(process.backend),
+            false => To::Queue(process.backend),
         };
         let (again, turn) = mux.requests_mut().sent(to, owner, purpose, &frame);
         mux.requests_mut().mark(again, |it| *it = marks);
@@ -338,7 +346,7 @@ impl Copilot {
         if let (Some(conversation), Some(summary)) =
             (conversation, summary.filter(|it| it.starts_with(b"\"")))
         {
-            conversation.history.compress(summary, conversation.flight.turn.as_ref());
+            conversation.history.compress(summary, conversation.active_turn.turn.as_ref());
         }
     }
 
@@ -346,25 +354,27 @@ impl Copilot {
     pub(crate) fn ignore_restored(&mut self, mux: &mut Mux, process: ProcessId, id: &RawId) {
         self.end_restore(mux, process, id);
         if let Some(partition) = self.partitions.get_mut(process.backend) {
-            partition.restores.strays.insert(id.clone());
+            partition.restores.orphans.insert(id.clone());
         }
     }
 
     /// A conversation of this name is wanted again.
     fn heed(&mut self, process: ProcessId, id: &RawId) {
         if let Some(partition) = self.partitions.get_mut(process.backend) {
-            partition.restores.strays.remove(id);
+            partition.restores.orphans.remove(id);
         }
     }
 
     /// Whether progress belongs to a conversation that nobody asked for.
-    pub(crate) fn is_stray(&mut self, process: ProcessId, said: &Said<'_>) -> bool {
+    pub(crate) fn is_of_orphan(&mut self, process: ProcessId, said: &ProgressReport<'_>) -> bool {
         let Some(partition) =
-            self.partitions.get(process.backend).filter(|it| !it.restores.strays.is_empty())
+            self.partitions.get(process.backend).filter(|it| !it.restores.orphans.is_empty())
         else {
             return false;
         };
-        let Some(id) = said.conversation().filter(|it| partition.restores.is_stray(it)) else { return false };
+        let Some(id) = said.conversation().filter(|it| partition.restores.is_orphan(it)) else {
+            return false;
+        };
         // Nothing follows the end of its turn.
         if said.kind == Some(b"\"end\"") {
             self.heed(process, &id);
@@ -378,7 +388,7 @@ impl Copilot {
         if partition.restores.under_way.get(id).is_some_and(|it| it.sent == sent) {
             partition.restores.under_way.remove(id);
         }
-        partition.restores.entering.remove(&sent);
+        partition.restores.held_for_mode.remove(&sent);
     }
 
     /// A conversation is destroyed, or replaced, before its turn has been sent on: it never is.
@@ -469,25 +479,26 @@ impl Copilot {
         let Some(conversation) = self
             .conversations
             .get_mut(id)
-            .filter(|it| forgotten && it.runs(asked) && it.history.has_begun() && !it.flight.restored)
+            .filter(|it| forgotten && it.runs(asked) && it.history.has_begun() && !it.active_turn.restored)
         else {
             return false;
         };
         conversation.forgotten();
         let (owner, purpose) = (pending.owner.clone(), pending.purpose.clone());
-        let (sent, turn) = mux.requests_mut().sent(To::Gate(process.backend), owner, purpose, &pending.frame);
+        let (sent, turn) =
+            mux.requests_mut().sent(To::Queue(process.backend), owner, purpose, &pending.frame);
         conversation.ask_again(asked, sent);
         self.release(mux, process.backend, turn);
         true
     }
 }
 
-/// Whether a turn is to be in a mode that has to be looked at before.
-fn lacks_proof(modes: &Modes, purpose: &Purpose, process: ProcessId) -> bool {
-    let Purpose::Copilot(CopilotPurpose::Turn { entry: Entry::Mode(mode), .. }) = purpose else {
+/// Whether the mode of a turn has to be verified first.
+fn needs_verification(modes: &Modes, purpose: &Purpose, process: ProcessId) -> bool {
+    let Purpose::Copilot(CopilotPurpose::Turn { restriction: Restriction::Mode(mode), .. }) = purpose else {
         return false;
     };
-    !modes.is_proven(*mode, process)
+    !modes.is_verified(*mode, process)
 }
 
 /// The question of a `conversation/turn`, as an element of `turns`.

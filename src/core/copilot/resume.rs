@@ -1,4 +1,4 @@
-//! A turn that is in flight when its process dies: it goes on in the next one, and the editor sees one `begin`, one
+//! A turn that is active when its process dies goes on in the next process: the editor sees one `begin`, one
 //! stream of reports, one `end` and one answer.
 //!
 //! What becomes of it is decided once, when the process is gone:
@@ -9,8 +9,9 @@
 //!   running are settled first: what the client was asked is waited for ([`late`]), what the server did itself is
 //!   dropped, so that no tool with side effects runs twice.
 //!
-//! What the next process says of it is renumbered ([`ids`]). The record of the turn ([`crate::core::history`]) is that of
-//! one turn, so [`CONTINUE`] is gone when the conversation is restored once more.
+//! What the next process says of it is renumbered ([`ids`]). The record of the turn
+//! ([`history`](crate::core::copilot::history)) is that of one turn, so [`CONTINUE`] is gone when the conversation is
+//! restored once more.
 
 mod ids;
 mod late;
@@ -21,14 +22,14 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 use tracing::info;
 
-pub(crate) use self::{ids::Part, reports::round_with};
+pub(crate) use self::{ids::TurnSegment, reports::round_with};
 use crate::{
     config::TurnRecovery,
     core::{
         copilot::{
             Copilot,
             conversation::Conversation,
-            history::{Call, Status, Tool},
+            history::{RecordedCall, Status, ToolKind},
             restore::Restores,
             tools::tool_set::{SUB_AGENT, is_edit_tool},
         },
@@ -38,7 +39,7 @@ use crate::{
             cancel::cancellation,
             requests::{Owner, Pending, To},
         },
-        purpose::{CopilotPurpose, Entry, Purpose, SentId},
+        purpose::{CopilotPurpose, Purpose, Restriction, SentId},
     },
     rpc::{Frame, Patch, RawId, member, path, text},
 };
@@ -53,12 +54,12 @@ const INTERRUPTED: &str = "The call was interrupted by a technical fault. It may
 
 /// The running turn of a conversation, as the editor knows it.
 #[derive(Debug, Default)]
-pub(crate) struct Flight {
+pub(crate) struct ActiveTurn {
     /// Its id, once it has begun.
     pub(crate) turn: Option<RawId>,
     pub(crate) over: Over,
     /// Another process had it before.
-    pub(crate) part: Option<Part>,
+    pub(crate) segment: Option<TurnSegment>,
     /// The process is asked to continue it; else it is asked from its start.
     pub(crate) continues: bool,
     /// The process was told what was said before it.
@@ -90,16 +91,16 @@ pub(crate) enum Until {
 }
 
 /// What becomes of a turn whose process is gone.
-enum Kept {
+enum TurnFate {
     /// This is to be asked next in its conversation.
     Next(Frame),
     Suspended,
     Nothing,
 }
 
-impl Kept {
-    fn next(frame: Option<Frame>) -> Kept {
-        frame.map_or(Kept::Nothing, Kept::Next)
+impl TurnFate {
+    fn next(frame: Option<Frame>) -> TurnFate {
+        frame.map_or(TurnFate::Nothing, TurnFate::Next)
     }
 }
 
@@ -126,7 +127,7 @@ pub(crate) enum Over {
     Ended,
 }
 
-impl Flight {
+impl ActiveTurn {
     /// Confirmations that the editor, or the list of what is allowed, has given: what was asked, and the answer.
     pub(crate) fn confirmed(&self) -> &[(Frame, Frame)] {
         &self.confirmed
@@ -165,9 +166,9 @@ impl Copilot {
         let (mut next, mut suspended) = (Vec::new(), Vec::new());
         for (sent, id) in self.turns_of(mux, process) {
             match self.keep_turn(mux, process, sent, &id, restarts, followed_up.contains(&id)) {
-                Kept::Next(frame) => next.push(frame),
-                Kept::Suspended => suspended.push(id),
-                Kept::Nothing => {}
+                TurnFate::Next(frame) => next.push(frame),
+                TurnFate::Suspended => suspended.push(id),
+                TurnFate::Nothing => {}
             }
         }
         if let Some(partition) = self.partitions.get_mut(process.backend) {
@@ -211,42 +212,42 @@ impl Copilot {
         id: &RawId,
         restarts: bool,
         is_followed_up: bool,
-    ) -> Kept {
+    ) -> TurnFate {
         let Some(conversation) = self.conversations.get(id).filter(|it| it.runs(sent)) else {
             // Destroyed or replaced before it was asked: the server says so.
-            return Kept::next(if restarts { self.ask_next(mux, sent) } else { None });
+            return TurnFate::next(if restarts { self.ask_next(mux, sent) } else { None });
         };
-        let has_begun = conversation.flight.turn.is_some();
-        let is_over = conversation.flight.over != Over::No;
+        let has_begun = conversation.active_turn.turn.is_some();
+        let is_over = conversation.active_turn.over != Over::No;
         if restarts && is_over && is_followed_up {
-            let Some(pending) = mux.requests_mut().take(sent) else { return Kept::Nothing };
+            let Some(pending) = mux.requests_mut().take(sent) else { return TurnFate::Nothing };
             self.suspend(mux, sent, id, pending);
-            return Kept::Suspended;
+            return TurnFate::Suspended;
         }
         if is_over {
             info!(conversation = %id, "the turn was over when its process died");
-            return Kept::next(self.finish_turn(mux, sent, id, None));
+            return TurnFate::next(self.finish_turn(mux, sent, id, None));
         }
         if mux.is_cancelled(Some(sent)) {
-            return Kept::next(if has_begun { self.cancel_turn(mux, sent, id) } else { None });
+            return TurnFate::next(if has_begun { self.cancel_turn(mux, sent, id) } else { None });
         }
         let recovery = self.server(mux).settings.turn_recovery;
         if !restarts || (has_begun && recovery == TurnRecovery::Fail) {
-            return Kept::Nothing;
+            return TurnFate::Nothing;
         }
-        let Some(request) = self.ask_next(mux, sent) else { return Kept::Nothing };
+        let Some(request) = self.ask_next(mux, sent) else { return TurnFate::Nothing };
         if !has_begun {
-            return Kept::Next(request);
+            return TurnFate::Next(request);
         }
         info!(conversation = %id, "a turn in flight goes on in the next process");
         if self.settle_calls(mux, process, id) {
             if let Some(conversation) = self.conversations.get_mut(id) {
-                conversation.flight.suspended = Some(Suspended { request, until: Until::Answers });
+                conversation.active_turn.suspended = Some(Suspended { request, until: Until::Answers });
             }
-            return Kept::Nothing;
+            return TurnFate::Nothing;
         }
         self.go_on(mux, id);
-        Kept::Next(request)
+        TurnFate::Next(request)
     }
 
     /// The turn that was asked with this request is suspended until it is told results.
@@ -258,33 +259,33 @@ impl Copilot {
         for key in ASKED_ONCE {
             params.remove(key);
         }
-        if let Some(turn) = &conversation.flight.turn {
+        if let Some(turn) = &conversation.active_turn.turn {
             params.set("turnId", turn.as_bytes());
         }
         let params = params.set("message", b"\"\"").set("conversationId", id.as_bytes()).finish();
         let frame = Frame::request(RawId::from(0), "conversation/turn", Some(&params));
         // Those who start sub-agents are in no mode.
-        let (conversation_id, entry) = (id.clone(), Entry::Process);
+        let (conversation_id, restriction) = (id.clone(), Restriction::Process);
         let purpose = Purpose::Copilot(CopilotPurpose::Turn {
             conversation: conversation_id,
             token,
             create: false,
-            entry,
+            restriction,
         });
-        let to = To::Gate(conversation.backend);
+        let to = To::Queue(conversation.backend);
         let (again, request) = mux.requests_mut().sent(to, pending.owner, purpose, &frame);
         conversation.ask_again(sent, again);
-        let flight = &mut conversation.flight;
-        (flight.over, flight.continues, flight.restored) = (Over::No, false, false);
-        flight.suspended = Some(Suspended { request, until: Until::Results });
+        let active_turn = &mut conversation.active_turn;
+        (active_turn.over, active_turn.continues, active_turn.restored) = (Over::No, false, false);
+        active_turn.suspended = Some(Suspended { request, until: Until::Results });
     }
 
     /// A suspended turn is told results, in this message.
     pub(crate) fn resume_with(&mut self, mux: &mut Mux, id: &RawId, turn: &RawId, message: Value) {
         let Some(conversation) = self.conversations.get_mut(id) else { return };
         let (backend, active) = (conversation.backend, conversation.active());
-        let flight = &mut conversation.flight;
-        let Some(Suspended { request, .. }) = flight.suspended.take() else { return };
+        let active_turn = &mut conversation.active_turn;
+        let Some(Suspended { request, .. }) = active_turn.suspended.take() else { return };
         let params = Patch::of(request.params().unwrap_or(b"{}"))
             .set("message", message.to_string().as_bytes())
             .finish();
@@ -293,7 +294,7 @@ impl Copilot {
             mux.requests_mut().reword(sent, &frame);
         }
         if let Some(record) = conversation.history.turn(turn) {
-            flight.part = Some(Part::following(flight.part.take(), record));
+            active_turn.segment = Some(TurnSegment::following(active_turn.segment.take(), record));
             record.follow_up(message);
         }
         self.release(mux, backend, frame);
@@ -303,7 +304,7 @@ impl Copilot {
     pub(crate) fn end_suspended(&mut self, mux: &mut Mux, id: &RawId) {
         let Some(conversation) = self.conversations.get_mut(id) else { return };
         let (backend, active) = (conversation.backend, conversation.active());
-        conversation.flight.suspended = None;
+        conversation.active_turn.suspended = None;
         if let Some(sent) = active
             && let Some(next) = self.finish_turn(mux, sent, id, None)
         {
@@ -328,8 +329,8 @@ impl Copilot {
     fn is_kept(mux: &Mux, id: &RawId, conversation: &Conversation) -> bool {
         let active = conversation.active().and_then(|it| mux.requests().get(it));
         let of = |it: &Pending| matches!(&it.purpose, Purpose::Copilot(CopilotPurpose::Turn { conversation, .. }) if conversation == id);
-        let waits = |it: &Pending| it.to == To::Gate(conversation.backend) && of(it);
-        conversation.flight.turn.is_some() && active.is_some_and(waits)
+        let waits = |it: &Pending| it.to == To::Queue(conversation.backend) && of(it);
+        conversation.active_turn.turn.is_some() && active.is_some_and(waits)
     }
 
     /// The same, by id.
@@ -344,18 +345,22 @@ impl Copilot {
     }
 
     /// Whether what is kept of the running turn of a conversation agrees with the other tables.
-    pub(crate) fn check_flight(mux: &Mux, id: &RawId, conversation: &Conversation) -> Result<(), String> {
-        let flight = &conversation.flight;
-        if let Some(Suspended { request, until }) = &flight.suspended {
+    pub(crate) fn check_active_turn(
+        mux: &Mux,
+        id: &RawId,
+        conversation: &Conversation,
+    ) -> Result<(), String> {
+        let active_turn = &conversation.active_turn;
+        if let Some(Suspended { request, until }) = &active_turn.suspended {
             let sent = request.id().and_then(|it| it.as_u64());
-            let waits = !flight.waits_for.is_empty() || *until == Until::Results;
+            let waits = !active_turn.waits_for.is_empty() || *until == Until::Results;
             if sent != conversation.active() || !waits {
                 return Err(format!(
                     "turn {sent:?} of conversation {id} is suspended, and waits for nothing"
                 ));
             }
         }
-        if flight.turn.is_none() && (flight.part.is_some() || flight.over != Over::No) {
+        if active_turn.turn.is_none() && (active_turn.segment.is_some() || active_turn.over != Over::No) {
             return Err(format!("a turn of conversation {id} goes on, or is over, and has not begun"));
         }
         let is_asked = |it: &Pending| {
@@ -365,7 +370,7 @@ impl Copilot {
                     Purpose::Copilot(CopilotPurpose::ToolCall { conversation: Some(_), .. })
                 )
         };
-        match flight.kept().find(|it| !mux.requests().get(*it).is_some_and(is_asked)) {
+        match active_turn.kept().find(|it| !mux.requests().get(*it).is_some_and(is_asked)) {
             Some(sent) => Err(format!("conversation {id} waits for {sent}, which the editor is not asked")),
             None => Ok(()),
         }
@@ -389,7 +394,7 @@ impl Copilot {
             let asked = self.asked_calls(mux, id, of);
             self.close_calls(mux, id, of, |it| !asked.contains(&it.id) && it.name != SUB_AGENT);
         }
-        self.conversations.get(id).is_some_and(|it| !it.flight.waits_for.is_empty())
+        self.conversations.get(id).is_some_and(|it| !it.active_turn.waits_for.is_empty())
     }
 
     /// The editor is still asked what a process has asked that is gone, if its answer can be of use.
@@ -411,22 +416,22 @@ impl Copilot {
         mux.requests_mut().give_to(sent, Owner::Proxy);
         let Some(conversation) = self.conversations.get_mut(id) else { return };
         match is_dialogue {
-            true => conversation.flight.dialogues.push(late::Dialogue::Open(sent)),
-            false => drop(conversation.flight.waits_for.insert(sent)),
+            true => conversation.active_turn.dialogues.push(late::Dialogue::Open(sent)),
+            false => drop(conversation.active_turn.waits_for.insert(sent)),
         }
     }
 
     /// The editor has answered a confirmation of a process that lives.
     pub(crate) fn on_confirmed(&mut self, id: &RawId, asked: &Frame, answer: &Frame) {
         if let Some(conversation) = self.conversations.get_mut(id) {
-            conversation.flight.confirmed.push((asked.clone(), answer.clone()));
+            conversation.active_turn.confirmed.push((asked.clone(), answer.clone()));
         }
     }
 
     /// What was confirmed, and of which the process has said no more.
     fn act_on_confirmed(&mut self, mux: &mut Mux, id: &RawId) {
         let Some(conversation) = self.conversations.get_mut(id) else { return };
-        for (asked, answer) in std::mem::take(&mut conversation.flight.confirmed) {
+        for (asked, answer) in std::mem::take(&mut conversation.active_turn.confirmed) {
             let params = asked.params().unwrap_or(b"{}");
             let call = text(params, &["toolCallId"]);
             let is_known = |it: &str| self.running_turn(id).is_some_and(|turn| turn.call(it).is_some());
@@ -436,7 +441,7 @@ impl Copilot {
             if self.can_invoke(&asked) {
                 self.on_late_confirmation(mux, id, &asked, Some(&answer));
             } else if let Some(conversation) = self.conversations.get_mut(id) {
-                conversation.flight.dialogues.push(late::Dialogue::answered(asked, answer));
+                conversation.active_turn.dialogues.push(late::Dialogue::answered(asked, answer));
             }
         }
     }
@@ -450,17 +455,17 @@ impl Copilot {
     }
 
     /// Tells the editor what became of calls that it takes for running.
-    fn close_calls(&mut self, mux: &mut Mux, top: &RawId, of: &RawId, which: impl Fn(&Call) -> bool) {
+    fn close_calls(&mut self, mux: &mut Mux, top: &RawId, of: &RawId, which: impl Fn(&RecordedCall) -> bool) {
         let Some(turn) = self.running_turn(of) else { return };
         let mut closed = Vec::new();
         for (round, call) in turn.calls().filter(|(_, it)| it.open.is_some() && which(it)) {
             if !call.has_result() {
                 match call.tool {
-                    Tool::Mcp => {
+                    ToolKind::Mcp => {
                         call.status = Status::Error;
                         INTERRUPTED.clone_into(&mut call.result);
                     }
-                    Tool::Client | Tool::Shared | Tool::Unknown => call.status = Status::Dropped,
+                    ToolKind::Client | ToolKind::Shared | ToolKind::Unknown => call.status = Status::Dropped,
                 }
             }
             closed.extend(reports::settled(round, call));
@@ -482,7 +487,7 @@ impl Copilot {
             let params = pending.frame.params().filter(|_| by == of)?;
             text(params, &["toolCallId"])
         };
-        conversation.flight.waits_for.iter().filter_map(call).collect()
+        conversation.active_turn.waits_for.iter().filter_map(call).collect()
     }
 
     /// All calls of a turn are settled: it is ready for the next process.
@@ -490,21 +495,21 @@ impl Copilot {
         self.close_sub_agents(mux, id, id);
         self.conversations.forget_sub_agents(id);
         let Some(conversation) = self.conversations.get_mut(id) else { return };
-        let flight = &mut conversation.flight;
-        let Some(turn) = flight.turn.clone() else { return };
-        let before = flight.part.take();
-        let part = match conversation.history.turn(&turn) {
+        let active_turn = &mut conversation.active_turn;
+        let Some(turn) = active_turn.turn.clone() else { return };
+        let before = active_turn.segment.take();
+        let segment = match conversation.history.turn(&turn) {
             Some(record) => {
-                flight.sub_agents = record.calls().filter(|(_, it)| it.name == SUB_AGENT).count();
-                flight.continues = !record.messages(None).is_empty() && !record.awaits_answer();
-                Part::after(before, record)
+                active_turn.sub_agents = record.calls().filter(|(_, it)| it.name == SUB_AGENT).count();
+                active_turn.continues = !record.messages(None).is_empty() && !record.awaits_answer();
+                TurnSegment::after(before, record)
             }
-            None => Part::again(before),
+            None => TurnSegment::again(before),
         };
-        flight.part = Some(part);
-        flight.restored = false;
-        if !flight.continues {
-            flight.sub_agents = 0;
+        active_turn.segment = Some(segment);
+        active_turn.restored = false;
+        if !active_turn.continues {
+            active_turn.sub_agents = 0;
             if conversation.history.turn(&turn).is_some_and(|it| !it.awaits_answer()) {
                 conversation.history.delete(&turn);
             }
@@ -520,7 +525,7 @@ impl Copilot {
         why: Option<Why>,
     ) -> Option<Frame> {
         let conversation = self.conversations.get_mut(id)?;
-        let (backend, turn) = (conversation.backend, conversation.flight.turn.clone());
+        let (backend, turn) = (conversation.backend, conversation.active_turn.turn.clone());
         if let Some(params) = mux.tokens_mut().ended(backend, id, why) {
             mux.tell_editor(Frame::notification("$/progress", Some(&params)));
         }
@@ -573,7 +578,7 @@ impl Copilot {
     /// next process tells its part of it is known only as long as the conversation is.
     pub(crate) fn end_kept(&mut self, mux: &mut Mux, id: &RawId) {
         let Some(conversation) = self.conversations.get(id) else { return };
-        let (backend, goes_on) = (conversation.backend, conversation.flight.part.is_some());
+        let (backend, goes_on) = (conversation.backend, conversation.active_turn.segment.is_some());
         let Some(sent) = conversation.active() else { return };
         if Self::is_kept(mux, id, conversation) {
             self.unqueue_turn(mux, backend, sent, id);
@@ -600,10 +605,10 @@ impl Copilot {
     /// that comes all the same is part of the history.
     pub(crate) fn withdraw_kept(&mut self, mux: &mut Mux, id: &RawId) {
         let Some(conversation) = self.conversations.get_mut(id) else { return };
-        let flight = &mut conversation.flight;
-        let kept: Vec<SentId> = flight.kept().collect();
-        flight.waits_for.clear();
-        flight.dialogues.clear();
+        let active_turn = &mut conversation.active_turn;
+        let kept: Vec<SentId> = active_turn.kept().collect();
+        active_turn.waits_for.clear();
+        active_turn.dialogues.clear();
         for sent in kept {
             let confirmation = |it: &Pending| {
                 matches!(it.purpose, Purpose::Copilot(CopilotPurpose::ToolCall { confirmation: true, .. }))
@@ -624,7 +629,7 @@ impl Copilot {
         for id in all {
             self.withdraw_kept(mux, &id);
             if let Some(conversation) = self.conversations.get_mut(&id) {
-                conversation.flight = Flight::default();
+                conversation.active_turn = ActiveTurn::default();
             }
         }
     }
@@ -634,7 +639,7 @@ impl Copilot {
         let Purpose::Copilot(CopilotPurpose::Turn { conversation: id, .. }) = &pending.purpose else {
             return;
         };
-        let again = self.conversations.get(id).filter(|it| it.flight.part.is_some());
+        let again = self.conversations.get(id).filter(|it| it.active_turn.segment.is_some());
         let Some(backend) = again.map(|it| it.backend) else { return };
         let message = answer.error_value().map(|it| match member(it, "message") {
             Some(range) => String::from_utf8_lossy(&it[range]).into_owned(),

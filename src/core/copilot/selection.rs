@@ -23,15 +23,15 @@ impl Copilot {
     /// The tool set of a create.
     pub(crate) fn choose(&self, mux: &Mux, params: &[u8]) -> Result<Choice, String> {
         let config = &self.server(mux).config;
-        let Asked { wanted, lead, events, isolation } =
+        let AskedTools { wanted, lead, events, isolation } =
             asked(params).map_err(|what| format!("lspool: {what}"))?;
         let agent = match &wanted {
-            Some(Wanted::Tools(tools)) => {
+            Some(ToolChoice::Tools(tools)) => {
                 let set = ToolSet::new(Some(tools), &[]);
                 let wish = Wish { isolation, ..Wish::default() };
                 return Ok(Choice { set: set.with_lead(lead.unwrap_or(false)), events, wish });
             }
-            Some(Wanted::Agent(agent)) => Some(agent),
+            Some(ToolChoice::Agent(agent)) => Some(agent),
             None => config.routes.iter().find(|it| matches(it, params)).map(|it| &it.agent),
         };
         let Some(agent) = agent else {
@@ -52,15 +52,15 @@ impl Copilot {
 
 /// `lspool` of a create.
 #[derive(Debug, Default)]
-struct Asked {
-    wanted: Option<Wanted>,
+struct AskedTools {
+    wanted: Option<ToolChoice>,
     lead: Option<bool>,
     events: bool,
     isolation: Option<Isolation>,
 }
 
 #[derive(Debug)]
-enum Wanted {
+enum ToolChoice {
     Tools(Vec<String>),
     Agent(String),
 }
@@ -73,13 +73,13 @@ const EITHER: &str = r#"write {"tools": ["NAME", …]} or {"agent": "NAME"}"#;
 
 /// What a create asks for. Whatever is not understood is refused, twice the same key too: it may have been meant to
 /// narrow the set.
-fn asked(params: &[u8]) -> Result<Asked, String> {
+fn asked(params: &[u8]) -> Result<AskedTools, String> {
     let mut given = members(params).filter(|(key, _)| key == "lspool").map(|(_, range)| &params[range]);
     let (first, second) = (given.next(), given.next());
     if second.is_some() {
         return Err("is there twice".to_owned());
     }
-    let Some(asked) = first.filter(|it| *it != b"null") else { return Ok(Asked::default()) };
+    let Some(asked) = first.filter(|it| *it != b"null") else { return Ok(AskedTools::default()) };
     if asked.first() != Some(&b'{') || serde_json::from_slice::<serde::de::IgnoredAny>(asked).is_err() {
         return Err(format!("is no object; {EITHER}"));
     }
@@ -121,16 +121,16 @@ fn asked(params: &[u8]) -> Result<Asked, String> {
     let wanted = match (given(tools), given(agent)) {
         (Some(_), Some(_)) => return Err(format!("tools and agent are both there; {EITHER}")),
         (Some(tools), None) => match serde_json::from_slice(&tools) {
-            Ok(tools) => Some(Wanted::Tools(tools)),
+            Ok(tools) => Some(ToolChoice::Tools(tools)),
             Err(_) => return Err(format!("tools is no list of strings; {EITHER}")),
         },
         (None, Some(agent)) => match serde_json::from_slice(&agent) {
-            Ok(agent) => Some(Wanted::Agent(agent)),
+            Ok(agent) => Some(ToolChoice::Agent(agent)),
             Err(_) => return Err(format!("agent is no string; {EITHER}")),
         },
         (None, None) => None,
     };
-    Ok(Asked { wanted, lead, events, isolation })
+    Ok(AskedTools { wanted, lead, events, isolation })
 }
 
 /// The tools of the partition that serves an agent, as `lspool status` shows them.
@@ -190,7 +190,7 @@ mod tests {
             assert!(asked(nothing.as_bytes()).is_ok_and(|it| it.wanted.is_none() && !it.events), "{nothing}");
         }
         assert!(
-            matches!(asked(br#"{"\u006cspool":{"to\u006fls":[]}}"#), Ok(Asked { wanted: Some(Wanted::Tools(it)), .. }) if it.is_empty())
+            matches!(asked(br#"{"\u006cspool":{"to\u006fls":[]}}"#), Ok(AskedTools { wanted: Some(ToolChoice::Tools(it)), .. }) if it.is_empty())
         );
     }
 

@@ -23,7 +23,7 @@ use crate::{
             Mux,
             pool::{
                 backend::{Backend, NewBackend, Role},
-                lifecycle::{Budget, State},
+                lifecycle::{Budget, LifecycleState},
             },
             requests::{Owner, To},
         },
@@ -34,18 +34,18 @@ use crate::{
 /// How long a process that serves has been ready before a spare is started. Its first answer is waited for.
 const CALM: Duration = Duration::from_secs(1);
 
-/// Which of the capabilities that bring tools of their own a process is told of.
+/// The kind of a spare: which capabilities of those that bring tools it is told of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Kit([bool; BRINGS.len()]);
+pub(crate) struct SpareKind([bool; BRINGS.len()]);
 
-impl Kit {
+impl SpareKind {
     /// What a process with this set is told of by an editor that has said this in `initialize`.
-    pub(crate) fn of(set: &ToolSet, initialize: &[u8]) -> Kit {
+    pub(crate) fn of(set: &ToolSet, initialize: &[u8]) -> SpareKind {
         let offers = |capability: &str| {
             path(initialize, &["initializationOptions", "copilotCapabilities", capability]).is_some()
                 || path(initialize, &["capabilities", "copilot", capability]).is_some()
         };
-        Kit(BRINGS.map(|(capability, tool)| offers(capability) && set.contains(tool)))
+        SpareKind(BRINGS.map(|(capability, tool)| offers(capability) && set.contains(tool)))
     }
 
     /// Whether it holds the capability that brings this tool.
@@ -63,9 +63,9 @@ pub(super) const BRINGS: [(&str, &str); 3] = [
 ];
 
 /// Parameters of `initialize` for a process that is told of these capabilities, of those that bring tools.
-pub(super) fn initialize_for(params: &[u8], kit: Kit) -> Vec<u8> {
+pub(super) fn initialize_for(params: &[u8], spare_kind: SpareKind) -> Vec<u8> {
     let mut patch = Patch::of(params);
-    for (capability, _) in BRINGS.iter().filter(|(_, tool)| !kit.contains(tool)) {
+    for (capability, _) in BRINGS.iter().filter(|(_, tool)| !spare_kind.contains(tool)) {
         patch.remove_path(&["initializationOptions", "copilotCapabilities", capability]);
         patch.remove_path(&["capabilities", "copilot", capability]);
     }
@@ -98,19 +98,19 @@ impl Copilot {
         if !is_ready || !self.generic_session(mux).is_initialized() || !self.is_calm(mux) {
             return;
         }
-        for kit in self.kits(mux, Backend::accepts) {
-            let is_of_kind = |it: &&Backend| self.kit_of_spare(it.id) == Some(kit) && it.accepts();
+        for spare_kind in self.spare_kinds(mux, Backend::accepts) {
+            let is_of_kind = |it: &&Backend| self.kind_of_spare(it.id) == Some(spare_kind) && it.accepts();
             let have = mux.backends().iter().filter(is_of_kind).count();
             let in_use = mux.backends().iter().filter(|it| it.accepts() || it.life.is_alive()).count();
             let policy = &mux.server(self.server).settings.policy;
             // Spares that die one after another are not replaced for ever.
             if have < wanted && in_use < most && self.spares.deaths.allows_another(mux.now(), policy) {
-                self.start_spare(mux, kit);
+                self.start_spare(mux, spare_kind);
             }
         }
     }
 
-    fn kit_of_spare(&self, id: BackendId) -> Option<Kit> {
+    fn kind_of_spare(&self, id: BackendId) -> Option<SpareKind> {
         self.partitions.get(id)?.spare
     }
 
@@ -120,9 +120,11 @@ impl Copilot {
         let (mut starts, mut calm) = (false, now);
         for it in mux.backends().iter().filter(|it| !it.is_spare()) {
             match it.life.state() {
-                State::Waiting | State::Spawning { .. } | State::Initializing { .. } => starts = true,
-                State::Ready | State::Degraded => calm = calm.max(it.life.since() + CALM),
-                State::Stopped | State::Restarting { .. } | State::Failed => {}
+                LifecycleState::Waiting
+                | LifecycleState::Spawning { .. }
+                | LifecycleState::Initializing { .. } => starts = true,
+                LifecycleState::Ready | LifecycleState::Degraded => calm = calm.max(it.life.since() + CALM),
+                LifecycleState::Stopped | LifecycleState::Restarting { .. } | LifecycleState::Failed => {}
             }
         }
         self.spares.next = Some(calm).filter(|at| *at > now && !starts);
@@ -146,28 +148,28 @@ impl Copilot {
         self.spares.deaths.spend(mux.now(), &mux.server(self.server).settings.policy, 0);
     }
 
-    fn start_spare(&mut self, mux: &mut Mux, kit: Kit) {
+    fn start_spare(&mut self, mux: &mut Mux, spare_kind: SpareKind) {
         let server = self.server;
         let name = format!("spare {} of {}", mux.backends().next_id().0, mux.server(server).name);
-        debug!(name, ?kit, "keeping a process ready");
+        debug!(name, ?spare_kind, "keeping a process ready");
         let now = mux.now();
         let id =
             mux.backends_mut().add(NewBackend { server, role: Role::Spare, name, alias: String::new() }, now);
-        self.add_partition(mux, id, ToolSet::none(), Some(kit));
+        self.add_partition(mux, id, ToolSet::none(), Some(spare_kind));
         mux.start(id);
         self.start_waiting(mux);
     }
 
     /// Fewer may be wanted than before, and none of a kind that nothing is of any more.
     fn stop_surplus(&mut self, mux: &mut Mux, wanted: usize) {
-        let kinds = self.kits(mux, |_| true);
-        let mut have: BTreeMap<Kit, usize> = BTreeMap::new();
+        let kinds = self.spare_kinds(mux, |_| true);
+        let mut have: BTreeMap<SpareKind, usize> = BTreeMap::new();
         let mut surplus = Vec::new();
         for it in mux.backends().iter().filter(|it| it.accepts()) {
-            let Some(kit) = self.kit_of_spare(it.id) else { continue };
-            let n = have.entry(kit).or_default();
+            let Some(spare_kind) = self.kind_of_spare(it.id) else { continue };
+            let n = have.entry(spare_kind).or_default();
             *n += 1;
-            surplus.extend((*n > wanted || !kinds.contains(&kit)).then_some(it.id));
+            surplus.extend((*n > wanted || !kinds.contains(&spare_kind)).then_some(it.id));
         }
         for id in surplus {
             self.stop(mux, id, "there are enough spares");
@@ -175,10 +177,10 @@ impl Copilot {
     }
 
     /// Of which kinds these of the backends are that serve.
-    fn kits(&self, mux: &Mux, which: impl Fn(&Backend) -> bool) -> BTreeSet<Kit> {
+    fn spare_kinds(&self, mux: &Mux, which: impl Fn(&Backend) -> bool) -> BTreeSet<SpareKind> {
         let initialize = self.generic_session(mux).initialize();
         let serving = mux.backends().iter().filter(|it| !it.is_spare() && which(it));
-        serving.filter_map(|it| Some(Kit::of(self.partitions.set(it.id)?, initialize))).collect()
+        serving.filter_map(|it| Some(SpareKind::of(self.partitions.set(it.id)?, initialize))).collect()
     }
 
     fn forget_dead_spares(&mut self, mux: &mut Mux) {
@@ -203,10 +205,10 @@ impl Copilot {
         if self.session.mcp_servers(session).iter().any(|it| set.wants_mcp_server(it)) {
             return None;
         }
-        let kit = Kit::of(set, session.initialize());
+        let spare_kind = SpareKind::of(set, session.initialize());
         let fits = |it: &&Backend| {
-            let is_well = it.life.state() == State::Ready && !it.is_terminated();
-            self.kit_of_spare(it.id) == Some(kit) && is_well && is_quiet(mux, it.process())
+            let is_well = it.life.state() == LifecycleState::Ready && !it.is_terminated();
+            self.kind_of_spare(it.id) == Some(spare_kind) && is_well && is_quiet(mux, it.process())
         };
         mux.backends().iter().find(fits).map(|it| it.id)
     }
@@ -239,7 +241,7 @@ mod tests {
         let params = br#"{"initializationOptions":{"copilotCapabilities":{"subAgent":true,"watchedFiles":true,"token":true}},"capabilities":{"copilot":{"watchedFiles":true}}}"#;
         let set = ToolSet::new(Some(&["run_subagent"]), &[]);
         let expected = r#"{"initializationOptions":{"copilotCapabilities":{"subAgent":true,"token":true}},"capabilities":{"copilot":{}}}"#;
-        assert_eq!(String::from_utf8_lossy(&initialize_for(params, Kit::of(&set, params))), expected);
-        assert_eq!(initialize_for(params, Kit::of(&ToolSet::all(), params)), params);
+        assert_eq!(String::from_utf8_lossy(&initialize_for(params, SpareKind::of(&set, params))), expected);
+        assert_eq!(initialize_for(params, SpareKind::of(&ToolSet::all(), params)), params);
     }
 }

@@ -6,6 +6,7 @@ use std::{borrow::Cow, ops::Range};
 use tracing::{info, warn};
 
 use crate::{
+    builtin_tools::{Outcome, bare},
     config::Isolation,
     core::{
         copilot::{
@@ -13,11 +14,11 @@ use crate::{
             conversation::{Conversation, is_internal},
             history::{Answer, History},
             hooks::{FromServer, ToolCall},
-            modes::{Place, does_not_exist},
+            modes::{Placement, does_not_exist},
             partition::Partition,
-            progress::{Said, Words},
+            progress::{ProgressReport, ReplyDelta},
             restore::question,
-            resume::{Over, Part},
+            resume::{Over, TurnSegment},
             selection::Choice,
             tools::tool_set::{ToolSet, is_edit_tool},
         },
@@ -29,10 +30,9 @@ use crate::{
             from_client::field,
             requests::{Owner, Pending, To},
         },
-        purpose::{CopilotPurpose, Entry, Purpose, SentId},
+        purpose::{CopilotPurpose, Purpose, Restriction, SentId},
     },
     rpc::{Frame, Patch, RawId, elements, member, text},
-    tools::{Outcome, bare},
 };
 
 /// What the server asks the client for when the model has called one of its own edit tools.
@@ -43,7 +43,7 @@ const CARRIERS: [&str; 2] = ["insert_edit_into_file", "create_file"];
 pub(crate) struct Placed {
     owner: Owner,
     choice: Choice,
-    place: Place,
+    place: Placement,
     id: RawId,
     frame: Frame,
 }
@@ -115,7 +115,7 @@ impl Copilot {
         id: Option<RawId>,
         choice: &Choice,
         params: &[u8],
-    ) -> Result<(RawId, Place), Failure> {
+    ) -> Result<(RawId, Placement), Failure> {
         let id = id.unwrap_or_else(|| self.invent_id(mux));
         // The server makes a folder of this name.
         let leaves = |it: &str| it.contains('/') || it == "..";
@@ -133,8 +133,9 @@ impl Copilot {
         let backend = place.backend;
         let frame = self.with_ids(mux, &without_lspool(&frame), &id);
         let token = field(&frame, "workDoneToken");
-        let (conversation, entry) = (id.clone(), place.entry());
-        let purpose = Purpose::Copilot(CopilotPurpose::Turn { conversation, token, create: true, entry });
+        let (conversation, restriction) = (id.clone(), place.restriction());
+        let purpose =
+            Purpose::Copilot(CopilotPurpose::Turn { conversation, token, create: true, restriction });
         let Some((sent, frame)) = mux.accept(backend, owner, purpose, &frame) else { return };
         info!(conversation = %id, partition = %set, by_mode = place.mode.is_some(), "bound");
         self.end_kept(mux, &id);
@@ -148,7 +149,7 @@ impl Copilot {
         }
         if let Some(replaced) = replaced {
             if replaced.mode.is_some() {
-                self.modes.bury(&id);
+                self.modes.add_tombstone(&id);
             }
             self.on_replaced(mux, &id, backend, replaced.backend, replaced.waiting.into());
         }
@@ -213,7 +214,7 @@ impl Copilot {
     pub(crate) fn on_turn(&mut self, mux: &mut Mux, owner: Owner, frame: &Frame) {
         let id = field(frame, "conversationId");
         if let Some(id) =
-            id.as_ref().filter(|it| self.conversations.get(it).is_none() && self.modes.is_buried(it))
+            id.as_ref().filter(|it| self.conversations.get(it).is_none() && self.modes.has_tombstone(it))
         {
             return mux.fail(&owner, &does_not_exist(id));
         }
@@ -221,15 +222,19 @@ impl Copilot {
             mux.send_to_backend(self.primary, owner, Purpose::Plain, frame);
             return;
         };
-        let (place, entry) = match self.next_place(mux, &id, frame.params().unwrap_or(b"{}")) {
+        let (place, restriction) = match self.next_place(mux, &id, frame.params().unwrap_or(b"{}")) {
             Ok(place) => place,
             Err(failure) => return mux.fail(&owner, &failure),
         };
         let backend = place.backend;
         let frame = self.with_ids(mux, frame, &id);
         let token = field(&frame, "workDoneToken");
-        let purpose =
-            Purpose::Copilot(CopilotPurpose::Turn { conversation: id.clone(), token, create: false, entry });
+        let purpose = Purpose::Copilot(CopilotPurpose::Turn {
+            conversation: id.clone(),
+            token,
+            create: false,
+            restriction,
+        });
         let Some((sent, frame)) = mux.accept(backend, owner, purpose, &frame) else { return };
         self.leave_behind(mux, &id, backend);
         let before = self.conversations.get(&id).map(|it| it.backend);
@@ -248,16 +253,22 @@ impl Copilot {
     }
 
     /// Where the next turn of a conversation is served, and what keeps it to its tools there.
-    fn next_place(&mut self, mux: &mut Mux, id: &RawId, request: &[u8]) -> Result<(Place, Entry), Failure> {
+    fn next_place(
+        &mut self,
+        mux: &mut Mux,
+        id: &RawId,
+        request: &[u8],
+    ) -> Result<(Placement, Restriction), Failure> {
         let Some(conversation) = self.conversations.get(id) else {
-            return Ok((Place { backend: self.primary, mode: None }, Entry::Process));
+            return Ok((Placement { backend: self.primary, mode: None }, Restriction::Process));
         };
         let (set, mode) = (conversation.set.clone(), conversation.mode);
         if conversation.active().is_some() && mode.is_some() {
             // It stays where it is until the turn that runs is over.
-            let place = Place { backend: conversation.backend, mode };
-            let entry = self.mode_for(mux, &set, request).map_or(Entry::Leaves, Entry::Mode);
-            return Ok((place, entry));
+            let place = Placement { backend: conversation.backend, mode };
+            let restriction =
+                self.mode_for(mux, &set, request).map_or(Restriction::Leaves, Restriction::Mode);
+            return Ok((place, restriction));
         }
         let is_known = conversation.known_by().is_some_and(|it| mux.is_current(it));
         let isolation = match mode {
@@ -268,7 +279,7 @@ impl Copilot {
             None => self.wish(mux, &conversation.wish),
         };
         let place = self.place(mux, &set, isolation, request)?;
-        Ok((place, place.entry()))
+        Ok((place, place.restriction()))
     }
 
     /// The server forgets a turn, and so does what it would be told of it.
@@ -341,7 +352,7 @@ impl Copilot {
         for of in self.conversations.family(id) {
             self.forget_transcript(mux, &of);
             if self.conversations.get(&of).is_some_and(|it| it.mode.is_some()) {
-                self.modes.bury(&of);
+                self.modes.add_tombstone(&of);
             }
         }
         for (backend, frame) in self.conversations.unbind(id) {
@@ -353,7 +364,7 @@ impl Copilot {
     /// none keeps its partition busy.
     pub(crate) fn on_turn_failed(&mut self, mux: &mut Mux, id: &RawId, sent: SentId, create: bool) {
         match self.conversations.get(id) {
-            Some(it) if create && it.runs(sent) && it.flight.turn.is_none() => {
+            Some(it) if create && it.runs(sent) && it.active_turn.turn.is_none() => {
                 self.unbind(mux, id);
             }
             Some(_) | None => self.end_turn(mux, id, sent),
@@ -394,7 +405,7 @@ impl Copilot {
         if self.shapes.read(params).is_some_and(|it| self.note_told(mux, process, &it)) {
             return Some(Progress { params: Cow::Borrowed(params), kind: None, ends: None });
         }
-        let said = Said::of(params);
+        let said = ProgressReport::of(params);
         let params = self.hear(mux, process, params, &said)?;
         let ends = said.turn().map(|(conversation, _)| conversation);
         let ends = ends.filter(|_| said.kind == Some(b"\"end\""));
@@ -417,11 +428,11 @@ impl Copilot {
         mux: &mut Mux,
         process: ProcessId,
         params: &'a [u8],
-        said: &Said<'_>,
+        said: &ProgressReport<'_>,
     ) -> Option<Cow<'a, [u8]>> {
         let unchanged = Cow::Borrowed(params);
         let is_internal = said.token.is_some_and(is_internal);
-        if self.is_stray(process, said)
+        if self.is_of_orphan(process, said)
             || (is_internal && said.token().is_none_or(|it| !self.internal.contains(&it)))
         {
             return None;
@@ -430,7 +441,7 @@ impl Copilot {
         match said.kind {
             Some(b"\"begin\"") => {
                 let token = said.token();
-                let is_news = match said.caller() {
+                let is_changed = match said.caller() {
                     Some(caller) => {
                         self.on_sub_agent(mux, process, &conversation, &turn, caller, token.as_ref());
                         true
@@ -441,16 +452,16 @@ impl Copilot {
                     }
                 };
                 self.conversations.learn_turn(turn, process.backend);
-                is_news.then_some(unchanged)
+                is_changed.then_some(unchanged)
             }
             Some(b"\"report\"") => {
                 self.shapes.learn(params, said);
-                let part = self.part(&conversation, &turn);
-                let Some(renumbered) = part.and_then(|it| it.report(params)) else {
+                let segment = self.segment(&conversation, &turn);
+                let Some(renumbered) = segment.and_then(|it| it.report(params)) else {
                     self.on_reported(mux, process, &conversation, &turn, said);
                     return Some(unchanged);
                 };
-                self.on_reported(mux, process, &conversation, &turn, &Said::of(&renumbered));
+                self.on_reported(mux, process, &conversation, &turn, &ProgressReport::of(&renumbered));
                 Some(Cow::Owned(renumbered))
             }
             Some(b"\"end\"") => {
@@ -463,16 +474,16 @@ impl Copilot {
 
     /// A few more words of an answer, as a report of the usual shape has them. Noted, if the editor gets the report as it
     /// is. This is done for each of them.
-    pub(crate) fn note_told(&mut self, mux: &Mux, process: ProcessId, words: &Words<'_>) -> bool {
-        let Words { conversation, turn, round, reply } = words;
-        let is_stray = |it: &Partition| it.restores.is_stray(conversation);
-        if mux.tokens().are_renamed() || self.partitions.get(process.backend).is_some_and(is_stray) {
+    pub(crate) fn note_told(&mut self, mux: &Mux, process: ProcessId, words: &ReplyDelta<'_>) -> bool {
+        let ReplyDelta { conversation, turn, round, reply } = words;
+        let is_orphan = |it: &Partition| it.restores.is_orphan(conversation);
+        if mux.tokens().are_renamed() || self.partitions.get(process.backend).is_some_and(is_orphan) {
             return false;
         }
         let Some(conversation) = self.conversations.get_mut(conversation) else {
             return !is_internal(conversation.as_bytes());
         };
-        if conversation.flight.part.is_some() {
+        if conversation.active_turn.segment.is_some() {
             return false;
         }
         if let Some(turn) = conversation.history.turn(turn) {
@@ -482,14 +493,16 @@ impl Copilot {
     }
 
     /// How ids of this turn are told to the editor, if another process has begun it.
-    fn part(&self, id: &RawId, turn: &RawId) -> Option<&Part> {
-        let flight = &self.conversations.get(id)?.flight;
-        flight.part.as_ref().filter(|_| flight.turn.as_ref() == Some(turn))
+    fn segment(&self, id: &RawId, turn: &RawId) -> Option<&TurnSegment> {
+        let active_turn = &self.conversations.get(id)?.active_turn;
+        active_turn.segment.as_ref().filter(|_| active_turn.turn.as_ref() == Some(turn))
     }
 
     fn note_over(&mut self, id: &RawId, turn: &RawId, over: Over) {
-        if let Some(it) = self.conversations.get_mut(id).filter(|it| it.flight.turn.as_ref() == Some(turn)) {
-            it.flight.over = it.flight.over.max(over);
+        if let Some(it) =
+            self.conversations.get_mut(id).filter(|it| it.active_turn.turn.as_ref() == Some(turn))
+        {
+            it.active_turn.over = it.active_turn.over.max(over);
         }
     }
 
@@ -510,7 +523,7 @@ impl Copilot {
         self.conversations.bind(id.clone(), process.backend, set, parent);
         if let Some(conversation) = self.conversations.get_mut(id).filter(|_| lives_in_another) {
             conversation.caller = Some(caller);
-            conversation.flight.turn = Some(turn.clone());
+            conversation.active_turn.turn = Some(turn.clone());
             conversation.history.begin(turn.clone(), b"\"\"");
         }
     }
@@ -526,17 +539,24 @@ impl Copilot {
         if let Some(question) = question(&asked.frame) {
             conversation.history.begin(turn.clone(), question);
         }
-        let flight = &mut conversation.flight;
-        if flight.turn.is_some() && flight.part.is_some() {
+        let active_turn = &mut conversation.active_turn;
+        if active_turn.turn.is_some() && active_turn.segment.is_some() {
             return false;
         }
         // A server may begin it again that has ended it.
-        flight.over = Over::No;
-        flight.turn = Some(turn.clone());
+        active_turn.over = Over::No;
+        active_turn.turn = Some(turn.clone());
         true
     }
 
-    fn on_reported(&mut self, mux: &mut Mux, process: ProcessId, id: &RawId, turn: &RawId, said: &Said<'_>) {
+    fn on_reported(
+        &mut self,
+        mux: &mut Mux,
+        process: ProcessId,
+        id: &RawId,
+        turn: &RawId,
+        said: &ProgressReport<'_>,
+    ) {
         let mut is_in_mode = false;
         if let Some(conversation) = self.conversations.get_mut(id) {
             let restricted = !conversation.set.is_all();
@@ -582,16 +602,16 @@ impl Copilot {
         };
         let (conversation, turn) = (field(frame, "conversationId"), field(frame, "turnId"));
         let is_unwanted = |it: &RawId| {
-            partition.restores.is_stray(it)
+            partition.restores.is_orphan(it)
                 || mux.is_cancelled(self.turn_of_call(mux, process, it, turn.clone()))
-                || self.is_orphan(it)
+                || self.is_unowned(it)
         };
         if conversation.as_ref().is_some_and(is_unwanted) {
             mux.tell(process, cancelled_call(wire, confirmation));
             return FromServer::Handled;
         }
-        let part = conversation.as_ref().and_then(|it| self.part(it, turn.as_ref()?));
-        let renumbered = part.map(|it| it.asked(frame));
+        let segment = conversation.as_ref().and_then(|it| self.segment(it, turn.as_ref()?));
+        let renumbered = segment.map(|it| it.asked(frame));
         let frame = renumbered.as_ref().unwrap_or(frame);
         let params = frame.params().unwrap_or(b"{}");
         let called = conversation
@@ -670,17 +690,22 @@ impl Copilot {
         }
         let bound = id.and_then(|it| self.conversations.get(it)).filter(|it| it.backend == self.primary);
         sets.extend(bound.map(|it| it.set.clone()));
-        if let Some(bound) = bound.filter(|it| turn.is_some() && it.flight.turn.as_ref() == turn) {
+        if let Some(bound) = bound.filter(|it| turn.is_some() && it.active_turn.turn.as_ref() == turn) {
             let asked = bound.active().and_then(|it| mux.requests().get(it)).map(|it| &it.purpose);
-            if let Some(Purpose::Copilot(CopilotPurpose::Turn { entry: Entry::Mode(mode), .. })) = asked {
+            if let Some(Purpose::Copilot(CopilotPurpose::Turn {
+                restriction: Restriction::Mode(mode), ..
+            })) = asked
+            {
                 sets.extend(self.modes.set(*mode).cloned());
             }
             return sets;
         }
         let runs = |it: &Pending| match &it.purpose {
-            Purpose::Copilot(CopilotPurpose::Turn { conversation, entry: Entry::Mode(mode), .. })
-                if Some(conversation) == id =>
-            {
+            Purpose::Copilot(CopilotPurpose::Turn {
+                conversation,
+                restriction: Restriction::Mode(mode),
+                ..
+            }) if Some(conversation) == id => {
                 let of = turn_of(&it.frame);
                 (turn.is_none() || of.is_none() || of.as_ref() == turn).then_some(*mode)
             }
@@ -689,7 +714,7 @@ impl Copilot {
         let modes = mux.requests().iter().filter_map(|(_, it)| runs(it));
         sets.extend(modes.filter_map(|it| self.modes.set(it).cloned()));
         // Which tools it had is not known any more.
-        if sets.len() == 1 && id.is_some_and(|it| self.modes.is_buried(it)) {
+        if sets.len() == 1 && id.is_some_and(|it| self.modes.has_tombstone(it)) {
             sets.push(ToolSet::none());
         }
         sets
@@ -712,7 +737,7 @@ impl Copilot {
         }
         let conversation = self.conversations.get(id);
         let active = conversation.and_then(Conversation::active);
-        if turn.is_none() || conversation.is_some_and(|it| it.flight.turn == turn) {
+        if turn.is_none() || conversation.is_some_and(|it| it.active_turn.turn == turn) {
             return active;
         }
         let is_it = |it: &Pending| match &it.purpose {

@@ -30,19 +30,19 @@ impl Mux {
         let Some(Pending { to, purpose, .. }) = self.requests.get(sent) else { return };
         match *to {
             // A process that is never asked to initialize serves nobody.
-            To::Gate(_) if matches!(purpose, Purpose::Initialize) => {}
-            To::Gate(_) => {
+            To::Queue(_) if matches!(purpose, Purpose::Initialize) => {}
+            To::Queue(_) => {
                 self.cancel_queued(sent);
                 self.fail_unsent(sent);
             }
             To::Process(process) => self.cancel_at(process, sent, frame),
-            To::Client(_) | To::Tools => {}
+            To::Client(_) | To::BuiltinTools => {}
         }
     }
 
     /// Takes a request that no process has seen out of its queue.
     pub(crate) fn cancel_queued(&mut self, sent: SentId) {
-        if let Some(To::Gate(backend)) = self.requests.get(sent).map(|it| it.to) {
+        if let Some(To::Queue(backend)) = self.requests.get(sent).map(|it| it.to) {
             self.unqueue(backend, sent);
         }
     }
@@ -94,8 +94,8 @@ impl Mux {
     pub(crate) fn on_server_cancel(&mut self, process: ProcessId, frame: &Frame) -> Option<RawId> {
         let wire = field(frame, "id")?;
         let sent = self.requests.of_process(process, &wire)?;
-        if self.requests.get(sent).is_some_and(|it| it.to == To::Tools) {
-            self.withdraw(sent, To::Tools);
+        if self.requests.get(sent).is_some_and(|it| it.to == To::BuiltinTools) {
+            self.withdraw(sent, To::BuiltinTools);
             // It was not at work yet: the user was asked whether it may be.
             return self.requests.get(sent).is_none().then_some(wire);
         }
@@ -107,7 +107,7 @@ impl Mux {
 
     /// What the editor, or one of the builtin tools, was asked is not wanted any more.
     pub(crate) fn withdraw(&mut self, sent: SentId, to: To) {
-        if to != To::Tools {
+        if to != To::BuiltinTools {
             return self.tell_editor(cancellation(sent));
         }
         let questions = self.requests.filter(|it| matches!(it.purpose, Purpose::Allow(of) if of == sent));

@@ -17,7 +17,7 @@ use crate::{
             failure::{Cause, Failure},
             pool::{
                 backend::{Backend, NewBackend, Role},
-                lifecycle::State,
+                lifecycle::LifecycleState,
             },
             requests::{Owner, Pending},
             servers::Definition,
@@ -327,7 +327,8 @@ impl Mux {
     }
 
     fn leave(&mut self) {
-        let begun = |it: &&Backend| it.has_session() && !matches!(it.life.state(), State::Spawning { .. });
+        let begun =
+            |it: &&Backend| it.has_session() && !matches!(it.life.state(), LifecycleState::Spawning { .. });
         let living: Vec<_> = self.backends.iter().filter(begun).map(Backend::process).collect();
         for process in living {
             self.tell(process, Frame::notification("exit", None));
@@ -380,7 +381,9 @@ impl Mux {
             it.is_primary()
                 && matches!(
                     it.life.state(),
-                    State::Waiting | State::Spawning { .. } | State::Initializing { .. }
+                    LifecycleState::Waiting
+                        | LifecycleState::Spawning { .. }
+                        | LifecycleState::Initializing { .. }
                 )
         };
         let starts = self.backends.iter().any(starting);

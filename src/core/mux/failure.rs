@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use crate::{
-    redact::redact,
     rpc::{ErrorCode, Frame, RawId, text},
+    util::redact::redact,
 };
 
 /// What a server says went wrong, where it becomes a text of lspool's: in its log, in a status, in front of the user. Without

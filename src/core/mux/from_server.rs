@@ -103,7 +103,7 @@ impl Mux {
     /// Passes on what a server says of its own accord.
     pub(crate) fn on_server_notification(&mut self, process: ProcessId, frame: Frame) {
         self.note_published(process, &frame);
-        if frame.method() != Some("window/showMessage") || self.is_news(process, &frame) {
+        if frame.method() != Some("window/showMessage") || self.is_new_message(process, &frame) {
             self.tell_editor(frame);
         }
     }
@@ -126,7 +126,7 @@ impl Mux {
     }
 
     /// Whether no other process has just said the same to the user.
-    pub(crate) fn is_news(&mut self, process: ProcessId, frame: &Frame) -> bool {
+    pub(crate) fn is_new_message(&mut self, process: ProcessId, frame: &Frame) -> bool {
         let message: Bytes = frame.body().slice_ref(frame.params().unwrap_or_default());
         let repeated = self.shown.iter().any(|(by, it)| *by != process.backend && *it == message);
         self.shown.push_back((process.backend, message));

@@ -1,7 +1,7 @@
 //! Dynamic registrations: the editor hears each capability once, under an id that is its own.
 //!
 //! Partitions of one server register the same things; what another one has registered already is not registered
-//! again, and stays until the last holder has taken it back.
+//! again, and stays until the last process that has it takes it back.
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -22,7 +22,7 @@ struct Held {
 
 /// What the editor is asked because of a `client/registerCapability`.
 #[derive(Debug, Default)]
-pub(crate) struct Asked {
+pub(crate) struct AskedRegistration {
     /// What a process that is gone has registered under the same id, and otherwise: taken back first.
     pub(crate) unregister: Option<Vec<u8>>,
     pub(crate) register: Option<Bytes>,
@@ -37,8 +37,8 @@ pub(crate) struct Registrations {
 
 impl Registrations {
     /// `client/registerCapability` of a process: what of it the editor is asked, if anything.
-    pub(crate) fn register(&mut self, process: ProcessId, params: &Bytes) -> Asked {
-        let Some(range) = member(params, "registrations") else { return Asked::default() };
+    pub(crate) fn register(&mut self, process: ProcessId, params: &Bytes) -> AskedRegistration {
+        let Some(range) = member(params, "registrations") else { return AskedRegistration::default() };
         let list = params.slice(range);
         let (mut asked, mut replaced) = (Vec::new(), Vec::new());
         for range in elements(&list) {
@@ -50,7 +50,7 @@ impl Registrations {
                 None => asked.push(one),
             }
         }
-        Asked {
+        AskedRegistration {
             unregister: unregistrations(&replaced),
             register: (!asked.is_empty()).then(|| with_list(params, "registrations", &asked)),
         }
@@ -73,7 +73,7 @@ impl Registrations {
             return None;
         }
         let was = |(holder, theirs): &(ProcessId, RawId)| is_older(*holder, process) && *theirs == id;
-        replaced.extend(self.let_go(|it| was(it)));
+        replaced.extend(self.take_registrations(|it| was(it)));
         let holder = (process, id.clone());
         let taken = self.held.iter().any(|it| it.id == id && !it.holders.contains(&holder));
         let ours = if taken {
@@ -140,12 +140,12 @@ impl Registrations {
 
     /// A process is gone for good: parameters of the `client/unregisterCapability` that the editor is asked.
     pub(crate) fn abandoned(&mut self, backend: BackendId) -> Option<Vec<u8>> {
-        unregistrations(&self.let_go(|(holder, _)| holder.backend == backend))
+        unregistrations(&self.take_registrations(|(holder, _)| holder.backend == backend))
     }
 
     /// What older processes have registered and this one has not repeated: likewise.
     pub(crate) fn stale(&mut self, process: ProcessId) -> Option<Vec<u8>> {
-        unregistrations(&self.let_go(|(holder, _)| is_older(*holder, process)))
+        unregistrations(&self.take_registrations(|(holder, _)| is_older(*holder, process)))
     }
 
     /// Whether anything is held by an older process than this one.
@@ -160,8 +160,8 @@ impl Registrations {
         held.flat_map(|it| &it.holders).any(|(holder, _)| holder.backend == backend)
     }
 
-    /// Such holders are gone. Gives what nobody holds any more.
-    fn let_go(&mut self, gone: impl Fn(&(ProcessId, RawId)) -> bool) -> Vec<Held> {
+    /// Processes are gone. Gives the registrations that no process has.
+    fn take_registrations(&mut self, gone: impl Fn(&(ProcessId, RawId)) -> bool) -> Vec<Held> {
         for it in &mut self.held {
             it.holders.retain(|it| !gone(it));
         }

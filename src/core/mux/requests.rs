@@ -65,19 +65,19 @@ const TOKENS: [&str; 2] = ["partialResultToken", "workDoneToken"];
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum To {
     Client(ClientId),
-    /// lspool's own tools.
-    Tools,
-    /// A backend whose gate holds the request: no process has seen it.
-    Gate(BackendId),
+    /// The builtin tools.
+    BuiltinTools,
+    /// The queue of a backend: no process has seen the request.
+    Queue(BackendId),
     Process(ProcessId),
 }
 
 impl To {
-    /// The backend that is asked, be it in its gate or its process.
+    /// The backend that is asked, be it in its queue or its process.
     fn backend(self) -> Option<BackendId> {
         match self {
-            To::Client(_) | To::Tools => None,
-            To::Gate(id) => Some(id),
+            To::Client(_) | To::BuiltinTools => None,
+            To::Queue(id) => Some(id),
             To::Process(process) => Some(process.backend),
         }
     }
@@ -128,7 +128,7 @@ impl Requests {
     /// one said is taken for the answer.
     pub(crate) fn again(&mut self, id: SentId) -> Option<Frame> {
         let Pending { to, owner, purpose, frame, marks, earlier: _ } = self.take(id)?;
-        let (again, frame) = self.sent(to.backend().map_or(to, To::Gate), owner, purpose, &frame);
+        let (again, frame) = self.sent(to.backend().map_or(to, To::Queue), owner, purpose, &frame);
         self.mark(again, |it| *it = Marks { first: marks.first.or(Some(id)), ..marks });
         Some(frame)
     }
@@ -141,7 +141,7 @@ impl Requests {
         purpose: impl FnOnce(Purpose) -> Purpose,
     ) -> Option<Frame> {
         let Pending { owner, purpose: before, frame, marks, .. } = self.take(id)?;
-        let (moved, frame) = self.sent(To::Gate(backend), owner, purpose(before), &frame);
+        let (moved, frame) = self.sent(To::Queue(backend), owner, purpose(before), &frame);
         self.mark(moved, |it| *it = marks);
         Some(frame)
     }
@@ -178,17 +178,17 @@ impl Requests {
             (To::Client(asked), Peer::Client(by)) => asked == by,
             (To::Process(asked), Peer::Backend(by)) => asked == by,
             (
-                To::Client(_) | To::Tools | To::Gate(_) | To::Process(_),
+                To::Client(_) | To::BuiltinTools | To::Queue(_) | To::Process(_),
                 Peer::Client(_) | Peer::Backend(_),
             ) => false,
         };
         if asked { self.take(id).map(|pending| (id, pending)) } else { None }
     }
 
-    /// A request that lspool's own tools were asked.
+    /// A request to the builtin tools.
     pub(crate) fn asked_of_tools(&self, id: &RawId) -> Option<SentId> {
         let id = id.as_u64()?;
-        self.pending.get(&id).filter(|it| it.to == To::Tools).map(|_| id)
+        self.pending.get(&id).filter(|it| it.to == To::BuiltinTools).map(|_| id)
     }
 
     /// Another one is asked instead, under the same number.
@@ -284,7 +284,7 @@ impl Requests {
         }
     }
 
-    /// A gated request has been written to this process.
+    /// A queued request has been written to this process.
     pub(crate) fn written(&mut self, id: SentId, process: ProcessId) {
         if let Some(pending) = self.pending.get_mut(&id) {
             pending.to = To::Process(process);

@@ -1,4 +1,4 @@
-//! The servers that are stood in front of, each as the configuration and the workspace have it.
+//! The proxied servers, each as the configuration and the workspace have it.
 //!
 //! One is all that can be configured so far. **A server is never removed**, so an id always leads to one.
 

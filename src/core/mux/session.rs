@@ -33,20 +33,20 @@ pub(crate) struct Session {
     settings: Vec<(String, Bytes)>,
     /// Workspace folders since `initialize`, by uri: added (with the folder) or removed.
     folders: BTreeMap<String, (bool, Bytes)>,
-    latest: BTreeMap<String, Kept>,
+    latest: BTreeMap<String, KeptMessage>,
     /// The same, for as long as a document is open.
-    of_documents: BTreeMap<String, Kept>,
+    of_documents: BTreeMap<String, KeptMessage>,
     calls: Calls,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-struct Kept {
+struct KeptMessage {
     kind: Kind,
     method: String,
     params: Bytes,
 }
 
-impl Kept {
+impl KeptMessage {
     fn frame(&self) -> Frame {
         // The id of a request is set when it is sent.
         match self.kind {
@@ -184,7 +184,7 @@ impl Session {
     pub(crate) fn replay(&mut self) -> Replay {
         let notify = |method: &str, params: &[u8]| Frame::notification(method, Some(params));
         Replay {
-            latest: self.latest.values().map(Kept::frame).collect(),
+            latest: self.latest.values().map(KeptMessage::frame).collect(),
             settings: self.settings().map(|it| notify("workspace/didChangeConfiguration", &it)),
             folders: self.folder_changes().map(|it| notify("workspace/didChangeWorkspaceFolders", &it)),
             documents: self
@@ -193,8 +193,8 @@ impl Session {
                 .iter()
                 .map(|(method, params)| notify(method, params))
                 .collect(),
-            of_documents: self.of_documents.values().map(Kept::frame).collect(),
-            calls: self.calls.iter().map(Kept::frame).collect(),
+            of_documents: self.of_documents.values().map(KeptMessage::frame).collect(),
+            calls: self.calls.iter().map(KeptMessage::frame).collect(),
         }
     }
 
@@ -245,8 +245,8 @@ impl Session {
     }
 }
 
-fn kept(frame: &Frame, params: Bytes) -> Option<Kept> {
-    Some(Kept { kind: frame.kind(), method: frame.method()?.to_owned(), params })
+fn kept(frame: &Frame, params: Bytes) -> Option<KeptMessage> {
+    Some(KeptMessage { kind: frame.kind(), method: frame.method()?.to_owned(), params })
 }
 
 fn array<T: AsRef<[u8]>>(items: &[T]) -> Vec<u8> {

@@ -276,13 +276,13 @@ impl Open {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::copilot::progress::Said;
+    use crate::core::copilot::progress::ProgressReport;
 
     const A: BackendId = BackendId(0);
     const B: BackendId = BackendId(1);
 
     fn pass(tokens: &mut Tokens, by: BackendId, params: &[u8]) -> Option<Vec<u8>> {
-        tokens.passed(by, Said::of(params).kind, params)
+        tokens.passed(by, ProgressReport::of(params).kind, params)
     }
 
     fn progress(token: &str, value: &str) -> Vec<u8> {

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use tracing::{debug, warn};
 
-use super::{Mux, pool::lifecycle::State};
+use super::{Mux, pool::lifecycle::LifecycleState};
 use crate::{
     core::{
         event::{BackendId, ClientId, Effect, Effects, Peer, ProcessId},
@@ -129,7 +129,7 @@ impl Mux {
             self.fail_request(&owner, &purpose, &failure);
             return None;
         };
-        Some(self.requests.sent(To::Gate(backend.id), owner, purpose, frame))
+        Some(self.requests.sent(To::Queue(backend.id), owner, purpose, frame))
     }
 
     /// Passes an accepted message on as soon as the process can take it.
@@ -241,7 +241,7 @@ impl Mux {
         };
         warn!(name, method, why, "a request for a server that is not available");
         let message = format!("{name} is not available for {method}: {why}");
-        let is_stopped = self.backend(id).is_some_and(|it| it.life.state() == State::Stopped);
+        let is_stopped = self.backend(id).is_some_and(|it| it.life.state() == LifecycleState::Stopped);
         let cause = if is_stopped { Cause::NotStarted } else { Cause::Unavailable };
         Failure { cause, partition: Some(name), message, retry: false }
     }

@@ -14,7 +14,7 @@ use super::{
     taped::Taped,
 };
 use crate::{
-    agents::orchestration::{End, Event as Happened, Told},
+    agents::orchestration::{End, Event as Happened, Notice},
     config::ServerKind,
     core::{
         Identity,
@@ -124,7 +124,7 @@ struct Heard {
     last_round: u64,
     calls: BTreeMap<String, String>,
     /// Of a goal.
-    goal: Option<Vec<Told>>,
+    goal: Option<Vec<Notice>>,
 }
 
 struct World {
@@ -600,7 +600,7 @@ impl World {
 
     /// It comes before the progress that tells the same.
     fn editor_hears_event(&mut self, params: &Value) {
-        let told: Told = serde_json::from_value(params.clone()).unwrap();
+        let told: Notice = serde_json::from_value(params.clone()).unwrap();
         let n: usize = told.orchestration.rsplit('-').next().unwrap().parse().unwrap();
         let mut goals = self.heard.values_mut().filter_map(|it| it.goal.as_mut());
         goals.nth(n - 1).unwrap().push(told);
@@ -652,8 +652,8 @@ impl Heard {
 }
 
 /// A goal is answered when its last event was told, and as that says.
-fn check_events(events: &[Told], answer: &Value) {
-    let is_last = |it: &Told| matches!(it.event, Happened::Finished { .. });
+fn check_events(events: &[Notice], answer: &Value) {
+    let is_last = |it: &Notice| matches!(it.event, Happened::Finished { .. });
     let Some(Happened::Finished { state, done, failed, skipped, cancelled }) =
         events.last().map(|it| &it.event)
     else {

@@ -15,7 +15,7 @@ fn queued_request_restarts_crashed_partition() {
     it.create(1, &json!({"conversationId": "c", "lspool": {"tools": ["a"]}}));
     let told = it.start(one, &[]);
     it.server(one, json!({"id": told.last().unwrap()["id"], "result": {"turnId": "t"}}));
-    // The gate is shut until the primary has answered.
+    // Turns are queued until the primary has answered.
     it.editor(json!({"id": 2, "method": "conversation/registerTools", "params": {"tools": [{"name": "a"}]}}));
     it.create(3, &json!({"conversationId": "d", "lspool": {"tools": ["a"]}}));
     it.take(EDITOR);
@@ -260,7 +260,7 @@ fn stopping_idle_partition_drops_its_queued_requests() {
     it.create(1, &json!({"conversationId": "c", "lspool": {"tools": ["a"]}}));
     let told = it.start(one, &[]);
     it.server(one, json!({"id": told.last().unwrap()["id"], "error": {"code": 1000, "message": "no"}}));
-    // Shuts the gate, so that the next request waits there.
+    // Fills the queue, so that the next request waits there.
     it.editor(json!({"id": 2, "method": "conversation/registerTools", "params": {"tools": [{"name": "a"}]}}));
     it.editor(json!({"id": 3, "method": "mcp/serverAction", "params": {}}));
     it.pass(std::time::Duration::from_secs(301));

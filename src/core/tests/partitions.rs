@@ -339,7 +339,7 @@ fn create_cancelled_in_time_leaves_partition_idle() {
     it.create(1, &json!({"conversationId": "c", "lspool": {"tools": ["a"]}}));
     let told = it.start(one, &[]);
     it.server(one, json!({"id": told.last().unwrap()["id"], "error": {"code": 1000, "message": "no"}}));
-    // The primary does not answer: the partition's gate is shut.
+    // The primary does not answer: the partition's turns are queued.
     it.editor(json!({"id": 2, "method": "conversation/registerTools", "params": {"tools": [{"name": "a"}]}}));
     it.create(3, &json!({"conversationId": "d", "lspool": {"tools": ["a"]}}));
     it.editor(json!({"method": "$/cancelRequest", "params": {"id": 3}}));

@@ -1,4 +1,4 @@
-//! Turns in flight that go on in the next process.
+//! Active turns that go on in the next process.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ const FIRST: ProcessId = process(0, 1);
 const SECOND: ProcessId = process(0, 2);
 
 /// A conversation `c` whose second turn `T2` runs under the token `t2` and the editor's request 2.
-struct Flight {
+struct ActiveTurn {
     it: Stage,
     process: ProcessId,
     /// The number of the turn at the process.
@@ -35,12 +35,12 @@ fn progress(token: &str, value: &Value) -> Value {
     json!({"method": "$/progress", "params": {"token": token, "value": value}})
 }
 
-impl Flight {
-    fn new() -> Flight {
-        Flight::on(Stage::copilot())
+impl ActiveTurn {
+    fn new() -> ActiveTurn {
+        ActiveTurn::on(Stage::copilot())
     }
 
-    fn on(mut it: Stage) -> Flight {
+    fn on(mut it: Stage) -> ActiveTurn {
         it.editor(
             json!({"id": 100, "method": "conversation/registerTools", "params": {"tools": [{"name": "a"}]}}),
         );
@@ -66,9 +66,9 @@ impl Flight {
         it.editor(json!({"id": 2, "method": "conversation/turn", "params": params}));
         let asked = it.take(Peer::Backend(FIRST)).pop().unwrap()["id"].clone();
         it.take(EDITOR);
-        let mut flight = Flight { it, process: FIRST, asked, calls: 0 };
-        flight.says("begin", &json!({}));
-        flight
+        let mut active_turn = ActiveTurn { it, process: FIRST, asked, calls: 0 };
+        active_turn.says("begin", &json!({}));
+        active_turn
     }
 
     fn says(&mut self, kind: &str, more: &Value) {
@@ -155,7 +155,7 @@ impl Flight {
         self.says("begin", &json!({}));
         assert!(self.it.take(EDITOR).is_empty(), "it has begun once");
         self.it.take(Peer::Backend(self.process));
-        Flight::messages(&lines)
+        ActiveTurn::messages(&lines)
     }
 
     /// The turn comes to its end; gives what the editor hears.
@@ -183,184 +183,186 @@ fn running(id: &str) -> Value {
 #[test]
 fn finished_turn_is_answered_by_lspool_after_crash() {
     for ended in [true, false] {
-        let mut flight = Flight::new();
-        flight.text(1, "Two.");
-        flight.says("report", &json!({"tokenUsage": {}}));
+        let mut active_turn = ActiveTurn::new();
+        active_turn.text(1, "Two.");
+        active_turn.says("report", &json!({"tokenUsage": {}}));
         if ended {
-            flight.says("end", &json!({"suggestedTitle": "x"}));
+            active_turn.says("end", &json!({"suggestedTitle": "x"}));
         }
-        flight.it.take(EDITOR);
-        let mut heard = flight.dies();
+        active_turn.it.take(EDITOR);
+        let mut heard = active_turn.dies();
         let answer = heard.pop().unwrap();
         let result =
             json!({"conversationId": "c", "turnId": "T2", "modelName": "M", "modelInfo": {"id": "m"}});
         assert_eq!(answer, json!({"jsonrpc": "2.0", "id": 2, "result": result}));
         let ends: Vec<Value> = heard.iter().map(|it| it["params"]["value"].clone()).collect();
         assert_eq!(ends, if ended { vec![] } else { vec![value("end", &json!({}))] });
-        assert!(!flight.starts().iter().any(|it| name(it).starts_with("conversation/create")));
+        assert!(!active_turn.starts().iter().any(|it| name(it).starts_with("conversation/create")));
     }
 }
 
 #[test]
 fn turn_without_output_is_retried_after_crash() {
-    let mut flight = Flight::new();
-    flight.text(1, "");
-    flight.it.take(EDITOR);
-    assert!(flight.dies().is_empty());
-    flight.starts();
-    let (lines, create) = flight.restored();
+    let mut active_turn = ActiveTurn::new();
+    active_turn.text(1, "");
+    active_turn.it.take(EDITOR);
+    assert!(active_turn.dies().is_empty());
+    active_turn.starts();
+    let (lines, create) = active_turn.restored();
     assert_eq!(
         (&create["restoreToTurnId"], &create["turns"]),
         (&json!("T1"), &json!([{"request": "next", "turnId": "T2"}]))
     );
     assert!(!lines.iter().any(|it| it["data"]["turnId"] == "T2"));
-    flight.says("begin", &json!({}));
-    flight.text(1, "Two.");
-    assert_eq!(rounds(&flight.it.take(EDITOR)), [json!({"roundId": 1, "reply": "Two."})]);
-    flight.ends();
+    active_turn.says("begin", &json!({}));
+    active_turn.text(1, "Two.");
+    assert_eq!(rounds(&active_turn.it.take(EDITOR)), [json!({"roundId": 1, "reply": "Two."})]);
+    active_turn.ends();
 }
 
 #[test]
 fn interrupted_text_continues_in_its_round() {
-    let mut flight = Flight::new();
-    flight.text(1, "Tw");
-    flight.it.take(EDITOR);
-    assert!(flight.dies().is_empty());
-    assert_eq!(flight.continued(), [json!({"role": "assistant", "content": "Tw"})]);
-    flight.text(1, "o.");
-    flight.call(2, &running("k"));
-    let heard = rounds(&flight.it.take(EDITOR));
+    let mut active_turn = ActiveTurn::new();
+    active_turn.text(1, "Tw");
+    active_turn.it.take(EDITOR);
+    assert!(active_turn.dies().is_empty());
+    assert_eq!(active_turn.continued(), [json!({"role": "assistant", "content": "Tw"})]);
+    active_turn.text(1, "o.");
+    active_turn.call(2, &running("k"));
+    let heard = rounds(&active_turn.it.take(EDITOR));
     assert_eq!((&heard[0]["roundId"], &heard[1]["roundId"]), (&json!(1), &json!(2)));
     // Again: the record is that of one turn.
-    let heard = flight.dies();
+    let heard = active_turn.dies();
     assert_eq!(rounds(&heard)[0]["toolCalls"][0]["status"], "cancelled");
-    assert_eq!(flight.continued(), [json!({"role": "assistant", "content": "Two."})]);
-    flight.text(1, " Done.");
-    assert_eq!(rounds(&flight.it.take(EDITOR))[0]["roundId"], 3);
-    flight.ends();
+    assert_eq!(active_turn.continued(), [json!({"role": "assistant", "content": "Two."})]);
+    active_turn.text(1, " Done.");
+    assert_eq!(rounds(&active_turn.it.take(EDITOR))[0]["roundId"], 3);
+    active_turn.ends();
     // In the third process it is one turn, without the message that continued it.
-    flight.dies();
-    flight.starts();
+    active_turn.dies();
+    active_turn.starts();
     let next = json!({"conversationId": "c", "message": "third", "workDoneToken": "t3"});
-    flight.it.editor(json!({"id": 3, "method": "conversation/turn", "params": next}));
-    let (lines, create) = flight.restored();
+    active_turn.it.editor(json!({"id": 3, "method": "conversation/turn", "params": next}));
+    let (lines, create) = active_turn.restored();
     assert_eq!(create["restoreToTurnId"], "T2");
-    assert_eq!(Flight::messages(&lines), [json!({"role": "assistant", "content": "Two. Done."})]);
+    assert_eq!(ActiveTurn::messages(&lines), [json!({"role": "assistant", "content": "Two. Done."})]);
 }
 
 #[test]
 fn resumed_turn_ends_with_its_conversation() {
     // Another turn may wait for it.
     for (begun, waits) in [(false, false), (true, false), (false, true)] {
-        let mut flight = Flight::new();
-        flight.text(1, "Tw");
-        flight.dies();
-        flight.starts();
-        flight.restored();
+        let mut active_turn = ActiveTurn::new();
+        active_turn.text(1, "Tw");
+        active_turn.dies();
+        active_turn.starts();
+        active_turn.restored();
         if begun {
-            flight.says("begin", &json!({}));
-            flight.it.take(Peer::Backend(SECOND));
+            active_turn.says("begin", &json!({}));
+            active_turn.it.take(Peer::Backend(SECOND));
         }
         if waits {
             let next = json!({"conversationId": "c", "message": "third", "workDoneToken": "t3"});
-            flight.it.editor(json!({"id": 5, "method": "conversation/turn", "params": next}));
+            active_turn.it.editor(json!({"id": 5, "method": "conversation/turn", "params": next}));
         }
-        flight.it.take(EDITOR);
+        active_turn.it.take(EDITOR);
         let destroy = json!({"id": 3, "method": "conversation/destroy", "params": {"conversationId": "c"}});
-        flight.it.editor(destroy);
-        let told: Vec<String> = flight.it.take(Peer::Backend(SECOND)).iter().map(name).collect();
+        active_turn.it.editor(destroy);
+        let told: Vec<String> = active_turn.it.take(Peer::Backend(SECOND)).iter().map(name).collect();
         let expected = ["$/cancelRequest", "conversation/destroy", "conversation/turn"];
         let told: Vec<&str> = told.iter().map(String::as_str).filter(|it| expected.contains(it)).collect();
         assert_eq!(told, &expected[..2 + usize::from(waits)]);
-        let heard = flight.it.take(EDITOR);
+        let heard = active_turn.it.take(EDITOR);
         assert_eq!((&heard[0]["params"]["value"]["kind"], &heard[1]["id"]), (&json!("end"), &json!(2)));
         // What the process says of it until it has read that is nobody's.
-        flight.says("begin", &json!({}));
-        flight.text(1, "o.");
-        flight.says("end", &json!({}));
-        flight.it.server(SECOND, json!({"id": flight.asked, "error": {"code": -32800, "message": "?"}}));
-        assert!(flight.it.take(EDITOR).is_empty());
+        active_turn.says("begin", &json!({}));
+        active_turn.text(1, "o.");
+        active_turn.says("end", &json!({}));
+        active_turn
+            .it
+            .server(SECOND, json!({"id": active_turn.asked, "error": {"code": -32800, "message": "?"}}));
+        assert!(active_turn.it.take(EDITOR).is_empty());
         // Another one of that name is heard.
-        flight.it.create(4, &json!({"conversationId": "c"}));
-        flight.it.server(SECOND, progress("t1", &value("begin", &json!({}))));
-        assert_eq!(flight.it.take(EDITOR).len(), 1);
+        active_turn.it.create(4, &json!({"conversationId": "c"}));
+        active_turn.it.server(SECOND, progress("t1", &value("begin", &json!({}))));
+        assert_eq!(active_turn.it.take(EDITOR).len(), 1);
     }
 }
 
 #[test]
 fn resumed_turn_waits_for_late_client_answer() {
-    let mut flight = Flight::new();
-    flight.text(1, "Asking.");
-    flight.call(1, &running("k"));
-    flight.it.take(EDITOR);
-    let asked = flight.asks("invokeClientTool", 1, "k", &json!({}));
-    assert!(flight.dies().is_empty(), "the question stays");
-    flight.starts();
-    assert!(flight.it.transcripts.is_empty());
-    flight.answers(&asked, "late");
-    let heard = rounds(&flight.it.take(EDITOR));
+    let mut active_turn = ActiveTurn::new();
+    active_turn.text(1, "Asking.");
+    active_turn.call(1, &running("k"));
+    active_turn.it.take(EDITOR);
+    let asked = active_turn.asks("invokeClientTool", 1, "k", &json!({}));
+    assert!(active_turn.dies().is_empty(), "the question stays");
+    active_turn.starts();
+    assert!(active_turn.it.transcripts.is_empty());
+    active_turn.answers(&asked, "late");
+    let heard = rounds(&active_turn.it.take(EDITOR));
     let mut call = running("k");
     call["status"] = json!("completed");
     call["result"] = json!([{"type": "text", "value": "late"}]);
     assert_eq!(heard, [json!({"roundId": 1, "reply": "", "toolCalls": [call]})]);
-    let (lines, _) = flight.restored();
-    let messages = Flight::messages(&lines);
+    let (lines, _) = active_turn.restored();
+    let messages = ActiveTurn::messages(&lines);
     assert_eq!(messages[0]["tool_calls"][0]["function"], json!({"name": "a", "arguments": "{\"k\":1}"}));
     assert_eq!(messages[1], json!({"role": "tool", "content": "late", "tool_call_id": "k"}));
     // The model uses the id again: the editor knows it as another.
-    flight.says("begin", &json!({}));
-    flight.call(1, &running("k"));
-    let heard = rounds(&flight.it.take(EDITOR));
+    active_turn.says("begin", &json!({}));
+    active_turn.call(1, &running("k"));
+    let heard = rounds(&active_turn.it.take(EDITOR));
     assert_eq!((&heard[0]["roundId"], &heard[0]["toolCalls"][0]["id"]), (&json!(2), &json!("k-2")));
-    flight.asks("invokeClientTool", 1, "k", &json!({}));
-    let heard = flight.dies();
+    active_turn.asks("invokeClientTool", 1, "k", &json!({}));
+    let heard = active_turn.dies();
     assert!(heard.is_empty(), "{heard:?}");
 }
 
 #[test]
 fn unreported_client_answer_is_reported_after_crash() {
-    let mut flight = Flight::new();
-    flight.call(1, &running("k"));
-    flight.it.take(EDITOR);
-    let asked = flight.asks("invokeClientTool", 1, "k", &json!({}));
-    flight.answers(&asked, "in time");
-    let heard = flight.dies();
+    let mut active_turn = ActiveTurn::new();
+    active_turn.call(1, &running("k"));
+    active_turn.it.take(EDITOR);
+    let asked = active_turn.asks("invokeClientTool", 1, "k", &json!({}));
+    active_turn.answers(&asked, "in time");
+    let heard = active_turn.dies();
     assert_eq!(rounds(&heard)[0]["toolCalls"][0]["result"][0]["value"], "in time");
-    assert_eq!(flight.continued()[1]["content"], "in time");
+    assert_eq!(active_turn.continued()[1]["content"], "in time");
 }
 
 #[test]
 fn client_error_becomes_tool_result() {
-    let mut flight = Flight::new();
-    flight.call(1, &running("k"));
-    flight.it.take(EDITOR);
-    let asked = flight.asks("invokeClientTool", 1, "k", &json!({}));
-    flight.dies();
-    flight.it.editor(json!({"id": asked, "error": {"code": 1, "message": "no"}}));
-    let heard = rounds(&flight.it.take(EDITOR));
+    let mut active_turn = ActiveTurn::new();
+    active_turn.call(1, &running("k"));
+    active_turn.it.take(EDITOR);
+    let asked = active_turn.asks("invokeClientTool", 1, "k", &json!({}));
+    active_turn.dies();
+    active_turn.it.editor(json!({"id": asked, "error": {"code": 1, "message": "no"}}));
+    let heard = rounds(&active_turn.it.take(EDITOR));
     assert_eq!(
         (&heard[0]["toolCalls"][0]["status"], &heard[0]["toolCalls"][0]["error"]),
         (&json!("error"), &json!("no"))
     );
-    assert_eq!(flight.continued()[1]["content"], "Tool call failed with error: no");
+    assert_eq!(active_turn.continued()[1]["content"], "Tool call failed with error: no");
 }
 
 #[test]
 fn suspended_turn_can_be_cancelled() {
     for destroys in [false, true] {
-        let mut flight = Flight::new();
-        flight.text(1, "Asking.");
-        flight.call(1, &running("k"));
-        flight.it.take(EDITOR);
-        let asked = flight.asks("invokeClientTool", 1, "k", &json!({}));
-        flight.dies();
+        let mut active_turn = ActiveTurn::new();
+        active_turn.text(1, "Asking.");
+        active_turn.call(1, &running("k"));
+        active_turn.it.take(EDITOR);
+        let asked = active_turn.asks("invokeClientTool", 1, "k", &json!({}));
+        active_turn.dies();
         match destroys {
-            false => flight.it.editor(json!({"method": "$/cancelRequest", "params": {"id": 2}})),
-            true => flight.it.editor(
+            false => active_turn.it.editor(json!({"method": "$/cancelRequest", "params": {"id": 2}})),
+            true => active_turn.it.editor(
                 json!({"id": 3, "method": "conversation/destroy", "params": {"conversationId": "c"}}),
             ),
         }
-        let heard = flight.it.take(EDITOR);
+        let heard = active_turn.it.take(EDITOR);
         assert_eq!(rounds(&heard)[0]["toolCalls"][0]["status"], "cancelled");
         assert_eq!(
             heard[1]["params"]["value"],
@@ -369,30 +371,30 @@ fn suspended_turn_can_be_cancelled() {
         assert_eq!((&heard[2]["id"], &heard[2]["result"]["turnId"]), (&json!(2), &json!("T2")));
         assert_eq!(heard[3]["params"]["id"], asked);
         assert_eq!(heard.len(), 4);
-        flight.answers(&asked, "late");
-        assert!(flight.it.take(EDITOR).is_empty());
-        let told: Vec<String> = flight.starts().iter().map(name).collect();
+        active_turn.answers(&asked, "late");
+        assert!(active_turn.it.take(EDITOR).is_empty());
+        let told: Vec<String> = active_turn.starts().iter().map(name).collect();
         assert_eq!(told.contains(&"conversation/destroy".to_owned()), destroys);
-        assert!(flight.it.transcripts.is_empty());
+        assert!(active_turn.it.transcripts.is_empty());
         if !destroys {
             let next = json!({"conversationId": "c", "message": "third", "workDoneToken": "t3"});
-            flight.it.editor(json!({"id": 3, "method": "conversation/turn", "params": next}));
-            let (lines, _) = flight.restored();
-            assert_eq!(Flight::messages(&lines)[1]["content"], "late");
+            active_turn.it.editor(json!({"id": 3, "method": "conversation/turn", "params": next}));
+            let (lines, _) = active_turn.restored();
+            assert_eq!(ActiveTurn::messages(&lines)[1]["content"], "late");
         }
     }
 }
 
 #[test]
 fn server_tool_calls_are_dropped_after_crash_except_mcp() {
-    let mut flight = Flight::new();
-    flight.text(1, "Working.");
+    let mut active_turn = ActiveTurn::new();
+    active_turn.text(1, "Working.");
     let tool = |id: &str, kind: &str| json!({"id": id, "name": "b", "toolType": kind, "status": "running", "input": {}});
-    flight.call(1, &tool("own", "shared"));
-    flight.call(1, &tool("mcp", "mcp"));
-    flight.call(1, &running("never asked"));
-    flight.it.take(EDITOR);
-    let heard = rounds(&flight.dies());
+    active_turn.call(1, &tool("own", "shared"));
+    active_turn.call(1, &tool("mcp", "mcp"));
+    active_turn.call(1, &running("never asked"));
+    active_turn.it.take(EDITOR);
+    let heard = rounds(&active_turn.dies());
     let states: Vec<_> = heard
         .iter()
         .map(|it| {
@@ -400,7 +402,7 @@ fn server_tool_calls_are_dropped_after_crash_except_mcp() {
         })
         .collect();
     assert_eq!(states, [("own", "cancelled"), ("mcp", "error"), ("never asked", "cancelled")]);
-    let messages = flight.continued();
+    let messages = active_turn.continued();
     assert_eq!(messages[0]["tool_calls"].as_array().unwrap().len(), 1);
     assert!(
         messages[1]["content"].as_str().unwrap().contains("may or may not have happened"),
@@ -410,45 +412,46 @@ fn server_tool_calls_are_dropped_after_crash_except_mcp() {
 
 #[test]
 fn dropped_call_without_output_is_retried_in_next_round() {
-    let mut flight = Flight::new();
-    flight.call(1, &json!({"id": "k", "name": "b", "toolType": "shared", "status": "running", "input": {}}));
-    flight.it.take(EDITOR);
-    flight.dies();
-    flight.starts();
-    let (_, create) = flight.restored();
+    let mut active_turn = ActiveTurn::new();
+    active_turn
+        .call(1, &json!({"id": "k", "name": "b", "toolType": "shared", "status": "running", "input": {}}));
+    active_turn.it.take(EDITOR);
+    active_turn.dies();
+    active_turn.starts();
+    let (_, create) = active_turn.restored();
     assert_eq!(create["turns"][0]["request"], "next");
-    flight.says("begin", &json!({}));
-    flight.call(1, &running("k"));
-    let heard = rounds(&flight.it.take(EDITOR));
+    active_turn.says("begin", &json!({}));
+    active_turn.call(1, &running("k"));
+    let heard = rounds(&active_turn.it.take(EDITOR));
     assert_eq!((&heard[0]["roundId"], &heard[0]["toolCalls"][0]["id"]), (&json!(2), &json!("k-2")));
 }
 
 #[test]
 fn lspool_calls_client_tool_after_confirmation() {
     for (accepts, in_time) in [(true, true), (true, false), (false, true), (false, false)] {
-        let mut flight = Flight::new();
-        flight.text(1, "Running it.");
-        flight.it.take(EDITOR);
+        let mut active_turn = ActiveTurn::new();
+        active_turn.text(1, "Running it.");
+        active_turn.it.take(EDITOR);
         let shown = json!({"input": {"k": 1, "toolType": "terminal", "commandLineType": "sh"}});
-        let asked = flight.asks("invokeClientToolConfirmation", 1, "k", &shown);
+        let asked = active_turn.asks("invokeClientToolConfirmation", 1, "k", &shown);
         let answer =
             json!({"id": asked, "result": [{"result": if accepts { "accept" } else { "dismiss" }}, null]});
         let mut heard = Vec::new();
         if in_time {
             // The process got the answer, and has not done anything about it.
-            flight.it.editor(answer.clone());
-            heard = flight.dies();
+            active_turn.it.editor(answer.clone());
+            heard = active_turn.dies();
         } else {
-            assert!(flight.dies().is_empty());
-            flight.it.editor(answer);
+            assert!(active_turn.dies().is_empty());
+            active_turn.it.editor(answer);
         }
-        heard.extend(flight.it.take(EDITOR));
+        heard.extend(active_turn.it.take(EDITOR));
         let call = rounds(&heard)[0]["toolCalls"][0].clone();
         assert_eq!((&call["id"], &call["input"]), (&json!("k"), &json!({"k": 1})));
         if !accepts {
             assert_eq!(call["status"], "cancelled");
             assert_eq!(
-                flight.continued()[1]["content"],
+                active_turn.continued()[1]["content"],
                 "Tool call is cancelled with result: The user chose to skip the tool call, they want to proceed \
                  without running it"
             );
@@ -461,65 +464,66 @@ fn lspool_calls_client_tool_after_confirmation() {
             (&json!("conversation/invokeClientTool"), &expected)
         );
         // The next process dies meanwhile.
-        flight.starts();
-        assert!(flight.dies().is_empty());
-        flight.answers(&heard[1]["id"], "done");
-        assert_eq!(rounds(&flight.it.take(EDITOR))[0]["toolCalls"][0]["status"], "completed");
-        assert_eq!(flight.continued()[1]["content"], "done");
+        active_turn.starts();
+        assert!(active_turn.dies().is_empty());
+        active_turn.answers(&heard[1]["id"], "done");
+        assert_eq!(rounds(&active_turn.it.take(EDITOR))[0]["toolCalls"][0]["status"], "completed");
+        assert_eq!(active_turn.continued()[1]["content"], "done");
     }
 }
 
 #[test]
 fn repeated_confirmation_gets_the_earlier_answer() {
     for answered_first in [true, false] {
-        let mut flight = Flight::new();
-        flight.text(1, "Reading.");
-        flight.it.take(EDITOR);
+        let mut active_turn = ActiveTurn::new();
+        active_turn.text(1, "Reading.");
+        active_turn.it.take(EDITOR);
         let shown = json!({"name": "copilot.read_file"});
-        let asked = flight.asks("invokeClientToolConfirmation", 1, "k", &shown);
+        let asked = active_turn.asks("invokeClientToolConfirmation", 1, "k", &shown);
         let answer = json!({"id": asked, "result": [{"result": "accept"}, null]});
-        assert!(flight.dies().is_empty());
+        assert!(active_turn.dies().is_empty());
         if answered_first {
-            flight.it.editor(answer.clone());
+            active_turn.it.editor(answer.clone());
         }
-        flight.continued();
+        active_turn.continued();
         let params = json!({
             "name": "copilot.read_file", "input": {"k": 1}, "conversationId": "c", "turnId": "T2", "roundId": 1,
             "toolCallId": "other",
         });
         let ask = |id: u32| json!({"id": id, "method": "conversation/invokeClientToolConfirmation", "params": params});
-        flight.it.server(flight.process, ask(7));
-        assert!(flight.it.take(EDITOR).is_empty(), "no second dialogue");
+        active_turn.it.server(active_turn.process, ask(7));
+        assert!(active_turn.it.take(EDITOR).is_empty(), "no second dialogue");
         if !answered_first {
-            flight.it.editor(answer);
+            active_turn.it.editor(answer);
         }
-        let told = flight.it.take(Peer::Backend(flight.process));
+        let told = active_turn.it.take(Peer::Backend(active_turn.process));
         assert_eq!((&told[0]["id"], &told[0]["result"][0]["result"]), (&json!(7), &json!("accept")));
         // It counts once.
-        flight.it.server(flight.process, ask(8));
-        assert_eq!(flight.it.take(EDITOR).len(), 1);
+        active_turn.it.server(active_turn.process, ask(8));
+        assert_eq!(active_turn.it.take(EDITOR).len(), 1);
     }
 }
 
 #[test]
 fn unused_confirmation_dialog_is_closed_at_end_of_turn() {
-    let mut flight = Flight::new();
-    flight.text(1, "Reading.");
-    flight.it.take(EDITOR);
-    let asked = flight.asks("invokeClientToolConfirmation", 1, "k", &json!({"name": "copilot.read_file"}));
-    flight.dies();
-    flight.continued();
-    flight.says("end", &json!({}));
-    flight.it.server(flight.process, json!({"id": flight.asked, "result": {"turnId": "T2"}}));
-    let heard = flight.it.take(EDITOR);
+    let mut active_turn = ActiveTurn::new();
+    active_turn.text(1, "Reading.");
+    active_turn.it.take(EDITOR);
+    let asked =
+        active_turn.asks("invokeClientToolConfirmation", 1, "k", &json!({"name": "copilot.read_file"}));
+    active_turn.dies();
+    active_turn.continued();
+    active_turn.says("end", &json!({}));
+    active_turn.it.server(active_turn.process, json!({"id": active_turn.asked, "result": {"turnId": "T2"}}));
+    let heard = active_turn.it.take(EDITOR);
     assert_eq!((&heard[2]["method"], &heard[2]["params"]["id"]), (&json!("$/cancelRequest"), &asked));
 }
 
 #[test]
 fn stopped_sub_agent_leaves_its_results() {
-    let mut flight = Flight::new();
+    let mut active_turn = ActiveTurn::new();
     let agent = json!({"id": "agent", "name": "run_subagent", "toolType": "shared", "status": "running", "input": {}});
-    flight.call(1, &agent);
+    active_turn.call(1, &agent);
     let child = |kind: &str, more: Value| {
         let mut value = value(kind, &more);
         value["conversationId"] = json!("child");
@@ -527,53 +531,54 @@ fn stopped_sub_agent_leaves_its_results() {
         value["parentTurnId"] = json!("T2");
         progress("t2", &value)
     };
-    flight.it.server(FIRST, child("begin", json!({})));
+    active_turn.it.server(FIRST, child("begin", json!({})));
     let report = json!({"editAgentRounds": [{"roundId": 1, "reply": "Sub.", "toolCalls": [running("k")]}]});
-    flight.it.server(FIRST, child("report", report));
-    flight.it.take(EDITOR);
-    let asked = flight.asks("invokeClientTool", 1, "k", &json!({"conversationId": "child", "turnId": "U"}));
-    assert!(flight.dies().is_empty());
-    flight.answers(&asked, "late");
-    let heard = flight.it.take(EDITOR);
+    active_turn.it.server(FIRST, child("report", report));
+    active_turn.it.take(EDITOR);
+    let asked =
+        active_turn.asks("invokeClientTool", 1, "k", &json!({"conversationId": "child", "turnId": "U"}));
+    assert!(active_turn.dies().is_empty());
+    active_turn.answers(&asked, "late");
+    let heard = active_turn.it.take(EDITOR);
     assert_eq!(heard[0]["params"]["value"]["parentTurnId"], "T2");
     assert_eq!(rounds(&heard)[0]["toolCalls"][0]["result"][0]["value"], "late");
     let call = &rounds(&heard)[1]["toolCalls"][0];
     assert_eq!((&call["id"], &call["status"]), (&json!("agent"), &json!("completed")));
-    let messages = flight.continued();
+    let messages = active_turn.continued();
     let result = messages[1]["content"].as_str().unwrap();
     assert!(result.starts_with("The sub-agent was stopped") && result.contains("late"), "{result}");
 }
 
 #[test]
 fn finished_sub_agent_is_not_mistaken_for_next_one() {
-    let mut flight = Flight::new();
+    let mut active_turn = ActiveTurn::new();
     let agent = |id: &str, status: &str| json!({"id": id, "name": "run_subagent", "toolType": "shared", "status": status, "input": {}, "result": [{"value": "x"}]});
-    flight.call(1, &agent("one", "running"));
+    active_turn.call(1, &agent("one", "running"));
     let begin = json!({"kind": "begin", "conversationId": "child", "turnId": "U", "parentTurnId": "T2"});
-    flight.it.server(FIRST, progress("t2", &begin));
-    flight.call(1, &agent("one", "completed"));
-    flight.call(2, &agent("two", "running"));
-    flight.it.take(EDITOR);
-    let heard = flight.dies();
+    active_turn.it.server(FIRST, progress("t2", &begin));
+    active_turn.call(1, &agent("one", "completed"));
+    active_turn.call(2, &agent("two", "running"));
+    active_turn.it.take(EDITOR);
+    let heard = active_turn.dies();
     let call = &rounds(&heard)[0]["toolCalls"][0];
     assert_eq!((&call["id"], &call["status"]), (&json!("two"), &json!("cancelled")));
-    assert_eq!(flight.continued().len(), 2);
+    assert_eq!(active_turn.continued().len(), 2);
 }
 
 #[test]
 fn turn_fails_only_when_restart_budget_is_spent() {
-    let mut flight = Flight::new();
-    flight.text(1, "T");
+    let mut active_turn = ActiveTurn::new();
+    active_turn.text(1, "T");
     for _ in 1..=5 {
-        flight.it.take(EDITOR);
-        flight.it.exited(flight.process, Exit::Signal(9));
-        assert!(flight.it.take(EDITOR).is_empty());
-        flight.process.generation.0 += 1;
-        flight.it.pass(Duration::from_secs(9));
-        flight.it.start(flight.process, &[]);
+        active_turn.it.take(EDITOR);
+        active_turn.it.exited(active_turn.process, Exit::Signal(9));
+        assert!(active_turn.it.take(EDITOR).is_empty());
+        active_turn.process.generation.0 += 1;
+        active_turn.it.pass(Duration::from_secs(9));
+        active_turn.it.start(active_turn.process, &[]);
     }
-    flight.it.exited(flight.process, Exit::Signal(9));
-    let heard = flight.it.take(EDITOR);
+    active_turn.it.exited(active_turn.process, Exit::Signal(9));
+    let heard = active_turn.it.take(EDITOR);
     let end = heard.iter().find(|it| name(it) == "$/progress").unwrap();
     assert!(end["params"]["value"]["error"]["message"].is_string(), "{end}");
     assert_eq!(heard.iter().find(|it| it["id"] == 2).unwrap()["error"]["data"]["lspool"]["retry"], false);
@@ -584,41 +589,41 @@ fn turn_fails_with_its_process_when_configured() {
     let mut it = Stage::new(crate::config::ServerKind::Copilot);
     it.server.turn_recovery = TurnRecovery::Fail;
     it.initialize();
-    let mut flight = Flight::on(it);
-    flight.text(1, "Two.");
-    flight.it.take(EDITOR);
-    let heard = flight.dies();
+    let mut active_turn = ActiveTurn::on(it);
+    active_turn.text(1, "Two.");
+    active_turn.it.take(EDITOR);
+    let heard = active_turn.dies();
     assert_eq!(heard[0]["params"]["value"]["kind"], "end");
     assert!(heard[1]["error"]["message"].as_str().unwrap().contains("send the request again"));
 }
 
 #[test]
 fn conversation_restored_empty_continues_as_text() {
-    let mut flight = Flight::new();
-    flight.text(1, "Tw");
-    flight.it.take(EDITOR);
-    flight.dies();
-    flight.starts();
-    flight.restored();
+    let mut active_turn = ActiveTurn::new();
+    active_turn.text(1, "Tw");
+    active_turn.it.take(EDITOR);
+    active_turn.dies();
+    active_turn.starts();
+    active_turn.restored();
     let begin = json!({"kind": "begin", "conversationId": "stray", "turnId": "T2"});
-    flight.it.server(SECOND, progress("t2", &begin));
-    let told = flight.it.take(Peer::Backend(SECOND));
+    active_turn.it.server(SECOND, progress("t2", &begin));
+    let told = active_turn.it.take(Peer::Backend(SECOND));
     let turns = &told.iter().find(|it| name(it) == "conversation/create").unwrap()["params"]["turns"];
     assert_eq!(turns[1], json!({"request": "next", "response": "Tw", "turnId": "T2"}));
     assert_eq!(turns[2], json!({"request": CONTINUE, "turnId": "T2"}));
-    assert!(flight.it.take(EDITOR).is_empty());
+    assert!(active_turn.it.take(EDITOR).is_empty());
 }
 
 #[test]
 fn turn_refused_by_next_process_ends() {
-    let mut flight = Flight::new();
-    flight.text(1, "Two.");
-    flight.it.take(EDITOR);
-    flight.dies();
-    flight.starts();
-    flight.restored();
-    flight.it.server(SECOND, json!({"id": flight.asked, "error": {"code": 1, "message": "no"}}));
-    let heard = flight.it.take(EDITOR);
+    let mut active_turn = ActiveTurn::new();
+    active_turn.text(1, "Two.");
+    active_turn.it.take(EDITOR);
+    active_turn.dies();
+    active_turn.starts();
+    active_turn.restored();
+    active_turn.it.server(SECOND, json!({"id": active_turn.asked, "error": {"code": 1, "message": "no"}}));
+    let heard = active_turn.it.take(EDITOR);
     assert_eq!(heard[0]["params"]["value"], value("end", &json!({"error": {"message": "no"}})));
     assert_eq!((&heard[1]["id"], &heard[1]["error"]["message"]), (&json!(2), &json!("no")));
 }

@@ -172,7 +172,7 @@ fn conversation_restored_empty_is_retried_with_text() {
     let turns = &told[2]["params"]["turns"];
     assert_eq!(turns[0], json!({"request": "q", "response": "Calling.Done.", "turnId": "T1"}));
     assert_eq!(turns[1]["request"], "next");
-    // Neither the stray nor its answer is heard of.
+    // The editor sees neither the orphan nor its answer.
     it.server(next, json!({"id": create["id"], "result": {"conversationId": "stray"}}));
     assert!(it.take(EDITOR).is_empty());
     it.server(next, progress("t2", &json!({"kind": "begin", "conversationId": "c", "turnId": "T2"})));
@@ -186,11 +186,11 @@ fn orphan_is_forgotten_when_it_ends() {
     let next = ask(&mut it);
     written(&mut it, next);
     it.server(next, progress("t2", &json!({"kind": "begin", "conversationId": "stray", "turnId": "T2"})));
-    let n_strays = |it: &Stage| it.core.copilot.as_ref().unwrap().n_strays(next.backend);
-    assert_eq!(n_strays(&it), 1);
+    let n_orphans = |it: &Stage| it.core.copilot.as_ref().unwrap().n_orphans(next.backend);
+    assert_eq!(n_orphans(&it), 1);
     it.server(next, progress("t2", &json!({"kind": "end", "conversationId": "stray", "turnId": "T2"})));
     assert!(it.take(EDITOR).is_empty());
-    assert_eq!(n_strays(&it), 0);
+    assert_eq!(n_orphans(&it), 0);
 }
 
 #[test]

@@ -40,7 +40,7 @@ pub(super) struct Stage {
     pub(super) writes: Vec<u64>,
     /// The test itself says what became of them.
     pub(super) holds_modes: bool,
-    /// Calls of lspool's own tools, and what they may do.
+    /// Calls of builtin tools, and what they may do.
     pub(super) tools: Vec<(Value, Scope)>,
     /// Ids of those that nobody wants any more.
     pub(super) unwanted: Vec<Value>,
@@ -306,7 +306,7 @@ impl Stage {
         self.event(Event::Received(Peer::Backend(process), frame(message)));
     }
 
-    /// One of lspool's own tools answers.
+    /// A builtin tool answers.
     pub(super) fn ran(&mut self, id: &Value, result: &Value) {
         self.event(Event::ToolRan(frame(json!({"id": id, "result": result}))));
     }

@@ -9,7 +9,7 @@ use crate::{
     config::{Profile, ServerKind},
     core::{
         event::{Event, Exit, Peer, SpawnFailure},
-        mux::pool::lifecycle::State,
+        mux::pool::lifecycle::LifecycleState,
     },
 };
 
@@ -163,7 +163,7 @@ fn hanging_start_fails_after_timeout() {
             "{told:?}"
         );
         assert_eq!((state(&it), it.terminated.as_slice()), ("failed", &[SERVER][..]));
-        // What becomes of it is no news.
+        // What becomes of it changes nothing.
         it.event(match comes {
             true => Event::Spawned { process: SERVER, pid: 5 },
             false => Event::SpawnFailed(SERVER, failed.clone()),
@@ -360,7 +360,10 @@ fn process_over_memory_limit_is_replaced_between_requests() {
     assert_eq!(it.told(next), ["initialized", "textDocument/hover"]);
     let told: Vec<_> = it.take(EDITOR).iter().map(|it| it["id"].clone()).collect();
     assert_eq!(told, [1], "nothing has failed");
-    assert_eq!(it.core.mux.backends()[crate::core::tests::stage::PRIMARY].life.state(), State::Ready);
+    assert_eq!(
+        it.core.mux.backends()[crate::core::tests::stage::PRIMARY].life.state(),
+        LifecycleState::Ready
+    );
 }
 
 #[test]

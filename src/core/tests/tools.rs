@@ -1,4 +1,4 @@
-//! lspool's own tools: who carries out a call, and who must have allowed it.
+//! The builtin tools: who carries out a call, and who must have allowed it.
 
 use std::collections::BTreeMap;
 
@@ -67,7 +67,7 @@ fn verdict(word: &str) -> Value {
     json!([{"result": word}, null])
 }
 
-/// The ids of what is asked of lspool's own tools, each with whether it was allowed.
+/// The ids of what is asked of the builtin tools, each with whether it was allowed.
 fn asked(it: &mut Stage) -> Vec<(Value, bool)> {
     std::mem::take(&mut it.tools)
         .into_iter()
@@ -400,7 +400,7 @@ struct Run {
     next: u32,
     /// Unanswered questions of the server, each with its command.
     owed: BTreeMap<u32, String>,
-    /// Calls that lspool's own tools are at work on.
+    /// Calls that the builtin tools are at work on.
     at_work: Vec<(Value, bool)>,
     /// Questions that the editor has on its screen.
     shown: Vec<Value>,

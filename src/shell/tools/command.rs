@@ -15,13 +15,13 @@ use tokio::{
 
 use super::confine;
 use crate::{
+    builtin_tools::{Kept, Outcome},
     config::ToolsConfig,
     core::event::{Exit, Launch},
     shell::{
         process::{Request, Spawned},
         stdio::Input,
     },
-    tools::{Kept, Outcome},
 };
 
 /// From the friendly request to end to the other one.

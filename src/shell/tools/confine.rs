@@ -14,7 +14,7 @@ use std::{
     process::{Command, ExitCode},
 };
 
-use crate::redact::{is_name, redact};
+use crate::util::redact::{is_name, redact};
 
 /// The subcommand that [`serve`] answers to.
 pub const SUBCOMMAND: &str = "exec-child";

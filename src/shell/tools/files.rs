@@ -26,8 +26,8 @@ use super::{
     workspace::{Missing, Place, Workspace},
 };
 use crate::{
+    builtin_tools::{Lines, cut, replaced, rewritten},
     config::ToolsConfig,
-    tools::{Lines, cut, replaced, rewritten},
 };
 
 /// How many names of a folder are listed.

@@ -17,9 +17,9 @@ use super::{
     workspace::{Known, Missing, Workspace},
 };
 use crate::{
+    builtin_tools::{Call, Lines, words},
     config::ToolsConfig,
     core::event::Scope,
-    tools::{Call, Lines, words},
 };
 
 mod hanging;

@@ -5,7 +5,7 @@ use std::{
     process::{Child, Command, Output, Stdio},
 };
 
-use lspool::agents::orchestration::{End, Event, Told};
+use lspool::agents::orchestration::{End, Event, Notice};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
@@ -159,7 +159,7 @@ fn orchestrate_prints_json_events_with_workers_of_file_real() {
     let ran = fresh.run(&["--json", "--workers", &file.display().to_string(), "--model", "gpt-4.1"]);
     // One task has failed.
     assert_eq!(ran.status, Some(1), "{ran:#?}");
-    let told: Vec<Told> = ran
+    let told: Vec<Notice> = ran
         .out
         .lines()
         .map(|it| serde_json::from_str(it).unwrap_or_else(|error| panic!("{it}: {error}")))

@@ -1,11 +1,11 @@
-//! The turn of a lead: when it rests, and how it goes on.
+//! The turn of a lead: when lspool suspends it, and how it goes on.
 
 use std::collections::BTreeSet;
 
 use serde_json::json;
 use tracing::info;
 
-use super::Phase;
+use super::LeadPhase;
 use crate::{
     agents::{self, team},
     core::{
@@ -25,11 +25,11 @@ use crate::{
 };
 
 impl Agents {
-    /// Whether the running turn of a conversation has runs whose results it is still to be told.
+    /// Whether the running turn of a conversation has sub-agents whose results it does not have yet.
     pub(crate) fn is_followed_up(&self, copilot: &Copilot, mux: &Mux, id: &RawId) -> bool {
         let lead = self.subagents.lead_of(id).and_then(|it| self.subagents.leads.get(&it));
         let (Some(lead), Some(conversation)) = (lead, copilot.conversations().get(id)) else { return false };
-        let ended_well = lead.phase == Phase::Ended || conversation.flight.over != Over::Ended;
+        let ended_well = lead.phase == LeadPhase::Ended || conversation.active_turn.over != Over::Ended;
         ended_well && self.lacks_results(copilot, mux, lead, conversation)
     }
 
@@ -52,14 +52,14 @@ impl Agents {
         let goes_on =
             lead.is_some_and(|(lead, conversation)| self.lacks_results(copilot, mux, lead, conversation));
         if let Some(lead) = self.subagents.leads.get_mut(&no).filter(|_| goes_on) {
-            lead.phase = Phase::Ended;
+            lead.phase = LeadPhase::Ended;
         }
         goes_on
     }
 
-    /// A server has answered. Where that is the end of a turn that is to be told results, it rests; else the request is
-    /// given back.
-    pub(crate) fn rest_for_results(
+    /// A server has answered. If the answer ends a turn that is to be told results, lspool suspends the turn. If not,
+    /// the caller gets the request back.
+    pub(crate) fn suspend_for_results(
         &mut self,
         copilot: &mut Copilot,
         mux: &mut Mux,
@@ -96,16 +96,16 @@ impl Agents {
 
     /// The turn of a lead comes to its end: the editor hears of its calls, and the `end` that was kept back.
     pub(super) fn end_lead(&mut self, copilot: &mut Copilot, mux: &mut Mux, no: u32, is_cancelled: bool) {
-        self.end_runs(copilot, mux, no);
+        self.end_sub_agents(copilot, mux, no);
         let Some(lead) = self.subagents.leads.remove(&no) else { return };
-        if lead.phase == Phase::Ended {
+        if lead.phase == LeadPhase::Ended {
             let why = is_cancelled.then(|| ("cancellationReason", "\"CancelledByUser\"".to_owned()));
             if let Some(params) = mux.tokens_mut().ended(lead.backend, &lead.conversation, why) {
                 mux.tell_editor(Frame::notification("$/progress", Some(&params)));
             }
         }
-        for run in lead.runs {
-            self.subagents.runs.remove(&run);
+        for sub_agent in lead.sub_agents {
+            self.subagents.all.remove(&sub_agent);
         }
         self.subagents.by_conversation.remove(&lead.conversation);
         self.store_again(&lead.conversation);
@@ -114,11 +114,11 @@ impl Agents {
         }
     }
 
-    /// The turn of this conversation is suspended until its runs have ended.
+    /// The turn of this conversation is suspended until its sub-agents have ended.
     pub(crate) fn note_suspended(&mut self, id: &RawId) {
         let Some(no) = self.subagents.lead_of(id) else { return };
         if let Some(lead) = self.subagents.leads.get_mut(&no) {
-            lead.phase = Phase::Resting;
+            lead.phase = LeadPhase::Suspended;
         }
         self.subagents.due.insert(no);
         info!(conversation = %id, "a lead waits for its sub-agents");
@@ -130,37 +130,39 @@ impl Agents {
         leads.filter(|it| self.is_followed_up(copilot, mux, it)).cloned().collect()
     }
 
-    /// All runs of a turn that rests have ended, and its teams are idle: it goes on, if there is anything to tell.
-    pub(super) fn feed(&mut self, copilot: &mut Copilot, mux: &mut Mux, no: u32) {
+    /// All sub-agents of a suspended turn have ended, and its teams are idle. The turn goes on if there are results.
+    pub(super) fn deliver_results(&mut self, copilot: &mut Copilot, mux: &mut Mux, no: u32) {
         let most = Self::limits(copilot, mux);
         let Some(lead) = self.subagents.leads.get(&no) else { return };
         let (id, may_be_told) = (lead.conversation.clone(), lead.follow_ups < most.max_followups);
         let letters = if may_be_told { self.read_by_lead(&id) } else { Vec::new() };
         let Some(lead) = self.subagents.leads.get_mut(&no) else { return };
-        if letters.is_empty() && lead.fed == lead.runs.len() {
+        if letters.is_empty() && lead.n_delivered == lead.sub_agents.len() {
             return copilot.end_suspended(mux, &id);
         }
-        let runs = lead.runs[lead.fed..].iter().filter_map(|it| self.subagents.runs.get(it));
-        let outcomes: Vec<_> = runs.filter_map(|it| it.result(mux.now())).collect();
+        let sub_agents =
+            lead.sub_agents[lead.n_delivered..].iter().filter_map(|it| self.subagents.all.get(it));
+        let outcomes: Vec<_> = sub_agents.filter_map(|it| it.result(mux.now())).collect();
         lead.follow_ups += 1;
-        let more = lead.follow_ups < most.max_followups && lead.runs.len() < most.max_subagents;
+        let more = lead.follow_ups < most.max_followups && lead.sub_agents.len() < most.max_subagents;
         let results = (!outcomes.is_empty()).then(|| agents::results(&outcomes, more));
-        let letters = (!letters.is_empty()).then(|| team::news(&letters));
+        let letters = (!letters.is_empty()).then(|| team::new_messages(&letters));
         let told: Vec<String> = letters.into_iter().chain(results).collect();
         let message = json!(told.join("\n\n"));
-        (lead.fed, lead.phase) = (lead.runs.len(), Phase::Asked);
+        (lead.n_delivered, lead.phase) = (lead.sub_agents.len(), LeadPhase::Asked);
         let turn = lead.turn.clone();
         copilot.resume_with(mux, &id, &turn, message);
     }
 
     /// Whether there is something that the turn of a lead is to wait for, or to be told.
     fn lacks_results(&self, copilot: &Copilot, mux: &Mux, lead: &Lead, conversation: &Conversation) -> bool {
-        let lacks_any = lead.fed < lead.runs.len() || self.has_teams_to_wait_for(copilot, mux, lead);
+        let lacks_any =
+            lead.n_delivered < lead.sub_agents.len() || self.has_teams_to_wait_for(copilot, mux, lead);
         lacks_any && !mux.is_cancelled(conversation.active()) && is_turn_of(lead, conversation)
     }
 }
 
-/// Whether the running turn of a conversation is the one that has started these runs.
+/// Whether the running turn of a conversation is the one that has started these sub-agents.
 pub(super) fn is_turn_of(lead: &Lead, conversation: &Conversation) -> bool {
-    conversation.active().is_some() && conversation.flight.turn.as_ref() == Some(&lead.turn)
+    conversation.active().is_some() && conversation.active_turn.turn.as_ref() == Some(&lead.turn)
 }

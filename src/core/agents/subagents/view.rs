@@ -25,7 +25,7 @@ impl Agents {
         };
         if text(params, &["value", "kind"]).as_deref() == Some("end") {
             let is_cut_off = self.is_cut_off(copilot, mux, no);
-            self.end_runs(copilot, mux, no);
+            self.end_sub_agents(copilot, mux, no);
             let says_why =
                 ["error", "cancellationReason"].iter().any(|it| path(params, &["value", it]).is_some());
             if is_cut_off && !says_why {
@@ -35,12 +35,12 @@ impl Agents {
                 return mux.tell_editor(frame.with_params(&params));
             }
         }
-        let shown = self.with_runs(mux, no, params);
+        let shown = self.with_sub_agents(mux, no, params);
         mux.tell_editor(shown.map_or_else(|| frame.clone(), |it| frame.with_params(&it)));
     }
 
-    /// A report of a lead, with the calls that have started runs as those are doing.
-    fn with_runs(&mut self, mux: &mut Mux, lead: u32, params: &[u8]) -> Option<Vec<u8>> {
+    /// A report of a lead, with the calls that have started sub-agents, and what these are doing.
+    fn with_sub_agents(&mut self, mux: &mut Mux, lead: u32, params: &[u8]) -> Option<Vec<u8>> {
         let rounds = path(params, &["value", "editAgentRounds"])?;
         let doing = self.subagents.leads.get(&lead).filter(|it| it.team_call.is_some());
         let doing = doing.and_then(|it| self.teams_at_work(&it.conversation));
@@ -53,9 +53,9 @@ impl Agents {
             for call in elements(&round[calls.clone()]).collect::<Vec<_>>().into_iter().rev() {
                 let at = start + calls.start + call.start..start + calls.start + call.end;
                 let Some(id) = text(&params[at.clone()], &["id"]) else { continue };
-                if let Some(run) = lead.calls.get(&id).and_then(|it| self.subagents.runs.get_mut(it)) {
-                    run.entry = params[at.clone()].to_vec();
-                    shown.get_or_insert_with(|| params.to_vec()).splice(at, run.shown(mux.now()));
+                if let Some(sub_agent) = lead.calls.get(&id).and_then(|it| self.subagents.all.get_mut(it)) {
+                    sub_agent.entry = params[at.clone()].to_vec();
+                    shown.get_or_insert_with(|| params.to_vec()).splice(at, sub_agent.shown(mux.now()));
                 } else if let Some(call) = lead.team_call.as_mut().filter(|it| it.id == id) {
                     // Made here.
                     if params[at.clone()] == *call.shown {
@@ -73,14 +73,14 @@ impl Agents {
         shown.filter(|it| it != params)
     }
 
-    /// Shows what the teams of a lead are doing, if that is news.
+    /// Shows what the teams of a lead are doing, if that has changed.
     pub(in crate::core::agents) fn show_teams(&mut self, mux: &mut Mux, conversation: &RawId) {
         let doing = self.teams_at_work(conversation);
         let lead = self.subagents.lead_of(conversation).and_then(|it| self.subagents.leads.get_mut(&it));
         let Some((lead, mut call)) = lead.and_then(|it| it.team_call.take().map(|call| (it, call))) else {
             return;
         };
-        let shown = doing.map_or_else(|| at_rest(&call.entry), |it| at_work(&call.entry, &it));
+        let shown = doing.map_or_else(|| when_ended(&call.entry), |it| at_work(&call.entry, &it));
         if shown != call.shown
             && let Some(report) = report(lead, &round_with(call.round, &shown))
         {
@@ -94,18 +94,18 @@ impl Agents {
     fn is_cut_off(&self, copilot: &Copilot, mux: &Mux, no: u32) -> bool {
         let Some(lead) = self.subagents.leads.get(&no) else { return false };
         let active = copilot.conversations().get(&lead.conversation).and_then(Conversation::active);
-        mux.is_cancelled(active) && lead.fed < lead.runs.len()
+        mux.is_cancelled(active) && lead.n_delivered < lead.sub_agents.len()
     }
 
     /// Shows what a sub-agent is doing.
-    pub(in crate::core::agents) fn show_run(&self, mux: &mut Mux, no: u32) {
-        let Some(run) = self.subagents.runs.get(&no) else { return };
-        let Some(lead) = self.subagents.leads.get(&run.lead) else { return };
-        if let Some(report) = report(lead, &round_with(run.round, &run.shown(mux.now()))) {
+    pub(in crate::core::agents) fn show_sub_agent(&self, mux: &mut Mux, no: u32) {
+        let Some(sub_agent) = self.subagents.all.get(&no) else { return };
+        let Some(lead) = self.subagents.leads.get(&sub_agent.lead) else { return };
+        if let Some(report) = report(lead, &round_with(sub_agent.round, &sub_agent.shown(mux.now()))) {
             mux.tell_editor(report);
         }
         if lead.events {
-            let event = Patch::of(run.event(mux.now()).to_string().as_bytes())
+            let event = Patch::of(sub_agent.event(mux.now()).to_string().as_bytes())
                 .set("turnId", lead.turn.as_bytes())
                 .set("conversationId", lead.conversation.as_bytes())
                 .finish();
@@ -123,7 +123,7 @@ fn at_work(entry: &[u8], doing: &str) -> Vec<u8> {
 }
 
 /// The same when nobody is at work any more: as it was reported, unless that has not come.
-pub(in crate::core::agents) fn at_rest(entry: &[u8]) -> Vec<u8> {
+pub(in crate::core::agents) fn when_ended(entry: &[u8]) -> Vec<u8> {
     match text(entry, &["status"]).as_deref() {
         Some("running") => Patch::of(entry).set("status", b"\"completed\"").finish(),
         Some(_) | None => entry.to_vec(),

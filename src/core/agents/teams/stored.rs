@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, value::RawValue};
 use tracing::{info, warn};
 
-use super::{Call, Desk, Known, Live};
+use super::{LiveMember, LiveTeam, TeamToolCall, TeamsKnown};
 use crate::{
     agents::team::Team,
     core::{
@@ -20,25 +20,25 @@ use crate::{
 impl Agents {
     /// A lead may need its teams.
     pub(crate) fn load_teams(&mut self, mux: &mut Mux) {
-        if self.teams.known == Known::No {
-            self.teams.known = Known::Asked;
+        if self.teams.known == TeamsKnown::No {
+            self.teams.known = TeamsKnown::Asked;
             mux.act(Effect::LoadTeams { folders: mux.clients().folders().to_vec() });
         }
     }
 
     /// What the shell has found.
     pub(crate) fn on_teams_loaded(&mut self, copilot: &mut Copilot, mux: &mut Mux, found: Vec<StoredTeam>) {
-        if self.teams.known == Known::Yes {
+        if self.teams.known == TeamsKnown::Yes {
             return;
         }
-        self.teams.known = Known::Yes;
+        self.teams.known = TeamsKnown::Yes;
         self.teams.faulty.clear();
         for StoredTeam { name, state } in found {
             if self.teams.live.contains_key(&name) {
                 continue;
             }
             let read = |text: &[u8]| Team::from_stored(&name, text).map_err(TeamFault::Unreadable);
-            match state.and_then(|it| read(&it)).and_then(|it| self.revived(&name, it)) {
+            match state.and_then(|it| read(&it)).and_then(|it| self.restored(&name, it)) {
                 Ok(live) => drop(self.teams.live.insert(name, live)),
                 Err(fault) => {
                     warn!(team = name, %fault, "a team cannot be had");
@@ -51,11 +51,11 @@ impl Agents {
         }
     }
 
-    fn revived(
+    fn restored(
         &mut self,
         name: &str,
         (team, histories): (Team, BTreeMap<String, Value>),
-    ) -> Result<Live, TeamFault> {
+    ) -> Result<LiveTeam, TeamFault> {
         let mut read = BTreeMap::new();
         for (member, history) in histories {
             let damaged =
@@ -66,11 +66,11 @@ impl Agents {
         info!(team = name, members = team.members.len(), "a team is there again");
         let asked: BTreeSet<usize> = team.at_work().collect();
         let mut live = self.seated(name, team);
-        for (at, desk) in live.desks.iter_mut().enumerate() {
-            desk.history = live.team.members.get(at).and_then(|it| read.remove(&it.name));
-            desk.is_interrupted = asked.contains(&at);
+        for (at, live_member) in live.live_members.iter_mut().enumerate() {
+            live_member.history = live.team.members.get(at).and_then(|it| read.remove(&it.name));
+            live_member.is_interrupted = asked.contains(&at);
         }
-        Ok(Live { is_new: false, ..live })
+        Ok(LiveTeam { is_new: false, ..live })
     }
 
     /// Stores what has changed. Whether anything had.
@@ -82,17 +82,18 @@ impl Agents {
                 self.teams.dirty.insert(name);
                 continue;
             }
-            let changed = live.desks.iter().enumerate().filter(|(_, it)| it.stored.is_none());
+            let changed = live.live_members.iter().enumerate().filter(|(_, it)| it.stored.is_none());
             let changed: Vec<_> =
                 changed.filter_map(|(at, it)| Some((at, self.stored(copilot, it)?))).collect();
             let Some(live) = self.teams.live.get_mut(&name) else { continue };
             for (at, stored) in changed {
-                if let Some(desk) = live.desks.get_mut(at) {
-                    desk.stored = Some(stored);
+                if let Some(live_member) = live.live_members.get_mut(at) {
+                    live_member.stored = Some(stored);
                 }
             }
-            let said = live.desks.iter().zip(&live.team.members);
-            let said = said.filter_map(|(desk, member)| Some((&*member.name, desk.stored.as_deref()?)));
+            let said = live.live_members.iter().zip(&live.team.members);
+            let said = said
+                .filter_map(|(live_member, member)| Some((&*member.name, live_member.stored.as_deref()?)));
             let content = live.team.to_stored(&said.collect());
             self.teams.last_stored += 1;
             let number = self.teams.last_stored;
@@ -105,9 +106,9 @@ impl Agents {
         has_acted
     }
 
-    fn stored(&self, copilot: &Copilot, desk: &Desk) -> Option<Box<RawValue>> {
-        let said = desk.talk.and_then(|it| self.said_in(copilot, it));
-        let (history, is_running) = said.or_else(|| desk.history.as_ref().map(|it| (&it.0, it.1)))?;
+    fn stored(&self, copilot: &Copilot, live_member: &LiveMember) -> Option<Box<RawValue>> {
+        let said = live_member.internal.and_then(|it| self.said_in(copilot, it));
+        let (history, is_running) = said.or_else(|| live_member.history.as_ref().map(|it| (&it.0, it.1)))?;
         Some(history.to_stored(is_running))
     }
 
@@ -159,15 +160,15 @@ impl Agents {
     }
 
     fn settle_team_calls(&mut self, mux: &mut Mux, process: ProcessId, family: &[RawId]) {
-        let is_open = |it: &Call| it.process == process && family.contains(&it.conversation);
+        let is_open = |it: &TeamToolCall| it.process == process && family.contains(&it.conversation);
         let teams = &mut self.teams;
-        let mut open: Vec<Call> = teams.early.extract_if(.., |it| is_open(it)).collect();
+        let mut open: Vec<TeamToolCall> = teams.early.extract_if(.., |it| is_open(it)).collect();
         for live in teams.live.values_mut() {
             for calls in [&mut live.answering, &mut live.to_answer] {
                 open.extend(calls.extract_if(.., |it| is_open(&it.0)).map(|it| it.0));
             }
         }
-        for Call { wire, .. } in open {
+        for TeamToolCall { wire, .. } in open {
             mux.tell(process, cancelled_call(wire, false));
         }
     }

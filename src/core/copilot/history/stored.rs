@@ -14,7 +14,7 @@ use serde_json::{
     value::{RawValue, to_raw_value},
 };
 
-use super::{Call, History, Round, Status, Thinking, Tool, Turn};
+use super::{History, RecordedCall, RecordedRound, RecordedTurn, Status, Thinking, ToolKind};
 use crate::{
     core::copilot::resume::CONTINUE,
     rpc::{Patch, RawId},
@@ -49,10 +49,10 @@ impl<T> DerefMut for Kept<T> {
     }
 }
 
-impl Kept<Round> {
+impl Kept<RecordedRound> {
     fn to_stored(&self) -> &RawValue {
         self.stored.get_or_init(|| {
-            let call = |it: &Call| StoredCall {
+            let call = |it: &RecordedCall| StoredCall {
                 id: it.id.clone(),
                 name: it.name.clone(),
                 tool: it.tool,
@@ -73,18 +73,18 @@ impl Kept<Round> {
 
 /// Raw JSON is kept as text, so that it comes back as it was.
 #[derive(Serialize, Deserialize)]
-struct Stored<Round> {
+struct Stored<R> {
     create: String,
-    turns: Vec<StoredTurn<Round>>,
+    turns: Vec<StoredTurn<R>>,
     /// The last turn goes on.
     is_running: bool,
 }
 
 #[derive(Serialize, Deserialize)]
-struct StoredTurn<Round> {
+struct StoredTurn<R> {
     id: String,
     request: String,
-    rounds: Vec<Round>,
+    rounds: Vec<R>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     follow_ups: Vec<(u64, Value)>,
 }
@@ -103,13 +103,13 @@ struct StoredRound {
 struct StoredCall {
     id: String,
     name: String,
-    tool: Tool,
+    tool: ToolKind,
     status: Status,
     input: String,
     result: String,
 }
 
-impl Turn {
+impl RecordedTurn {
     fn to_stored(&self) -> StoredTurn<&RawValue> {
         StoredTurn {
             id: lossy(self.id.as_bytes()),
@@ -127,7 +127,7 @@ fn lossy(raw: &[u8]) -> String {
 impl History {
     /// What is stored. Calls that are running are not: nobody knows what becomes of them.
     pub(crate) fn to_stored(&self, is_running: bool) -> Box<RawValue> {
-        let turns = self.turns.iter().map(Turn::to_stored).collect();
+        let turns = self.turns.iter().map(RecordedTurn::to_stored).collect();
         // What names this conversation and what is under way means nothing to another lspool.
         let mut create = Patch::of(if self.create.is_empty() { b"{}" } else { &self.create });
         create.remove("workDoneToken").remove("conversationId").remove("turns");
@@ -139,7 +139,7 @@ impl History {
     pub(crate) fn from_stored(stored: &Value) -> Option<(History, bool)> {
         let Stored { create, turns, is_running } = Stored::<StoredRound>::deserialize(stored).ok()?;
         let call = |it: StoredCall| {
-            Some(Call {
+            Some(RecordedCall {
                 id: it.id,
                 name: it.name,
                 tool: it.tool,
@@ -151,7 +151,7 @@ impl History {
             })
         };
         let round = |it: StoredRound| {
-            Some(Kept::new(Round {
+            Some(Kept::new(RecordedRound {
                 id: it.id,
                 text: it.text,
                 thinking: it.thinking.map(|(id, text)| Thinking { id, text }),
@@ -160,10 +160,10 @@ impl History {
             }))
         };
         let turn = |it: StoredTurn<StoredRound>| {
-            Some(Turn {
+            Some(RecordedTurn {
                 rounds: it.rounds.into_iter().map(round).collect::<Option<_>>()?,
                 follow_ups: it.follow_ups,
-                ..Turn::new(RawId::from_raw(it.id.as_bytes())?, it.request.as_bytes())
+                ..RecordedTurn::new(RawId::from_raw(it.id.as_bytes())?, it.request.as_bytes())
             })
         };
         let turns = turns.into_iter().map(turn).collect::<Option<_>>()?;
@@ -189,7 +189,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::core::copilot::progress::Said;
+    use crate::core::copilot::progress::ProgressReport;
 
     #[test]
     fn stored_history_restores_what_the_model_knows() {
@@ -204,7 +204,7 @@ mod tests {
             json!([{"roundId": 1, "reply": "I look.", "toolCalls": calls}, {"roundId": 2, "reply": "Hm"}]);
         let said = json!({"value": {"kind": "report", "editAgentRounds": rounds, "thinking": {"id": "t", "text": "…"}}});
         let said = said.to_string();
-        history.turn(&RawId::text("T")).unwrap().report(&Said::of(said.as_bytes()).report);
+        history.turn(&RawId::text("T")).unwrap().report(&ProgressReport::of(said.as_bytes()).report);
         history.turn(&RawId::text("T")).unwrap().follow_up(json!("and?"));
         let stored = |history: &History| -> Value {
             serde_json::from_str(history.to_stored(true).get()).expect("it is JSON")
@@ -237,18 +237,18 @@ mod tests {
                         .to_string()
                 };
                 let turn = history.turn(&id).unwrap();
-                turn.report(&Said::of(report("running", "").as_bytes()).report);
+                turn.report(&ProgressReport::of(report("running", "").as_bytes()).report);
                 turn.answered(
                     &call,
                     super::super::Answer::Result(br#"{"content":[{"value":"early"}]}"#),
                     None,
                 );
-                turn.report(&Said::of(report("completed", &"x".repeat(100)).as_bytes()).report);
+                turn.report(&ProgressReport::of(report("completed", &"x".repeat(100)).as_bytes()).report);
                 assert!(
                     turn.call(&call).is_some() && turn.call_ids().len() == usize::try_from(round).unwrap()
                 );
                 let rounds = || history.turns.iter().flat_map(|it| &it.rounds);
-                let was_written = |it: &&Kept<Round>| it.stored.get().is_some();
+                let was_written = |it: &&Kept<RecordedRound>| it.stored.get().is_some();
                 let before = rounds().filter(was_written).count();
                 assert!(history.to_stored(true).get().contains(&"x".repeat(100)));
                 n_written += rounds().filter(was_written).count() - before;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Call, History, Status, Turn};
+use super::{History, RecordedCall, RecordedTurn, Status};
 use crate::rpc::path;
 
 impl History {
@@ -27,7 +27,7 @@ impl History {
 
     /// The turns as `turns` of a create, for a conversation whose id is no file name: text only.
     pub(crate) fn plain_turns(&mut self) -> Vec<Value> {
-        self.turns.iter().flat_map(Turn::plain).collect()
+        self.turns.iter().flat_map(RecordedTurn::plain).collect()
     }
 }
 
@@ -47,7 +47,7 @@ impl Transcript {
     }
 }
 
-impl Turn {
+impl RecordedTurn {
     /// The question, and each further one in the middle of it, with the text that follows.
     fn plain(&self) -> Vec<Value> {
         let id = self.text_id();
@@ -73,7 +73,7 @@ impl Turn {
         let mut out: Vec<Value> = Vec::new();
         let mut follow_ups = self.follow_ups.iter().peekable();
         for round in &self.rounds {
-            let calls: Vec<&Call> = round.calls.iter().filter(|it| it.has_result()).collect();
+            let calls: Vec<&RecordedCall> = round.calls.iter().filter(|it| it.has_result()).collect();
             if round.text.is_empty() && calls.is_empty() {
                 continue;
             }
@@ -108,7 +108,7 @@ impl Turn {
     }
 }
 
-impl Call {
+impl RecordedCall {
     fn asked(&self) -> Value {
         let clean = |c: char| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' };
         let name: String = self.name.chars().map(clean).take(64).collect();

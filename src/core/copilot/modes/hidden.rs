@@ -40,7 +40,7 @@ impl Copilot {
             *changes -= 1;
             return true;
         }
-        self.modes.doubt();
+        self.modes.unverify();
         false
     }
 }

@@ -22,13 +22,13 @@ use crate::{
         },
         event::{BackendId, ProcessId},
         mux::{
-            Mux,
+            Mux, Severity,
             cancel::cancellation,
             failure::{Cause, Failure},
             pool::backend::Role,
             requests::Owner,
         },
-        purpose::{CopilotPurpose, Entry, Purpose},
+        purpose::{CopilotPurpose, Purpose, Restriction},
     },
     rpc::{RawId, text},
 };
@@ -75,7 +75,7 @@ impl Copilot {
     /// such conversations are in is ended, if it is at rest.
     pub(crate) fn note_isolation(&mut self, mux: &mut Mux) {
         // What was found out about the modes may have been mended with the file.
-        self.modes.doubt();
+        self.modes.unverify();
         let differs: Vec<(RawId, bool)> = self
             .conversations
             .iter()
@@ -104,9 +104,10 @@ impl Copilot {
             self.conversations.iter().any(|(_, it)| it.backend == id && it.mode.is_none())
                 && !stays.contains(&id)
         };
-        let resting = |id| mux.requests().n_owed_by(id) == 0;
+        let is_quiet = |id| mux.requests().n_owed_by(id) == 0;
         let others = mux.backends().iter().filter(|it| it.role == Role::Partition && it.accepts());
-        let left: Vec<BackendId> = others.map(|it| it.id).filter(|it| is_left(*it) && resting(*it)).collect();
+        let left: Vec<BackendId> =
+            others.map(|it| it.id).filter(|it| is_left(*it) && is_quiet(*it)).collect();
         for id in left {
             info!(backend = mux.name_of(id), "its conversations go on in chat modes: ending it");
             self.stop(mux, id, "its conversations go on in chat modes");
@@ -138,7 +139,7 @@ impl Copilot {
             let Some(conversation) = self.conversations.get(id) else { continue };
             let (set, create) = (conversation.set.clone(), conversation.history.create.clone());
             // Another chance for one that could not be used.
-            self.modes.all.values_mut().filter(|it| it.key.set == set).for_each(Mode::doubt);
+            self.modes.all.values_mut().filter(|it| it.key.set == set).for_each(Mode::unverify);
             if let Err(why) = self.mode_for(mux, &set, &create) {
                 refused.push((id.clone(), why));
             }
@@ -189,7 +190,9 @@ impl Copilot {
         let (set, active) = (&conversation.set, conversation.active());
         // Its conversation may be in another one by now, with the turns that wait.
         let mode = match active.and_then(|it| mux.requests().get(it)).map(|it| &it.purpose) {
-            Some(Purpose::Copilot(CopilotPurpose::Turn { entry: Entry::Mode(mode), .. })) => Some(*mode),
+            Some(Purpose::Copilot(CopilotPurpose::Turn { restriction: Restriction::Mode(mode), .. })) => {
+                Some(*mode)
+            }
             Some(_) | None => conversation.mode,
         };
         let is_outside = |call: &&[u8]| {
@@ -205,7 +208,7 @@ impl Copilot {
         let (tool, set) = (text(call, &["name"]).unwrap_or_default(), set.clone());
         error!(conversation = %id, tool, %set, "a turn in a chat mode has called a tool outside its set");
         if let Some(mode) = mode {
-            self.bar_mode(mux, mode, format!("a turn in it has called {tool}"));
+            self.quarantine_mode(mux, mode, format!("a turn in it has called {tool}"));
         }
         if let Some(partition) = self.partitions.get_mut(process.backend) {
             partition.refused += 1;
@@ -215,7 +218,7 @@ impl Copilot {
             "lspool has ended a turn: it had called {tool}, which is outside its set ({set}). The conversation goes on in a \
              process of its own."
         );
-        mux.show(1, &message);
+        mux.show(Severity::Error, &message);
         mux.tell(process, cancellation(sent));
         self.note_cancelled(mux, sent, process);
     }

@@ -1,5 +1,5 @@
 //! Which tools are in the file of a mode. There they are named one by one: what a set says in short is spelled out, and
-//! follows the catalogue.
+//! follows the catalog.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use crate::{
     core::{
         copilot::{
             Copilot,
-            spares::{BRINGS, Kit},
+            spares::{BRINGS, SpareKind},
             tools::{
                 mcp::McpServer,
                 tool_set::{EDIT_FAMILY, SUB_AGENT, ToolSet},
@@ -23,8 +23,9 @@ impl Copilot {
     /// a mode would switch them on.
     pub(super) fn tools_in(&self, mux: &Mux, set: &ToolSet) -> Vec<String> {
         let offered = self.modes.offered.iter().flatten().cloned();
-        let kit = Kit::of(set, self.generic_session(mux).initialize());
-        let brought = BRINGS.iter().map(|(_, tool)| *tool).filter(|it| kit.contains(it)).map(str::to_owned);
+        let spare_kind = SpareKind::of(set, self.generic_session(mux).initialize());
+        let brought =
+            BRINGS.iter().map(|(_, tool)| *tool).filter(|it| spare_kind.contains(it)).map(str::to_owned);
         let edit = EDIT_FAMILY.iter().map(ToString::to_string);
         let known = self.catalog.names().cloned().chain(offered).chain(brought).chain(edit);
         let all: BTreeSet<String> = known.chain(set.spelled_out().cloned()).collect();
@@ -50,7 +51,7 @@ impl Copilot {
 
     /// The same, of a set with these tools.
     pub(super) fn can_run_sub_agents(&self, mux: &Mux, set: &ToolSet, tools: &[String]) -> bool {
-        Kit::of(set, self.generic_session(mux).initialize()).contains(SUB_AGENT)
+        SpareKind::of(set, self.generic_session(mux).initialize()).contains(SUB_AGENT)
             || tools.iter().any(|it| it == SUB_AGENT)
     }
 

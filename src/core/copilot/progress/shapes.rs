@@ -1,11 +1,11 @@
-//! Reports that are like an earlier one but for their words.
+//! Progress reports that differ from an earlier one in their words only.
 //!
 //! An answer comes in thousands of reports that differ in one string. Where all around it is byte for byte as it was, so
 //! is what it means: only the string is read.
 
 use std::collections::VecDeque;
 
-use super::Said;
+use super::ProgressReport;
 use crate::rpc::RawId;
 
 /// So many are remembered: answers that come at the same time.
@@ -17,7 +17,7 @@ pub(crate) struct Shapes(VecDeque<Shape>);
 
 /// A few more words of an answer.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Words<'a> {
+pub(crate) struct ReplyDelta<'a> {
     pub(crate) conversation: RawId,
     pub(crate) turn: RawId,
     pub(crate) round: u64,
@@ -38,12 +38,12 @@ struct Shape {
 
 impl Shapes {
     /// What these parameters of `$/progress` say, if they are like others before them.
-    pub(crate) fn read<'a>(&self, params: &'a [u8]) -> Option<Words<'a>> {
+    pub(crate) fn read<'a>(&self, params: &'a [u8]) -> Option<ReplyDelta<'a>> {
         self.0.iter().find_map(|it| it.read(params))
     }
 
     /// Remembers how this looks, if it is a report that says a few words and nothing else, and is like no earlier one.
-    pub(crate) fn learn(&mut self, params: &[u8], said: &Said<'_>) {
+    pub(crate) fn learn(&mut self, params: &[u8], said: &ProgressReport<'_>) {
         // It may be, and have been read as a whole all the same: that of a turn which goes on in another process.
         if self.read(params).is_none()
             && let Some(shape) = Shape::of(params, said)
@@ -55,7 +55,7 @@ impl Shapes {
 }
 
 impl Shape {
-    fn of(params: &[u8], said: &Said<'_>) -> Option<Shape> {
+    fn of(params: &[u8], said: &ProgressReport<'_>) -> Option<Shape> {
         if said.kind != Some(b"\"report\"") || said.is_counted || said.report.thinking.is_some() {
             return None;
         }
@@ -73,7 +73,7 @@ impl Shape {
         Some(Shape { before, after, conversation, turn, round: round.id })
     }
 
-    fn read<'a>(&self, params: &'a [u8]) -> Option<Words<'a>> {
+    fn read<'a>(&self, params: &'a [u8]) -> Option<ReplyDelta<'a>> {
         let rest = params.strip_prefix(&*self.before)?;
         let mut end = 0;
         loop {
@@ -84,7 +84,7 @@ impl Shape {
             end += 2;
         }
         let start = self.before.len();
-        (rest[end..] == self.after).then(|| Words {
+        (rest[end..] == self.after).then(|| ReplyDelta {
             conversation: self.conversation.clone(),
             turn: self.turn.clone(),
             round: self.round,
@@ -111,7 +111,7 @@ mod tests {
 
     fn learned(params: &str) -> Shapes {
         let mut shapes = Shapes::default();
-        shapes.learn(params.as_bytes(), &Said::of(params.as_bytes()));
+        shapes.learn(params.as_bytes(), &ProgressReport::of(params.as_bytes()));
         shapes
     }
 
@@ -119,7 +119,7 @@ mod tests {
     fn shapes_read_reports_that_differ_only_in_words() {
         let mut shapes = learned(&words("c", "one"));
         let other = words("d", "one");
-        shapes.learn(other.as_bytes(), &Said::of(other.as_bytes()));
+        shapes.learn(other.as_bytes(), &ProgressReport::of(other.as_bytes()));
         for (conversation, text) in [("c", "two"), ("d", ""), ("c", r#"a \"b\" \\"#)] {
             let params = words(conversation, text);
             let read = shapes.read(params.as_bytes()).unwrap();
@@ -159,7 +159,7 @@ mod tests {
     fn shapes_learn_each_shape_once() {
         let mut shapes = learned(&words("c", "one"));
         let again = words("c", "two");
-        shapes.learn(again.as_bytes(), &Said::of(again.as_bytes()));
+        shapes.learn(again.as_bytes(), &ProgressReport::of(again.as_bytes()));
         assert_eq!(shapes.0.len(), 1);
     }
 
@@ -168,7 +168,7 @@ mod tests {
         let mut shapes = Shapes::default();
         for n in 0..40 {
             let params = words(&n.to_string(), "one");
-            shapes.learn(params.as_bytes(), &Said::of(params.as_bytes()));
+            shapes.learn(params.as_bytes(), &ProgressReport::of(params.as_bytes()));
         }
         assert_eq!(shapes.0.len(), REMEMBERED);
         assert!(shapes.read(words("39", "two").as_bytes()).is_some());
@@ -182,7 +182,7 @@ mod tests {
             let shapes = learned(&words("c", "one"));
             let params = words("c", &text).replace("}]}}", &format!("{more}}}]}}}}"));
             if let Some(read) = shapes.read(params.as_bytes()) {
-                let said = Said::of(params.as_bytes());
+                let said = ProgressReport::of(params.as_bytes());
                 prop_assert_eq!(said.turn(), Some((read.conversation, read.turn)));
                 let rounds: Vec<_> = said.report.rounds().collect();
                 prop_assert_eq!((rounds.len(), rounds[0].id, rounds[0].reply), (1, read.round, Some(read.reply)));

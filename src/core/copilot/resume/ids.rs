@@ -5,42 +5,42 @@ use std::{borrow::Cow, collections::BTreeSet, ops::Range};
 use serde_json::json;
 
 use crate::{
-    core::copilot::history::Turn,
+    core::copilot::history::RecordedTurn,
     rpc::{Frame, Patch, elements, member},
 };
 
-/// What a process answers of a turn that another one has begun.
+/// The share of a turn that one process answers, after another one has begun it.
 #[derive(Debug, Default)]
-pub(crate) struct Part {
+pub(crate) struct TurnSegment {
     /// Added to its round ids.
     offset: u64,
     /// Ids of the calls before it.
     calls: BTreeSet<String>,
-    /// Which part it is, the first being 1.
+    /// Which segment it is; the first is 1.
     number: u32,
 }
 
-impl Part {
-    /// The part that follows what was recorded.
-    pub(super) fn after(before: Option<Part>, record: &mut Turn) -> Part {
-        let mut part = Part::again(before);
-        part.offset = part.offset.max(record.cut());
-        part.calls.extend(record.call_ids());
-        part
+impl TurnSegment {
+    /// The segment that follows what was recorded.
+    pub(super) fn after(before: Option<TurnSegment>, record: &mut RecordedTurn) -> TurnSegment {
+        let mut segment = TurnSegment::again(before);
+        segment.offset = segment.offset.max(record.cut());
+        segment.calls.extend(record.call_ids());
+        segment
     }
 
-    /// The part that answers what was asked when all before it was said: its rounds are new ones.
-    pub(crate) fn following(before: Option<Part>, record: &mut Turn) -> Part {
-        let mut part = Part::again(before);
-        part.offset = part.offset.max(record.last_round());
-        part.calls.extend(record.call_ids());
-        part
+    /// The segment that answers a question asked after all earlier output: its rounds are new.
+    pub(crate) fn following(before: Option<TurnSegment>, record: &mut RecordedTurn) -> TurnSegment {
+        let mut segment = TurnSegment::again(before);
+        segment.offset = segment.offset.max(record.last_round());
+        segment.calls.extend(record.call_ids());
+        segment
     }
 
-    /// The part that follows one of which nothing was heard.
-    pub(super) fn again(before: Option<Part>) -> Part {
-        let before = before.unwrap_or(Part { number: 1, ..Part::default() });
-        Part { number: before.number + 1, ..before }
+    /// The segment that follows one that reported nothing.
+    pub(super) fn again(before: Option<TurnSegment>) -> TurnSegment {
+        let before = before.unwrap_or(TurnSegment { number: 1, ..TurnSegment::default() });
+        TurnSegment { number: before.number + 1, ..before }
     }
 
     /// The editor's name for a call.
@@ -117,16 +117,16 @@ mod tests {
 
     #[test]
     fn turn_segment_renumbers_rounds_and_renames_calls() {
-        let part = Part { offset: 2, calls: ["a".to_owned(), "a-2".to_owned()].into(), number: 2 };
+        let segment = TurnSegment { offset: 2, calls: ["a".to_owned(), "a-2".to_owned()].into(), number: 2 };
         let said = br#"{"token":1, "value":{"editAgentRounds":[{"roundId":1,"reply":"x"},{"toolCalls":[{"id":"a","n":1},{"id":"b"}],"roundId": 2}],"z":1}}"#;
         let heard = br#"{"token":1, "value":{"editAgentRounds":[{"roundId":3,"reply":"x"},{"toolCalls":[{"id":"a-2-2","n":1},{"id":"b"}],"roundId": 4}],"z":1}}"#;
-        assert_eq!(part.report(said).as_deref(), Some(heard.as_slice()));
+        assert_eq!(segment.report(said).as_deref(), Some(heard.as_slice()));
         let asked = Frame::notification("m", Some(br#"{"roundId":1,"toolCallId":"a"}"#));
-        assert_eq!(part.asked(&asked).params(), Some(br#"{"roundId":3,"toolCallId":"a-2-2"}"#.as_slice()));
-        assert_eq!(part.report(br#"{"value":{"kind":"report"}}"#), None);
+        assert_eq!(segment.asked(&asked).params(), Some(br#"{"roundId":3,"toolCallId":"a-2-2"}"#.as_slice()));
+        assert_eq!(segment.report(br#"{"value":{"kind":"report"}}"#), None);
         // As far as one can count.
         let most = format!(r#"{{"roundId":{}}}"#, u64::MAX);
         let asked = Frame::notification("m", Some(most.as_bytes()));
-        assert_eq!(part.asked(&asked).params(), Some(most.as_bytes()));
+        assert_eq!(segment.asked(&asked).params(), Some(most.as_bytes()));
     }
 }

@@ -70,15 +70,15 @@ impl Copilot {
         let id = self.conversations.top(&of);
         let Some(conversation) = self.conversations.get_mut(&id) else { return };
         let is_it = |it: &&mut Dialogue| it.open() == Some(sent);
-        if let Some(dialogue) = conversation.flight.dialogues.iter_mut().find(is_it) {
+        if let Some(dialogue) = conversation.active_turn.dialogues.iter_mut().find(is_it) {
             if let Some(answer) = answer {
                 *dialogue = Dialogue::answered(pending.frame, answer.clone());
             } else {
-                conversation.flight.dialogues.retain(|it| it.open() != Some(sent));
+                conversation.active_turn.dialogues.retain(|it| it.open() != Some(sent));
             }
             return;
         }
-        let is_waited_for = conversation.flight.waits_for.remove(&sent);
+        let is_waited_for = conversation.active_turn.waits_for.remove(&sent);
         match (confirmation, is_waited_for) {
             (true, true) => self.on_late_confirmation(mux, &id, &pending.frame, answer),
             (true, false) => {}
@@ -95,11 +95,13 @@ impl Copilot {
 
     fn go_on_if_settled(&mut self, mux: &mut Mux, id: &RawId) {
         let Some(conversation) = self.conversations.get_mut(id) else { return };
-        let (backend, flight) = (conversation.backend, &mut conversation.flight);
-        if !flight.waits_for.is_empty() {
+        let (backend, active_turn) = (conversation.backend, &mut conversation.active_turn);
+        if !active_turn.waits_for.is_empty() {
             return;
         }
-        if let Some(Suspended { request, .. }) = flight.suspended.take_if(|it| it.until == Until::Answers) {
+        if let Some(Suspended { request, .. }) =
+            active_turn.suspended.take_if(|it| it.until == Until::Answers)
+        {
             self.go_on(mux, id);
             self.release(mux, backend, request);
         }
@@ -150,7 +152,7 @@ impl Copilot {
         let call = Frame::request(RawId::from(0), "conversation/invokeClientTool", Some(&call.finish()));
         let sent = self.ask_tool(mux, Owner::Proxy, purpose, &call);
         if let Some(conversation) = self.conversations.get_mut(id) {
-            conversation.flight.waits_for.insert(sent);
+            conversation.active_turn.waits_for.insert(sent);
         }
     }
 
@@ -170,7 +172,7 @@ impl Copilot {
             Dialogue::Open(sent) => requests.get(*sent).is_some_and(|it| is_same(&it.frame, frame)),
             Dialogue::Answered(it) => is_same(&it.0, frame),
         };
-        let dialogues = &mut conversation.flight.dialogues;
+        let dialogues = &mut conversation.active_turn.dialogues;
         let Some(at) = dialogues.iter().position(same) else { return false };
         match dialogues.remove(at) {
             Dialogue::Open(sent) => mux.requests_mut().give_to(sent, Owner::Backend(process, wire.clone())),

@@ -7,7 +7,7 @@ use crate::{
     core::{
         copilot::{
             Copilot,
-            history::{Call, Status, Turn},
+            history::{RecordedCall, RecordedTurn, Status},
             tools::tool_set::SUB_AGENT,
         },
         mux::Mux,
@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// A round with what became of a call that the editor takes for running.
-pub(super) fn settled(round: u64, call: &mut Call) -> Option<Vec<u8>> {
+pub(super) fn settled(round: u64, call: &mut RecordedCall) -> Option<Vec<u8>> {
     let open = call.open.take()?;
     let mut patch = Patch::of(open.get().as_bytes());
     patch.set("status", json!(call.status.word()).to_string().as_bytes());
@@ -41,9 +41,9 @@ pub(crate) fn round_with(round: u64, call: &[u8]) -> Vec<u8> {
 
 impl Copilot {
     /// The record of the running turn of a conversation, be it a sub-agent's.
-    pub(super) fn running_turn(&mut self, id: &RawId) -> Option<&mut Turn> {
+    pub(super) fn running_turn(&mut self, id: &RawId) -> Option<&mut RecordedTurn> {
         let conversation = self.conversations.get_mut(id)?;
-        let turn = conversation.flight.turn.clone()?;
+        let turn = conversation.active_turn.turn.clone()?;
         conversation.history.turn(&turn)
     }
 
@@ -55,7 +55,7 @@ impl Copilot {
                 _ => None,
             });
         let (Some(token), Some(conversation)) = (token, self.conversations.get(of)) else { return };
-        let Some(turn) = &conversation.flight.turn else { return };
+        let Some(turn) = &conversation.active_turn.turn else { return };
         let mut value = Patch::of(br#"{"kind":"report"}"#);
         if let Some(caller) = &conversation.caller {
             value.set("parentTurnId", caller.as_bytes());
@@ -70,7 +70,7 @@ impl Copilot {
     /// came to start it is dropped.
     pub(super) fn close_sub_agents(&mut self, mux: &mut Mux, top: &RawId, of: &RawId) {
         let Some(conversation) = self.conversations.get_mut(of) else { return };
-        let (before, caller) = (conversation.flight.sub_agents, conversation.flight.turn.clone());
+        let (before, caller) = (conversation.active_turn.sub_agents, conversation.active_turn.turn.clone());
         let Some(turn) = self.running_turn(of) else { return };
         let (open, closed): (Vec<_>, Vec<_>) = turn
             .calls()
@@ -106,7 +106,7 @@ impl Copilot {
     /// The sub-agents that a turn has called, without those that were done: of these, there are so many.
     fn sub_agents(&self, top: &RawId, caller: Option<&RawId>, done: usize) -> Vec<RawId> {
         let family = self.conversations.family(top);
-        let over = |id: &RawId| self.conversations.get(id).map_or(Over::No, |it| it.flight.over);
+        let over = |id: &RawId| self.conversations.get(id).map_or(Over::No, |it| it.active_turn.over);
         let called = |id: &&RawId| {
             self.conversations.get(id).is_some_and(|it| it.caller.as_ref() == caller && caller.is_some())
         };

@@ -1,6 +1,6 @@
 //! Who carries out a call: the editor, if it has registered a tool of that name, else lspool itself.
 //!
-//! lspool's own tools are asked like a client: under a number of the same table, with the same frames, and their
+//! The builtin tools are asked like a client: under a number of the same table, with the same frames, and their
 //! answer is treated as a client's. So a call of theirs is kept from the other tools of a set, survives the death of its
 //! process, is part of the history, and is cancelled with its turn, as any other is.
 //!
@@ -12,6 +12,7 @@ use tracing::{debug, info};
 
 use crate::{
     agents::TERMINAL,
+    builtin_tools::{ASK, Tool, bare},
     config::BuiltinTools,
     core::{
         copilot::{Copilot, tools::tool_set::ToolSet},
@@ -23,7 +24,6 @@ use crate::{
         purpose::{CopilotPurpose, Purpose, SentId, ToolChange},
     },
     rpc::{Frame, Patch, RawId, elements, member, text},
-    tools::{ASK, Tool, bare},
 };
 
 /// What a server asks before a call that needs to be confirmed.
@@ -38,9 +38,9 @@ impl Copilot {
         self.catalog.stand_in(tools.collect());
     }
 
-    /// Tells the primary of lspool's own tools. Other processes are told with the rest of the catalogue.
-    pub(crate) fn register_own_tools(&mut self, mux: &mut Mux) {
-        let Some(params) = self.catalog.own_tools() else { return };
+    /// Registers the builtin tools at the primary. Other processes get them with the rest of the catalog.
+    pub(crate) fn register_builtin_tools(&mut self, mux: &mut Mux) {
+        let Some(params) = self.catalog.builtin_tools() else { return };
         self.change_primary(mux, ToolChange::Nothing, "conversation/registerTools", &params);
     }
 
@@ -51,13 +51,13 @@ impl Copilot {
     }
 
     /// The configuration says something else than before: running processes follow.
-    pub(crate) fn change_own_tools(&mut self, mux: &mut Mux) {
-        let before = self.catalog.own_ids();
+    pub(crate) fn change_builtin_tools(&mut self, mux: &mut Mux) {
+        let before = self.catalog.builtin_ids();
         self.choose_tools(mux);
         if !self.generic_session(mux).is_initialized() {
             return;
         }
-        if self.catalog.own_ids().is_empty() {
+        if self.catalog.builtin_ids().is_empty() {
             let gone = ToolChange::Unregister(before.clone());
             if let Some((method, params)) = gone.projected(&ToolSet::all()).filter(|_| !before.is_empty()) {
                 self.change_primary(mux, gone, method, &params);
@@ -65,7 +65,7 @@ impl Copilot {
             return;
         }
         let others = Self::ready_partitions(mux);
-        self.register_own_tools(mux);
+        self.register_builtin_tools(mux);
         for id in others {
             self.project_all(mux, id);
         }
@@ -85,7 +85,7 @@ impl Copilot {
         let is_for_list =
             matches!(purpose, Purpose::Copilot(CopilotPurpose::ToolCall { confirmation: false, .. }))
                 || name == TERMINAL;
-        if !self.catalog.is_own(name) || !is_for_list {
+        if !self.catalog.is_builtin(name) || !is_for_list {
             let (sent, frame) = mux.requests_mut().sent(To::Client(ClientId::EDITOR), owner, purpose, frame);
             mux.tell_editor(frame);
             return sent;
@@ -96,7 +96,7 @@ impl Copilot {
         {
             self.spend_confirmation(&id.clone(), frame);
         }
-        let (sent, frame) = mux.requests_mut().sent(To::Tools, owner, purpose, frame);
+        let (sent, frame) = mux.requests_mut().sent(To::BuiltinTools, owner, purpose, frame);
         self.run_tool(mux, frame, is_confirmed);
         sent
     }
@@ -112,7 +112,7 @@ impl Copilot {
         let Purpose::Copilot(CopilotPurpose::ToolCall { conversation: Some(id), .. }) = purpose else {
             return false;
         };
-        let given = self.conversations.get(id).map_or(&[][..], |it| it.flight.confirmed());
+        let given = self.conversations.get(id).map_or(&[][..], |it| it.active_turn.confirmed());
         given.iter().any(|(asked, answer)| is_about(asked, call) && accepts(Some(answer)))
     }
 
@@ -120,12 +120,12 @@ impl Copilot {
     fn spend_confirmation(&mut self, id: &RawId, call: &Frame) {
         for id in [id.clone(), self.conversations.top(id)] {
             if let Some(conversation) = self.conversations.get_mut(&id) {
-                conversation.flight.forget_confirmed(|asked| is_about(asked, call));
+                conversation.active_turn.forget_confirmed(|asked| is_about(asked, call));
             }
         }
     }
 
-    /// lspool's own tools have answered.
+    /// The builtin tools have answered.
     pub(crate) fn on_tool_ran(&mut self, mux: &mut Mux, answer: &Frame) {
         let Some(sent) = answer.id().and_then(|it| mux.requests().asked_of_tools(&it)) else {
             return debug!(?answer, "dropped: what came of a call that nobody waits for");
@@ -153,7 +153,7 @@ impl Copilot {
 
     /// The user has answered lspool's own question whether a call may be carried out.
     pub(crate) fn on_allowed(&mut self, mux: &mut Mux, call: SentId, answer: Option<&Frame>) {
-        let Some(pending) = mux.requests().get(call).filter(|it| it.to == To::Tools) else { return };
+        let Some(pending) = mux.requests().get(call).filter(|it| it.to == To::BuiltinTools) else { return };
         if accepts(answer) {
             return self.run_tool(mux, pending.frame.clone(), true);
         }

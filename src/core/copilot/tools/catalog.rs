@@ -137,7 +137,7 @@ impl Catalog {
     }
 
     /// Whether calls of this tool are lspool's own to carry out.
-    pub(crate) fn is_own(&self, name: &str) -> bool {
+    pub(crate) fn is_builtin(&self, name: &str) -> bool {
         self.own.contains_key(name) && !self.tools.contains_key(name)
     }
 
@@ -151,13 +151,13 @@ impl Catalog {
         self.own.iter().filter(|(name, _)| !self.tools.contains_key(*name))
     }
 
-    /// Parameters that register lspool's own tools, if there are any.
-    pub(crate) fn own_tools(&self) -> Option<Vec<u8>> {
+    /// Parameters that register the builtin tools, if there are any.
+    pub(crate) fn builtin_tools(&self) -> Option<Vec<u8>> {
         self.own().next().map(|_| register_params(self.own().map(|(_, it)| it)))
     }
 
     /// How the server calls them.
-    pub(crate) fn own_ids(&self) -> Vec<String> {
+    pub(crate) fn builtin_ids(&self) -> Vec<String> {
         self.own().map(|(name, _)| format!("{CLIENT_TOOL_ID}{name}")).collect()
     }
 

@@ -63,7 +63,7 @@ impl McpServers {
         }
     }
 
-    fn give_up(&mut self) {
+    fn abandon(&mut self) {
         self.waiting = Waiting::No;
     }
 
@@ -264,7 +264,7 @@ impl Copilot {
         }
     }
 
-    /// A new sign-in may bring up what was given up.
+    /// A new sign-in may bring up a server that lspool had abandoned.
     pub(crate) fn await_mcp_again(&mut self, mux: &mut Mux, id: BackendId) {
         self.change_partition(mux, id, |it| it.mcp.waiting = Waiting::Yes);
     }
@@ -278,7 +278,7 @@ impl Copilot {
     }
 
     pub(crate) fn go_on_without_mcp(&mut self, mux: &mut Mux, id: BackendId) {
-        self.change_partition(mux, id, |it| it.mcp.give_up());
+        self.change_partition(mux, id, |it| it.mcp.abandon());
         self.flush(mux, id);
     }
 }

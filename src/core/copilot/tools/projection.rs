@@ -1,6 +1,6 @@
-//! Keeping every partition to its tools: projections of the catalogue, and taking away what lies outside a set.
+//! Keeping every partition to its tools: projections of the catalog, and taking away what lies outside a set.
 //!
-//! **A partition takes no turn while it offers a tool outside its set**: its gate stays shut until its own answer
+//! **A partition takes no turn while it offers a tool outside its set**: its turns are queued until its own answer
 //! has shown that it does not.
 
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ use crate::{
             routes::Tools,
             tools::{
                 catalog::{Catalog, outside},
-                tool_set::{Own, ToolSet},
+                tool_set::{BuiltinToolsFor, ToolSet},
             },
         },
         event::{BackendId, ProcessId},
@@ -97,7 +97,7 @@ impl Copilot {
             for &id in &partitions {
                 let call = self.partitions.set(id).and_then(|it| change.projected(it));
                 self.project(mux, id, call);
-                self.project_own_tools(mux, id);
+                self.project_builtin_tools(mux, id);
             }
             self.on_named_statuses(mux, change, &partitions);
         }
@@ -115,16 +115,16 @@ impl Copilot {
         let Some(set) = self.partitions.set(id) else { return };
         let calls = self.catalog.projection(set);
         self.project(mux, id, calls);
-        self.project_own_tools(mux, id);
+        self.project_builtin_tools(mux, id);
     }
 
     /// Tells a process of the tools that lspool has for its conversations: whatever the editor has under their names, here
     /// they are lspool's.
-    fn project_own_tools(&mut self, mux: &mut Mux, id: BackendId) {
+    fn project_builtin_tools(&mut self, mux: &mut Mux, id: BackendId) {
         let Some(set) = self.partitions.set(id) else { return };
         let server = self.server(mux);
         let through = server.settings.delegation;
-        let tools = own_tools(set.own(), &server.config, through, &self.catalog);
+        let tools = builtin_tools(set.own(), &server.config, through, &self.catalog);
         self.project(mux, id, tools.map(|it| ("conversation/registerTools", it)));
     }
 
@@ -134,7 +134,7 @@ impl Copilot {
         let leads: Vec<BackendId> =
             Self::ready_partitions(mux).into_iter().filter(|id| is_lead(*id)).collect();
         for id in leads {
-            self.project_own_tools(mux, id);
+            self.project_builtin_tools(mux, id);
         }
     }
 
@@ -199,20 +199,25 @@ impl Copilot {
         let name = mux.name_of(id).to_owned();
         let message = format!("{name} cannot be kept to its tools and is stopped: {why}");
         let failure = Failure { cause: Cause::Unrestricted, partition: Some(name), message, retry: false };
-        self.give_up(mux, id, &failure);
+        self.fail_backend(mux, id, &failure);
     }
 }
 
 /// Parameters that register the tools that lspool has for a partition; none, if it has none, or if the tool is one of the
 /// editor's and that has none.
-fn own_tools(own: Own, config: &Config, through: Delegation, catalog: &Catalog) -> Option<Vec<u8>> {
+fn builtin_tools(
+    own: BuiltinToolsFor,
+    config: &Config,
+    through: Delegation,
+    catalog: &Catalog,
+) -> Option<Vec<u8>> {
     let tools = match (own, through) {
-        (Own::Nobody, _) => return None,
-        (Own::Member, _) => words::member_tools(),
-        (Own::Lead, Delegation::DelegateTask) => {
+        (BuiltinToolsFor::Nobody, _) => return None,
+        (BuiltinToolsFor::Member, _) => words::member_tools(),
+        (BuiltinToolsFor::Lead, Delegation::DelegateTask) => {
             std::iter::once(agents::tool(&config.agents)).chain(words::tools(&config.agents)).collect()
         }
-        (Own::Lead, Delegation::RunInTerminal) => {
+        (BuiltinToolsFor::Lead, Delegation::RunInTerminal) => {
             let mut tool: Value = serde_json::from_slice(catalog.tool(TERMINAL)?).ok()?;
             let usage = agents::usage(&agents::list(&config.agents));
             let said = tool["description"].as_str().unwrap_or_default();

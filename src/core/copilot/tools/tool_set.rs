@@ -22,13 +22,13 @@ pub(crate) struct ToolSet {
     allowed: Option<BTreeSet<String>>,
     /// Taken out of every tool; empty unless `allowed` is `None`.
     denied: BTreeSet<String>,
-    /// With tools that lspool itself has: a partition of its own kind.
-    own: Own,
+    /// With builtin tools: a partition of its own kind.
+    own: BuiltinToolsFor,
 }
 
-/// Whose conversations they are, if lspool has tools for them.
+/// Which conversations use the set, if lspool has builtin tools for them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Own {
+pub(crate) enum BuiltinToolsFor {
     #[default]
     Nobody,
     /// They may start sub-agents, and make teams.
@@ -37,12 +37,12 @@ pub(crate) enum Own {
     Member,
 }
 
-impl Own {
+impl BuiltinToolsFor {
     fn tools(self) -> &'static [&'static str] {
         match self {
-            Own::Nobody => &[],
-            Own::Lead => &[DELEGATE, team::CREATE, team::SEND, team::DELETE],
-            Own::Member => &[team::SEND],
+            BuiltinToolsFor::Nobody => &[],
+            BuiltinToolsFor::Lead => &[DELEGATE, team::CREATE, team::SEND, team::DELETE],
+            BuiltinToolsFor::Member => &[team::SEND],
         }
     }
 }
@@ -50,12 +50,12 @@ impl Own {
 impl ToolSet {
     /// Every tool: the set of the primary partition.
     pub(crate) fn all() -> ToolSet {
-        ToolSet { allowed: None, denied: BTreeSet::new(), own: Own::Nobody }
+        ToolSet { allowed: None, denied: BTreeSet::new(), own: BuiltinToolsFor::Nobody }
     }
 
     /// No tool.
     pub(crate) fn none() -> ToolSet {
-        ToolSet { allowed: Some(BTreeSet::new()), denied: BTreeSet::new(), own: Own::Nobody }
+        ToolSet { allowed: Some(BTreeSet::new()), denied: BTreeSet::new(), own: BuiltinToolsFor::Nobody }
     }
 
     /// A declared list (`None` = every tool, empty = none) without the names in `denied`.
@@ -65,12 +65,12 @@ impl ToolSet {
         };
         let denied = clean(denied);
         match tools {
-            None => ToolSet { allowed: None, denied, own: Own::Nobody },
+            None => ToolSet { allowed: None, denied, own: BuiltinToolsFor::Nobody },
             Some(tools) => {
                 let mut allowed = clean(tools);
                 // A declared `*` is every tool, however it is spelled.
                 if allowed.contains("*") {
-                    return ToolSet { allowed: None, denied, own: Own::Nobody };
+                    return ToolSet { allowed: None, denied, own: BuiltinToolsFor::Nobody };
                 }
                 allowed.retain(|name| !denied.iter().any(|it| matches(it, name)));
                 // A shorthand may still cover a denied name: the denial then stays part of the key.
@@ -78,28 +78,28 @@ impl ToolSet {
                     .into_iter()
                     .filter(|it| allowed.iter().any(|name| is_shorthand(name) || same_family(name, it)))
                     .collect();
-                ToolSet { allowed: Some(allowed), denied, own: Own::Nobody }
+                ToolSet { allowed: Some(allowed), denied, own: BuiltinToolsFor::Nobody }
             }
         }
     }
 
     /// The same set, for conversations that may start sub-agents or for others.
     pub(crate) fn with_lead(self, lead: bool) -> ToolSet {
-        ToolSet { own: if lead { Own::Lead } else { Own::Nobody }, ..self }
+        ToolSet { own: if lead { BuiltinToolsFor::Lead } else { BuiltinToolsFor::Nobody }, ..self }
     }
 
     /// The same set, for the conversations of a team.
     pub(crate) fn with_member(self) -> ToolSet {
-        ToolSet { own: Own::Member, ..self }
+        ToolSet { own: BuiltinToolsFor::Member, ..self }
     }
 
     /// Whether its conversations may start sub-agents.
     pub(crate) fn is_lead(&self) -> bool {
-        self.own == Own::Lead
+        self.own == BuiltinToolsFor::Lead
     }
 
     /// Whose they are.
-    pub(crate) fn own(&self) -> Own {
+    pub(crate) fn own(&self) -> BuiltinToolsFor {
         self.own
     }
 
@@ -141,7 +141,7 @@ impl ToolSet {
 
     /// Whether this is every tool: such conversations live in the primary partition.
     pub(crate) fn is_all(&self) -> bool {
-        self.allowed.is_none() && self.denied.is_empty() && self.own == Own::Nobody
+        self.allowed.is_none() && self.denied.is_empty() && self.own == BuiltinToolsFor::Nobody
     }
 
     /// Whether a tool of this name is in the set.

@@ -11,11 +11,11 @@ use crate::{
     core::{
         copilot::{
             Copilot,
-            spares::Kit,
+            spares::SpareKind,
             tools::tool_set::{ToolSet, is_edit_tool},
         },
         event::BackendId,
-        mux::Mux,
+        mux::{Mux, Severity},
     },
     rpc::{elements, text},
 };
@@ -41,7 +41,7 @@ impl Copilot {
         set: &ToolSet,
         offered: &BTreeSet<String>,
     ) -> Vec<String> {
-        let brought = Kit::of(set, self.generic_session(mux).initialize());
+        let brought = SpareKind::of(set, self.generic_session(mux).initialize());
         let known = |name: &str| offered.contains(name) || self.catalog.names().any(|it| it == name);
         let edits = || offered.iter().chain(self.catalog.names()).any(|it| is_edit_tool(it));
         let is_known = |name: &str| {
@@ -68,7 +68,7 @@ impl Copilot {
                     "lspool: conversations with the tools {set} have no {name:?}: there is no such tool; did you mean {}?",
                     meant.join(", ")
                 );
-                mux.show(2, &message);
+                mux.show(Severity::Warning, &message);
             }
         }
     }

@@ -17,7 +17,7 @@ use crate::{
             failure::Cause,
             pool::{
                 health::Health,
-                lifecycle::{Handshake, Lifecycle, State},
+                lifecycle::{Handshake, Lifecycle, LifecycleState},
                 reconcile::Reconcile,
             },
             result_ids::Results,
@@ -208,7 +208,7 @@ impl Backend {
     }
 
     pub(crate) fn is_ready(&self) -> bool {
-        matches!(self.life.state(), State::Ready | State::Degraded)
+        matches!(self.life.state(), LifecycleState::Ready | LifecycleState::Degraded)
     }
 
     pub(crate) fn is_primary(&self) -> bool {
@@ -223,42 +223,53 @@ impl Backend {
     /// Before that, the session absorbs it.
     pub(crate) fn has_session(&self) -> bool {
         match self.life.state() {
-            State::Ready | State::Degraded => true,
-            State::Spawning { handshake, .. } | State::Initializing { handshake, .. } => {
+            LifecycleState::Ready | LifecycleState::Degraded => true,
+            LifecycleState::Spawning { handshake, .. } | LifecycleState::Initializing { handshake, .. } => {
                 handshake == Handshake::Editor
             }
-            State::Waiting | State::Stopped | State::Restarting { .. } | State::Failed => false,
+            LifecycleState::Waiting
+            | LifecycleState::Stopped
+            | LifecycleState::Restarting { .. }
+            | LifecycleState::Failed => false,
         }
     }
 
     /// Whether the process can take what clients send.
     pub(crate) fn is_open(&self) -> bool {
         match self.life.state() {
-            State::Ready | State::Degraded => !self.is_terminated() && !self.is_held,
-            State::Initializing { handshake, .. } => handshake == Handshake::Editor && !self.is_terminated(),
-            State::Waiting
-            | State::Spawning { .. }
-            | State::Stopped
-            | State::Restarting { .. }
-            | State::Failed => false,
+            LifecycleState::Ready | LifecycleState::Degraded => !self.is_terminated() && !self.is_held,
+            LifecycleState::Initializing { handshake, .. } => {
+                handshake == Handshake::Editor && !self.is_terminated()
+            }
+            LifecycleState::Waiting
+            | LifecycleState::Spawning { .. }
+            | LifecycleState::Stopped
+            | LifecycleState::Restarting { .. }
+            | LifecycleState::Failed => false,
         }
     }
 
     /// Whether there is, or will be, a process that takes what is in the queue.
     pub(crate) fn accepts(&self) -> bool {
-        !matches!(self.life.state(), State::Stopped | State::Failed)
+        !matches!(self.life.state(), LifecycleState::Stopped | LifecycleState::Failed)
     }
 
     /// Whether it counts among `max_processes`: it has a process, or will get one in the place of that which died.
     pub(crate) fn holds_a_place(&self) -> bool {
-        self.life.is_alive() || matches!(self.life.state(), State::Restarting { .. })
+        self.life.is_alive() || matches!(self.life.state(), LifecycleState::Restarting { .. })
     }
 
     /// Whether there is a process that nobody has told to end.
     pub(crate) fn goes_on(&self) -> bool {
         match self.life.state() {
-            State::Spawning { .. } | State::Initializing { .. } | State::Ready | State::Degraded => true,
-            State::Waiting | State::Stopped | State::Restarting { .. } | State::Failed => false,
+            LifecycleState::Spawning { .. }
+            | LifecycleState::Initializing { .. }
+            | LifecycleState::Ready
+            | LifecycleState::Degraded => true,
+            LifecycleState::Waiting
+            | LifecycleState::Stopped
+            | LifecycleState::Restarting { .. }
+            | LifecycleState::Failed => false,
         }
     }
 
@@ -274,8 +285,8 @@ impl Backend {
     /// Why it does not serve, and what can be done.
     pub(crate) fn why_not(&self) -> String {
         let why = match (self.life.state(), &self.last_error) {
-            (State::Failed, Some(why)) => format!("it has failed: {why}"),
-            (State::Failed, None) => "it has failed".to_owned(),
+            (LifecycleState::Failed, Some(why)) => format!("it has failed: {why}"),
+            (LifecycleState::Failed, None) => "it has failed".to_owned(),
             (_, _) => "it was stopped".to_owned(),
         };
         format!("{why}; `lspool restart {}` starts it again", self.alias)
@@ -284,10 +295,10 @@ impl Backend {
     /// The next moment at which something is to be done about this backend unasked, and what.
     pub(crate) fn deadline(&self, idle_timeout: Duration) -> Option<Deadline> {
         match self.life.state() {
-            State::Spawning { deadline, .. } => Some((deadline?, "a process is not there")),
-            State::Initializing { deadline, .. } => Some((deadline?, "initialize is not answered")),
-            State::Restarting { at } if !self.life.is_alive() => Some((at, "restart")),
-            State::Ready | State::Degraded => {
+            LifecycleState::Spawning { deadline, .. } => Some((deadline?, "a process is not there")),
+            LifecycleState::Initializing { deadline, .. } => Some((deadline?, "initialize is not answered")),
+            LifecycleState::Restarting { at } if !self.life.is_alive() => Some((at, "restart")),
+            LifecycleState::Ready | LifecycleState::Degraded => {
                 let idle = self
                     .idle_since
                     .filter(|_| self.idling == Idling::Ends)
@@ -295,7 +306,10 @@ impl Backend {
                 let other = self.health.deadline().into_iter().chain(self.reconcile.deadline());
                 idle.into_iter().chain(other).min_by_key(|(at, _)| *at)
             }
-            State::Waiting | State::Stopped | State::Restarting { .. } | State::Failed => None,
+            LifecycleState::Waiting
+            | LifecycleState::Stopped
+            | LifecycleState::Restarting { .. }
+            | LifecycleState::Failed => None,
         }
     }
 }
@@ -354,7 +368,7 @@ impl Backends {
             return;
         };
         backend.health.heard(now);
-        if backend.life.state() == State::Degraded {
+        if backend.life.state() == LifecycleState::Degraded {
             backend.life.heard(now);
             self.touch(process.backend);
         }

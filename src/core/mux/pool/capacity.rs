@@ -7,7 +7,7 @@ use crate::core::{
     mux::{
         Mux,
         failure::{Cause, Failure},
-        pool::{backend::Backend, lifecycle::State},
+        pool::{backend::Backend, lifecycle::LifecycleState},
         servers::Server,
     },
 };
@@ -18,12 +18,12 @@ pub(crate) struct Startable {
     /// How many more processes there may be.
     pub(crate) room: usize,
     /// In the order of their turn: those whose place is free since their process died, then those that wait for one.
-    pub(crate) due: Vec<(BackendId, Place)>,
+    pub(crate) due: Vec<(BackendId, StartPlace)>,
 }
 
 /// Whether a backend has a place among `max_processes`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum StartPlace {
     Kept,
     Needed,
 }
@@ -40,13 +40,13 @@ impl Mux {
         for server in self.servers.iter().map(|it| it.id).collect::<Vec<_>>() {
             let Startable { mut room, due } = self.startable(server);
             for (id, place) in due {
-                let takes = usize::from(place == Place::Needed);
+                let takes = usize::from(place == StartPlace::Needed);
                 if takes > room {
                     continue;
                 }
                 room -= takes;
                 if let Err(failure) = self.spawn(id) {
-                    self.give_up(id, &failure);
+                    self.fail_backend(id, &failure);
                     self.on_shutdown_progress();
                 }
             }
@@ -67,9 +67,9 @@ impl Mux {
         let held = of_server().filter(|it| it.holds_a_place()).count();
         let due = of_server().filter(|it| it.life.is_due(now));
         let (kept, needed): (Vec<&Backend>, Vec<&Backend>) =
-            due.partition(|it| matches!(it.life.state(), State::Restarting { .. }));
-        let kept = kept.into_iter().map(|it| (it.id, Place::Kept));
-        let needed = needed.into_iter().map(|it| (it.id, Place::Needed));
+            due.partition(|it| matches!(it.life.state(), LifecycleState::Restarting { .. }));
+        let kept = kept.into_iter().map(|it| (it.id, StartPlace::Kept));
+        let needed = needed.into_iter().map(|it| (it.id, StartPlace::Needed));
         Startable { room: most.saturating_sub(held), due: kept.chain(needed).collect() }
     }
 

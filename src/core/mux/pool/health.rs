@@ -11,7 +11,7 @@ use tracing::{info, warn};
 use crate::core::{
     event::{BackendId, Effect, Measured, ProcessId},
     mux::{
-        Mux,
+        Mux, Severity,
         failure::Cause,
         pool::backend::{Backend, Deadline},
         requests::To,
@@ -23,13 +23,13 @@ use crate::core::{
 /// A request that no server knows; its error answer is as good as any.
 const PING: &str = "$/lspool/ping";
 
-/// How long a degraded process is let be where nothing says otherwise.
+/// How long lspool leaves a degraded process alone, unless the configuration says otherwise.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// How often memory is looked at, if it is limited.
 const MEASURE_EVERY: Duration = Duration::from_secs(10);
 
-/// A process has taken what it needs from the first by then.
+/// By then a process has the memory that it needs from its start.
 const SOON: Duration = Duration::from_mins(1);
 
 /// What is known of the health of one process.
@@ -39,7 +39,7 @@ pub(crate) struct Health {
     heard: Instant,
     /// Since when it owes answers.
     owes_since: Option<Instant>,
-    vigil: Vigil,
+    probe: Probe,
     /// Resident bytes, as last measured.
     pub(crate) memory: Option<u64>,
     /// It is to be replaced once it is quiet, for this reason; at the latest then.
@@ -57,14 +57,14 @@ pub(crate) struct Renewal {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Vigil {
+enum Probe {
     /// It owes nothing.
     Off,
     /// It owes an answer, or did. Its silence is looked at then.
     Watching { until: Instant },
     /// It was asked, and has this long to say anything.
     Asked { at: Instant, until: Instant },
-    /// It did not; then it is ended, or looked at again.
+    /// It did not answer; at `until` lspool ends it, or probes it again.
     Hanging { at: Instant, until: Instant },
 }
 
@@ -80,7 +80,7 @@ enum Size {
 
 /// What the silence of a process calls for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Finding {
+enum ProbeFinding {
     Lives,
     Ask,
     Degraded,
@@ -92,7 +92,7 @@ impl Health {
         Health {
             heard: now,
             owes_since: None,
-            vigil: Vigil::Off,
+            probe: Probe::Off,
             memory: None,
             renewal: None,
             began: now,
@@ -105,14 +105,14 @@ impl Health {
     }
 
     pub(crate) fn deadline(&self) -> Option<Deadline> {
-        let vigil = match self.vigil {
-            Vigil::Off => None,
-            Vigil::Watching { until } => Some((until, "it owes an answer and is silent")),
-            Vigil::Asked { until, .. } => Some((until, "it does not say whether it lives")),
-            Vigil::Hanging { until, .. } => Some((until, "it hangs")),
+        let probe = match self.probe {
+            Probe::Off => None,
+            Probe::Watching { until } => Some((until, "it owes an answer and is silent")),
+            Probe::Asked { until, .. } => Some((until, "it does not say whether it lives")),
+            Probe::Hanging { until, .. } => Some((until, "it hangs")),
         };
         let renewal = self.renewal.as_ref().and_then(|it| it.until).map(|at| (at, "it is to be replaced"));
-        vigil.into_iter().chain(renewal).min_by_key(|(at, _)| *at)
+        probe.into_iter().chain(renewal).min_by_key(|(at, _)| *at)
     }
 
     /// It came to owe an answer, or owes none any more. Whether it has another deadline by that: one that was set for an
@@ -122,7 +122,7 @@ impl Health {
             true => drop(self.owes_since.get_or_insert(now)),
             false => self.owes_since = None,
         }
-        let begins = owes && self.vigil == Vigil::Off;
+        let begins = owes && self.probe == Probe::Off;
         if begins {
             self.watch(now, times);
         }
@@ -145,40 +145,40 @@ impl Health {
     }
 
     fn watch(&mut self, from: Instant, times: &Times) {
-        self.vigil = times.stall.map_or(Vigil::Off, |it| Vigil::Watching { until: from + it });
+        self.probe = times.stall.map_or(Probe::Off, |it| Probe::Watching { until: from + it });
     }
 
     /// Looks at its silence, if that is due. `excused`: nobody can expect it to speak.
-    fn look(&mut self, now: Instant, excused: bool, times: &Times) -> Finding {
+    fn look(&mut self, now: Instant, excused: bool, times: &Times) -> ProbeFinding {
         let is_due = |until: Instant| until <= now;
         let Some(owes_since) = self.owes_since else {
-            self.vigil = Vigil::Off;
-            return Finding::Lives;
+            self.probe = Probe::Off;
+            return ProbeFinding::Lives;
         };
         let silent_since = if excused { now } else { self.heard.max(owes_since) };
-        match self.vigil {
-            Vigil::Watching { until } if is_due(until) => {
+        match self.probe {
+            Probe::Watching { until } if is_due(until) => {
                 if times.stall.is_none_or(|it| now < silent_since + it) {
                     self.watch(silent_since, times);
-                    return Finding::Lives;
+                    return ProbeFinding::Lives;
                 }
-                self.vigil = Vigil::Asked { at: now, until: now + times.probe };
-                Finding::Ask
+                self.probe = Probe::Asked { at: now, until: now + times.probe };
+                ProbeFinding::Ask
             }
-            Vigil::Asked { at, .. } | Vigil::Hanging { at, .. } if silent_since >= at => {
+            Probe::Asked { at, .. } | Probe::Hanging { at, .. } if silent_since >= at => {
                 self.watch(silent_since, times);
-                Finding::Lives
+                ProbeFinding::Lives
             }
-            Vigil::Asked { at, until } if is_due(until) => {
-                self.vigil = Vigil::Hanging { at, until: now + times.patience() };
-                Finding::Degraded
+            Probe::Asked { at, until } if is_due(until) => {
+                self.probe = Probe::Hanging { at, until: now + times.patience() };
+                ProbeFinding::Degraded
             }
-            Vigil::Hanging { at, until } if is_due(until) => {
-                self.vigil = Vigil::Hanging { at, until: now + times.patience() };
-                if times.hang.is_some() { Finding::Hangs } else { Finding::Lives }
+            Probe::Hanging { at, until } if is_due(until) => {
+                self.probe = Probe::Hanging { at, until: now + times.patience() };
+                if times.hang.is_some() { ProbeFinding::Hangs } else { ProbeFinding::Lives }
             }
-            Vigil::Off | Vigil::Watching { .. } | Vigil::Asked { .. } | Vigil::Hanging { .. } => {
-                Finding::Lives
+            Probe::Off | Probe::Watching { .. } | Probe::Asked { .. } | Probe::Hanging { .. } => {
+                ProbeFinding::Lives
             }
         }
     }
@@ -229,17 +229,17 @@ impl Mux {
         let excused = self.clients.is_slow() || self.waits_for_the_editor(process);
         let Some(backend) = self.backends.get_mut(id) else { return };
         match backend.health.look(now, excused, &times) {
-            Finding::Lives => {}
-            Finding::Ask => {
+            ProbeFinding::Lives => {}
+            ProbeFinding::Ask => {
                 info!(backend = backend.name, "it owes an answer and is silent: asking whether it lives");
                 self.ask_backend(id, Purpose::Plain, PING, b"{}");
             }
-            Finding::Degraded => {
+            ProbeFinding::Degraded => {
                 warn!(backend = backend.name, "it does not say whether it lives");
                 backend.life.silent(now);
                 backend.last_error = Some("it owes an answer and says nothing".to_owned());
             }
-            Finding::Hangs => {
+            ProbeFinding::Hangs => {
                 let silent = (now - backend.health.heard).as_secs_f64();
                 let fault = format!("it hangs: it owes an answer and has said nothing for {silent:.0} s");
                 self.terminate(process, Some((Cause::Transport, fault)));
@@ -283,7 +283,7 @@ impl Mux {
     pub(crate) fn on_measured(&mut self, measured: &Measured) {
         for (process, bytes) in &measured.resident {
             if let Some(why) = self.note_memory(*process, *bytes) {
-                self.show(2, &why);
+                self.show(Severity::Warning, &why);
             }
         }
     }
@@ -380,15 +380,15 @@ mod tests {
     fn health_probes_silent_process_before_judging_it() {
         let start = Instant::now();
         let mut it = Health::new(start);
-        assert_eq!(it.look(start + seconds(600), false, &TIMES), Finding::Lives, "it owes nothing");
+        assert_eq!(it.look(start + seconds(600), false, &TIMES), ProbeFinding::Lives, "it owes nothing");
         it.owes(start, true, &TIMES);
         assert_eq!(it.deadline().map(|it| it.0), Some(start + seconds(60)));
-        assert_eq!(it.look(start + seconds(59), false, &TIMES), Finding::Lives);
-        assert_eq!(it.look(start + seconds(60), false, &TIMES), Finding::Ask);
-        assert_eq!(it.look(start + seconds(69), false, &TIMES), Finding::Lives);
-        assert_eq!(it.look(start + seconds(70), false, &TIMES), Finding::Degraded);
-        assert_eq!(it.look(start + seconds(129), false, &TIMES), Finding::Lives);
-        assert_eq!(it.look(start + seconds(130), false, &TIMES), Finding::Hangs);
+        assert_eq!(it.look(start + seconds(59), false, &TIMES), ProbeFinding::Lives);
+        assert_eq!(it.look(start + seconds(60), false, &TIMES), ProbeFinding::Ask);
+        assert_eq!(it.look(start + seconds(69), false, &TIMES), ProbeFinding::Lives);
+        assert_eq!(it.look(start + seconds(70), false, &TIMES), ProbeFinding::Degraded);
+        assert_eq!(it.look(start + seconds(129), false, &TIMES), ProbeFinding::Lives);
+        assert_eq!(it.look(start + seconds(130), false, &TIMES), ProbeFinding::Hangs);
     }
 
     #[test]
@@ -410,11 +410,11 @@ mod tests {
         let mut it = Health::new(start);
         it.owes(start, true, &TIMES);
         it.heard(start + seconds(50));
-        assert_eq!(it.look(start + seconds(60), false, &TIMES), Finding::Lives);
+        assert_eq!(it.look(start + seconds(60), false, &TIMES), ProbeFinding::Lives);
         assert_eq!(it.deadline().map(|it| it.0), Some(start + seconds(110)));
-        assert_eq!(it.look(start + seconds(110), false, &TIMES), Finding::Ask);
+        assert_eq!(it.look(start + seconds(110), false, &TIMES), ProbeFinding::Ask);
         it.heard(start + seconds(111));
-        assert_eq!(it.look(start + seconds(120), false, &TIMES), Finding::Lives);
+        assert_eq!(it.look(start + seconds(120), false, &TIMES), ProbeFinding::Lives);
         assert_eq!(it.deadline().map(|it| it.0), Some(start + seconds(171)));
     }
 
@@ -424,9 +424,9 @@ mod tests {
         let mut it = Health::new(start);
         it.owes(start, true, &TIMES);
         for n in 1..=5 {
-            assert_eq!(it.look(start + seconds(60 * n), true, &TIMES), Finding::Lives);
+            assert_eq!(it.look(start + seconds(60 * n), true, &TIMES), ProbeFinding::Lives);
         }
-        assert_eq!(it.look(start + seconds(360), false, &TIMES), Finding::Ask);
-        assert_eq!(it.look(start + seconds(370), true, &TIMES), Finding::Lives);
+        assert_eq!(it.look(start + seconds(360), false, &TIMES), ProbeFinding::Ask);
+        assert_eq!(it.look(start + seconds(370), true, &TIMES), ProbeFinding::Lives);
     }
 }

@@ -42,7 +42,7 @@ pub(crate) enum Handshake {
 
 /// How far a backend has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum LifecycleState {
     /// Nobody wants a process. The one there was may not have ended yet.
     Stopped,
     /// `max_processes` are alive; an idle one is being stopped for this one.
@@ -68,16 +68,18 @@ pub(crate) enum State {
     Failed,
 }
 
-impl State {
+impl LifecycleState {
     /// As people read it.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            State::Stopped => "stopped",
-            State::Waiting | State::Spawning { .. } | State::Initializing { .. } => "starting",
-            State::Ready => "ready",
-            State::Degraded => "degraded",
-            State::Restarting { .. } => "restarting",
-            State::Failed => "failed",
+            LifecycleState::Stopped => "stopped",
+            LifecycleState::Waiting
+            | LifecycleState::Spawning { .. }
+            | LifecycleState::Initializing { .. } => "starting",
+            LifecycleState::Ready => "ready",
+            LifecycleState::Degraded => "degraded",
+            LifecycleState::Restarting { .. } => "restarting",
+            LifecycleState::Failed => "failed",
         }
     }
 }
@@ -105,7 +107,7 @@ pub(crate) enum Death {
 /// The lifecycle of one backend.
 #[derive(Clone, Debug)]
 pub(crate) struct Lifecycle {
-    state: State,
+    state: LifecycleState,
     since: Instant,
     generation: Generation,
     /// Whether a process of it exists.
@@ -120,7 +122,7 @@ pub(crate) struct Lifecycle {
 impl Lifecycle {
     pub(crate) fn new(now: Instant) -> Lifecycle {
         Lifecycle {
-            state: State::Stopped,
+            state: LifecycleState::Stopped,
             since: now,
             generation: Generation(0),
             alive: false,
@@ -131,7 +133,7 @@ impl Lifecycle {
         }
     }
 
-    pub(crate) fn state(&self) -> State {
+    pub(crate) fn state(&self) -> LifecycleState {
         self.state
     }
 
@@ -163,29 +165,29 @@ impl Lifecycle {
         self.budget.deaths.back().is_some_and(|at| now.duration_since(*at) <= window)
     }
 
-    fn enter(&mut self, now: Instant, state: State) {
+    fn enter(&mut self, now: Instant, state: LifecycleState) {
         self.state = state;
         self.since = now;
     }
 
     /// Somebody needs it. What has failed stays so.
     pub(crate) fn start(&mut self, now: Instant) {
-        if self.state == State::Stopped {
-            self.enter(now, State::Waiting);
+        if self.state == LifecycleState::Stopped {
+            self.enter(now, LifecycleState::Waiting);
         }
     }
 
     /// Whether it may be spawned now, if there is room.
     pub(crate) fn is_due(&self, now: Instant) -> bool {
         let due = match self.state {
-            State::Waiting => true,
-            State::Restarting { at } => at <= now,
-            State::Stopped
-            | State::Spawning { .. }
-            | State::Initializing { .. }
-            | State::Ready
-            | State::Degraded
-            | State::Failed => false,
+            LifecycleState::Waiting => true,
+            LifecycleState::Restarting { at } => at <= now,
+            LifecycleState::Stopped
+            | LifecycleState::Spawning { .. }
+            | LifecycleState::Initializing { .. }
+            | LifecycleState::Ready
+            | LifecycleState::Degraded
+            | LifecycleState::Failed => false,
         };
         due && !self.alive
     }
@@ -193,53 +195,55 @@ impl Lifecycle {
     /// A process is being spawned. It is to be ready by this time.
     pub(crate) fn spawn(&mut self, now: Instant, handshake: Handshake, deadline: Instant) {
         debug_assert!(self.is_due(now), "{self:?}");
-        let takes_a_place = matches!(self.state, State::Restarting { .. }) || self.died;
+        let takes_a_place = matches!(self.state, LifecycleState::Restarting { .. }) || self.died;
         self.n_restarts += u64::from(takes_a_place);
         self.died = false;
         self.generation = Generation(self.generation.0 + 1);
         self.alive = true;
-        self.enter(now, State::Spawning { handshake, deadline: Some(deadline) });
+        self.enter(now, LifecycleState::Spawning { handshake, deadline: Some(deadline) });
     }
 
     /// The process runs. Gives whose handshake follows, if one does.
     pub(crate) fn spawned(&mut self, now: Instant) -> Option<Handshake> {
-        let State::Spawning { handshake, deadline } = self.state else { return None };
-        self.enter(now, State::Initializing { handshake, deadline });
+        let LifecycleState::Spawning { handshake, deadline } = self.state else { return None };
+        self.enter(now, LifecycleState::Initializing { handshake, deadline });
         Some(handshake)
     }
 
     /// The process has had its time to start and to answer `initialize`.
     pub(crate) fn overdue(&mut self) {
-        if let State::Spawning { deadline, .. } | State::Initializing { deadline, .. } = &mut self.state {
+        if let LifecycleState::Spawning { deadline, .. } | LifecycleState::Initializing { deadline, .. } =
+            &mut self.state
+        {
             *deadline = None;
         }
     }
 
     /// The process has answered `initialize`. Gives whose, if that was awaited.
     pub(crate) fn ready(&mut self, now: Instant) -> Option<Handshake> {
-        let State::Initializing { handshake, .. } = self.state else { return None };
+        let LifecycleState::Initializing { handshake, .. } = self.state else { return None };
         self.has_been_ready = true;
-        self.enter(now, State::Ready);
+        self.enter(now, LifecycleState::Ready);
         Some(handshake)
     }
 
     /// It has not said anything although it was asked.
     pub(crate) fn silent(&mut self, now: Instant) {
-        if self.state == State::Ready {
-            self.enter(now, State::Degraded);
+        if self.state == LifecycleState::Ready {
+            self.enter(now, LifecycleState::Degraded);
         }
     }
 
     /// It has said something.
     pub(crate) fn heard(&mut self, now: Instant) {
-        if self.state == State::Degraded {
-            self.enter(now, State::Ready);
+        if self.state == LifecycleState::Degraded {
+            self.enter(now, LifecycleState::Ready);
         }
     }
 
     /// Nobody wants it any more.
     pub(crate) fn stop(&mut self, now: Instant) -> Todo {
-        self.enter(now, State::Stopped);
+        self.enter(now, LifecycleState::Stopped);
         if self.alive { Todo::Terminate } else { Todo::Nothing }
     }
 
@@ -251,22 +255,22 @@ impl Lifecycle {
     /// It shall be another process, whatever was before. This is none of its failures.
     pub(crate) fn restart(&mut self, now: Instant) -> Todo {
         match self.alive {
-            true => self.enter(now, State::Restarting { at: now }),
-            false => self.enter(now, State::Waiting),
+            true => self.enter(now, LifecycleState::Restarting { at: now }),
+            false => self.enter(now, LifecycleState::Waiting),
         }
         if self.alive { Todo::Terminate } else { Todo::Nothing }
     }
 
     /// It cannot be used.
     pub(crate) fn fail(&mut self, now: Instant) -> Todo {
-        self.enter(now, State::Failed);
+        self.enter(now, LifecycleState::Failed);
         if self.alive { Todo::Terminate } else { Todo::Nothing }
     }
 
     /// There is no process, and none can be started.
     pub(crate) fn fail_to_start(&mut self, now: Instant) {
         self.alive = false;
-        self.enter(now, State::Failed);
+        self.enter(now, LifecycleState::Failed);
     }
 
     /// A process is gone, or could not be started. `wanted`: somebody waits for the next one. `None`: it was an
@@ -284,12 +288,14 @@ impl Lifecycle {
         }
         self.alive = false;
         match self.state {
-            State::Stopped | State::Failed | State::Restarting { .. } | State::Waiting => {
-                Some(Death::Expected)
-            }
-            State::Spawning { .. } | State::Initializing { .. } | State::Ready | State::Degraded => {
-                Some(self.died(now, policy, wanted, chance))
-            }
+            LifecycleState::Stopped
+            | LifecycleState::Failed
+            | LifecycleState::Restarting { .. }
+            | LifecycleState::Waiting => Some(Death::Expected),
+            LifecycleState::Spawning { .. }
+            | LifecycleState::Initializing { .. }
+            | LifecycleState::Ready
+            | LifecycleState::Degraded => Some(self.died(now, policy, wanted, chance)),
         }
     }
 
@@ -303,9 +309,11 @@ impl Lifecycle {
             Restart::OnFailure | Restart::Always => self.budget.spend(now, policy, chance),
         };
         let (death, state) = match wait {
-            None => (Death::Fails, State::Failed),
-            Some(_) if !wanted && policy.restart != Restart::Always => (Death::Stops, State::Stopped),
-            Some(wait) => (Death::Restarts, State::Restarting { at: now + wait }),
+            None => (Death::Fails, LifecycleState::Failed),
+            Some(_) if !wanted && policy.restart != Restart::Always => {
+                (Death::Stops, LifecycleState::Stopped)
+            }
+            Some(wait) => (Death::Restarts, LifecycleState::Restarting { at: now + wait }),
         };
         self.enter(now, state);
         death

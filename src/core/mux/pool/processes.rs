@@ -12,11 +12,11 @@ use crate::{
     core::{
         event::{BackendId, Effect, Exit, Peer, ProcessId, SpawnFailure},
         mux::{
-            Mux,
+            Mux, Severity,
             failure::{Cause, Failure, reason},
             pool::{
                 backend::{Backend, Fault, Idling},
-                lifecycle::{Death, Handshake, State, Todo},
+                lifecycle::{Death, Handshake, LifecycleState, Todo},
             },
             requests::{Owner, Pending, To},
         },
@@ -32,7 +32,7 @@ pub(crate) struct Gone {
     cause: Cause,
     /// What became of it, as people read it.
     what: String,
-    before: State,
+    before: LifecycleState,
     /// It was kept ready, and nobody has asked for its end.
     pub(crate) is_lost_spare: bool,
     /// Another process would follow.
@@ -69,7 +69,7 @@ enum Next {
 
 /// What is still wanted of what a process that is gone had begun.
 #[derive(Debug, Default)]
-pub(crate) struct Wanted {
+pub(crate) struct StillWanted {
     /// Subjects whose progress the next process goes on with.
     pub(crate) subjects: Vec<RawId>,
     /// Queued requests that are not asked any more.
@@ -147,7 +147,7 @@ impl Mux {
     /// parameters.
     pub(crate) fn initialize(&mut self, process: ProcessId, params: &[u8]) {
         let id = process.backend;
-        let unanswered = |it: &Pending| it.to == To::Gate(id) && matches!(it.purpose, Purpose::Initialize);
+        let unanswered = |it: &Pending| it.to == To::Queue(id) && matches!(it.purpose, Purpose::Initialize);
         let unanswered = self.requests.filter(unanswered).first().copied();
         let Some(backend) = self.backends.get_mut(id) else { return };
         let is_it = |it: &Frame| it.id().and_then(|it| it.as_u64()) == unanswered;
@@ -272,15 +272,15 @@ impl Mux {
             None => (Cause::Crashed, format!("exited ({exit})"), stderr),
         };
         let what = match backend.life.state() {
-            State::Spawning { .. } | State::Initializing { .. } => {
+            LifecycleState::Spawning { .. } | LifecycleState::Initializing { .. } => {
                 format!("{end} before it had answered initialize{}", tail(words))
             }
-            State::Stopped
-            | State::Waiting
-            | State::Ready
-            | State::Degraded
-            | State::Restarting { .. }
-            | State::Failed => format!("{end}{}", tail(words)),
+            LifecycleState::Stopped
+            | LifecycleState::Waiting
+            | LifecycleState::Ready
+            | LifecycleState::Degraded
+            | LifecycleState::Restarting { .. }
+            | LifecycleState::Failed => format!("{end}{}", tail(words)),
         };
         Some((cause, what))
     }
@@ -293,24 +293,30 @@ impl Mux {
         let backend = self.backends.get_mut(process.backend)?;
         let policy = &self.servers.get(backend.server).settings.policy;
         let before = backend.life.state();
-        let died =
-            !matches!(before, State::Stopped | State::Failed | State::Waiting | State::Restarting { .. });
+        let died = !matches!(
+            before,
+            LifecycleState::Stopped
+                | LifecycleState::Failed
+                | LifecycleState::Waiting
+                | LifecycleState::Restarting { .. }
+        );
         let is_lost_spare = backend.is_spare() && died;
         if died {
             backend.stopped = None;
         }
-        if (!goes_on || is_lost_spare) && !matches!(before, State::Failed) {
+        if (!goes_on || is_lost_spare) && !matches!(before, LifecycleState::Failed) {
             backend.life.stop(now);
         }
         if is_lost_spare {
             warn!(backend = backend.name, what, "gone");
         }
         let comes_back = match before {
-            State::Restarting { .. } | State::Waiting => goes_on,
-            State::Spawning { .. } | State::Initializing { .. } | State::Ready | State::Degraded => {
-                goes_on && backend.life.would_restart(now, policy)
-            }
-            State::Stopped | State::Failed => false,
+            LifecycleState::Restarting { .. } | LifecycleState::Waiting => goes_on,
+            LifecycleState::Spawning { .. }
+            | LifecycleState::Initializing { .. }
+            | LifecycleState::Ready
+            | LifecycleState::Degraded => goes_on && backend.life.would_restart(now, policy),
+            LifecycleState::Stopped | LifecycleState::Failed => false,
         };
         Some(Gone { process, cause, what, before, is_lost_spare, comes_back, chance })
     }
@@ -326,10 +332,10 @@ impl Mux {
         let is_wanted = comes_back && (waits || backend.is_primary());
         let death = backend.life.exited(now, process.generation, policy, is_wanted, chance)?;
         backend.pid = None;
-        let is_expected = !matches!(before, State::Ready | State::Degraded);
+        let is_expected = !matches!(before, LifecycleState::Ready | LifecycleState::Degraded);
         let cause = if death == Death::Expected && is_expected { Cause::NotStarted } else { cause };
         let (next, advice) = match (death, backend.life.state()) {
-            (Death::Expected, State::Restarting { .. } | State::Waiting) => {
+            (Death::Expected, LifecycleState::Restarting { .. } | LifecycleState::Waiting) => {
                 (Next::Follows, "another process takes its place, send the request again")
             }
             (Death::Expected, _) => (Next::None, "it was stopped"),
@@ -346,7 +352,7 @@ impl Mux {
     }
 
     /// What a process that is gone owed and what it asked comes to an end, or waits for the next.
-    pub(crate) fn finish_gone(&mut self, after: &Aftermath, wanted: &Wanted) {
+    pub(crate) fn finish_gone(&mut self, after: &Aftermath, wanted: &StillWanted) {
         let Aftermath { process, cause, ref what, next, advice, .. } = *after;
         let id = process.backend;
         let Some(name) = self.backend(id).map(|it| it.name.clone()) else { return };
@@ -355,8 +361,8 @@ impl Mux {
         self.retry_requests(process, next == Next::Follows, cause, what);
         let lost = |sent: &SentId, it: &Pending| match it.to {
             To::Process(asked) => asked == process,
-            To::Gate(asked) => asked == id && (next != Next::Follows || wanted.cut_off.contains(sent)),
-            To::Client(_) | To::Tools => false,
+            To::Queue(asked) => asked == id && (next != Next::Follows || wanted.cut_off.contains(sent)),
+            To::Client(_) | To::BuiltinTools => false,
         };
         let lost: Vec<_> = self.requests.iter().filter(|(sent, it)| lost(sent, it)).map(|it| it.0).collect();
         for sent in lost {
@@ -403,7 +409,7 @@ impl Mux {
         let asked = |it: &Pending| matches!(&it.owner, Owner::Backend(by, _) if *by == process);
         for sent in self.requests.filter(asked) {
             let Some(taken) = self.requests.take(sent) else { continue };
-            // What the editor was told to register it shall have: what the next process repeats is not news to it.
+            // What the editor was told to register it shall have: the editor has already what the next process repeats.
             let method = taken.frame.method();
             if !matches!(method, Some("client/registerCapability" | "client/unregisterCapability")) {
                 self.withdraw(sent, taken.to);
@@ -412,7 +418,7 @@ impl Mux {
     }
 
     /// A backend will not serve: what it owes and what waits for it fails.
-    pub(crate) fn give_up(&mut self, id: BackendId, failure: &Failure) {
+    pub(crate) fn fail_backend(&mut self, id: BackendId, failure: &Failure) {
         let now = self.now();
         warn!(failure.message, "given up");
         let Some(backend) = self.backends.get_mut(id) else { return };
@@ -457,8 +463,8 @@ impl Mux {
         self.withdraw_questions(process);
         let owed = |it: &Pending| match it.to {
             To::Process(asked) => asked == process,
-            To::Gate(asked) => asked == id,
-            To::Client(_) | To::Tools => false,
+            To::Queue(asked) => asked == id,
+            To::Client(_) | To::BuiltinTools => false,
         };
         for sent in self.requests.filter(owed) {
             let Some(pending) = self.requests.take(sent) else { continue };
@@ -588,8 +594,10 @@ impl Mux {
         let (now, idle) = (self.now(), self.idle_timeout());
         let Some(backend) = self.backend(id) else { return Due::Nothing };
         match backend.life.state() {
-            State::Spawning { .. } | State::Initializing { .. } => self.on_startup_timeout(id),
-            State::Ready | State::Degraded => {
+            LifecycleState::Spawning { .. } | LifecycleState::Initializing { .. } => {
+                self.on_startup_timeout(id)
+            }
+            LifecycleState::Ready | LifecycleState::Degraded => {
                 if backend.idling == Idling::Ends && backend.idle_since.is_some_and(|it| it + idle <= now) {
                     info!(backend = backend.name, "idle: stopping it");
                     return Due::Stop("it was idle");
@@ -598,7 +606,10 @@ impl Mux {
                 Due::Nothing
             }
             // Started with all others.
-            State::Restarting { .. } | State::Waiting | State::Stopped | State::Failed => Due::Nothing,
+            LifecycleState::Restarting { .. }
+            | LifecycleState::Waiting
+            | LifecycleState::Stopped
+            | LifecycleState::Failed => Due::Nothing,
         }
     }
 
@@ -639,9 +650,9 @@ impl Mux {
         self.ask_editor(Purpose::Offer(id), "window/showMessageRequest", Some(params.as_bytes()));
     }
 
-    /// Tells the editor's user something: 1 is an error, 3 is for information.
-    pub(crate) fn show(&mut self, severity: u8, message: &str) {
-        let params = json!({"type": severity, "message": message}).to_string();
+    /// Shows the user a message.
+    pub(crate) fn show(&mut self, severity: Severity, message: &str) {
+        let params = json!({"type": severity.message_type(), "message": message}).to_string();
         self.tell_editor(Frame::notification("window/showMessage", Some(params.as_bytes())));
     }
 }

@@ -169,7 +169,7 @@ impl Mux {
         }
     }
 
-    /// `client/registerCapability` of a process: what of it is news to the editor.
+    /// `client/registerCapability` of a process: what of it the editor does not have yet.
     pub(in crate::core::mux) fn register(&mut self, process: ProcessId, params: &Bytes) -> Option<Bytes> {
         let asked = self.registrations.register(process, params);
         self.take_back(asked.unregister.as_deref(), Vec::new());

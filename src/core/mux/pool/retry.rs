@@ -14,7 +14,7 @@ use crate::{
         mux::{
             Mux,
             failure::{Cause, Failure},
-            pool::{backend::Backend, lifecycle::State},
+            pool::{backend::Backend, lifecycle::LifecycleState},
             requests::{Marks, Owner, Pending, To},
             result_ids::Results,
             routes::{Dialect, Keep, source, source_of},
@@ -33,12 +33,12 @@ enum Fate {
     Cancelled,
     /// It has been asked twice.
     Spent,
-    /// It concerns what died with the process, or may have been done: whoever asked is told.
-    Lost,
+    /// It concerns state that died with the process, or may have been done: the client gets an error.
+    Dropped,
 }
 
 impl Mux {
-    /// A process has died. What is left in the table afterwards is lost.
+    /// A process has died. What is left in the table afterwards is dropped.
     pub(super) fn retry_requests(&mut self, process: ProcessId, restarts: bool, cause: Cause, what: &str) {
         let Some(backend) = self.backend(process.backend) else { return };
         let (name, dialect) = (backend.name.clone(), self.servers.of(backend).dialect);
@@ -48,7 +48,7 @@ impl Mux {
         let mut again: Vec<Frame> = Vec::new();
         for (sent, fate) in fates {
             let failure = match fate {
-                Fate::Lost => continue,
+                Fate::Dropped => continue,
                 Fate::Again => {
                     again.extend(self.requests.again(sent));
                     continue;
@@ -132,7 +132,10 @@ impl Mux {
     pub(crate) fn requeue(&mut self, process: ProcessId) -> Vec<(SentId, SentId)> {
         let id = process.backend;
         let Some(backend) = self.backend(id) else { return Vec::new() };
-        if !matches!(backend.life.state(), State::Spawning { .. } | State::Initializing { .. }) {
+        if !matches!(
+            backend.life.state(),
+            LifecycleState::Spawning { .. } | LifecycleState::Initializing { .. }
+        ) {
             return Vec::new();
         }
         let asked = |it: &Pending| it.to == To::Process(process) && matches!(it.owner, Owner::Client(..));
@@ -169,18 +172,18 @@ fn fate(pending: &Pending, restarts: bool, dialect: &Dialect) -> Fate {
     let Marks { cancelled, first, streamed, waits_for_user: _ } = pending.marks;
     let is_clients = matches!(pending.owner, Owner::Client(..));
     if !is_clients || !matches!(pending.purpose, Purpose::Plain) {
-        return Fate::Lost;
+        return Fate::Dropped;
     }
     if cancelled {
         return Fate::Cancelled;
     }
     if !may_be_repeated(pending.frame.method().unwrap_or_default(), dialect) {
-        return Fate::Lost;
+        return Fate::Dropped;
     }
     if first.is_some() {
         return Fate::Spent;
     }
-    if streamed || !restarts { Fate::Lost } else { Fate::Again }
+    if streamed || !restarts { Fate::Dropped } else { Fate::Again }
 }
 
 /// Whether it only reads, or says what every process is told at its start in any case.

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use super::Kept;
+use super::KeptMessage;
 use crate::{
     core::mux::routes::{Dialect, Names},
     rpc::{elements, member, members, text},
@@ -12,20 +12,20 @@ use crate::{
 
 /// The calls.
 #[derive(Debug, Default)]
-pub(super) struct Calls(Vec<Kept>);
+pub(super) struct Calls(Vec<KeptMessage>);
 
 impl Calls {
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Kept> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &KeptMessage> {
         self.0.iter()
     }
 
     /// A repeated call counts as its last occurrence.
-    pub(super) fn push(&mut self, call: Kept, dialect: &Dialect) {
+    pub(super) fn push(&mut self, call: KeptMessage, dialect: &Dialect) {
         let rule = dialect.call(&call.method);
-        let names = |it: &Kept| dialect.call(&it.method).and_then(|rule| named(it, &rule.names));
+        let names = |it: &KeptMessage| dialect.call(&it.method).and_then(|rule| named(it, &rule.names));
         let named = names(&call);
         if rule.is_some_and(|it| it.restates) {
-            let is_said_again = |it: &Kept| {
+            let is_said_again = |it: &KeptMessage| {
                 it.method == call.method
                     && rest(it, dialect) == rest(&call, dialect)
                     && is_within(names(it), named.as_ref())
@@ -47,7 +47,7 @@ impl Calls {
         undone: &str,
         by: &str,
         named: Option<&BTreeSet<String>>,
-        names: impl Fn(&Kept) -> Option<BTreeSet<String>>,
+        names: impl Fn(&KeptMessage) -> Option<BTreeSet<String>>,
     ) -> bool {
         let Some(named) = named else { return false };
         let mut left = named.clone();
@@ -60,7 +60,8 @@ impl Calls {
             left.retain(|it| !of.contains(it));
             false
         });
-        let remains = |it: &Kept| it.method == undone && names(it).is_none_or(|it| !it.is_disjoint(named));
+        let remains =
+            |it: &KeptMessage| it.method == undone && names(it).is_none_or(|it| !it.is_disjoint(named));
         left.is_empty() && !is_older && !self.0.iter().any(remains)
     }
 }
@@ -70,7 +71,7 @@ fn is_within(one: Option<BTreeSet<String>>, other: Option<&BTreeSet<String>>) ->
 }
 
 /// The things that a call is about. `None`: it is not as it is to be.
-fn named(call: &Kept, names: &Names) -> Option<BTreeSet<String>> {
+fn named(call: &KeptMessage, names: &Names) -> Option<BTreeSet<String>> {
     let params = &call.params;
     match names {
         Names::Each { list, key } => {
@@ -83,7 +84,7 @@ fn named(call: &Kept, names: &Names) -> Option<BTreeSet<String>> {
 }
 
 /// What a call says besides.
-fn rest<'a>(call: &'a Kept, dialect: &Dialect) -> Vec<(String, &'a [u8])> {
+fn rest<'a>(call: &'a KeptMessage, dialect: &Dialect) -> Vec<(String, &'a [u8])> {
     let list = match dialect.call(&call.method).map(|it| &it.names) {
         Some(Names::Each { list, .. }) => *list,
         Some(Names::One(_)) | None => "",
@@ -105,7 +106,7 @@ mod tests {
 
     fn left(calls: &[(&str, Value)]) -> Vec<usize> {
         let mut all = Calls::default();
-        let kept = |(method, params): &(&str, Value)| Kept {
+        let kept = |(method, params): &(&str, Value)| KeptMessage {
             kind: Kind::Request,
             method: (*method).to_owned(),
             params: Bytes::from(params.to_string()),
@@ -113,7 +114,7 @@ mod tests {
         for call in calls {
             all.push(kept(call), &DIALECT);
         }
-        let at = |it: &Kept| calls.iter().rposition(|call| kept(call) == *it).unwrap();
+        let at = |it: &KeptMessage| calls.iter().rposition(|call| kept(call) == *it).unwrap();
         all.iter().map(at).collect()
     }
 

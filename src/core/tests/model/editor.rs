@@ -655,7 +655,7 @@ impl World {
         }
     }
 
-    /// Whether a change of the catalogue is under way.
+    /// Whether a change of the catalog is under way.
     pub(super) fn is_undecided(&self) -> bool {
         self.editor.open.values().flatten().any(|n| is_tools(self.said[n].method()))
     }

@@ -19,7 +19,7 @@ use crate::{
     core::{
         event::{ClientId, Event, Launch, Peer, Prepared, ProcessId},
         mux::pool::backend::Backend,
-        mux::pool::lifecycle::State,
+        mux::pool::lifecycle::LifecycleState,
     },
     rpc::RawId,
 };
@@ -293,7 +293,10 @@ impl World {
             assert!(!spares.is_empty(), "none is kept ready");
         }
         for it in core.mux.backends().iter().filter(|it| !it.is_spare()) {
-            let settled = matches!(it.life.state(), State::Stopped | State::Ready | State::Failed);
+            let settled = matches!(
+                it.life.state(),
+                LifecycleState::Stopped | LifecycleState::Ready | LifecycleState::Failed
+            );
             assert!(settled, "{it:?}");
         }
     }

@@ -38,7 +38,7 @@ enum Step {
     Destroy(u8),
     Cancel(u8),
     Register,
-    /// The primary answers a change of the catalogue.
+    /// The primary answers a change of the catalog.
     Decide,
     Move(u8, bool),
     Reload(bool),

@@ -27,8 +27,8 @@ fn crash_loop_ends_although_handshakes_succeed() {
     loop {
         now += Duration::from_secs(2);
         let death = it.exited(now, it.generation(), &policy, true, 0);
-        let State::Restarting { at } = it.state() else {
-            assert_eq!((death, it.state()), (Some(Death::Fails), State::Failed));
+        let LifecycleState::Restarting { at } = it.state() else {
+            assert_eq!((death, it.state()), (Some(Death::Fails), LifecycleState::Failed));
             break;
         };
         waits.push((at - now).as_secs());
@@ -159,7 +159,7 @@ proptest! {
                 }
                 Step::Spawn => if it.is_due(now) {
                     prop_assert!(lives.is_none(), "a second process");
-                    prop_assert!(!matches!(said, Some(Step::Stop)) || it.state() == State::Waiting, "stopped, and starts");
+                    prop_assert!(!matches!(said, Some(Step::Stop)) || it.state() == LifecycleState::Waiting, "stopped, and starts");
                     it.spawn(now, Handshake::Own, now);
                     lives = Some(it.generation());
                     said = None;
@@ -170,10 +170,10 @@ proptest! {
                 Step::Heard => it.heard(now),
                 Step::Exits { wanted } => if let Some(generation) = lives.take() {
                     let (before, death) = (it.state(), it.exited(now, generation, &policy, wanted, 0));
-                    let asked = matches!(before, State::Stopped | State::Failed | State::Restarting { .. } | State::Waiting);
+                    let asked = matches!(before, LifecycleState::Stopped | LifecycleState::Failed | LifecycleState::Restarting { .. } | LifecycleState::Waiting);
                     prop_assert_eq!(death == Some(Death::Expected), asked, "{:?} {:?}", before, death);
-                    prop_assert!(!matches!(said, Some(Step::Stop)) || matches!(it.state(), State::Stopped | State::Waiting));
-                    prop_assert!(!matches!(said, Some(Step::Restart)) || it.is_due(now) || it.state() == State::Stopped);
+                    prop_assert!(!matches!(said, Some(Step::Stop)) || matches!(it.state(), LifecycleState::Stopped | LifecycleState::Waiting));
+                    prop_assert!(!matches!(said, Some(Step::Restart)) || it.is_due(now) || it.state() == LifecycleState::Stopped);
                 },
                 Step::LateExit(ago) => if let Some(older) = it.generation().0.checked_sub(ago) {
                     let before = format!("{it:?}");

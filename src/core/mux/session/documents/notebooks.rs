@@ -82,7 +82,7 @@ struct Text {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct DidChange {
+struct DidChangeNotebook {
     notebook_document: Versioned,
     change: Change,
 }
@@ -151,8 +151,8 @@ impl Opened {
         Some(Opened { params, notebook, cells, texts: items.into_iter().map(Text::of).collect() })
     }
 
-    fn apply(&mut self, change: DidChange, encoding: Encoding) {
-        let DidChange { notebook_document, change: Change { metadata, cells } } = change;
+    fn apply(&mut self, change: DidChangeNotebook, encoding: Encoding) {
+        let DidChangeNotebook { notebook_document, change: Change { metadata, cells } } = change;
         put(&mut self.notebook, "version", notebook_document.version);
         put(&mut self.notebook, "metadata", metadata);
         let Some(Cells { structure, data, text_content }) = cells else { return };

@@ -1,12 +1,13 @@
-//! What is said to those inside, taken out of the effects; and what their processes ask the editor.
+//! Takes messages for internal conversations out of the effects, and translates what their processes ask the editor.
 //!
-//! - Answers and progress of a conversation inside go to whoever holds it.
-//! - What its process asks the editor is asked under ids that the editor knows ([`Face`]), with the name of the agent.
+//! - Answers and progress of an internal conversation go to its owner.
+//! - What its process asks the editor is asked under ids that the editor knows ([`EditorIds`]), with the name of the
+//!   agent.
 //! - What is said of a conversation that is no more goes nowhere.
 
 use serde_json::json;
 
-use super::Face;
+use super::EditorIds;
 use crate::{
     core::{
         agents::Agents,
@@ -17,25 +18,25 @@ use crate::{
     rpc::{Frame, Kind, Patch, RawId, member, text},
 };
 
-/// What one inside is told.
-pub(super) enum Said {
+/// A message for an internal conversation, by its number.
+pub(super) enum Delivery {
     Answer(u32, Frame),
     Progress(u32, Vec<u8>),
 }
 
-pub(super) fn is_for_one_inside(effect: &Effect) -> bool {
-    matches!(effect, Effect::Send(Peer::Client(client), _) if client.is_inside())
+pub(super) fn is_for_internal(effect: &Effect) -> bool {
+    matches!(effect, Effect::Send(Peer::Client(client), _) if client.is_internal())
 }
 
 /// How methods begin that may be about a conversation.
 const OF_CONVERSATIONS: [&str; 3] = ["conversation/", "copilot/", "$/copilot/"];
 
-/// Whether an effect may be meant for one inside, or be about its conversation. Most are neither.
-pub(super) fn may_concern_one_inside(effect: &Effect) -> bool {
+/// Whether an effect may be meant for an internal conversation, or be about one. Most are neither.
+pub(super) fn may_concern_internal(effect: &Effect) -> bool {
     let is_of_one = |method: &str| method == "$/progress" || is_of_conversations(method);
     match effect {
         Effect::Send(Peer::EDITOR, frame) => frame.method().is_some_and(is_of_one),
-        other => is_for_one_inside(other),
+        other => is_for_internal(other),
     }
 }
 
@@ -44,14 +45,19 @@ fn is_of_conversations(method: &str) -> bool {
 }
 
 impl Agents {
-    /// Takes what is meant for those inside out of the effects from a place on, and makes of what their processes say to
-    /// the editor what it can understand.
-    pub(super) fn take_said(&mut self, copilot: &mut Copilot, mux: &mut Mux, from: usize) -> Vec<Said> {
+    /// Takes what is meant for internal conversations out of the effects from a place on. What their processes say to
+    /// the editor is translated into ids that it knows.
+    pub(super) fn take_deliveries(
+        &mut self,
+        copilot: &mut Copilot,
+        mux: &mut Mux,
+        from: usize,
+    ) -> Vec<Delivery> {
         let mut said = Vec::new();
         for effect in mux.take_effects(from) {
             match effect {
-                Effect::Send(Peer::Client(client), frame) if client.is_inside() => {
-                    said.push(Said::Answer(client.inside(), frame));
+                Effect::Send(Peer::Client(client), frame) if client.is_internal() => {
+                    said.push(Delivery::Answer(client.internal(), frame));
                 }
                 Effect::Send(Peer::EDITOR, frame) if frame.kind() != Kind::Response => {
                     self.take_of_editor(copilot, mux, frame, &mut said);
@@ -62,7 +68,13 @@ impl Agents {
         said
     }
 
-    fn take_of_editor(&mut self, copilot: &mut Copilot, mux: &mut Mux, frame: Frame, said: &mut Vec<Said>) {
+    fn take_of_editor(
+        &mut self,
+        copilot: &mut Copilot,
+        mux: &mut Mux,
+        frame: Frame,
+        said: &mut Vec<Delivery>,
+    ) {
         let params = frame.params().unwrap_or(b"{}");
         let method = frame.method().unwrap_or_default();
         if method == "$/progress" {
@@ -71,7 +83,7 @@ impl Agents {
                 return self.show_lead(copilot, mux, frame);
             }
             if let Some(no) = RawId::from_raw(token).and_then(|it| self.internal.of(&it)) {
-                said.push(Said::Progress(no, params.to_vec()));
+                said.push(Delivery::Progress(no, params.to_vec()));
             }
             return;
         }
@@ -81,12 +93,12 @@ impl Agents {
         let conversation = member(params, "conversationId");
         let top = conversation.and_then(|it| RawId::from_raw(&params[it]));
         let top = top.map(|it| copilot.conversations().top(&it)).filter(|it| is_internal(it.as_bytes()));
-        let talk = top.as_ref().and_then(|it| self.internal.talks.get(&self.internal.of(it)?));
+        let internal = top.as_ref().and_then(|it| self.internal.conversations.get(&self.internal.of(it)?));
         match (top.is_some(), frame.kind()) {
             // What it was told of a conversation that it does not know would help no editor.
             (true, Kind::Notification) => {}
             (true, _) => {
-                let asked = talk.map(|it| frame.with_params(&asked_for(&it.face, params)));
+                let asked = internal.map(|it| frame.with_params(&asked_for(&it.editor_ids, params)));
                 mux.tell_editor(asked.unwrap_or(frame));
             }
             (false, _) => mux.tell_editor(frame),
@@ -94,9 +106,9 @@ impl Agents {
     }
 }
 
-/// What the process of one inside asks the editor, under ids that it knows.
-fn asked_for(face: &Face, params: &[u8]) -> Vec<u8> {
-    let Face { conversation, turn, round, name, agent } = face;
+/// What the process of an internal conversation asks the editor, under ids that the editor knows.
+fn asked_for(editor_ids: &EditorIds, params: &[u8]) -> Vec<u8> {
+    let EditorIds { conversation, turn, round, name, agent } = editor_ids;
     let mut asked = Patch::of(params);
     asked.set("conversationId", conversation.as_bytes());
     if member(params, "turnId").is_some() {

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use serde_json::{Value, json};
 use tracing::{debug, info, warn};
 
-use super::{Mode, Registering, State};
+use super::{Mode, Registering, Verification};
 use crate::{
     core::{
         copilot::{Copilot, tools::tool_set::SUB_AGENT},
@@ -16,7 +16,7 @@ use crate::{
             failure::{Cause, Failure},
             pool::backend::Backend,
         },
-        purpose::{Ask, CopilotPurpose, Entry, ModeId, Purpose, SentId},
+        purpose::{Ask, CopilotPurpose, ModeId, Purpose, Restriction, SentId},
     },
     rpc::{Frame, Patch, RawId, elements, file_path, file_uri, member, text},
 };
@@ -25,13 +25,19 @@ use crate::{
 const EXTENSION: &str = "lspool";
 
 impl Copilot {
-    /// A turn has come to its process that is to be in a mode, or cannot be.
-    pub(crate) fn enter(&mut self, mux: &mut Mux, process: ProcessId, sent: SentId, entry: Entry) {
+    /// A turn has reached its process and must be in a mode, or cannot be: it waits until that is settled.
+    pub(crate) fn hold_for_mode(
+        &mut self,
+        mux: &mut Mux,
+        process: ProcessId,
+        sent: SentId,
+        restriction: Restriction,
+    ) {
         let Some(partition) = self.partitions.get_mut(process.backend) else { return };
-        partition.restores.entering.insert(sent, entry);
-        match entry {
-            Entry::Mode(mode) => self.keep_mode(mux, mode),
-            Entry::Process | Entry::Leaves => self.modes.leaving.push(sent),
+        partition.restores.held_for_mode.insert(sent, restriction);
+        match restriction {
+            Restriction::Mode(mode) => self.keep_mode(mux, mode),
+            Restriction::Process | Restriction::Leaves => self.modes.leaving.push(sent),
         }
     }
 
@@ -39,7 +45,7 @@ impl Copilot {
     fn keep_mode(&mut self, mux: &mut Mux, id: ModeId) {
         let Some(mode) = self.modes.get(id) else { return };
         if let Some(why) = mode.why_not().cloned() {
-            return self.break_mode(id, why);
+            return self.invalidate_mode(id, why);
         }
         let set = mode.key.set.clone();
         if self.catalog.undecided > 0 {
@@ -50,7 +56,7 @@ impl Copilot {
         }
         let tools = self.tools_in(mux, &set);
         if self.can_run_sub_agents(mux, &set, &tools) {
-            return self.break_mode(id, format!("{SUB_AGENT} is in its set"));
+            return self.invalidate_mode(id, format!("{SUB_AGENT} is in its set"));
         }
         let number = self.modes.numbers + 1;
         let Some(mode) = self.modes.all.get_mut(&id) else { return };
@@ -79,31 +85,31 @@ impl Copilot {
         mode.is_kept = true;
         let KeptMode { file, title, tools, is_new } = match kept {
             Ok(kept) => kept,
-            Err(why) => return self.break_mode(id, why),
+            Err(why) => return self.invalidate_mode(id, why),
         };
         let uri = file_uri(&file);
         if is_new || uri != mode.uri || title != mode.title || tools != mode.written {
-            mode.doubt();
+            mode.unverify();
         }
         (mode.title, mode.written) = (title, tools);
         self.modes.folder = uri.rfind('/').map(|at| uri[..=at].to_owned());
         mode.uri = uri;
-        if self.is_entered(id) {
-            self.prove(mux, id);
+        if self.has_held_turns(id) {
+            self.verify(mux, id);
         }
     }
 
     /// Whether turns wait for a mode.
-    fn is_entered(&self, id: ModeId) -> bool {
-        let entering = self.partitions.get(self.primary).map(|it| &it.restores.entering);
-        entering.is_some_and(|it| it.values().any(|it| *it == Entry::Mode(id)))
+    fn has_held_turns(&self, id: ModeId) -> bool {
+        let held_for_mode = self.partitions.get(self.primary).map(|it| &it.restores.held_for_mode);
+        held_for_mode.is_some_and(|it| it.values().any(|it| *it == Restriction::Mode(id)))
     }
 
     /// Asks the primary whether it knows a mode as it is to be, if it has not said so since anything may have changed.
-    fn prove(&mut self, mux: &mut Mux, id: ModeId) {
+    fn verify(&mut self, mux: &mut Mux, id: ModeId) {
         let Some(process) = mux.backend(self.primary).map(Backend::process) else { return };
-        if self.modes.is_proven(id, process) {
-            return self.let_in(mux, id, process);
+        if self.modes.is_verified(id, process) {
+            return self.release_verified(mux, id, process);
         }
         let Some(mode) = self.modes.get(id) else { return };
         let agent = json!({"uri": mode.uri, "name": mode.title, "description": "tools"});
@@ -121,17 +127,18 @@ impl Copilot {
             register,
             agents.as_bytes(),
         );
-        let prove = Purpose::Copilot(CopilotPurpose::Mode(Ask::Prove { mode: id, number }));
+        let verify = Purpose::Copilot(CopilotPurpose::Mode(Ask::Verify { mode: id, number }));
         let folders = self.folders_of(mux, id);
-        mux.ask_backend(self.primary, prove, "conversation/modes", &folders);
+        mux.ask_backend(self.primary, verify, "conversation/modes", &folders);
     }
 
     /// A server lists the modes of a workspace only to those who name its folders: those of a turn that waits for this mode.
     fn folders_of(&self, mux: &Mux, id: ModeId) -> Vec<u8> {
         let key = "workspaceFolders";
-        let entering = self.partitions.get(self.primary).into_iter().flat_map(|it| &it.restores.entering);
-        let waiting = entering
-            .filter(|(_, it)| **it == Entry::Mode(id))
+        let held_for_mode =
+            self.partitions.get(self.primary).into_iter().flat_map(|it| &it.restores.held_for_mode);
+        let waiting = held_for_mode
+            .filter(|(_, it)| **it == Restriction::Mode(id))
             .filter_map(|(sent, _)| mux.requests().get(*sent));
         let of_turn =
             waiting.filter_map(|it| it.frame.params()).chain([&self.generic_session(mux).initialize()[..]]);
@@ -164,43 +171,46 @@ impl Copilot {
                 self.modes.is_listing = false;
                 match result {
                     Some(offered) => self.learn_offered(mux, offered),
-                    None => self.break_all(mux, "the server does not say which tools it offers"),
+                    None => self.invalidate_waited_for(mux, "the server does not say which tools it offers"),
                 }
             }
-            Ask::Prove { mode: id, number } => {
+            Ask::Verify { mode: id, number } => {
                 // Else its file is being looked at again, and is asked about then.
                 let Some(mode) = self.modes.get(id).filter(|it| it.asked == number && it.is_kept) else {
                     return;
                 };
                 if let Some(why) = mode.why_not().cloned() {
-                    return self.break_mode(id, why);
+                    return self.invalidate_mode(id, why);
                 }
                 match result.map_or(Err("it does not list its modes".to_owned()), |it| mode.is_listed(it)) {
                     Ok(()) => {
                         debug!(mode = mode.name, "the server knows the mode");
                         if let Some(mode) = self.modes.all.get_mut(&id) {
-                            mode.state = State::Proven(process);
+                            mode.state = Verification::Verified(process);
                         }
                         if let (Some(set), Some(offered)) =
                             (self.modes.set(id).cloned(), self.modes.offered.clone())
                         {
                             self.tell_unknown_tools(mux, &set, &offered);
                         }
-                        self.let_in(mux, id, process);
+                        self.release_verified(mux, id, process);
                     }
-                    Err(why) => self.break_mode(id, why),
+                    Err(why) => self.invalidate_mode(id, why),
                 }
             }
         }
     }
 
-    /// A mode holds: what waits for it goes on.
-    fn let_in(&mut self, mux: &mut Mux, id: ModeId, process: ProcessId) {
+    /// A mode is verified: the turns that wait for it go on.
+    fn release_verified(&mut self, mux: &mut Mux, id: ModeId, process: ProcessId) {
         let Some(partition) = self.partitions.get_mut(process.backend) else { return };
-        let entering = &mut partition.restores.entering;
-        let all: Vec<SentId> =
-            entering.iter().filter(|(_, it)| **it == Entry::Mode(id)).map(|(sent, _)| *sent).collect();
-        entering.retain(|sent, _| !all.contains(sent));
+        let held_for_mode = &mut partition.restores.held_for_mode;
+        let all: Vec<SentId> = held_for_mode
+            .iter()
+            .filter(|(_, it)| **it == Restriction::Mode(id))
+            .map(|(sent, _)| *sent)
+            .collect();
+        held_for_mode.retain(|sent, _| !all.contains(sent));
         if !mux.backend(process.backend).is_some_and(Backend::is_open) {
             // They wait where they had waited before.
             all.into_iter().rev().for_each(|sent| mux.queue_first(process.backend, sent));
@@ -212,32 +222,33 @@ impl Copilot {
         }
     }
 
-    /// A mode is not as it is to be: its turns go to processes.
-    pub(super) fn break_mode(&mut self, id: ModeId, why: String) {
+    /// A mode is invalid: its turns go to processes.
+    pub(super) fn invalidate_mode(&mut self, id: ModeId, why: String) {
         let Some(mode) = self.modes.all.get_mut(&id) else { return };
-        let why_now = State::Broken(why);
-        if mode.state != why_now && !matches!(mode.state, State::Barred(_)) {
+        let why_now = Verification::Invalid(why);
+        if mode.state != why_now && !matches!(mode.state, Verification::Quarantined(_)) {
             warn!(set = %mode.key.set, state = ?why_now, "a chat mode cannot be used");
             mode.state = why_now;
         }
-        let entering = self.partitions.get(self.primary).into_iter().flat_map(|it| &it.restores.entering);
-        let all = entering.filter(|(_, it)| **it == Entry::Mode(id)).map(|(sent, _)| *sent);
+        let held_for_mode =
+            self.partitions.get(self.primary).into_iter().flat_map(|it| &it.restores.held_for_mode);
+        let all = held_for_mode.filter(|(_, it)| **it == Restriction::Mode(id)).map(|(sent, _)| *sent);
         let all: Vec<SentId> = all.collect();
         self.modes.leaving.extend(all);
     }
 
-    /// A mode has not held: as long as this process lives it is not used again, whatever is said of it.
-    pub(super) fn bar_mode(&mut self, _mux: &mut Mux, id: ModeId, why: String) {
-        self.break_mode(id, why.clone());
+    /// A turn has escaped its mode: this process does not get the mode again, whatever it says of it.
+    pub(super) fn quarantine_mode(&mut self, _mux: &mut Mux, id: ModeId, why: String) {
+        self.invalidate_mode(id, why.clone());
         if let Some(mode) = self.modes.all.get_mut(&id) {
-            mode.state = State::Barred(why);
+            mode.state = Verification::Quarantined(why);
         }
     }
 
-    fn break_all(&mut self, _mux: &mut Mux, why: &str) {
+    fn invalidate_waited_for(&mut self, _mux: &mut Mux, why: &str) {
         for id in self.modes.all.keys().copied().collect::<Vec<_>>() {
-            if self.is_entered(id) {
-                self.break_mode(id, why.to_owned());
+            if self.has_held_turns(id) {
+                self.invalidate_mode(id, why.to_owned());
             }
         }
     }
@@ -251,9 +262,9 @@ impl Copilot {
             let Some(mode) = self.modes.get(id) else { continue };
             let differs = mode.asked > 0 && self.tools_in(mux, &mode.key.set) != mode.tools;
             if let Some(mode) = self.modes.all.get_mut(&id).filter(|_| differs) {
-                mode.doubt();
+                mode.unverify();
             }
-            if differs || self.is_entered(id) {
+            if differs || self.has_held_turns(id) {
                 self.keep_mode(mux, id);
             }
         }
@@ -270,14 +281,14 @@ impl Copilot {
 
     fn evict(&mut self, mux: &mut Mux, sent: SentId) {
         let Some(primary) = self.partitions.get_mut(self.primary) else { return };
-        let Some(entry) = primary.restores.entering.remove(&sent) else { return };
+        let Some(restriction) = primary.restores.held_for_mode.remove(&sent) else { return };
         let Some(pending) = mux.requests().get(sent).cloned() else { return };
         let Purpose::Copilot(CopilotPurpose::Turn { conversation: id, create, .. }) = &pending.purpose else {
             return;
         };
-        let of_mode = match entry {
-            Entry::Mode(mode) => self.modes.get(mode),
-            Entry::Process | Entry::Leaves => None,
+        let of_mode = match restriction {
+            Restriction::Mode(mode) => self.modes.get(mode),
+            Restriction::Process | Restriction::Leaves => None,
         };
         let Some(set) = self.conversations.get(id).filter(|it| it.runs(sent)).map(|it| it.set.clone()) else {
             // Destroyed or replaced meanwhile.
@@ -327,7 +338,7 @@ impl Copilot {
         let Some(conversation) = self.conversations.get_mut(id) else { return };
         let Some(process) = conversation.known_by().filter(|it| it.backend != backend) else { return };
         if process.backend == self.primary {
-            self.modes.bury(id);
+            self.modes.add_tombstone(id);
         }
         // With what it tells the model it may remove what that is to be restored from.
         let is_kept = self.session.kept_transcripts.is_some();
@@ -369,8 +380,8 @@ impl Mode {
 
 /// A turn is kept to its tools by its process from now on.
 fn kept_by_process(mut purpose: Purpose) -> Purpose {
-    if let Purpose::Copilot(CopilotPurpose::Turn { entry, .. }) = &mut purpose {
-        *entry = Entry::Process;
+    if let Purpose::Copilot(CopilotPurpose::Turn { restriction, .. }) = &mut purpose {
+        *restriction = Restriction::Process;
     }
     purpose
 }

@@ -4,32 +4,32 @@
 //!          say                  model known
 //!   Idle ───────→ Choosing ─────────────────→ Turning ⟲ once, for a word
 //!    ↑ └──────────────── say ────────────────→  │
-//!    └──────────── answered, or given up ───────┘
+//!    └──────────── answered, or abandoned ───────┘
 //! ```
 
 use std::{collections::BTreeMap, time::Instant};
 
 use bytes::Bytes;
 
-use super::{Holder, Limits, Opening};
+use super::{ConversationOwner, Limits, Opening};
 use crate::{
     config::AgentConfig,
     core::{
-        copilot::{history::History, progress::Said},
+        copilot::{history::History, progress::ProgressReport},
         event::ClientId,
     },
     rpc::{RawId, path, text},
 };
 
-/// A conversation of lspool's own. It is a client of the pool: it asks under its own id, hears progress under the id
+/// One internal conversation. It is a client of the pool: it asks under its own id, hears progress under the id
 /// of its conversation, and is answered as an editor is.
 #[derive(Debug)]
-pub(crate) struct Talk {
+pub(crate) struct InternalConversation {
     pub(super) client: ClientId,
     /// `None`: it is to end, and nobody wants to know of it.
-    pub(super) holder: Option<Holder>,
+    pub(super) owner: Option<ConversationOwner>,
     pub(super) agent: AgentConfig,
-    pub(super) face: Face,
+    pub(super) editor_ids: EditorIds,
     pub(super) limits: Limits,
     /// Of its conversation, and its token. Another one each time that it is created.
     pub(super) conversation: RawId,
@@ -39,20 +39,20 @@ pub(crate) struct Talk {
     pub(super) usual: Bytes,
     /// The model has been looked up, or need not be.
     pub(super) has_model: bool,
-    pub(super) state: State,
+    pub(super) state: InternalState,
     /// Why its turn is to end.
     pub(super) stop: Option<String>,
     /// When something is to be done about its turn if that has not ended.
     pub(super) due: Option<Instant>,
     /// The number of its last request.
     pub(super) asked: u64,
-    pub(super) heard: Heard,
+    pub(super) report: TurnReport,
     pub(super) is_asked_again: bool,
 }
 
 /// How far a conversation has come.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum InternalState {
     /// Nothing is asked.
     Idle,
     /// The server is asked which models there are. This is said then.
@@ -61,9 +61,9 @@ pub(super) enum State {
     Turning,
 }
 
-/// Under what the editor knows a conversation: its ids, not lspool's, stand in what tools are asked.
+/// The ids by which the editor knows an internal conversation. They replace lspool's ids in calls of tools.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Face {
+pub(crate) struct EditorIds {
     pub(crate) conversation: RawId,
     pub(crate) turn: RawId,
     pub(crate) round: u64,
@@ -76,9 +76,9 @@ pub(crate) struct Face {
 /// Between why a turn has failed, and what was said in it.
 pub(crate) const SAID_BEFORE: &str = ". What it had said before:";
 
-/// What the one who holds a conversation is told of it.
+/// What the owner of an internal conversation learns of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum News {
+pub(crate) enum AgentEvent {
     /// More words of the answer.
     Text(String),
     /// The tool that is running now.
@@ -87,9 +87,9 @@ pub(crate) enum News {
     Ended(Result<String, String>),
 }
 
-/// What is heard of a turn.
+/// What the server has reported of a turn.
 #[derive(Debug, Default)]
-pub(super) struct Heard {
+pub(super) struct TurnReport {
     /// By round.
     texts: BTreeMap<u64, String>,
     /// Rounds before it was asked again.
@@ -100,24 +100,24 @@ pub(super) struct Heard {
     fault: Option<String>,
 }
 
-impl Talk {
-    pub(super) fn new(client: ClientId, opening: Opening) -> Talk {
-        let Opening { holder, agent, face, usual, limits, history } = opening;
-        Talk {
+impl InternalConversation {
+    pub(super) fn new(client: ClientId, opening: Opening) -> InternalConversation {
+        let Opening { owner, agent, editor_ids, usual, limits, history } = opening;
+        InternalConversation {
             client,
-            holder: Some(holder),
+            owner: Some(owner),
             has_model: agent.model.is_none(),
             agent,
-            face,
+            editor_ids,
             limits,
             conversation: RawId::null(),
             history: history.filter(History::has_begun),
             usual,
-            state: State::Idle,
+            state: InternalState::Idle,
             stop: None,
             due: None,
             asked: 0,
-            heard: Heard::default(),
+            report: TurnReport::default(),
             is_asked_again: false,
         }
     }
@@ -130,7 +130,7 @@ impl Talk {
 
     /// Whether an answer is owed to it.
     pub(super) fn is_owed(&self) -> bool {
-        self.state != State::Idle
+        self.state != InternalState::Idle
     }
 
     /// Why its model may not be asked any more, if so.
@@ -138,24 +138,24 @@ impl Talk {
         let most = self.limits.rounds?;
         // One more to say what has come of it.
         let may = most.saturating_add(usize::from(self.is_asked_again));
-        let has = usize::try_from(self.heard.rounds()).unwrap_or(usize::MAX);
+        let has = usize::try_from(self.report.rounds()).unwrap_or(usize::MAX);
         (has > may).then(|| format!("it was stopped: it may ask its model {most} times"))
     }
 
-    /// Its turn is over: how, as its holder is told. `None`: well, and without a word.
+    /// Its turn is over: how, as its owner is told. `None`: well, and without a word.
     pub(super) fn outcome(&mut self, error: Option<&str>) -> Option<Result<String, String>> {
-        let failed = error.map(|it| format!("its turn failed: {it}")).or(self.heard.fault.take());
+        let failed = error.map(|it| format!("its turn failed: {it}")).or(self.report.fault.take());
         match self.stop.take().or(failed) {
-            Some(why) => Some(Err(self.heard.with_words(why))),
-            None => self.heard.answer().map(|it| Ok(it.to_owned())),
+            Some(why) => Some(Err(self.report.with_words(why))),
+            None => self.report.answer().map(|it| Ok(it.to_owned())),
         }
     }
 }
 
-impl Heard {
+impl TurnReport {
     /// Takes in progress of this conversation.
-    pub(super) fn hear(&mut self, conversation: &RawId, params: &[u8]) -> Vec<News> {
-        let said = Said::of(params);
+    pub(super) fn hear(&mut self, conversation: &RawId, params: &[u8]) -> Vec<AgentEvent> {
+        let said = ProgressReport::of(params);
         // The server's own sub-agents are its tools.
         if said.conversation().as_ref() != Some(conversation) {
             return Vec::new();
@@ -178,7 +178,7 @@ impl Heard {
         }
     }
 
-    fn report(&mut self, said: &Said<'_>) -> Vec<News> {
+    fn report(&mut self, said: &ProgressReport<'_>) -> Vec<AgentEvent> {
         let before = self.tool().map(str::to_owned);
         let mut words = String::new();
         let decoded = |it: Option<&[u8]>| serde_json::from_slice::<String>(it?).ok();
@@ -201,14 +201,14 @@ impl Heard {
                 }
             }
         }
-        let mut news = Vec::new();
+        let mut agent_event = Vec::new();
         if !words.is_empty() {
-            news.push(News::Text(words));
+            agent_event.push(AgentEvent::Text(words));
         }
         if before.as_deref() != self.tool() {
-            news.push(News::Tool(self.tool().map(str::to_owned)));
+            agent_event.push(AgentEvent::Tool(self.tool().map(str::to_owned)));
         }
-        news
+        agent_event
     }
 
     /// The tool that has been started last of those that are running.
@@ -236,7 +236,7 @@ impl Heard {
 
     /// It is asked once more.
     pub(super) fn again(&mut self) {
-        *self = Heard { rounds_before: self.rounds(), ..Heard::default() };
+        *self = TurnReport { rounds_before: self.rounds(), ..TurnReport::default() };
     }
 }
 
@@ -246,42 +246,42 @@ mod tests {
 
     use super::*;
 
-    fn hear(heard: &mut Heard, value: &Value) -> Vec<News> {
+    fn hear(report: &mut TurnReport, value: &Value) -> Vec<AgentEvent> {
         let mut value = value.clone();
         value["conversationId"] = json!("c");
-        heard.hear(&RawId::text("c"), json!({"token": "c", "value": value}).to_string().as_bytes())
+        report.hear(&RawId::text("c"), json!({"token": "c", "value": value}).to_string().as_bytes())
     }
 
-    fn tool(name: &str) -> News {
-        News::Tool(Some(name.to_owned()))
+    fn tool(name: &str) -> AgentEvent {
+        AgentEvent::Tool(Some(name.to_owned()))
     }
 
     #[test]
     fn report_reader_skips_only_unreadable_tool_calls() {
-        let mut heard = Heard::default();
+        let mut report = TurnReport::default();
         let calls = json!([{"id": 7}, "x", {"id": "a", "name": "grep", "status": "running"}]);
         let rounds = json!([{"roundId": "odd"}, {"roundId": 2, "reply": "found", "toolCalls": calls}]);
-        let news = hear(&mut heard, &json!({"kind": "report", "editAgentRounds": rounds}));
-        assert_eq!(news, [News::Text("found".to_owned()), tool("grep")]);
-        assert_eq!((heard.answer(), heard.rounds()), (Some("found"), 2));
-        heard.again();
-        hear(&mut heard, &json!({"kind": "report", "editAgentRounds": [{"roundId": u64::MAX}]}));
-        assert_eq!(heard.rounds(), u64::MAX);
+        let agent_event = hear(&mut report, &json!({"kind": "report", "editAgentRounds": rounds}));
+        assert_eq!(agent_event, [AgentEvent::Text("found".to_owned()), tool("grep")]);
+        assert_eq!((report.answer(), report.rounds()), (Some("found"), 2));
+        report.again();
+        hear(&mut report, &json!({"kind": "report", "editAgentRounds": [{"roundId": u64::MAX}]}));
+        assert_eq!(report.rounds(), u64::MAX);
     }
 
     #[test]
     fn report_reader_names_last_running_tool() {
-        let mut heard = Heard::default();
+        let mut report = TurnReport::default();
         let mut report = |calls: &[(&str, &str)]| {
             let calls: Vec<Value> = calls
                 .iter()
                 .map(|(id, status)| json!({"id": id, "name": format!("tool {id}"), "status": status}))
                 .collect();
             let round = json!([{"roundId": 1, "toolCalls": calls}]);
-            hear(&mut heard, &json!({"kind": "report", "editAgentRounds": round}))
+            hear(&mut report, &json!({"kind": "report", "editAgentRounds": round}))
         };
         assert_eq!(report(&[("a", "running"), ("b", "running")]), [tool("tool b")]);
         assert_eq!(report(&[("a", "completed")]), []);
-        assert_eq!(report(&[("b", "error")]), [News::Tool(None)]);
+        assert_eq!(report(&[("b", "error")]), [AgentEvent::Tool(None)]);
     }
 }

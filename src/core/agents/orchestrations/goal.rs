@@ -1,4 +1,4 @@
-//! What an orchestration is asked for. Whatever is wrong is told in one sentence.
+//! The goal of an orchestration, as a request states it. An error is one sentence.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use crate::{
 
 /// `lspool/orchestrate`.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Asked {
+pub(super) struct GoalRequest {
     pub(super) goal: String,
     /// In the order in which they were named; one at least.
     pub(super) workers: Vec<WorkerConfig>,
@@ -18,9 +18,9 @@ pub(super) struct Asked {
     pub(super) token: Option<RawId>,
 }
 
-impl Asked {
+impl GoalRequest {
     /// Reads the parameters. `known`: the workers that there are.
-    pub(super) fn read(params: &[u8], known: &[WorkerConfig]) -> Result<Asked, String> {
+    pub(super) fn read(params: &[u8], known: &[WorkerConfig]) -> Result<GoalRequest, String> {
         let asked: Value = serde_json::from_slice(params).map_err(|_| "the parameters are no object")?;
         let goal = text(&asked, "goal")?.ok_or("goal is missing: it says what is to be done")?;
         let max_parallel = match given(&asked, "maxParallel") {
@@ -31,7 +31,7 @@ impl Asked {
             }
         };
         let token = member(params, "workDoneToken").and_then(|it| RawId::from_raw(&params[it]));
-        Ok(Asked {
+        Ok(GoalRequest {
             goal,
             workers: workers(given(&asked, "workers"), known)?,
             model: text(&asked, "model")?,
@@ -127,15 +127,15 @@ mod tests {
     use super::*;
     use crate::config::Config;
 
-    fn read(params: &Value) -> Result<Asked, String> {
+    fn read(params: &Value) -> Result<GoalRequest, String> {
         let mut known = Config::default().workers;
         known.push(WorkerConfig { enabled: false, ..WorkerConfig::of("off", AgentSource::User) });
-        Asked::read(params.to_string().as_bytes(), &known)
+        GoalRequest::read(params.to_string().as_bytes(), &known)
     }
 
     #[test]
     fn orchestrate_params_accept_named_and_defined_workers() {
-        let roles = |it: &Asked| it.workers.iter().map(|it| it.role.clone()).collect::<Vec<_>>();
+        let roles = |it: &GoalRequest| it.workers.iter().map(|it| it.role.clone()).collect::<Vec<_>>();
         let all = read(&json!({"goal": "g", "workers": null})).unwrap();
         assert_eq!(roles(&all), ["coder", "reviewer", "tester"]);
         assert_eq!((all.model, all.max_parallel, all.token), (None, None, None));
@@ -193,6 +193,6 @@ mod tests {
         ] {
             assert_eq!(read(&params).unwrap_err(), told, "{params}");
         }
-        assert!(Asked::read(b"no json", &[]).is_err());
+        assert!(GoalRequest::read(b"no json", &[]).is_err());
     }
 }

@@ -8,7 +8,7 @@ use crate::{agents::Outcome, rpc::Patch};
 
 /// A sub-agent.
 #[derive(Debug)]
-pub(in crate::core::agents) struct Run {
+pub(in crate::core::agents) struct SubAgent {
     /// Of its lead.
     pub(super) lead: u32,
     /// What it is called: `explore-1`.
@@ -21,7 +21,7 @@ pub(in crate::core::agents) struct Run {
     pub(super) round: u64,
     /// That call as it was last reported.
     pub(super) entry: Vec<u8>,
-    pub(super) state: State,
+    pub(super) state: SubAgentState,
     /// The tool that is running.
     pub(super) tool: Option<String>,
     /// The editor knows that it waits.
@@ -32,7 +32,7 @@ pub(in crate::core::agents) struct Run {
 
 /// How far it has come.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::core::agents) enum State {
+pub(in crate::core::agents) enum SubAgentState {
     /// There is no room for it yet.
     Waiting,
     /// In this conversation.
@@ -42,9 +42,9 @@ pub(in crate::core::agents) enum State {
     Cancelled,
 }
 
-impl Run {
+impl SubAgent {
     pub(super) fn has_ended(&self) -> bool {
-        matches!(self.state, State::Ended(_) | State::Cancelled)
+        matches!(self.state, SubAgentState::Ended(_) | SubAgentState::Cancelled)
     }
 
     fn seconds(&self, now: Instant) -> u64 {
@@ -54,7 +54,7 @@ impl Run {
 
     /// What the lead is told of it.
     pub(super) fn result(&self, now: Instant) -> Option<Outcome<'_>> {
-        let State::Ended(result) = &self.state else { return None };
+        let SubAgentState::Ended(result) = &self.state else { return None };
         let result = result.as_deref().map_err(String::as_str);
         Some(Outcome { name: &self.name, result, seconds: self.seconds(now) })
     }
@@ -63,14 +63,14 @@ impl Run {
     fn doing(&self, now: Instant) -> (&'static str, String) {
         let (name, seconds) = (&self.name, self.seconds(now));
         match &self.state {
-            State::Waiting => ("waiting", format!("{name} waits for another sub-agent to end")),
-            State::Working(_) => match &self.tool {
+            SubAgentState::Waiting => ("waiting", format!("{name} waits for another sub-agent to end")),
+            SubAgentState::Working(_) => match &self.tool {
                 Some(tool) => ("running", format!("{name} runs {tool} ({seconds} s)")),
                 None => ("running", format!("{name} is at work ({seconds} s)")),
             },
-            State::Ended(Ok(_)) => ("done", format!("{name}: done in {seconds} s")),
-            State::Ended(Err(_)) => ("failed", format!("{name}: failed after {seconds} s")),
-            State::Cancelled => ("cancelled", format!("{name}: cancelled after {seconds} s")),
+            SubAgentState::Ended(Ok(_)) => ("done", format!("{name}: done in {seconds} s")),
+            SubAgentState::Ended(Err(_)) => ("failed", format!("{name}: failed after {seconds} s")),
+            SubAgentState::Cancelled => ("cancelled", format!("{name}: cancelled after {seconds} s")),
         }
     }
 
@@ -82,17 +82,17 @@ impl Run {
         let (_, message) = self.doing(now);
         call.set("progressMessage", &json(&message));
         let status = match &self.state {
-            State::Ended(Ok(said)) => {
+            SubAgentState::Ended(Ok(said)) => {
                 let result = json!([{"type": "text", "value": said}]).to_string();
                 call.set("result", result.as_bytes());
                 "completed"
             }
-            State::Ended(Err(why)) => {
+            SubAgentState::Ended(Err(why)) => {
                 call.set("error", &json(&format!("The sub-agent failed: {why}")));
                 "error"
             }
-            State::Cancelled => "cancelled",
-            State::Waiting | State::Working(_) => "running",
+            SubAgentState::Cancelled => "cancelled",
+            SubAgentState::Waiting | SubAgentState::Working(_) => "running",
         };
         call.set("status", &json(status));
         call.finish()

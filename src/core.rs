@@ -17,6 +17,7 @@ pub mod event;
 mod identity;
 mod messages;
 mod mux;
+mod processes;
 mod purpose;
 
 use std::{path::PathBuf, time::Instant};
@@ -26,23 +27,16 @@ use tracing::{info, warn};
 use self::{
     admin::{Admin, offered_commands},
     agents::Agents,
-    backends::{fail_backend, flush, renew, start_waiting, stop},
+    backends::{fail_backend, renew, start_waiting},
     copilot::Copilot,
-    event::{BackendId, ClientId, Effects, Event, Peer, Prepared, ProcessId, ServerId},
-    mux::{
-        Mux, Severity,
-        failure::Cause,
-        pool::{
-            lifecycle::Handshake,
-            processes::{Due, Ready, SpawnEnd, StillWanted},
-        },
-    },
+    event::{BackendId, ClientId, Effects, Event, Peer, Prepared, ServerId},
+    mux::{Mux, pool::processes::SpawnEnd},
 };
 pub use self::{
     copilot::{SIGN_IN, resume::CONTINUE, selection::partition_of},
     identity::Identity,
 };
-use crate::{config::ServerKind, rpc::path};
+use crate::config::ServerKind;
 
 /// The state machine.
 #[derive(Debug)]
@@ -258,111 +252,6 @@ impl Proxy {
         }
     }
 
-    fn on_spawned(&mut self, process: ProcessId, pid: u32) {
-        match (self.mux.on_spawned(process, pid), &self.copilot) {
-            (None, _) => {}
-            (Some(Handshake::Editor), _) => flush(&mut self.copilot, &mut self.mux, process.backend),
-            (Some(Handshake::Own), Some(copilot)) => {
-                let params = copilot.initialize_params(&self.mux, process.backend);
-                self.mux.initialize(process, &params);
-            }
-            (Some(Handshake::Own), None) => self.mux.initialize_as_editor(process),
-        }
-    }
-
-    /// A process is ready: it is told the session, unless the editor tells it.
-    fn on_ready(&mut self, process: ProcessId, ready: &Ready, result: &[u8]) {
-        if ready.is_first {
-            self.learn_kind(process, result);
-        }
-        if let Some(copilot) = &mut self.copilot {
-            copilot.on_ready(process.backend);
-        }
-        if ready.handshake == Handshake::Own {
-            match &mut self.copilot {
-                Some(copilot) => copilot.replay_session(&mut self.mux, process),
-                None => self.mux.replay_session(process),
-            }
-            self.mux.begin_reconciling(process, result);
-        }
-        flush(&mut self.copilot, &mut self.mux, process.backend);
-    }
-
-    /// A Copilot server under another name says itself what it is, if nobody else has.
-    fn learn_kind(&mut self, process: ProcessId, result: &[u8]) {
-        let Some(backend) = self.mux.backend(process.backend) else { return };
-        let server = self.mux.servers().of(backend);
-        let (id, name) = (server.id, server.name.clone());
-        let says = path(result, &["serverInfo", "name"]).map(|range| &result[range]);
-        if server.settings.kind.is_none() && says == Some(COPILOT_NAME) {
-            info!(server = name, "it is a Copilot server");
-            let transcripts = self.unused_transcripts.take();
-            self.add_copilot(id, transcripts);
-        }
-        if self.copilot.is_none() && self.unused_transcripts.take().is_some() {
-            let hint =
-                "only a Copilot server keeps what it tells the model; if it is one, set `kind = \"copilot\"`";
-            let problem = format!("[server.{name}] exact_restore has no effect: {hint}");
-            warn!(problem);
-            self.mux.show(Severity::Warning, &problem);
-        }
-    }
-
-    /// A process is gone, or was never there. Each owner says what it still wants; then the mux ends the rest.
-    fn on_gone(&mut self, process: ProcessId, cause: Cause, what: String) {
-        let Proxy { mux, copilot, agents, .. } = self;
-        let Some(gone) = mux.begin_gone(process, cause, what) else { return };
-        let mut waits = false;
-        match copilot {
-            Some(copilot) => {
-                let followed_up = agents.followed_up(copilot, mux);
-                let (suspended, waits_for_process) = copilot.on_gone(mux, &gone, &followed_up);
-                for id in &suspended {
-                    agents.note_suspended(id);
-                }
-                waits = waits_for_process;
-            }
-            None if gone.comes_back => drop(mux.requeue(process)),
-            None => {}
-        }
-        let Some(after) = mux.decide_gone(gone, waits) else { return };
-        let wanted = match copilot {
-            Some(copilot) => copilot.on_followed(mux, process.backend, after.is_followed()),
-            None => StillWanted::default(),
-        };
-        mux.finish_gone(&after, &wanted);
-        match copilot {
-            Some(copilot) => copilot.after_gone(mux, &after),
-            None => {
-                mux.report_gone(&after);
-                mux.start_waiting();
-                mux.on_shutdown_progress();
-            }
-        }
-    }
-
-    fn on_deadlines(&mut self) {
-        let Proxy { mux, copilot, agents, .. } = self;
-        mux.on_reconcile_deadlines();
-        if let Some(copilot) = copilot {
-            copilot.on_mcp_deadlines(mux);
-        }
-        for id in mux.due_backends() {
-            match mux.on_due(id) {
-                Due::Nothing => {}
-                Due::Stop(why) => stop(copilot, mux, id, why),
-                Due::GiveUp(failure) => fail_backend(copilot, mux, id, &failure),
-            }
-        }
-        renew(copilot, mux);
-        start_waiting(copilot, mux);
-        mux.look_at_memory();
-        if let Some(copilot) = copilot {
-            copilot.on_spare_deadlines(mux);
-            agents.on_internal_deadlines(copilot, mux);
-        }
-    }
-
     /// What follows from all that an event has changed: which partitions are idle, what is to be done next, and an
     /// editor that has closed its stream is left once it is owed nothing. This is done for each message, so it must
     /// not look through all there is.
@@ -401,9 +290,6 @@ impl Proxy {
         mux.settle_backends();
     }
 }
-
-/// `serverInfo.name` of a Copilot server.
-const COPILOT_NAME: &[u8] = br#""GitHub Copilot Language Server""#;
 
 #[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "the tests are the clock")]

@@ -4,7 +4,7 @@ use super::{
     Proxy,
     admin::{command, wrong_parameter},
     backends::{cancel, fail_backend},
-    copilot::{Copilot, hooks::FromServer, modes::moving, turns::cancelled_call},
+    copilot::{Copilot, hooks::FromServer, modes::moving, turns::tool_calls::cancelled_call},
     event::{ClientId, ProcessId},
     mux::{
         clients::FromEditor,
@@ -32,7 +32,8 @@ impl Proxy {
 
     fn on_editor_request(&mut self, frame: &Frame) {
         let (Some(id), Some(method)) = (frame.id(), frame.method()) else { return };
-        let is_owed = || self.admin.is_owed(ClientId::EDITOR, &id) || self.agents.owes(&id);
+        let is_owed =
+            || self.admin.is_owed(ClientId::EDITOR, &id) || (self.copilot.is_some() && self.agents.owes(&id));
         if self.mux.is_in_use(&id, is_owed) {
             let message = format!("request id {id} is in use by a request that is not answered yet");
             return self.mux.tell_editor(Failure::new(Cause::InvalidRequest, message).answer(id));

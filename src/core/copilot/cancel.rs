@@ -4,7 +4,7 @@ use super::{
     Copilot,
     session::{mcp_servers, section_without_foreign_mcp},
     tools::tool_set::ToolSet,
-    turns::cancelled_call,
+    turns::tool_calls::cancelled_call,
 };
 use crate::{
     core::{

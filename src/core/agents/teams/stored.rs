@@ -10,7 +10,7 @@ use crate::{
     agents::team::Team,
     core::{
         agents::{Agents, subagents::answer_of},
-        copilot::{Copilot, history::History, turns::cancelled_call},
+        copilot::{Copilot, history::History, turns::tool_calls::cancelled_call},
         event::{Effect, ProcessId, StoredTeam, TeamFault},
         mux::Mux,
     },

@@ -162,10 +162,10 @@ impl Copilot {
 
     /// An event has been dealt with: MCP servers that have just been configured have their time from now on.
     pub(super) fn settle_partitions(&mut self, mux: &Mux) {
-        let touched = std::mem::take(&mut self.partitions.touched);
-        if touched.is_empty() && !mux.backends().have_changed() {
+        if self.partitions.touched.is_empty() && !mux.backends().have_changed() {
             return;
         }
+        let touched = std::mem::take(&mut self.partitions.touched);
         let is_ready = |id: BackendId| mux.backend(id).is_some_and(Backend::is_ready);
         for id in touched.into_iter().filter(|id| is_ready(*id)) {
             if let Some(partition) = self.partitions.all.get_mut(&id) {

@@ -28,11 +28,11 @@ impl Mux {
 
     /// Whether what a process says still means something.
     pub(crate) fn listens_to(&self, process: ProcessId, frame: &Frame) -> bool {
-        if !self.is_current(process) {
+        let Some(backend) = self.backend(process.backend).filter(|it| it.is_current(process)) else {
             trace!(?frame, "dropped: from an older process");
             return false;
-        }
-        let ends = self.backend(process.backend).is_none_or(|it| !it.accepts() || it.is_abandoned());
+        };
+        let ends = !backend.accepts() || backend.is_abandoned();
         if ends && frame.kind() != Kind::Response {
             trace!(?frame, "dropped: from a process that is being ended");
             return false;

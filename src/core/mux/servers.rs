@@ -2,7 +2,7 @@
 //!
 //! One is all that can be configured so far. **A server is never removed**, so an id always leads to one.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use crate::{
     config::{Config, ServerConfig},
@@ -63,10 +63,10 @@ pub(crate) struct Definition {
     pub(crate) missing: Option<String>,
 }
 
-/// All of them.
+/// All of them. The number of each is its place: they are looked up for every message.
 #[derive(Debug, Default)]
 pub(crate) struct Servers {
-    all: BTreeMap<ServerId, Server>,
+    all: Vec<Server>,
 }
 
 impl Servers {
@@ -89,16 +89,16 @@ impl Servers {
             commands: Vec::new(),
             session: Session::default(),
         };
-        self.all.insert(id, server);
+        self.all.push(server);
         id
     }
 
     pub(crate) fn get(&self, id: ServerId) -> &Server {
-        self.all.get(&id).expect("servers are never removed")
+        self.all.get(id.0 as usize).expect("servers are never removed")
     }
 
     pub(super) fn get_mut(&mut self, id: ServerId) -> &mut Server {
-        self.all.get_mut(&id).expect("servers are never removed")
+        self.all.get_mut(id.0 as usize).expect("servers are never removed")
     }
 
     /// The server of a backend.
@@ -108,19 +108,19 @@ impl Servers {
 
     /// The server that gets what belongs to no other: none before the editor's workspace is known.
     pub(crate) fn first(&self) -> Option<&Server> {
-        self.all.values().next()
+        self.all.first()
     }
 
     pub(super) fn first_mut(&mut self) -> Option<&mut Server> {
-        self.all.values_mut().next()
+        self.all.first_mut()
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Server> {
-        self.all.values()
+        self.all.iter()
     }
 
     /// Whether this backend is the primary of its server.
     pub(crate) fn is_primary(&self, backend: BackendId) -> bool {
-        self.all.values().any(|it| it.primary == backend)
+        self.all.iter().any(|it| it.primary == backend)
     }
 }

@@ -172,7 +172,7 @@ fn only_wire_holds_effects() {
         core.calls().filter(|(_, it)| ["effects", "take_effects"].contains(it)).collect();
     let intended = [
         ("crate::core::agents::conversations", "effects"),
-        ("crate::core::agents::conversations::door", "take_effects"),
+        ("crate::core::agents::conversations::delivery", "take_effects"),
     ];
     assert_eq!(readers, BTreeSet::from(intended));
 }

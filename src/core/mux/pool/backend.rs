@@ -424,9 +424,7 @@ impl Backends {
 
     /// An event has been dealt with: what it changed may begin to wait, or be waited for no longer.
     pub(crate) fn settle(&mut self, now: Instant, idle_timeout: Duration) {
-        if !std::mem::take(&mut self.have_changed) {
-            return;
-        }
+        self.have_changed = false;
         for id in self.touched.drain(..) {
             let Some(it) = self.all.get_mut(&id) else {
                 self.deadlines.remove(&id);

@@ -578,8 +578,10 @@ impl Mux {
 
     /// An event has been dealt with.
     pub(crate) fn settle_backends(&mut self) {
-        let (now, idle) = (self.now(), self.idle_timeout());
-        self.backends.settle(now, idle);
+        if self.backends.have_changed() {
+            let (now, idle) = (self.now(), self.idle_timeout());
+            self.backends.settle(now, idle);
+        }
     }
 
     /// The backends for which something is due.

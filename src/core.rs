@@ -103,7 +103,7 @@ impl Proxy {
             phase,
             measure,
             spare,
-            self.agents.poll_timeout(),
+            self.copilot.as_ref().and_then(|_| self.agents.poll_timeout()),
         ];
         all.into_iter().flatten().min_by_key(|(at, _)| *at)
     }

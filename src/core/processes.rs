@@ -53,7 +53,7 @@ impl Proxy {
     }
 
     /// A Copilot server under another name says itself what it is, if nobody else has.
-    pub(super) fn learn_kind(&mut self, process: ProcessId, result: &[u8]) {
+    fn learn_kind(&mut self, process: ProcessId, result: &[u8]) {
         let Some(backend) = self.mux.backend(process.backend) else { return };
         let server = self.mux.servers().of(backend);
         let (id, name) = (server.id, server.name.clone());
@@ -122,7 +122,7 @@ impl Proxy {
         start_waiting(copilot, mux);
         mux.look_at_memory();
         if let Some(copilot) = copilot {
-            copilot.on_spare_deadlines(mux);
+            copilot.on_spare_deadline(mux);
             agents.on_internal_deadlines(copilot, mux);
         }
     }

@@ -1,8 +1,9 @@
 //! All integration tests, in one binary: it is linked once.
 
 mod agents;
+mod builtin_tools;
 mod cancel;
-mod catalogue;
+mod catalog;
 mod clients;
 mod control;
 mod conversations;
@@ -19,7 +20,6 @@ mod modes_copilot;
 mod neovim;
 mod one_voice;
 mod orchestrate;
-mod own_tools;
 mod partitions;
 mod processes;
 mod real_server;

@@ -15,7 +15,7 @@ use super::{
     routes::{Route, is_own_affair, route},
     session::{CHECK_STATUS, for_set, pushed_mcp_servers},
     spares::{SpareKind, initialize_for},
-    tools::calls::CONFIRMATION,
+    tools::{calls::CONFIRMATION, tool_set::ToolSet},
     turns::Placed,
 };
 use crate::{
@@ -128,7 +128,7 @@ impl Copilot {
         self.register_builtin_tools(mux);
         if let Some(folder) = &self.session.kept_transcripts {
             let session = self.generic_session(mux);
-            let set = crate::core::copilot::tools::tool_set::ToolSet::all();
+            let set = ToolSet::all();
             let keep = self.session.transcripts(session, &set, Some(folder));
             mux.notify_backend(self.primary, &keep);
         }
@@ -519,11 +519,6 @@ impl Copilot {
             warn!(backend = mux.name_of(id), "an MCP server is not up: going on without it");
             self.go_on_without_mcp(mux, id);
         }
-    }
-
-    /// Spares may be started.
-    pub(crate) fn on_spare_deadlines(&mut self, mux: &mut Mux) {
-        self.on_spare_deadline(mux);
     }
 }
 

@@ -136,8 +136,8 @@ impl Copilot {
         self.spares.next
     }
 
-    /// The machine may have come to rest.
-    pub(super) fn on_spare_deadline(&mut self, mux: &mut Mux) {
+    /// The machine may have come to rest: spares may be started.
+    pub(crate) fn on_spare_deadline(&mut self, mux: &mut Mux) {
         let now = mux.now();
         if self.spares.next.take_if(|at| *at <= now).is_some() {
             mux.backends_mut().note_change();

@@ -646,7 +646,7 @@ fn mode_is_quarantined_after_call_outside_its_set() {
 
 #[test]
 fn editor_mode_is_narrowed_and_verified_as_read() {
-    let own = "file:///work/.github/agents/reviewer.agent.md";
+    let own = "file:///project/.github/agents/reviewer.agent.md";
     let more = json!({
         "conversationId": "c", "chatMode": "Agent", "customChatModeId": own, "lspool": {"tools": ["a", "b"]},
     });
@@ -655,7 +655,10 @@ fn editor_mode_is_narrowed_and_verified_as_read() {
         it.holds_modes = true;
         it.create(1, &more);
         let mode = it.modes[0].clone();
-        assert_eq!(mode.of.as_deref(), Some(std::path::Path::new("/work/.github/agents/reviewer.agent.md")));
+        assert_eq!(
+            mode.of.as_deref(),
+            Some(std::path::Path::new("/project/.github/agents/reviewer.agent.md"))
+        );
         let read = KeptMode {
             file: format!("/run/lspool/modes/{}.agent.md", mode.name).into(),
             title: "reviewer".to_owned(),

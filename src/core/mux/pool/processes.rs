@@ -19,10 +19,11 @@ use crate::{
                 lifecycle::{Death, Handshake, LifecycleState, Todo},
             },
             requests::{Owner, Pending, To},
+            session::documents::Encoding,
         },
         purpose::{Purpose, SentId},
     },
-    rpc::{Frame, RawId},
+    rpc::{Frame, Kind, RawId},
 };
 
 /// A process is gone, or was never there.
@@ -185,7 +186,7 @@ impl Mux {
         let is_first = backend.is_primary() && !session.is_open;
         if is_first {
             session.is_open = true;
-            session.documents.set_encoding(crate::core::mux::session::documents::Encoding::of_result(result));
+            session.documents.set_encoding(Encoding::of_result(result));
         }
         Some(Ok(Ready { handshake, is_first }))
     }
@@ -230,7 +231,7 @@ impl Mux {
     /// Tells a process one thing of a session.
     pub(crate) fn replay(&mut self, process: ProcessId, frame: Frame) {
         match (frame.kind(), frame.method()) {
-            (crate::rpc::Kind::Request, Some(method)) => {
+            (Kind::Request, Some(method)) => {
                 let params = frame.params().unwrap_or(b"{}");
                 self.ask_backend(process.backend, Purpose::Plain, method, params);
             }

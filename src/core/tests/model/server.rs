@@ -535,7 +535,7 @@ impl World {
                 assert!(server.requests.iter().all(|it| it.id != id), "an id is used twice: {message}");
                 if matches!(method, "conversation/create" | "conversation/turn") && self.script.copilot {
                     server.check_restricted();
-                    assert!(server.set == "*" || !undecided, "a turn passes a change of the catalogue");
+                    assert!(server.set == "*" || !undecided, "a turn passes a change of the catalog");
                 }
                 server.offer(method, params);
                 // The editor's own `initialize` opens the very first process only.

@@ -212,7 +212,7 @@ fn quarantined_mode_is_used_again_only_in_new_process() {
 fn only_mode_of_the_turn_is_quarantined() {
     let mut it = stage();
     let first = create_with_turn(&mut it);
-    let own = "file:///work/.github/agents/reviewer.agent.md";
+    let own = "file:///project/.github/agents/reviewer.agent.md";
     let mut in_own = turn(2, "c");
     in_own["params"]["customChatModeId"] = json!(own);
     it.editor(in_own);

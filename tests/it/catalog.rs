@@ -1,4 +1,4 @@
-//! The tool catalogue with the real Copilot server: whatever the editor changes, every partition has the right
+//! The tool catalog with the real Copilot server: whatever the editor changes, every partition has the right
 //! tools at the next model round, and one that starts later agrees.
 
 use std::collections::BTreeSet;

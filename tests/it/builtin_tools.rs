@@ -1,4 +1,4 @@
-//! lspool's own tools with the real Copilot server: an editor that has none, and files and processes that are real.
+//! The builtin tools with the real Copilot server: an editor that has none, and files and processes that are real.
 
 use std::{fs, os::unix::fs::symlink, path::Path, process::Command, time::Duration};
 

@@ -45,20 +45,19 @@ pub fn schema() -> String {
     format!("{schema:#}\n")
 }
 
-const INTRODUCTION: &str = r#"<!-- Generated from src/config/keys.rs; `UPDATE_EXPECT=1 cargo nextest run config` writes it anew. -->
+const INTRODUCTION: &str = r#"<!-- Generated from src/config/keys.rs by `UPDATE_EXPECT=1 cargo nextest run config`. -->
 
 # Configuration
 
-lspool works without a file. With one, it is read from
+lspool works without a configuration file. If there is one, lspool reads it from `--config FILE`, or from
 
-| | |
+| system | file |
 |---|---|
 | Linux and others | `$XDG_CONFIG_HOME/lspool/config.toml`, or `~/.config/lspool/config.toml` |
 | macOS | `~/Library/Application Support/lspool/config.toml` |
 | Windows | `%APPDATA%\lspool\config.toml` |
 
-or from where `--config FILE` says. The file is [TOML](https://toml.io). All that is wrong with it is told at once,
-each with its line; lspool does not start with half of a configuration.
+The file is [TOML](https://toml.io):
 
 ```toml
 [server.copilot]
@@ -73,23 +72,30 @@ chat_mode = "Ask"
 agent = "reviewer"
 ```
 
-An editor with TOML support completes and checks it with [`config.schema.json`](config.schema.json).
+lspool applies a change of the file at once ([control.md](control.md)). It reports every error with its line.
+lspool does not start with an invalid file; a later invalid change has no effect. An editor with TOML support
+completes and checks the file with [`config.schema.json`](config.schema.json).
 
 ## Workspace files
 
-A file `.lspool.toml` in a workspace folder is read when the editor sends `initialize`, or adds the folder later. It comes
-from whoever wrote the repository, and an agent that may edit files can rewrite it. So it may only
+A workspace folder can have a file `.lspool.toml`. It comes from the author of the repository, and an agent
+that edits files can change it. So it can only
 
-- add agents and workers (one whose name is built in or in your own file is kept out and reported as *shadowed*),
-- add routes, which come after your own,
-- make limits of your servers smaller: the keys marked *smaller* below. A smaller `idle_timeout` ends idle processes
+- add agents and workers. lspool ignores one whose name is builtin or in your own file, and reports it as
+  *shadowed*.
+- add routes, which come after yours.
+- lower limits of your servers: the keys marked *smaller* below. A smaller `idle_timeout` ends idle processes
   sooner.
 
-It says nothing about commands, arguments, environment, paths, or the log. Any such key, and anything else that is
-wrong with the file, is an error: `initialize` fails with a message that says what is wrong and where. Going on without
-the file would not be safe, because a conversation whose route is missing may use every tool. If it is the file of a folder
-that is added later, a message says so, and lspool goes on with the configuration it has. What the file of a folder of `initialize`
-says holds until the editor starts lspool again, also if the editor removes the folder.
+It cannot set commands, arguments, environment variables, paths, or the log.
+
+lspool reads the file when the editor sends `initialize` or adds the folder. If the file has a forbidden key
+or any other error, `initialize` fails with a message that names the error and its line. Ignoring the file
+would be unsafe, because a conversation without its route may use every tool. For a folder that the editor
+adds later, lspool shows a message and keeps the configuration that it has.
+
+The file of a folder in `initialize` applies until the editor starts lspool again, even if the editor removes
+the folder.
 "#;
 
 fn chapter<T>(section: &Section<T>) -> String {
@@ -101,7 +107,7 @@ fn chapter<T>(section: &Section<T>) -> String {
     let rows = section.keys.iter().map(|key| {
         let default = match default(key, &mut fresh) {
             Some(default) => format!("`{default}`"),
-            None if key.is_required() => "(must be there)".to_owned(),
+            None if key.is_required() => "(required)".to_owned(),
             None => key.absent.to_owned(),
         };
         let workspace = match key.workspace {
@@ -111,7 +117,7 @@ fn chapter<T>(section: &Section<T>) -> String {
         };
         format!("| `{}` | {} | {default} | {workspace} | {} |\n", key.name, ty(key), key.doc)
     });
-    let table = "| Key | Type | Default | In a workspace file | |\n|---|---|---|---|---|\n";
+    let table = "| Key | Type | Default | In a workspace file | Meaning |\n|---|---|---|---|---|\n";
     heading + table + &rows.collect::<String>()
 }
 
@@ -122,7 +128,7 @@ fn builtin_agents() -> String {
         format!("| `{name}` | {tools} | {} |\n", agent.description.unwrap_or_default())
     });
     let heading =
-        "Built in, unless your own file has an agent of that name:\n\n| Agent | Tools | |\n|---|---|---|\n";
+        "Builtin, unless your file has one of that name:\n\n| Agent | Tools | Description |\n|---|---|---|\n";
     heading.to_owned() + &rows.collect::<String>()
 }
 
@@ -132,7 +138,7 @@ fn builtin_workers() -> String {
             worker.tools.map_or_else(|| "every tool".to_owned(), |it| format!("`{}`", it.join("`, `")));
         format!("| `{}` | {tools} | {} |\n", worker.role, worker.description.unwrap_or_default())
     });
-    let heading = "Built in:\n\n| Worker | Tools | |\n|---|---|---|\n";
+    let heading = "Builtin workers:\n\n| Worker | Tools | Description |\n|---|---|---|\n";
     heading.to_owned() + &rows.collect::<String>()
 }
 
@@ -141,12 +147,12 @@ fn ty<T>(key: &Key<T>) -> String {
         choices.iter().map(|(word, _)| format!("`\"{word}\"`")).collect::<Vec<_>>().join(", ")
     }
     let text = match &key.ty {
-        Type::Text(_) | Type::Command(_) => "text",
+        Type::Text(_) | Type::Command(_) => "string",
         Type::Path(_) | Type::RequiredPath(_) => "path",
         Type::Paths(_) => "list of paths",
-        Type::Args(_) => "list of texts",
+        Type::Args(_) => "list of strings",
         Type::Names(_) | Type::ToolNames(_) | Type::OptionalToolNames(_) => "list of names",
-        Type::Variables(_) => "table of texts",
+        Type::Variables(_) => "table of strings",
         Type::Duration(_) | Type::OptionalDuration(_) => "duration: `ms`, `s`, `m`, `h`",
         Type::Size(_) | Type::OptionalSize(_) => "size: `B`, `KiB`, `MiB`, `GiB`",
         Type::Flag(_) => "`true`, `false`",
@@ -156,8 +162,8 @@ fn ty<T>(key: &Key<T>) -> String {
         Type::Restart(_) => return words(&RESTARTS),
         Type::Profile(_) => return words(&PROFILES),
         Type::Backoff(_) => BACKOFF.header,
-        Type::Count(_) | Type::OptionalCount(_) => "whole number from 1",
-        Type::Amount(_) => "whole number",
+        Type::Count(_) | Type::OptionalCount(_) => "integer from 1",
+        Type::Amount(_) => "integer",
         Type::ServerKind(_) => return words(&SERVER_KINDS),
         Type::TurnRecovery(_) => return words(&TURN_RECOVERIES),
         Type::Delegation(_) => return words(&DELEGATIONS),

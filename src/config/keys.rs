@@ -133,14 +133,14 @@ pub(super) static ROOT: Section<Config> = Section {
             name: "default_server",
             ty: Type::ServerName(|it| &mut it.default_server),
             workspace: Workspace::No,
-            absent: "`copilot` if it is configured, else the only server there is",
-            doc: "The server to stand in front of when the command line names no command.",
+            absent: "`copilot` if it is configured, else the only configured server",
+            doc: "The server to use when the command line names no command.",
         },
         Key {
             name: "server",
             ty: Type::Servers(|it| &mut it.servers),
             workspace: Workspace::Yes,
-            absent: "`copilot-language-server` is searched for",
+            absent: "lspool searches for `copilot-language-server`",
             doc: "The servers.",
         },
         Key {
@@ -148,13 +148,13 @@ pub(super) static ROOT: Section<Config> = Section {
             ty: Type::Folders(|it| &mut it.folders),
             workspace: Workspace::No,
             absent: "none",
-            doc: "What holds in one project only.",
+            doc: "Settings for one project.",
         },
         Key {
             name: "agent",
             ty: Type::Agents(|it| &mut it.agents),
             workspace: Workspace::Yes,
-            absent: "the built-in agents",
+            absent: "the builtin agents",
             doc: "The agents.",
         },
         Key {
@@ -162,57 +162,58 @@ pub(super) static ROOT: Section<Config> = Section {
             ty: Type::Variables(|it| &mut it.models),
             workspace: Workspace::No,
             absent: "none",
-            doc: "Tiers: names that agents may use instead of a model, such as `fast = \"gpt-4.1\"`.",
+            doc: "Tiers: names for models that agents can use, such as `fast = \"gpt-4.1\"`.",
         },
         Key {
             name: "subagents",
             ty: Type::SubAgents(|it| &mut it.subagents),
             workspace: Workspace::Yes,
-            absent: "see there",
-            doc: "What sub-agents may cost.",
+            absent: "see the section",
+            doc: "Limits for sub-agents.",
         },
         Key {
             name: "worker",
             ty: Type::Workers(|it| &mut it.workers),
             workspace: Workspace::Yes,
-            absent: "the workers that are built in",
-            doc: "Who can be given a task of a plan.",
+            absent: "the builtin workers",
+            doc: "The workers that can do a task of a plan.",
         },
         Key {
             name: "orchestration",
             ty: Type::Orchestration(|it| &mut it.orchestration),
             workspace: Workspace::Yes,
-            absent: "see there",
-            doc: "What the work on one goal may cost.",
+            absent: "see the section",
+            doc: "Limits for the work on one goal.",
         },
         Key {
             name: "tools",
             ty: Type::Tools(|it| &mut it.tools),
             workspace: Workspace::Yes,
-            absent: "see there",
-            doc: "What lspool's own tools may do.",
+            absent: "see the section",
+            doc: "Limits for builtin tools.",
         },
         Key {
             name: "route",
             ty: Type::Routes(|it| &mut it.routes),
             workspace: Workspace::Yes,
             absent: "none: such a conversation may use every tool",
-            doc: "Which conversations belong to which agent.",
+            doc: "Which conversations use which agent.",
         },
         Key {
             name: "log",
             ty: Type::Log(|it| &mut it.log),
             workspace: Workspace::No,
-            absent: "see there",
+            absent: "see the section",
             doc: "The log.",
         },
         Key {
             name: "record",
             ty: Type::Path(|it| &mut it.record.file),
             workspace: Workspace::No,
-            absent: "nothing is recorded",
-            doc: "Record each session in a file of this name, or in the next free one of `NAME-2` and so on: an absolute path, or \
-                  one that starts with `~/`. Read when lspool starts; `--record` on the command line, and the variable `LSPOOL_RECORD`, go first. See \
+            absent: "no recording",
+            doc: "Records each session to this file: an absolute path, or a path that starts with `~/`. If \
+                  the file exists, lspool takes `NAME-2`, then `NAME-3`, and so on. lspool reads the key \
+                  at its start. `--record` and the variable `LSPOOL_RECORD` override it. See \
                   [fixtures.md](fixtures.md).",
         },
         Key {
@@ -220,270 +221,279 @@ pub(super) static ROOT: Section<Config> = Section {
             ty: Type::Flag(|it| &mut it.record.texts),
             workspace: Workspace::No,
             absent: "",
-            doc: "Whether a recording has documents, prompts and answers as they are. Else each of their characters is an \
-                  `x`. Secrets are taken out in either case.",
+            doc: "Whether a recording keeps documents, prompts, and answers. Otherwise lspool replaces \
+                  each of their characters by an `x`. It removes secrets in both cases.",
         },
         Key {
             name: "record_max_size",
             ty: Type::Size(|it| &mut it.record.max_size),
             workspace: Workspace::No,
             absent: "",
-            doc: "How long a recording may become. It ends there, with a line that says so.",
+            doc: "The maximum size of a recording. It ends there, and its last line says so.",
         },
     ],
 };
 
 pub(super) static SERVER: Section<ServerConfig> = Section {
     header: "[server.NAME]",
-    doc: "How a server is started, and its limits. A command on the command line (`lspool -- COMMAND …`) takes \
-          the place of `command` and `args` of the section it belongs to: `copilot` for a Copilot server, else \
-          the section named like the executable without folder and extension. The other keys still hold. If there \
-          is no such section, but one that starts that server under another name, a warning says so.",
+    doc: "How lspool starts a server, and the limits of the server. A command on the command line (`lspool \
+          -- COMMAND …`) replaces `command` and `args` of one section: `copilot` for a Copilot server, \
+          else the section with the name of the executable, without folder and extension. The other keys \
+          of that section still apply. If only a section of another name starts that server, lspool shows \
+          a warning.",
     fresh: ServerConfig::default,
     keys: &[
         Key {
             name: "command",
             ty: Type::Command(|it| &mut it.command),
             workspace: Workspace::No,
-            absent: "the section's name; for `copilot`, `copilot-language-server` is searched for",
-            doc: "The executable: an absolute path, a path that starts with `~/`, or a bare name. A bare name is \
-                  looked up in the absolute entries of `PATH` that lie outside the workspace folders.",
+            absent: "the name of the section; for `copilot`, lspool searches for `copilot-language-server`",
+            doc: "The executable: an absolute path, a path that starts with `~/`, or a bare name. lspool \
+                  looks a bare name up in the absolute entries of `PATH` outside the workspace folders.",
         },
         Key {
             name: "args",
             ty: Type::Args(|it| &mut it.args),
             workspace: Workspace::No,
-            absent: "none; a Copilot server gets `--stdio`",
-            doc: "Its arguments.",
+            absent: "none; `--stdio` for a Copilot server",
+            doc: "The arguments.",
         },
         Key {
             name: "env",
             ty: Type::Variables(|it| &mut it.env),
             workspace: Workspace::No,
             absent: "none",
-            doc: "Variables set on top of lspool's own environment.",
+            doc: "Environment variables, in addition to those of lspool.",
         },
         Key {
             name: "cwd",
             ty: Type::Path(|it| &mut it.cwd),
             workspace: Workspace::No,
-            absent: "lspool's own working folder",
-            doc: "Its working folder.",
+            absent: "the working folder of lspool",
+            doc: "The working folder.",
         },
         Key {
             name: "kind",
             ty: Type::ServerKind(|it| &mut it.kind),
             workspace: Workspace::No,
-            absent: "told from the words of its command",
-            doc: "What it is. Conversations of a Copilot server are divided by tool set; any other server is \
-                  passed through.",
+            absent: "derived from the command",
+            doc: "The kind of server. lspool separates the conversations of a Copilot server by tool set. \
+                  It passes everything of other servers through.",
         },
         Key {
             name: "max_processes",
             ty: Type::Count(|it| &mut it.max_processes),
             workspace: Workspace::Smaller,
             absent: "",
-            doc: "How many processes of it may run at once. For one more, the one that has been without a \
-                  turn for the longest time is stopped; if none is, `on_limit` says what happens. Nothing in use is \
-                  stopped.",
+            doc: "How many processes of the server may run at once. If one more is needed, lspool stops \
+                  the one whose last turn is longest ago. It stops no process that is in use: then \
+                  `on_limit` decides.",
         },
         Key {
             name: "isolation",
             ty: Type::Isolation(|it| &mut it.isolation),
             workspace: Workspace::No,
             absent: "",
-            doc: "What keeps a conversation with a Copilot server to its tools ([isolation.md](isolation.md)). \
-                  `\"process\"`: a process of its own, which it shares with those that have the same. `\"mode\"`: a \
-                  custom chat mode in the process that serves the editor itself, which costs no memory; where that \
-                  would not be as good, a process all the same.",
+            doc: "What keeps a conversation with a Copilot server to its tools \
+                  ([isolation.md](isolation.md)). `\"process\"`: a process that all conversations with \
+                  equal tool sets share. `\"mode\"`: a custom chat mode in the process that serves the \
+                  editor, which needs no further memory. Where a mode is not as safe, lspool uses a \
+                  process.",
         },
         Key {
             name: "on_limit",
             ty: Type::OnLimit(|it| &mut it.on_limit),
             workspace: Workspace::No,
             absent: "",
-            doc: "What becomes of a conversation that needs one more process than there may be. `\"mode\"`: it is kept \
-                  to its tools by a chat mode, where that is as good; else, and with `\"error\"`, it is refused.",
+            doc: "What happens to a conversation that needs a process beyond `max_processes`. `\"mode\"`: \
+                  a chat mode keeps it to its tools, where that is as safe; otherwise lspool refuses the \
+                  conversation. `\"error\"`: lspool refuses it.",
         },
         Key {
             name: "warm_spares",
             ty: Type::Amount(|it| &mut it.warm_spares),
             workspace: Workspace::Smaller,
             absent: "",
-            doc: "How many processes of a Copilot server are kept started and signed in, without tools: a new partition or \
-                  a restart takes one in milliseconds. They count as processes, and make room when another one is \
-                  needed. An editor that offers the capabilities `subAgent`, `manageTodoListTool` or `watchedFiles` has \
-                  as many of each kind that is in use.",
+            doc: "How many processes of a Copilot server lspool keeps started and signed in, without \
+                  tools. A new partition or a restart takes one within milliseconds. Spares count as \
+                  processes, and make room when another one is needed. For an editor with the capability \
+                  `subAgent`, `manageTodoListTool`, or `watchedFiles`, lspool keeps this number of each \
+                  kind in use.",
         },
         Key {
             name: "idle_timeout",
             ty: Type::Duration(|it| &mut it.idle_timeout),
             workspace: Workspace::Smaller,
             absent: "",
-            doc: "How long a process without an open request, such as a turn, goes on; the one that serves the editor \
-                  itself always does. Its conversations come back at their next turn. `\"0s\"`: it ends with its last \
-                  conversation, and between the turns of one only if `max_processes` leaves no room for another.",
+            doc: "How long a process without an open request, such as a turn, keeps running. The process \
+                  that serves the editor always keeps running. Conversations of a stopped process come \
+                  back at their next turn. `\"0s\"`: a process stops with its last conversation, and \
+                  between two turns only if `max_processes` leaves no room for another.",
         },
         Key {
             name: "startup_timeout",
             ty: Type::Duration(|it| &mut it.startup_timeout),
             workspace: Workspace::Smaller,
             absent: "",
-            doc: "How long a process may take to start and to answer `initialize`. After that it is stopped, and what \
-                  waits for it fails.",
+            doc: "How long a process may take to start and to answer `initialize`. After that, lspool \
+                  stops it, and the requests that wait for it fail.",
         },
         Key {
             name: "max_message",
             ty: Type::Size(|it| &mut it.max_message),
             workspace: Workspace::No,
             absent: "",
-            doc: "The longest message that is accepted from it.",
+            doc: "The longest message that lspool accepts from the server.",
         },
         Key {
             name: "turn_recovery",
             ty: Type::TurnRecovery(|it| &mut it.turn_recovery),
             workspace: Workspace::No,
             absent: "",
-            doc: "What becomes of a turn of a conversation when its Copilot server dies in the middle of it. \
-                  `\"continue\"`: the next process goes on with it, and no tool of the editor or of an MCP server \
-                  runs twice. `\"fail\"`: it ends with an error.",
+            doc: "What happens to a turn when its Copilot server dies. `\"continue\"`: the next process \
+                  continues it, and no tool of the editor or of an MCP server runs twice. `\"fail\"`: the \
+                  turn ends with an error.",
         },
         Key {
             name: "delegation",
             ty: Type::Delegation(|it| &mut it.delegation),
             workspace: Workspace::No,
             absent: "",
-            doc: "The tool with which a lead starts sub-agents ([agents.md](agents.md)). `\"run_in_terminal\"` is for older servers, \
-                  which forward no calls of tools that they do not know: a command `delegate --type NAME --prompt \"TASK\"` \
-                  is carried out by lspool then, any other one by the editor.",
+            doc: "The tool with which a lead starts sub-agents ([agents.md](agents.md)). \
+                  `\"run_in_terminal\"` is for older servers, which do not forward calls of unknown tools: \
+                  lspool carries out the command `delegate --type NAME --prompt \"TASK\"`, and the editor \
+                  all others.",
         },
         Key {
             name: "builtin_tools",
             ty: Type::BuiltinTools(|it| &mut it.builtin_tools),
             workspace: Workspace::No,
             absent: "",
-            doc: "Whether a Copilot server is offered lspool's own tools ([tools.md](tools.md)). `\"fallback\"`: each of them, unless the \
-                  editor has registered one of that name. `lspool orchestrate` has them always.",
+            doc: "Whether lspool offers its builtin tools to a Copilot server ([tools.md](tools.md)). \
+                  `\"fallback\"`: each tool, unless the editor has registered one of that name. `lspool \
+                  orchestrate` always offers them.",
         },
         Key {
             name: "exact_restore",
             ty: Type::Flag(|it| &mut it.exact_restore),
             workspace: Workspace::No,
             absent: "",
-            doc: "Whether a Copilot server keeps what it tells the model, on a memory file system where there is \
-                  one, so that after its death the next one tells the model the same, byte for byte: attachments \
-                  and context are then not lost, and the model's prompt cache is used. Without it, the questions \
-                  come back without what the server had put around them.",
+            doc: "Whether a Copilot server records what it sends to the model, on a memory file system \
+                  where there is one. After a crash, the next process then sends the same bytes: \
+                  attachments and context stay, and so does the prompt cache of the model. Otherwise \
+                  lspool restores the questions without the context that the server had added.",
         },
         Key {
             name: "profile",
             ty: Type::Profile(|it| &mut it.policy),
             workspace: Workspace::No,
             absent: "`\"resilient\"`",
-            doc: "What its death means. `resilient`: it is brought back. `strict`: it is not, and `initialize` fails \
-                  if it cannot be started. `best-effort`: it is not, and `initialize` is answered without it. The \
-                  six keys below change one thing each.",
+            doc: "What happens when the server dies. `resilient`: lspool restarts it. `strict`: lspool \
+                  does not restart it, and `initialize` fails if the server cannot start. `best-effort`: \
+                  lspool does not restart it, and answers `initialize` without it. The six keys below \
+                  override single settings.",
         },
         Key {
             name: "restart",
             ty: Type::Restart(|it| &mut it.policy.restart),
             workspace: Workspace::No,
             absent: "",
-            doc: "Which deaths a process is brought back from. `never`: none. `on-failure`: any that nobody asked \
-                  for, an exit with code 0 too; a partition comes back when it is needed. `always`: the same, and a \
-                  partition comes back at once.",
+            doc: "When lspool restarts a process. `never`. `on-failure`: after any exit that nobody asked \
+                  for, also with code 0; a partition restarts when it is needed. `always`: the same, but a \
+                  partition restarts at once.",
         },
         Key {
             name: "required",
             ty: Type::Flag(|it| &mut it.policy.required),
             workspace: Workspace::No,
             absent: "",
-            doc: "Whether `initialize` fails if the server cannot be started. Else it is answered with no \
-                  capabilities, and a message tells the user.",
+            doc: "Whether `initialize` fails if the server cannot start. Otherwise lspool answers with no \
+                  capabilities and shows a message.",
         },
         Key {
             name: "max_restarts",
             ty: Type::Count(|it| &mut it.policy.max_restarts),
             workspace: Workspace::No,
             absent: "",
-            doc: "How often a process may be restarted within `restart_window`; after that it has failed until \
-                  somebody restarts it. One that has never been ready is given up after its second start.",
+            doc: "How many restarts lspool attempts within `restart_window`. After that the process has \
+                  failed, until a user restarts it. A process that has never been ready gets two starts.",
         },
         Key {
             name: "restart_window",
             ty: Type::Duration(|it| &mut it.policy.restart_window),
             workspace: Workspace::No,
             absent: "",
-            doc: "The window moves with the time: a server that comes up and dies again fails too.",
+            doc: "The period for `max_restarts`. It moves with the time.",
         },
         Key {
             name: "immediate_first",
             ty: Type::Flag(|it| &mut it.policy.immediate_first),
             workspace: Workspace::No,
             absent: "",
-            doc: "Whether the first restart in a window comes at once.",
+            doc: "Whether the first restart in a window has no delay.",
         },
         Key {
             name: "backoff",
             ty: Type::Backoff(|it| &mut it.policy.backoff),
             workspace: Workspace::No,
-            absent: "see there",
-            doc: "How long the others wait.",
+            absent: "see the section",
+            doc: "The delays of the other restarts.",
         },
         Key {
             name: "stall_timeout",
             ty: Type::Duration(|it| &mut it.stall_timeout),
             workspace: Workspace::No,
             absent: "",
-            doc: "A process that owes an answer and has said nothing for this long is asked whether it lives \
-                  (`$/lspool/ping`, to which any message is an answer). `\"0s\"`: never.",
+            doc: "How long a process that owes an answer may be silent before lspool probes it with \
+                  `$/lspool/ping`. Any message counts as an answer. `\"0s\"`: never.",
         },
         Key {
             name: "probe_timeout",
             ty: Type::Duration(|it| &mut it.probe_timeout),
             workspace: Workspace::No,
             absent: "",
-            doc: "How long it may take to say anything then. After that it is *degraded*.",
+            doc: "How long a probed process may stay silent before it is *degraded*.",
         },
         Key {
             name: "hang_timeout",
             ty: Type::OptionalDuration(|it| &mut it.hang_timeout),
             workspace: Workspace::No,
             absent: "`\"1m\"` for a Copilot server, `\"0s\"` for others",
-            doc: "How long a degraded process may go on saying nothing before it is ended, and restarted. `\"0s\"`: \
-                  for ever.",
+            doc: "How long a degraded process may stay silent before lspool ends and restarts it. \
+                  `\"0s\"`: forever.",
         },
         Key {
             name: "write_stall",
             ty: Type::Duration(|it| &mut it.write_stall),
             workspace: Workspace::No,
             absent: "",
-            doc: "How long a process may read nothing although something waits for it. After that it is ended, and \
-                  restarted.",
+            doc: "How long a process may read nothing while messages wait for it. After that lspool ends \
+                  and restarts it.",
         },
         Key {
             name: "shutdown_grace",
             ty: Type::Duration(|it| &mut it.shutdown_grace),
             workspace: Workspace::No,
             absent: "",
-            doc: "How long its answer to `shutdown` is waited for. The end of its input, SIGTERM and SIGKILL follow.",
+            doc: "How long lspool waits for the answer to `shutdown`. Then it closes the input, and sends \
+                  SIGTERM and SIGKILL.",
         },
         Key {
             name: "memory_limit",
             ty: Type::OptionalSize(|it| &mut it.memory_limit),
             workspace: Workspace::No,
             absent: "none",
-            doc: "How much memory a process, with what it has started, may hold. One that holds more is replaced as \
-                  soon as no request is open. One that already holds more within `restart_window` of its start (a \
-                  minute, if that is shorter) needs that much: it is replaced once it holds twice that, and a message \
-                  says so.",
+            doc: "How much memory a process may use, together with the processes that it has started. \
+                  lspool replaces a process above the limit when no request is open. If a process exceeds \
+                  the limit soon after its start (within `restart_window`, at most a minute), it needs \
+                  that much: lspool shows a message, and replaces it at twice the limit.",
         },
     ],
 };
 
 pub(super) static BACKOFF: Section<Backoff> = Section {
     header: "[server.NAME.backoff]",
-    doc: "How long a restart waits, or inline: `backoff = { initial = \"1s\", max = \"32s\" }`.",
+    doc: "The delay before a restart. Inline: `backoff = { initial = \"1s\", max = \"32s\" }`.",
     fresh: || Profile::Resilient.policy().backoff,
     keys: &[
         Key {
@@ -491,36 +501,37 @@ pub(super) static BACKOFF: Section<Backoff> = Section {
             ty: Type::Duration(|it| &mut it.initial),
             workspace: Workspace::No,
             absent: "",
-            doc: "The first wait.",
+            doc: "The first delay.",
         },
         Key {
             name: "max",
             ty: Type::Duration(|it| &mut it.max),
             workspace: Workspace::No,
             absent: "",
-            doc: "The longest wait.",
+            doc: "The longest delay.",
         },
         Key {
             name: "multiplier",
             ty: Type::Factor(|it| &mut it.multiplier, (1000, 10_000)),
             workspace: Workspace::No,
             absent: "",
-            doc: "How much longer each wait is than the one before.",
+            doc: "The factor from each delay to the next.",
         },
         Key {
             name: "jitter",
             ty: Type::Factor(|it| &mut it.jitter, (0, 1000)),
             workspace: Workspace::No,
             absent: "",
-            doc: "By which share a wait may be longer or shorter, so that several do not start in step.",
+            doc: "The random share by which a delay is longer or shorter, so that several servers do not \
+                  start at the same moment.",
         },
     ],
 };
 
 pub(super) static FOLDER: Section<FolderConfig> = Section {
     header: "[[folder]]",
-    doc: "What holds in one project only. Of several that contain the first workspace folder, the innermost one \
-          is taken.",
+    doc: "Settings for one project. If several sections contain the first workspace folder, the innermost \
+          one applies.",
     fresh: || FolderConfig { path: PathBuf::new(), servers: BTreeMap::new(), default_server: None },
     keys: &[
         Key {
@@ -528,81 +539,84 @@ pub(super) static FOLDER: Section<FolderConfig> = Section {
             ty: Type::RequiredPath(|it| &mut it.path),
             workspace: Workspace::No,
             absent: "",
-            doc: "The project's folder: an absolute path, or one that starts with `~/`.",
+            doc: "The folder of the project: an absolute path, or a path that starts with `~/`.",
         },
         Key {
             name: "default_server",
             ty: Type::ServerName(|it| &mut it.default_server),
             workspace: Workspace::No,
             absent: "the general one",
-            doc: "Takes the place of the general `default_server`.",
+            doc: "Replaces the general `default_server`.",
         },
         Key {
             name: "server",
             ty: Type::Servers(|it| &mut it.servers),
             workspace: Workspace::No,
             absent: "none",
-            doc: "`[folder.server.NAME]` takes the place of the whole section `[server.NAME]`.",
+            doc: "`[folder.server.NAME]` replaces the whole section `[server.NAME]`.",
         },
     ],
 };
 
 pub(super) static TOOLS: Section<ToolsConfig> = Section {
     header: "[tools]",
-    doc: "What lspool's own tools may do, where they are in use (`builtin_tools`): see [tools.md](tools.md).",
+    doc: "Limits for builtin tools, where they are in use (`builtin_tools`). See [tools.md](tools.md).",
     fresh: ToolsConfig::default,
     keys: &[
         Key {
             name: "allow",
             ty: Type::Names(|it| &mut it.allow),
             workspace: Workspace::No,
-            absent: "none: each command is asked about",
-            doc: "Commands that are run without asking, such as `\"git status\"`, or `\"cargo test *\"` with any further words. How \
-                  they are compared is told in [tools.md](tools.md#commands).",
+            absent: "none: lspool asks about each command",
+            doc: "Commands that run without a question, such as `\"git status\"`, or `\"cargo test *\"` \
+                  with any further words. [tools.md](tools.md#commands) says how lspool compares them.",
         },
         Key {
             name: "confine",
             ty: Type::Flag(|it| &mut it.confine),
             workspace: Workspace::No,
             absent: "",
-            doc: "Whether commands are kept from writing outside the workspace, where the system can do that (Landlock, on Linux).",
+            doc: "Whether commands are prevented from writing outside the workspace, where the system \
+                  supports it (Landlock on Linux).",
         },
         Key {
             name: "writable",
             ty: Type::Paths(|it| &mut it.writable),
             workspace: Workspace::No,
             absent: "none",
-            doc: "Folders beside the workspace and those for temporary files that commands may write to, such as `\"~/.cargo\"`.",
+            doc: "Further folders that commands may write to, such as `\"~/.cargo\"`, beside the workspace \
+                  and the temporary folders.",
         },
         Key {
             name: "time_limit",
             ty: Type::Duration(|it| &mut it.time_limit),
             workspace: Workspace::Smaller,
             absent: "",
-            doc: "How long a command may take before it is ended with all that it has started, or a search.",
+            doc: "How long a command or a search may take. lspool then ends it, with all processes of the \
+                  command.",
         },
         Key {
             name: "max_output",
             ty: Type::Size(|it| &mut it.max_output),
             workspace: Workspace::Smaller,
             absent: "",
-            doc: "How much one call may answer. Of what a command writes beyond that, the middle is left out.",
+            doc: "The maximum size of a result. lspool leaves out the middle of a longer output.",
         },
         Key {
             name: "max_file",
             ty: Type::Size(|it| &mut it.max_file),
             workspace: Workspace::Smaller,
             absent: "",
-            doc: "How large a file may be that is read, searched or edited.",
+            doc: "The maximum size of a file to read, search, or edit.",
         },
     ],
 };
 
 pub(super) static ROUTE: Section<RouteConfig> = Section {
     header: "[[route]]",
-    doc: "Says which conversations belong to which agent where the editor does not. A route matches a \
-          `conversation/create` that has all the values it names, one without any matches every one; the first \
-          that matches wins, and those of workspace files come after the user's.",
+    doc: "Which agent a conversation uses, where the editor does not say. A route matches a \
+          `conversation/create` that has all values of the route; a route without values matches each. The \
+          first match applies. Routes of workspace files come after yours.",
     fresh: RouteConfig::default,
     keys: &[
         Key {
@@ -610,7 +624,7 @@ pub(super) static ROUTE: Section<RouteConfig> = Section {
             ty: Type::AgentName(|it| &mut it.agent),
             workspace: Workspace::Yes,
             absent: "",
-            doc: "The agent: one that is built in or has an `[agent.NAME]`.",
+            doc: "The agent: a builtin agent, or one with a section `[agent.NAME]`.",
         },
         Key {
             name: "chat_mode",
@@ -638,7 +652,7 @@ pub(super) static ROUTE: Section<RouteConfig> = Section {
             ty: Type::Text(|it| &mut it.agent_slug),
             workspace: Workspace::Yes,
             absent: "any",
-            doc: "`agentSlug` of the create's turn.",
+            doc: "`agentSlug` of the turn in the create.",
         },
         Key {
             name: "model",
@@ -652,22 +666,22 @@ pub(super) static ROUTE: Section<RouteConfig> = Section {
 
 pub(super) static LOG: Section<LogConfig> = Section {
     header: "[log]",
-    doc: "The log. `--log-file` and `--log-level` on the command line go first.",
+    doc: "The log. `--log-file` and `--log-level` override it.",
     fresh: LogConfig::default,
     keys: &[
         Key {
             name: "file",
             ty: Type::Path(|it| &mut it.file),
             workspace: Workspace::No,
-            absent: "no file",
-            doc: "Where it is written: an absolute path, or one that starts with `~/`.",
+            absent: "no log",
+            doc: "The log file: an absolute path, or a path that starts with `~/`.",
         },
         Key {
             name: "level",
             ty: Type::LogLevel(|it| &mut it.level),
             workspace: Workspace::No,
             absent: "",
-            doc: "From which severity on.",
+            doc: "The lowest severity in the log.",
         },
     ],
 };

@@ -5,8 +5,9 @@ use crate::config::{AgentConfig, AgentSource, SubAgentsConfig};
 
 pub(in crate::config) static AGENT: Section<AgentConfig> = Section {
     header: "[agent.NAME]",
-    doc: "An agent: a tool set, and what is said to a sub-agent of this name. Agents with equal tool sets share a \
-          process; that process knows no other tools. Files define agents as well: see [agents.md](agents.md).",
+    doc: "An agent: a tool set, and instructions for a sub-agent of this name. Agents with equal tool sets \
+          share a process, which knows no other tools. Files can also define agents: see \
+          [agents.md](agents.md).",
     fresh: || AgentConfig::of(AgentSource::User),
     keys: &[
         Key {
@@ -14,65 +15,66 @@ pub(in crate::config) static AGENT: Section<AgentConfig> = Section {
             ty: Type::OptionalToolNames(|it| &mut it.tools),
             workspace: Workspace::Yes,
             absent: "every tool",
-            doc: "The tools it may use; `[]` is none. `ide` stands for every tool whose name starts with `ide_`, \
-                  and a name that ends in `*` for every tool whose name starts so. Names that other programs give tools \
-                  (`Read`, `Bash`) stand for those in [agents.md](agents.md).",
+            doc: "The tools that it may use. `[]` is none. `ide` stands for every tool whose name starts \
+                  with `ide_`, and a name that ends in `*` for every tool with that prefix. Tool names of \
+                  other programs (`Read`, `Bash`) have the meanings in [agents.md](agents.md).",
         },
         Key {
             name: "disallowed_tools",
             ty: Type::ToolNames(|it| &mut it.disallowed_tools),
             workspace: Workspace::Yes,
             absent: "none",
-            doc: "Tools taken out of these, in the same words.",
+            doc: "Tools to remove from `tools`, written in the same way.",
         },
         Key {
             name: "description",
             ty: Type::Text(|it| &mut it.description),
             workspace: Workspace::Yes,
             absent: "none",
-            doc: "When to use it: an agent that may start it is told this.",
+            doc: "When to use the agent. A lead reads this.",
         },
         Key {
             name: "prompt",
             ty: Type::Text(|it| &mut it.prompt),
             workspace: Workspace::Yes,
             absent: "none",
-            doc: "What it is told before its task.",
+            doc: "The instructions that come before its task.",
         },
         Key {
             name: "model",
             ty: Type::Text(|it| &mut it.model),
             workspace: Workspace::Yes,
-            absent: "that of the agent that starts it",
+            absent: "the model of the lead",
             doc: "The id or the name of a model, or a tier of `[models]`.",
         },
         Key {
             name: "max_turns",
             ty: Type::OptionalCount(|it| &mut it.max_turns),
             workspace: Workspace::Yes,
-            absent: "no limit of lspool's",
-            doc: "How many times its model may be asked for one task.",
+            absent: "no limit",
+            doc: "How many requests to its model one task may take.",
         },
         Key {
             name: "lead",
             ty: Type::Flag(|it| &mut it.lead),
             workspace: Workspace::No,
             absent: "",
-            doc: "Whether a conversation with this agent may start sub-agents: it gets the tool `delegate_task`.",
+            doc: "Whether a conversation with this agent may start sub-agents, with the tool \
+                  `delegate_task`.",
         },
         Key {
             name: "isolation",
             ty: Type::OptionalIsolation(|it| &mut it.isolation),
             workspace: Workspace::No,
-            absent: "that of the server",
-            doc: "What keeps its conversations to its tools: see `isolation` of `[server.NAME]`.",
+            absent: "as for the server",
+            doc: "What keeps its conversations to their tools: see `isolation` of `[server.NAME]`.",
         },
     ],
 };
 
 pub(in crate::config) static SUB_AGENTS: Section<SubAgentsConfig> = Section {
     header: "[subagents]",
-    doc: "What the sub-agents that a lead starts in one turn may cost: see [agents.md](agents.md).",
+    doc: "Limits for the sub-agents that a lead starts in one turn. See [agents.md](agents.md).",
     fresh: SubAgentsConfig::default,
     keys: &[
         Key {
@@ -80,28 +82,28 @@ pub(in crate::config) static SUB_AGENTS: Section<SubAgentsConfig> = Section {
             ty: Type::Count(|it| &mut it.max_parallel),
             workspace: Workspace::Smaller,
             absent: "",
-            doc: "How many run at once; others wait for one of them to end.",
+            doc: "How many run at once. Others wait.",
         },
         Key {
             name: "max_subagents",
             ty: Type::Count(|it| &mut it.max_subagents),
             workspace: Workspace::Smaller,
             absent: "",
-            doc: "How many one turn may start in all. After that the tool fails, and says so.",
+            doc: "How many one turn may start in all. After that the tool returns an error.",
         },
         Key {
             name: "max_followups",
             ty: Type::Count(|it| &mut it.max_followups),
             workspace: Workspace::Smaller,
             absent: "",
-            doc: "How often in one turn the lead is told results and asked to go on.",
+            doc: "How often in one turn lspool gives results to the lead and lets it continue.",
         },
         Key {
             name: "time_limit",
             ty: Type::Duration(|it| &mut it.time_limit),
             workspace: Workspace::Smaller,
             absent: "",
-            doc: "How long one may take. Then it is stopped, and the lead is told what it has said so far.",
+            doc: "How long a sub-agent may take. lspool then stops it, and gives the lead its text so far.",
         },
     ],
 };

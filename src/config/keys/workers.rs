@@ -5,8 +5,9 @@ use crate::config::{AgentSource, OrchestrationConfig, WorkerConfig};
 
 pub(in crate::config) static WORKER: Section<WorkerConfig> = Section {
     header: "[worker.ROLE]",
-    doc: "Who can be given a task of a plan: see [orchestration.md](orchestration.md). Those that are built in keep what \
-          your own file does not say of them. A workspace file adds workers, and changes none.",
+    doc: "A worker that can do a task of a plan. See [orchestration.md](orchestration.md). Builtin workers \
+          keep the settings that your file does not change. A workspace file adds workers and changes \
+          none.",
     fresh: || WorkerConfig::of("", AgentSource::User),
     keys: &[
         Key {
@@ -14,20 +15,20 @@ pub(in crate::config) static WORKER: Section<WorkerConfig> = Section {
             ty: Type::Text(|it| &mut it.description),
             workspace: Workspace::Yes,
             absent: "none",
-            doc: "What it is good for: whoever makes the plan is told this.",
+            doc: "What the worker is good for. The planner reads this.",
         },
         Key {
             name: "system_prompt",
             ty: Type::Text(|it| &mut it.system_prompt),
             workspace: Workspace::Yes,
             absent: "none",
-            doc: "What it is told before its first task.",
+            doc: "The instructions that come before its first task.",
         },
         Key {
             name: "model",
             ty: Type::Text(|it| &mut it.model),
             workspace: Workspace::Yes,
-            absent: "that of the orchestration",
+            absent: "the model of the orchestration",
             doc: "The id or the name of a model, or a tier of `[models]`.",
         },
         Key {
@@ -35,28 +36,28 @@ pub(in crate::config) static WORKER: Section<WorkerConfig> = Section {
             ty: Type::OptionalToolNames(|it| &mut it.tools),
             workspace: Workspace::Yes,
             absent: "every tool",
-            doc: "The tools it may use, as those of an agent; `[]` is none.",
+            doc: "The tools that it may use, written as for an agent. `[]` is none.",
         },
         Key {
             name: "agent_mode",
             ty: Type::Flag(|it| &mut it.agent_mode),
             workspace: Workspace::Yes,
             absent: "",
-            doc: "Whether it works with tools. One that does not has none, and answers from what it is told.",
+            doc: "Whether the worker uses tools. Without tools it answers from its prompt.",
         },
         Key {
             name: "enabled",
             ty: Type::Flag(|it| &mut it.enabled),
             workspace: Workspace::Yes,
             absent: "",
-            doc: "Whether a plan may use it.",
+            doc: "Whether a plan may use the worker.",
         },
     ],
 };
 
 pub(in crate::config) static ORCHESTRATION: Section<OrchestrationConfig> = Section {
     header: "[orchestration]",
-    doc: "What the work on one goal may cost: see [orchestration.md](orchestration.md).",
+    doc: "Limits for the work on one goal. See [orchestration.md](orchestration.md).",
     fresh: OrchestrationConfig::default,
     keys: &[
         Key {
@@ -64,7 +65,7 @@ pub(in crate::config) static ORCHESTRATION: Section<OrchestrationConfig> = Secti
             ty: Type::Count(|it| &mut it.max_parallel),
             workspace: Workspace::Smaller,
             absent: "",
-            doc: "How many tasks are worked on at once.",
+            doc: "How many tasks run at once.",
         },
         Key {
             name: "max_tasks",
@@ -78,7 +79,7 @@ pub(in crate::config) static ORCHESTRATION: Section<OrchestrationConfig> = Secti
             ty: Type::Duration(|it| &mut it.time_limit),
             workspace: Workspace::Smaller,
             absent: "",
-            doc: "How long one task may take; likewise the plan, and the summary. Then it is stopped, and has failed.",
+            doc: "How long one task, the plan, or the summary may take. lspool then stops it as failed.",
         },
     ],
 };

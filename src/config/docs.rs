@@ -76,6 +76,8 @@ lspool applies a change of the file at once ([control.md](control.md)). It repor
 lspool does not start with an invalid file; a later invalid change has no effect. An editor with TOML support
 completes and checks the file with [`config.schema.json`](config.schema.json).
 
+A duration is a number with `ms`, `s`, `m`, or `h`. A size has `B`, `KiB`, `MiB`, or `GiB`.
+
 ## Workspace files
 
 A workspace folder can have a file `.lspool.toml`. It comes from the author of the repository, and an agent
@@ -84,10 +86,10 @@ that edits files can change it. So it can only
 - add agents and workers. lspool ignores one whose name is builtin or in your own file, and reports it as
   *shadowed*.
 - add routes, which come after yours.
-- lower limits of your servers: the keys marked *smaller* below. A smaller `idle_timeout` ends idle processes
-  sooner.
+- lower limits. A smaller `idle_timeout` ends idle processes sooner.
 
-It cannot set commands, arguments, environment variables, paths, or the log.
+It cannot set commands, arguments, environment variables, paths, or the log. Each section below says what it
+can set.
 
 lspool reads the file when the editor sends `initialize` or adds the folder. If the file has a forbidden key
 or any other error, `initialize` fails with a message that names the error and its line. Ignoring the file
@@ -110,15 +112,32 @@ fn chapter<T>(section: &Section<T>) -> String {
             None if key.is_required() => "(required)".to_owned(),
             None => key.absent.to_owned(),
         };
-        let workspace = match key.workspace {
-            Workspace::Yes => "yes",
-            Workspace::Smaller => "smaller",
-            Workspace::No => "no",
-        };
-        format!("| `{}` | {} | {default} | {workspace} | {} |\n", key.name, ty(key), key.doc)
+        format!("| `{}` | {} | {default} | {} |\n", key.name, ty(key), key.doc)
     });
-    let table = "| Key | Type | Default | In a workspace file | Meaning |\n|---|---|---|---|---|\n";
-    heading + table + &rows.collect::<String>()
+    let table = "| Key | Type | Default | Meaning |\n|---|---|---|---|\n";
+    heading + table + &rows.collect::<String>() + &in_workspace(section)
+}
+
+/// Which keys of a section a workspace file may have.
+fn in_workspace<T>(section: &Section<T>) -> String {
+    let names = |of: Workspace| {
+        let keys = section.keys.iter().filter(|key| key.workspace == of);
+        keys.map(|key| format!("`{}`", key.name)).collect::<Vec<_>>()
+    };
+    let (any, smaller) = (names(Workspace::Yes), names(Workspace::Smaller));
+    let mut said = Vec::new();
+    if any.len() == section.keys.len() {
+        said.push("set every key".to_owned());
+    } else if !any.is_empty() {
+        said.push(format!("set {}", any.join(", ")));
+    }
+    if !smaller.is_empty() {
+        said.push(format!("lower {}", smaller.join(", ")));
+    }
+    match said.is_empty() {
+        true => String::new(),
+        false => format!("\nA workspace file can {}.\n", said.join(", and ")),
+    }
 }
 
 fn builtin_agents() -> String {
@@ -153,8 +172,8 @@ fn ty<T>(key: &Key<T>) -> String {
         Type::Args(_) => "list of strings",
         Type::Names(_) | Type::ToolNames(_) | Type::OptionalToolNames(_) => "list of names",
         Type::Variables(_) => "table of strings",
-        Type::Duration(_) | Type::OptionalDuration(_) => "duration: `ms`, `s`, `m`, `h`",
-        Type::Size(_) | Type::OptionalSize(_) => "size: `B`, `KiB`, `MiB`, `GiB`",
+        Type::Duration(_) | Type::OptionalDuration(_) => "duration",
+        Type::Size(_) | Type::OptionalSize(_) => "size",
         Type::Flag(_) => "`true`, `false`",
         Type::Factor(_, (from, to)) => {
             return format!("number from {} to {}", thousandths(*from), thousandths(*to));

@@ -211,25 +211,24 @@ pub(super) static ROOT: Section<Config> = Section {
             ty: Type::Path(|it| &mut it.record.file),
             workspace: Workspace::No,
             absent: "no recording",
-            doc: "Records each session to this file: an absolute path, or a path that starts with `~/`. If \
-                  the file exists, lspool takes `NAME-2`, then `NAME-3`, and so on. lspool reads the key \
-                  at its start. `--record` and the variable `LSPOOL_RECORD` override it. See \
-                  [fixtures.md](fixtures.md).",
+            doc: "Records each session to this file: an absolute path, or a path that starts with `~/`. \
+                  `--record` and the variable `LSPOOL_RECORD` override it. lspool reads it at its start. \
+                  See [fixtures.md](fixtures.md).",
         },
         Key {
             name: "record_texts",
             ty: Type::Flag(|it| &mut it.record.texts),
             workspace: Workspace::No,
             absent: "",
-            doc: "Whether a recording keeps documents, prompts, and answers. Otherwise lspool replaces \
-                  each of their characters by an `x`. It removes secrets in both cases.",
+            doc: "Whether a recording keeps documents, prompts, and answers. Otherwise each of their \
+                  characters becomes an `x`. A recording never keeps secrets.",
         },
         Key {
             name: "record_max_size",
             ty: Type::Size(|it| &mut it.record.max_size),
             workspace: Workspace::No,
             absent: "",
-            doc: "The maximum size of a recording. It ends there, and its last line says so.",
+            doc: "The maximum size. The recording ends there, and its last line says so.",
         },
     ],
 };
@@ -277,17 +276,15 @@ pub(super) static SERVER: Section<ServerConfig> = Section {
             ty: Type::ServerKind(|it| &mut it.kind),
             workspace: Workspace::No,
             absent: "derived from the command",
-            doc: "The kind of server. lspool separates the conversations of a Copilot server by tool set. \
-                  It passes everything of other servers through.",
+            doc: "The kind of server. Tool sets apply only to a Copilot server.",
         },
         Key {
             name: "max_processes",
             ty: Type::Count(|it| &mut it.max_processes),
             workspace: Workspace::Smaller,
             absent: "",
-            doc: "How many processes of the server may run at once. If one more is needed, lspool stops \
-                  the one whose last turn is longest ago. It stops no process that is in use: then \
-                  `on_limit` decides.",
+            doc: "How many processes of the server may run at once. For one more, lspool stops the one \
+                  whose last turn is longest ago. If all are in use, `on_limit` decides.",
         },
         Key {
             name: "isolation",
@@ -315,10 +312,10 @@ pub(super) static SERVER: Section<ServerConfig> = Section {
             workspace: Workspace::Smaller,
             absent: "",
             doc: "How many processes of a Copilot server lspool keeps started and signed in, without \
-                  tools. A new partition or a restart takes one within milliseconds. Spares count as \
-                  processes, and make room when another one is needed. For an editor with the capability \
-                  `subAgent`, `manageTodoListTool`, or `watchedFiles`, lspool keeps this number of each \
-                  kind in use.",
+                  tools. A new partition or a restart takes one within milliseconds. Spares count for \
+                  `max_processes`, and make room for others. With an editor that has the capability \
+                  `subAgent`, `manageTodoListTool`, or `watchedFiles`, this is the number for each kind of \
+                  process in use.",
         },
         Key {
             name: "idle_timeout",
@@ -379,9 +376,9 @@ pub(super) static SERVER: Section<ServerConfig> = Section {
             workspace: Workspace::No,
             absent: "",
             doc: "Whether a Copilot server records what it sends to the model, on a memory file system \
-                  where there is one. After a crash, the next process then sends the same bytes: \
-                  attachments and context stay, and so does the prompt cache of the model. Otherwise \
-                  lspool restores the questions without the context that the server had added.",
+                  where there is one. After a crash, the next process then sends the same bytes, so \
+                  attachments, context, and the model's prompt cache stay. Otherwise lspool restores \
+                  questions without the context that the server had added.",
         },
         Key {
             name: "profile",

@@ -235,11 +235,10 @@ pub(super) static ROOT: Section<Config> = Section {
 
 pub(super) static SERVER: Section<ServerConfig> = Section {
     header: "[server.NAME]",
-    doc: "How lspool starts a server, and the limits of the server. A command on the command line (`lspool \
-          -- COMMAND …`) replaces `command` and `args` of one section: `copilot` for a Copilot server, \
-          else the section with the name of the executable, without folder and extension. The other keys \
-          of that section still apply. If only a section of another name starts that server, lspool shows \
-          a warning.",
+    doc: "How lspool starts a server, and its limits. A command on the command line (`lspool -- COMMAND \
+          …`) replaces `command` and `args` of one section: `copilot` for a Copilot server, else the \
+          section with the name of the executable, without folder and extension. The other keys of that \
+          section still apply.",
     fresh: ServerConfig::default,
     keys: &[
         Key {
@@ -292,48 +291,43 @@ pub(super) static SERVER: Section<ServerConfig> = Section {
             workspace: Workspace::No,
             absent: "",
             doc: "What keeps a conversation with a Copilot server to its tools \
-                  ([isolation.md](isolation.md)). `\"process\"`: a process that all conversations with \
-                  equal tool sets share. `\"mode\"`: a custom chat mode in the process that serves the \
-                  editor, which needs no further memory. Where a mode is not as safe, lspool uses a \
-                  process.",
+                  ([isolation.md](isolation.md)): a process for each tool set, or a chat mode where that \
+                  is as safe.",
         },
         Key {
             name: "on_limit",
             ty: Type::OnLimit(|it| &mut it.on_limit),
             workspace: Workspace::No,
             absent: "",
-            doc: "What happens to a conversation that needs a process beyond `max_processes`. `\"mode\"`: \
-                  a chat mode keeps it to its tools, where that is as safe; otherwise lspool refuses the \
-                  conversation. `\"error\"`: lspool refuses it.",
+            doc: "What happens to a conversation that needs a process beyond `max_processes`: a chat mode \
+                  serves it where that is as safe, or lspool refuses it.",
         },
         Key {
             name: "warm_spares",
             ty: Type::Amount(|it| &mut it.warm_spares),
             workspace: Workspace::Smaller,
             absent: "",
-            doc: "How many processes of a Copilot server lspool keeps started and signed in, without \
-                  tools. A new partition or a restart takes one within milliseconds. Spares count for \
-                  `max_processes`, and make room for others. With an editor that has the capability \
-                  `subAgent`, `manageTodoListTool`, or `watchedFiles`, this is the number for each kind of \
-                  process in use.",
+            doc: "How many processes of a Copilot server lspool keeps started and signed in. A new \
+                  partition or a restart takes one within milliseconds. Spares count for `max_processes`, \
+                  and make room for others. If tool sets need different capabilities of the editor, this \
+                  is the number for each kind.",
         },
         Key {
             name: "idle_timeout",
             ty: Type::Duration(|it| &mut it.idle_timeout),
             workspace: Workspace::Smaller,
             absent: "",
-            doc: "How long a process without an open request, such as a turn, keeps running. The process \
-                  that serves the editor always keeps running. Conversations of a stopped process come \
-                  back at their next turn. `\"0s\"`: a process stops with its last conversation, and \
-                  between two turns only if `max_processes` leaves no room for another.",
+            doc: "How long a process without an open request keeps running, except the one that serves the \
+                  editor. Its conversations come back at their next turn. `\"0s\"`: it stops with its last \
+                  conversation, or when `max_processes` needs room.",
         },
         Key {
             name: "startup_timeout",
             ty: Type::Duration(|it| &mut it.startup_timeout),
             workspace: Workspace::Smaller,
             absent: "",
-            doc: "How long a process may take to start and to answer `initialize`. After that, lspool \
-                  stops it, and the requests that wait for it fail.",
+            doc: "How long a process may take to start and to answer `initialize`. Then lspool stops it, \
+                  and the waiting requests fail.",
         },
         Key {
             name: "max_message",
@@ -347,9 +341,8 @@ pub(super) static SERVER: Section<ServerConfig> = Section {
             ty: Type::TurnRecovery(|it| &mut it.turn_recovery),
             workspace: Workspace::No,
             absent: "",
-            doc: "What happens to a turn when its Copilot server dies. `\"continue\"`: the next process \
-                  continues it, and no tool of the editor or of an MCP server runs twice. `\"fail\"`: the \
-                  turn ends with an error.",
+            doc: "What happens to a turn when its Copilot server dies: the next process continues it, or \
+                  it ends with an error.",
         },
         Key {
             name: "delegation",
@@ -357,9 +350,7 @@ pub(super) static SERVER: Section<ServerConfig> = Section {
             workspace: Workspace::No,
             absent: "",
             doc: "The tool with which a lead starts sub-agents ([agents.md](agents.md)). \
-                  `\"run_in_terminal\"` is for older servers, which do not forward calls of unknown tools: \
-                  lspool carries out the command `delegate --type NAME --prompt \"TASK\"`, and the editor \
-                  all others.",
+                  `\"run_in_terminal\"` is for older servers, which do not forward calls of unknown tools.",
         },
         Key {
             name: "builtin_tools",
@@ -375,20 +366,19 @@ pub(super) static SERVER: Section<ServerConfig> = Section {
             ty: Type::Flag(|it| &mut it.exact_restore),
             workspace: Workspace::No,
             absent: "",
-            doc: "Whether a Copilot server records what it sends to the model, on a memory file system \
-                  where there is one. After a crash, the next process then sends the same bytes, so \
-                  attachments, context, and the model's prompt cache stay. Otherwise lspool restores \
-                  questions without the context that the server had added.",
+            doc: "Whether a Copilot server records what it sends to the model, on a memory file system if \
+                  possible. After a crash the next process then sends the same bytes, so attachments, \
+                  context, and the model's prompt cache stay. Otherwise only the questions and answers \
+                  come back.",
         },
         Key {
             name: "profile",
             ty: Type::Profile(|it| &mut it.policy),
             workspace: Workspace::No,
             absent: "`\"resilient\"`",
-            doc: "What happens when the server dies. `resilient`: lspool restarts it. `strict`: lspool \
-                  does not restart it, and `initialize` fails if the server cannot start. `best-effort`: \
-                  lspool does not restart it, and answers `initialize` without it. The six keys below \
-                  override single settings.",
+            doc: "What happens when the server dies. `resilient`: lspool restarts it. `strict` and \
+                  `best-effort`: lspool does not restart it; if it cannot start, `initialize` fails with \
+                  `strict` only. The six keys below override single settings.",
         },
         Key {
             name: "restart",
@@ -480,10 +470,10 @@ pub(super) static SERVER: Section<ServerConfig> = Section {
             ty: Type::OptionalSize(|it| &mut it.memory_limit),
             workspace: Workspace::No,
             absent: "none",
-            doc: "How much memory a process may use, together with the processes that it has started. \
-                  lspool replaces a process above the limit when no request is open. If a process exceeds \
-                  the limit soon after its start (within `restart_window`, at most a minute), it needs \
-                  that much: lspool shows a message, and replaces it at twice the limit.",
+            doc: "How much memory a process may use, with the processes that it has started. Above the \
+                  limit, lspool replaces it when no request is open. A process that exceeds the limit \
+                  within a minute of its start needs that much: lspool shows a message, and replaces it at \
+                  twice the limit.",
         },
     ],
 };
@@ -612,8 +602,8 @@ pub(super) static TOOLS: Section<ToolsConfig> = Section {
 pub(super) static ROUTE: Section<RouteConfig> = Section {
     header: "[[route]]",
     doc: "Which agent a conversation uses, where the editor does not say. A route matches a \
-          `conversation/create` that has all values of the route; a route without values matches each. The \
-          first match applies. Routes of workspace files come after yours.",
+          `conversation/create` that has all its values; without values it matches each. The first match \
+          applies, and yours come before those of workspace files.",
     fresh: RouteConfig::default,
     keys: &[
         Key {

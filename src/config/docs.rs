@@ -103,19 +103,36 @@ the folder.
 fn chapter<T>(section: &Section<T>) -> String {
     let heading = match section.doc {
         "" => format!("## {}\n\n", section.header),
-        doc => format!("## `{}`\n\n{doc}\n\n", section.header),
+        doc => format!("## `{}`\n\n{}\n", section.header, wrapped(doc, "")),
     };
     let mut fresh = (section.fresh)();
-    let rows = section.keys.iter().map(|key| {
+    let entries = section.keys.iter().map(|key| {
         let default = match default(key, &mut fresh) {
-            Some(default) => format!("`{default}`"),
-            None if key.is_required() => "(required)".to_owned(),
-            None => key.absent.to_owned(),
+            Some(default) => format!("default `{default}`"),
+            None if key.is_required() => "required".to_owned(),
+            None => format!("default: {}", key.absent),
         };
-        format!("| `{}` | {} | {default} | {} |\n", key.name, ty(key), key.doc)
+        wrapped(&format!("- `{}` ({}; {default}). {}", key.name, ty(key), key.doc), "  ")
     });
-    let table = "| Key | Type | Default | Meaning |\n|---|---|---|---|\n";
-    heading + table + &rows.collect::<String>() + &in_workspace(section)
+    heading + &entries.collect::<String>() + &in_workspace(section)
+}
+
+/// Text in lines of at most 110 columns, all but the first of them indented.
+fn wrapped(text: &str, indent: &str) -> String {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        if let Some(line) = lines.last_mut() {
+            if line.is_empty() {
+                line.push_str(word);
+            } else if line.chars().count() + 1 + word.chars().count() <= 110 {
+                line.push(' ');
+                line.push_str(word);
+            } else {
+                lines.push(format!("{indent}{word}"));
+            }
+        }
+    }
+    lines.join("\n") + "\n"
 }
 
 /// Which keys of a section a workspace file may have.
@@ -136,29 +153,25 @@ fn in_workspace<T>(section: &Section<T>) -> String {
     }
     match said.is_empty() {
         true => String::new(),
-        false => format!("\nA workspace file can {}.\n", said.join(", and ")),
+        false => "\n".to_owned() + &wrapped(&format!("A workspace file can {}.", said.join(", and ")), ""),
     }
 }
 
 fn builtin_agents() -> String {
-    let rows = Config::default().agents.into_iter().map(|(name, agent)| {
-        let tools =
-            agent.tools.map_or_else(|| "every tool".to_owned(), |it| format!("`{}`", it.join("`, `")));
-        format!("| `{name}` | {tools} | {} |\n", agent.description.unwrap_or_default())
-    });
-    let heading =
-        "Builtin, unless your file has one of that name:\n\n| Agent | Tools | Description |\n|---|---|---|\n";
-    heading.to_owned() + &rows.collect::<String>()
+    let agents = Config::default().agents.into_iter();
+    let items = agents.map(|(name, agent)| builtin(&name, agent.tools.as_deref(), agent.description));
+    "Builtin, unless your file has one of that name:\n\n".to_owned() + &items.collect::<String>()
 }
 
 fn builtin_workers() -> String {
-    let rows = Config::default().workers.into_iter().map(|worker| {
-        let tools =
-            worker.tools.map_or_else(|| "every tool".to_owned(), |it| format!("`{}`", it.join("`, `")));
-        format!("| `{}` | {tools} | {} |\n", worker.role, worker.description.unwrap_or_default())
-    });
-    let heading = "Builtin workers:\n\n| Worker | Tools | Description |\n|---|---|---|\n";
-    heading.to_owned() + &rows.collect::<String>()
+    let workers = Config::default().workers.into_iter();
+    let items = workers.map(|it| builtin(&it.role, it.tools.as_deref(), it.description));
+    "Builtin workers:\n\n".to_owned() + &items.collect::<String>()
+}
+
+fn builtin(name: &str, tools: Option<&[String]>, description: Option<String>) -> String {
+    let tools = tools.map_or_else(|| "every tool".to_owned(), |it| format!("`{}`", it.join("`, `")));
+    wrapped(&format!("- `{name}` ({tools}). {}", description.unwrap_or_default()), "  ")
 }
 
 fn ty<T>(key: &Key<T>) -> String {

@@ -196,7 +196,7 @@ pub(super) static ROOT: Section<Config> = Section {
             name: "route",
             ty: Type::Routes(|it| &mut it.routes),
             workspace: Workspace::Yes,
-            absent: "none: such a conversation may use every tool",
+            absent: "every tool for every conversation",
             doc: "Which conversations use which agent.",
         },
         Key {
@@ -385,9 +385,9 @@ pub(super) static SERVER: Section<ServerConfig> = Section {
             ty: Type::Restart(|it| &mut it.policy.restart),
             workspace: Workspace::No,
             absent: "",
-            doc: "When lspool restarts a process. `never`. `on-failure`: after any exit that nobody asked \
-                  for, also with code 0; a partition restarts when it is needed. `always`: the same, but a \
-                  partition restarts at once.",
+            doc: "When lspool restarts a process. `on-failure`: after any exit that nobody asked for, also \
+                  with code 0; a partition restarts when it is needed. `always`: the same, but a partition \
+                  restarts at once.",
         },
         Key {
             name: "required",
@@ -554,7 +554,7 @@ pub(super) static TOOLS: Section<ToolsConfig> = Section {
             name: "allow",
             ty: Type::Names(|it| &mut it.allow),
             workspace: Workspace::No,
-            absent: "none: lspool asks about each command",
+            absent: "a question about each command",
             doc: "Commands that run without a question, such as `\"git status\"`, or `\"cargo test *\"` \
                   with any further words. [tools.md](tools.md#commands) says how lspool compares them.",
         },

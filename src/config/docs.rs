@@ -91,13 +91,10 @@ that edits files can change it. So it can only
 It cannot set commands, arguments, environment variables, paths, or the log. Each section below says what it
 can set.
 
-lspool reads the file when the editor sends `initialize` or adds the folder. If the file has a forbidden key
-or any other error, `initialize` fails with a message that names the error and its line. Ignoring the file
-would be unsafe, because a conversation without its route may use every tool. For a folder that the editor
-adds later, lspool shows a message and keeps the configuration that it has.
-
-The file of a folder in `initialize` applies until the editor starts lspool again, even if the editor removes
-the folder.
+lspool reads the file when the editor sends `initialize` or adds the folder. If the file has an error,
+`initialize` fails with a message, because a conversation without its route may use every tool. For a folder
+that the editor adds later, lspool shows a message and keeps the configuration that it has. A file from
+`initialize` applies until the editor starts lspool again.
 "#;
 
 fn chapter<T>(section: &Section<T>) -> String {

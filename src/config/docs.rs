@@ -73,8 +73,10 @@ agent = "reviewer"
 ```
 
 lspool applies a change of the file at once ([control.md](control.md)). It reports every error with its line.
-lspool does not start with an invalid file; a later invalid change has no effect. An editor with TOML support
-completes and checks the file with [`config.schema.json`](config.schema.json).
+lspool does not start with an invalid file; a later invalid change has no effect.
+
+An editor with TOML support completes and checks the file with [`config.schema.json`](config.schema.json),
+which `lspool config schema` prints. With Taplo, make `#:schema FILE` the first line.
 
 A duration is a number with `ms`, `s`, `m`, or `h`. A size has `B`, `KiB`, `MiB`, or `GiB`.
 

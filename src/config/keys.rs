@@ -376,9 +376,9 @@ pub(super) static SERVER: Section<ServerConfig> = Section {
             ty: Type::Profile(|it| &mut it.policy),
             workspace: Workspace::No,
             absent: "`\"resilient\"`",
-            doc: "What happens when the server dies. `resilient`: lspool restarts it. `strict` and \
-                  `best-effort`: lspool does not restart it; if it cannot start, `initialize` fails with \
-                  `strict` only. The six keys below override single settings.",
+            doc: "What happens when the server dies. `resilient`: lspool restarts it. `strict`: lspool \
+                  does not. `best-effort`: lspool does not, and `initialize` succeeds even if the server \
+                  cannot start. The six keys below override single settings.",
         },
         Key {
             name: "restart",

@@ -333,6 +333,14 @@ pub(super) static SERVER: Section<ServerConfig> = Section {
                   waits for it fails.",
         },
         Key {
+            name: "mcp_wait",
+            ty: Type::Duration(|it| &mut it.mcp_wait),
+            workspace: Workspace::Smaller,
+            absent: "",
+            doc: "How long the turns of a restricted tool set wait until the MCP servers that the set names have \
+                  started. After that they run without the tools of these servers, and a message says which are missing.",
+        },
+        Key {
             name: "max_message",
             ty: Type::Size(|it| &mut it.max_message),
             workspace: Workspace::No,

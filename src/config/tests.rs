@@ -39,8 +39,8 @@ fn config_translates_tool_aliases_of_agent_files() {
     check_problems(
         "[agent.a]\ntools = [\"Read\", \"Bash(git:*)\"]\ndisallowed_tools = [\n\"Skill\"]\n",
         &expect![[r#"
-            config.toml:2: agent.a.tools[1]: "Bash(git:*)": nobody here can limit a tool to some arguments; write "run_in_terminal" for all that it can do, or leave it out
-            config.toml:4: agent.a.disallowed_tools[0]: "Skill" is no tool here, but one of another program; leave it out"#]],
+            config.toml:2: agent.a.tools[1]: "Bash(git:*)": lspool cannot limit a tool to some arguments; write "run_in_terminal" to allow the whole tool, or remove the entry
+            config.toml:4: agent.a.disallowed_tools[0]: "Skill" is a tool of another program and does not exist here; remove it"#]],
     );
 }
 

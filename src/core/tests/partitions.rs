@@ -315,9 +315,7 @@ fn unknown_tool_names_are_reported_once_and_in_status() {
     let shown: Vec<Value> = it.take(EDITOR).iter().map(|it| it["params"]["message"].clone()).collect();
     let set = "Read,fetch_ticket,fetch_tickt,ide,jira/get,mcp_jira_put,read_file,whatever";
     let told = |name: &str, meant: &str| {
-        json!(format!(
-            "lspool: conversations with the tools {set} have no \"{name}\": there is no such tool; did you mean {meant}?"
-        ))
+        json!(format!("lspool: unknown tool \"{name}\" in the tool set {set}; did you mean {meant}?"))
     };
     assert_eq!(shown, [told("Read", "read_file"), told("fetch_tickt", "fetch_ticket")]);
     it.create(3, &tools(&["Read", "grep_search"]));

@@ -57,9 +57,9 @@ fn script() -> Script {
     let run = |command: &str| json!({"command": command, "explanation": "to see it", "isBackground": false});
     let read = |name: &str| json!({"filePath": format!("{{ws}}/{name}"), "startLine": 1, "endLine": 99});
     Script::default()
-        .rule(Rule::on("You plan how workers").then(Round::text(format!("```json\n{plan}\n```\n")).delay(700)))
+        .rule(Rule::on("Plan how workers").then(Round::text(format!("```json\n{plan}\n```\n")).delay(700)))
         .rule(
-            Rule::on("Workers were given tasks").then(
+            Rule::on("Workers carried out tasks").then(
                 Round::text(
                     "count.sh counts the words of its input. test.sh tries it with three words and passes. README.md \
                      describes it. The reviewer has found nothing that is wrong.\n",

@@ -81,81 +81,112 @@ impl Tool {
     pub fn definition(self) -> Value {
         let (description, properties, required): (&str, &[Parameter], &[&str]) = match self {
             Tool::ReadFile => (
-                "Reads lines of a text file in the workspace. Each call is answered with a limited number of bytes: if \
-                 there is more, the answer says from which line to go on.",
+                "Read lines of a text file in the workspace. Each answer has a limited size: if there is \
+                 more, the answer gives the `startLine` for the next call.",
                 &[
-                    ("filePath", "string", "The file: an absolute path, or one from the workspace folder."),
                     (
-                        "startLine",
-                        "number",
-                        "The first line to read, counted from 1. The first one if absent.",
+                        "filePath",
+                        "string",
+                        "The file: an absolute path, or a path relative to the workspace \
+                                            folder.",
                     ),
-                    ("endLine", "number", "The last line to read. The last one if absent."),
+                    ("startLine", "number", "The first line to read, counted from 1. Default: 1."),
+                    ("endLine", "number", "The last line to read. Default: the last line of the file."),
                 ],
                 &["filePath"],
             ),
             Tool::ListDir => (
-                "Lists what is in a folder of the workspace, by name. A name that ends in / is a folder.",
-                &[("path", "string", "The folder: an absolute path, or one from the workspace folder.")],
+                "List the contents of a folder in the workspace, sorted by name. Folder names end in /.",
+                &[(
+                    "path",
+                    "string",
+                    "The folder: an absolute path, or a path relative to the workspace \
+                                      folder.",
+                )],
                 &["path"],
             ),
             Tool::FileSearch => (
-                "Finds files of the workspace by a glob pattern, such as **/*.{js,ts} or src/**. What .gitignore names is left \
-                 out.",
+                "Find files in the workspace by a glob pattern such as **/*.{js,ts} or src/**. Skips files \
+                 that .gitignore excludes.",
                 &[
-                    ("query", "string", "The pattern, compared with the path from the workspace folder."),
-                    ("maxResults", "number", "How many files to name at most."),
+                    (
+                        "query",
+                        "string",
+                        "The glob pattern, matched against the path relative to the \
+                                         workspace folder.",
+                    ),
+                    ("maxResults", "number", "The maximum number of files to return."),
                 ],
                 &["query"],
             ),
             Tool::GrepSearch => (
-                "Finds lines in the files of the workspace, by a text or a regular expression, in upper or lower case. What \
-                 .gitignore names is left out, and so are binary files.",
+                "Find lines in the files of the workspace by text or regular expression, ignoring case. \
+                 Skips binary files and files that .gitignore excludes.",
                 &[
-                    ("query", "string", "The text, or the regular expression."),
-                    ("isRegexp", "boolean", "Whether it is a regular expression. If absent, it is not."),
-                    ("includePattern", "string", "Only files whose path matches this glob pattern."),
+                    ("query", "string", "The text or regular expression to find."),
+                    ("isRegexp", "boolean", "Whether `query` is a regular expression. Default: false."),
+                    ("includePattern", "string", "Search only files whose path matches this glob pattern."),
                 ],
                 &["query"],
             ),
             Tool::CreateFile => (
-                "Makes a new file in the workspace, and the folders that it is in. It fails if the file exists: edit it then.",
+                "Create a new file in the workspace, with any missing folders. Fails if the file exists: \
+                 edit the file instead.",
                 &[
-                    ("filePath", "string", "The file: an absolute path, or one from the workspace folder."),
-                    ("content", "string", "All of its text."),
+                    (
+                        "filePath",
+                        "string",
+                        "The file: an absolute path, or a path relative to the workspace \
+                                            folder.",
+                    ),
+                    ("content", "string", "The whole text of the file."),
                 ],
                 &["filePath", "content"],
             ),
             Tool::ReplaceString => (
-                "Puts one piece of text in a file of the workspace in the place of another. The old text must be there exactly \
-                 once, so give some lines around the change.",
+                "Replace a piece of text in a file of the workspace. `oldString` must occur exactly once in \
+                 the file, so include some lines around the change.",
                 &[
-                    ("filePath", "string", "The file: an absolute path, or one from the workspace folder."),
+                    (
+                        "filePath",
+                        "string",
+                        "The file: an absolute path, or a path relative to the workspace \
+                                            folder.",
+                    ),
                     (
                         "oldString",
                         "string",
-                        "The text to replace, exactly as it is in the file, white space included.",
+                        "The text to replace, exactly as in the file, including white space.",
                     ),
-                    ("newString", "string", "What is to stand in its place."),
+                    ("newString", "string", "The new text."),
                 ],
                 &["filePath", "oldString", "newString"],
             ),
             Tool::InsertEdit => (
-                "Writes a file of the workspace anew.",
+                "Replace the whole text of a file in the workspace.",
                 &[
-                    ("explanation", "string", "What the edit does, in a few words."),
-                    ("filePath", "string", "The file: an absolute path, or one from the workspace folder."),
+                    ("explanation", "string", "The purpose of the edit, in a few words."),
+                    (
+                        "filePath",
+                        "string",
+                        "The file: an absolute path, or a path relative to the workspace \
+                                            folder.",
+                    ),
                     ("code", "string", "The whole text of the file."),
                 ],
                 &["explanation", "filePath", "code"],
             ),
             Tool::Terminal => (
-                "Runs a command in a shell, in the workspace folder, and answers with what it writes and how it ends. Each \
-                 command has a shell of its own. It has no input, and is ended when it takes too long: nothing can be left \
-                 running in the background. It may write only in the workspace and to temporary files.",
+                "Run a command in a new shell in the workspace folder and return its output and exit code. \
+                 The command gets no input and is stopped when it takes too long; do not start background \
+                 processes. It can write only in the workspace and to temporary files.",
                 &[
-                    ("command", "string", "The command."),
-                    ("explanation", "string", "What it is for, in a few words: the user reads it."),
+                    ("command", "string", "The command line to run."),
+                    (
+                        "explanation",
+                        "string",
+                        "The purpose of the command in a few words, shown to the user.",
+                    ),
                 ],
                 &["command", "explanation"],
             ),

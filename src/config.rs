@@ -180,6 +180,8 @@ pub struct ServerConfig {
     pub idle_timeout: Duration,
     /// How long a process may take to answer `initialize`.
     pub startup_timeout: Duration,
+    /// How long turns of a restricted set wait for the MCP servers of the set.
+    pub mcp_wait: Duration,
     /// The longest message it may send, in bytes.
     pub max_message: usize,
     /// What its death means.
@@ -366,6 +368,7 @@ impl Default for ServerConfig {
             warm_spares: 0,
             idle_timeout: Duration::from_mins(5),
             startup_timeout: Duration::from_secs(35),
+            mcp_wait: Duration::from_secs(10),
             max_message: 256 << 20,
             policy: Profile::Resilient.policy(),
             memory_limit: None,

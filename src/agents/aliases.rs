@@ -91,10 +91,11 @@ pub(crate) fn tool_names(declared: &str) -> Result<Vec<String>, String> {
         Meaning::Tools(names) => Ok(names),
         Meaning::All | Meaning::Like(_) => itself(),
         Meaning::Limited(tools) => Err(format!(
-            "{name:?}: nobody here can limit a tool to some arguments; write {tools:?} for all that it can do, or leave it out"
+            "{name:?}: lspool cannot limit a tool to some arguments; write {tools:?} to allow the whole \
+             tool, or remove the entry"
         )),
         Meaning::Nothing if is_alias(name) => {
-            Err(format!("{name:?} is no tool here, but one of another program; leave it out"))
+            Err(format!("{name:?} is a tool of another program and does not exist here; remove it"))
         }
         // An editor may call a tool as it pleases.
         Meaning::Nothing => itself(),

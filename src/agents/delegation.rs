@@ -11,18 +11,19 @@ use crate::config::AgentConfig;
 const TAGS: [&str; 3] = ["result", "sub_agent_results", "system_instructions"];
 
 /// What a sub-agent is asked that has ended without a word.
-pub const SUMMARY: &str = "You have ended without saying anything. Write what you have found or done, as an answer to \
-                           whoever gave you the task. Call no more tools.";
+pub const SUMMARY: &str = "Your turn ended without an answer. Write what you found or did, as a report to \
+                           the agent that gave you the task. Do not call any more tools.";
 
 /// The tool with which a lead starts sub-agents, as clients register tools.
 pub fn tool(agents: &BTreeMap<String, AgentConfig>) -> Value {
-    let description = "Starts a sub-agent that works on a task on its own, in parallel to others. It knows nothing of \
-                       this conversation: the prompt must say all that it needs to know, and what it is to report. \
-                       The call is answered at once. Start all that are independent of each other, then end your \
-                       turn: when all of them have ended, you are told their results, and can start more or answer \
-                       the user. Do not wait or ask for results in any other way.\n\n";
+    let description = "Start a sub-agent that works on one task, in parallel with others. The sub-agent \
+                       cannot see this conversation: put everything it needs into `prompt`, and say what it \
+                       should report. The call returns at once. Start all sub-agents that do not depend on \
+                       each other, then end your turn. You receive their results when all of them have \
+                       finished; then start more or answer the user. Do not wait for results or ask for \
+                       them in any other way.\n\n";
     let text = |description: &str| json!({"type": "string", "description": description});
-    let mut kind = text("Which sub-agent: one of the names above.");
+    let mut kind = text("The name of the sub-agent, from the list above.");
     kind["enum"] = agents.keys().cloned().collect();
     json!({
         "name": DELEGATE,
@@ -31,7 +32,7 @@ pub fn tool(agents: &BTreeMap<String, AgentConfig>) -> Value {
             "type": "object",
             "properties": {
                 "subagent_type": kind,
-                "prompt": text("The task, with all that is needed for it."),
+                "prompt": text("The task, with everything the sub-agent needs to know."),
                 "description": text("The task in three to five words, for the user."),
             },
             "required": ["subagent_type", "prompt"],
@@ -45,7 +46,7 @@ pub fn list(agents: &BTreeMap<String, AgentConfig>) -> String {
         let what = agent.description.as_deref().unwrap_or("no description");
         format!("\n- {name}: {what} (tools: {})", super::tools(agent))
     };
-    format!("There are:{}", agents.iter().map(line).collect::<String>())
+    format!("Available sub-agents:{}", agents.iter().map(line).collect::<String>())
 }
 
 /// What a lead has asked for.
@@ -60,7 +61,8 @@ pub struct Task {
 impl Task {
     /// Reads the input of a call. What is wrong with it is told to the model.
     pub fn read(input: &[u8], agents: &BTreeMap<String, AgentConfig>) -> Result<Task, String> {
-        let input: Value = serde_json::from_slice(input).map_err(|_| "the input is no object".to_owned())?;
+        let input: Value =
+            serde_json::from_slice(input).map_err(|_| "the input is not a JSON object".to_owned())?;
         let text = |key: &str| input[key].as_str().map(str::to_owned);
         Task::of(text("subagent_type"), text("prompt"), agents)
     }
@@ -74,12 +76,11 @@ impl Task {
         let given = |it: Option<String>| it.filter(|it| !it.is_empty());
         let names = || agents.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
         let agent =
-            given(agent).ok_or_else(|| format!("subagent_type is missing; it is one of {}", names()))?;
+            given(agent).ok_or_else(|| format!("`subagent_type` is missing; use one of {}", names()))?;
         if !agents.contains_key(&agent) {
-            return Err(format!("there is no sub-agent {agent:?}; there are {}", names()));
+            return Err(format!("unknown sub-agent {agent:?}; use one of {}", names()));
         }
-        let prompt =
-            given(prompt).ok_or_else(|| "prompt is missing: it says what is to be done".to_owned())?;
+        let prompt = given(prompt).ok_or_else(|| "`prompt` is missing: put the task there".to_owned())?;
         Ok(Task { agent, prompt })
     }
 }
@@ -115,12 +116,13 @@ pub fn results(outcomes: &[Outcome<'_>], may_start_more: bool) -> String {
     };
     let results: String = outcomes.iter().map(result).collect();
     let next = match may_start_more {
-        true => "If more has to be done first, you may start further sub-agents.",
-        false => "No further sub-agents can be started: answer with what there is.",
+        true => "If more work is needed first, start more sub-agents.",
+        false => "You cannot start more sub-agents: answer with the results you have.",
     };
     format!(
-        "All sub-agents that you have started have ended.\n\n<sub_agent_results>\n{results}</sub_agent_results>\n\nGo on \
-         with what the user has asked for. {next}"
+        "All sub-agents that you started have \
+         finished.\n\n<sub_agent_results>\n{results}</sub_agent_results>\n\nContinue with the user's \
+         request. {next}"
     )
 }
 

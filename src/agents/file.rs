@@ -44,7 +44,7 @@ pub fn parse(text: &str, path: &Path) -> Result<Definition, Vec<Problem>> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let Some((front, body)) = split(text) else {
         let what =
-            "there is no front matter: the file must begin with a line `---`, and another one must end it";
+            "missing front matter: the file must begin with a line `---`, and a second `---` must end it";
         return Err(vec![Problem { line: 1, what: what.to_owned() }]);
     };
     let entries = yaml::read(front, 1).map_err(|it| vec![it])?;
@@ -61,7 +61,7 @@ pub(crate) type FrontMatter<'a> = (Vec<(String, Value)>, &'a str);
 
 /// The front matter of a file, as JSON, and its body as it is.
 pub(crate) fn front_matter(text: &str) -> Result<FrontMatter<'_>, Problem> {
-    let missing = || Problem { line: 1, what: "there is no front matter".to_owned() };
+    let missing = || Problem { line: 1, what: "missing front matter".to_owned() };
     let (front, body) = split(text).ok_or_else(missing)?;
     let entries = yaml::read(front, 1)?;
     Ok((entries.into_iter().map(|(key, _, value)| (key, value.to_json())).collect(), body))
@@ -118,14 +118,14 @@ impl Reader {
                 "maxTurns" | "max_turns" => agent.max_turns = self.count(key, value),
                 key => match meant(key) {
                     Some(meant) => {
-                        self.problem(*line, format!("{key}: there is no such key; did you mean {meant}?"));
+                        self.problem(*line, format!("{key}: unknown key; did you mean {meant}?"));
                     }
                     None => drop(agent.other.insert(key.to_owned(), value.to_json())),
                 },
             }
         }
         if name.trim().is_empty() || name.chars().any(char::is_control) {
-            self.problem(name_line, "name: must not be empty or hold control characters");
+            self.problem(name_line, "name: must not be empty or contain control characters");
         }
         let prompt = body.trim();
         agent.prompt = (!prompt.is_empty()).then(|| prompt.to_owned());
@@ -144,7 +144,7 @@ impl Reader {
         match &node.value {
             Yaml::Text { text, .. } if !text.trim().is_empty() => Some(text.trim().to_owned()),
             Yaml::Text { .. } | Yaml::List(_) | Yaml::Map(_) => {
-                self.problem(node.line, format!("{key}: is {}; write a text", node.a()));
+                self.problem(node.line, format!("{key}: expected text, found {}", node.a()));
                 None
             }
         }
@@ -156,7 +156,7 @@ impl Reader {
             _ => None,
         };
         if number.is_none() {
-            self.problem(node.line, format!("{key}: is {}; write a whole number from 1 on", node.a()));
+            self.problem(node.line, format!("{key}: expected an integer of at least 1, found {}", node.a()));
         }
         number.and_then(|it| usize::try_from(it).ok())
     }
@@ -175,7 +175,7 @@ impl Reader {
                 names
             }
             Yaml::Text { .. } | Yaml::Map(_) => {
-                let what = format!("{key}: is {}; write a list of names, `[]` for none", node.a());
+                let what = format!("{key}: expected a list of names (`[]` for none), found {}", node.a());
                 self.problem(node.line, what);
                 Vec::new()
             }
@@ -190,20 +190,17 @@ impl Reader {
                 Meaning::All => return None,
                 Meaning::Tools(names) => tools.extend(names),
                 Meaning::Like(near) => {
-                    self.warn(
-                        line,
-                        format!("tools: {name:?} is no tool that is known; did you mean {near:?}?"),
-                    );
+                    self.warn(line, format!("tools: unknown tool {name:?}; did you mean {near:?}?"));
                     tools.push(name);
                 }
                 Meaning::Limited(tool) => {
                     self.warn(
                         line,
-                        format!("tools: {name:?} is left out: nobody can limit {tool} to some arguments"),
+                        format!("tools: ignoring {name:?}: lspool cannot limit {tool} to some arguments"),
                     );
                 }
                 Meaning::Nothing => {
-                    self.warn(line, format!("tools: {name:?} is left out: it stands for no tool here"));
+                    self.warn(line, format!("tools: ignoring {name:?}: it matches no tool here"));
                 }
             }
         }
@@ -219,20 +216,20 @@ impl Reader {
                 Meaning::All => denied.push("*".to_owned()),
                 Meaning::Tools(names) => denied.extend(names),
                 Meaning::Like(near) => {
-                    let what =
-                        format!("disallowedTools: {name:?} is no tool that is known; did you mean {near:?}?");
+                    let what = format!("disallowedTools: unknown tool {name:?}; did you mean {near:?}?");
                     self.warn(line, what);
                     denied.push(name);
                 }
                 Meaning::Limited(tool) => {
                     let what = format!(
-                        "disallowedTools: {name:?} takes {tool} away as a whole: nobody can limit it to some arguments"
+                        "disallowedTools: {name:?} removes {tool} altogether: lspool cannot limit it to some \
+                         arguments"
                     );
                     self.warn(line, what);
                     denied.extend(split_names(&tool));
                 }
                 Meaning::Nothing => {
-                    self.warn(line, format!("disallowedTools: {name:?} stands for no tool here"));
+                    self.warn(line, format!("disallowedTools: {name:?} matches no tool here"));
                 }
             }
         }

@@ -145,7 +145,7 @@ impl Letter {
         }
         let Input { to, text, summary } = serde_json::from_slice(input).map_err(|it| input_is(&it))?;
         if text.trim().is_empty() {
-            return Err("text is empty: it says what the other one is to know".to_owned());
+            return Err("`text` must not be empty: put the message there".to_owned());
         }
         Ok(Letter { to, text, summary: summary.filter(|it| !it.trim().is_empty()) })
     }
@@ -161,7 +161,7 @@ pub fn to_delete(input: &[u8]) -> Result<String, String> {
 }
 
 fn input_is(error: &serde_json::Error) -> String {
-    format!("the input cannot be read: {error}")
+    format!("invalid input: {error}")
 }
 
 impl Team {
@@ -185,21 +185,23 @@ impl Team {
             serde_json::from_slice(input).map_err(|it| input_is(&it))?;
         is_name(&name)?;
         if members.is_empty() || members.len() > MOST_MEMBERS {
-            return Err(format!("a team has one to {MOST_MEMBERS} members"));
+            return Err(format!("a team must have between 1 and {MOST_MEMBERS} members"));
         }
         let mut names = BTreeSet::from([LEAD.to_owned()]);
         let mut team = Team { name, description, members: Vec::new(), lead: Inbox::default(), last: 0 };
         for NewMember { name, agent_type, initial_prompt, model } in members {
             is_name(&name)?;
             if !names.insert(name.to_lowercase()) {
-                return Err(format!("{name:?} is the name of another one in the team"));
+                return Err(format!("the team already has a member named {name:?}"));
             }
             if !agents.contains_key(&agent_type) {
                 let known: Vec<&str> = agents.keys().map(String::as_str).collect();
-                return Err(format!("there is no agent {agent_type:?}; there are {}", known.join(", ")));
+                return Err(format!("unknown agent {agent_type:?}; use one of {}", known.join(", ")));
             }
             if initial_prompt.trim().is_empty() {
-                return Err(format!("the initialPrompt of {name} is empty: it says what it is to do"));
+                return Err(format!(
+                    "the `initialPrompt` of {name} must not be empty: put its first task there"
+                ));
             }
             let model = model.filter(|it| !matches!(&**it, "" | "inherit"));
             let inbox = Inbox::default();
@@ -224,11 +226,16 @@ impl Team {
             Some(at) if Some(at) == from => return Err("that is you".to_owned()),
             Some(at) => Some(at),
             None if to.eq_ignore_ascii_case(LEAD) && from.is_some() => None,
-            None if to.eq_ignore_ascii_case(LEAD) => return Err("the lead is you".to_owned()),
+            None if to.eq_ignore_ascii_case(LEAD) => {
+                return Err("you are the lead: write to a member instead".to_owned());
+            }
             None => {
                 let names: Vec<&str> = self.members.iter().map(|it| &*it.name).collect();
                 let names = names.join(", ");
-                return Err(format!("there is no {to:?} in team {}; there are {names} and lead", self.name));
+                return Err(format!(
+                    "unknown recipient {to:?} in team {}; use one of {names}, lead",
+                    self.name
+                ));
             }
         };
         let name = from.and_then(|it| self.members.get(it)).map_or(LEAD, |it| &it.name).to_owned();
@@ -281,10 +288,10 @@ impl Team {
         match result {
             Ok(_) if has_written => {}
             Ok(said) if said.trim().is_empty() => {
-                self.put(None, name, "(It has ended its turn without a word.)".to_owned(), None);
+                self.put(None, name, "(It ended its turn without an answer.)".to_owned(), None);
             }
             Ok(said) => self.put(None, name, said.clone(), None),
-            Err(why) => self.put(None, name, format!("(Its turn has failed: {why})"), None),
+            Err(why) => self.put(None, name, format!("(Its turn failed: {why})"), None),
         }
     }
 
@@ -314,10 +321,11 @@ impl Team {
         let others = if others.is_empty() { "nobody else".to_owned() } else { others.join(", ") };
         let what = self.description.as_ref().map_or_else(String::new, |it| format!(" ({it})"));
         format!(
-            "You are {}, a member of the team {}{what}. In it are also {others}, and the lead, who made the team and is \
-             called `{LEAD}`. What they write comes to you as messages; several may come at once. Nobody sees what you \
-             say unless you write to them with the tool {SEND}. When you have done what you were asked, or need an answer \
-             first, end your turn: you are called again when a message comes. Do not write only to thank or to confirm.",
+            "You are {}, a member of the team {}{what}. The other members are {others}, and the lead, who \
+             created the team and is called `{LEAD}`. Their messages arrive at the start of your turn; \
+             there may be several. Nobody sees what you say unless you send it with the tool {SEND}. End \
+             your turn when your task is done or when you need an answer: the next message starts a new \
+             turn. Do not send a message only to thank or to confirm.",
             member.name, self.name
         )
     }
@@ -345,11 +353,11 @@ impl Team {
             team: Team,
             histories: BTreeMap<String, Value>,
         }
-        let broken = |it: serde_json::Error| format!("what is stored of it is damaged: {it}");
+        let broken = |it: serde_json::Error| format!("its stored state is damaged: {it}");
         let Version { version } = serde_json::from_slice(text).map_err(broken)?;
         if version != VERSION {
             return Err(format!(
-                "it is stored in format {version}, and this lspool knows format {VERSION} only"
+                "its stored state has format {version}; this lspool reads only format {VERSION}"
             ));
         }
         let Stored { team, histories } = serde_json::from_slice(text).map_err(broken)?;
@@ -357,7 +365,7 @@ impl Team {
         let are_names = team.members.iter().all(|it| is_name(&it.name).is_ok());
         let are_theirs = histories.keys().all(|name| team.members.iter().any(|it| it.name == *name));
         if team.name != name || names.len() != team.members.len() || !are_names || !are_theirs {
-            return Err("what is stored of it is damaged: names do not agree".to_owned());
+            return Err("its stored state is damaged: the names do not match".to_owned());
         }
         Ok((team, histories))
     }
@@ -367,8 +375,8 @@ impl Team {
 pub fn new_messages(letters: &[String]) -> String {
     let letters = letters.join("\n\n");
     format!(
-        "Your team is idle. This is what its members have written to you.\n\n{letters}\n\nGo on with what the user has asked \
-         for. If more has to be done first, you may write to them."
+        "All members of your team are idle. These are their messages to you.\n\n{letters}\n\nContinue with \
+         the user's request. If more work is needed first, send them messages."
     )
 }
 
@@ -378,19 +386,19 @@ pub fn is_name(name: &str) -> Result<(), String> {
     if (1..=64).contains(&name.len()) && name.chars().all(plain) && !name.starts_with('-') {
         return Ok(());
     }
-    Err(format!("{name:?} is no name: it is up to 64 of A-Z, a-z, 0-9, _ and -"))
+    Err(format!("{name:?} is not a valid name: use 1 to 64 of A-Z, a-z, 0-9, _ and -"))
 }
 
 /// The tools of a lead for teams, as clients register tools.
 pub fn tools(agents: &BTreeMap<String, AgentConfig>) -> Vec<Value> {
     let text = |description: &str| json!({"type": "string", "description": description});
-    let mut kind = text("Which agent it is: one of the names above.");
+    let mut kind = text("The name of the agent, from the list above.");
     kind["enum"] = agents.keys().cloned().collect();
-    let create = "Makes a team of agents that stay: each has a conversation of its own, remembers what was said in it, and is \
-                  called again by each message. They write to each other and to you. Use it for work in which they have \
-                  to talk to each other, or to which you come back later; for a task that one can do on its own, start a \
-                  sub-agent. They start at once. End your turn when you have nothing else to do: when all of them are idle, \
-                  you are told what they have written to you.\n\n";
+    let create = "Create a team of agents that keep running. Each member has its own conversation, remembers \
+                  it, and gets a new turn for each message. Members send messages to each other and to you. \
+                  Use a team for work that needs discussion or that you will come back to; for a task that \
+                  one agent can do alone, start a sub-agent. Members start at once. End your turn when you \
+                  have nothing else to do: you receive their messages to you when all members are idle.\n\n";
     vec![
         json!({
             "name": CREATE,
@@ -399,7 +407,7 @@ pub fn tools(agents: &BTreeMap<String, AgentConfig>) -> Vec<Value> {
                 "type": "object",
                 "properties": {
                     "name": text("A new name for the team: letters, digits, - and _."),
-                    "description": text("What the team is for, in a sentence."),
+                    "description": text("The purpose of the team, in one sentence."),
                     "members": {
                         "type": "array",
                         // A server refuses a property without one.
@@ -407,10 +415,10 @@ pub fn tools(agents: &BTreeMap<String, AgentConfig>) -> Vec<Value> {
                         "items": {
                             "type": "object",
                             "properties": {
-                                "name": text("What it is called in the team: letters, digits, - and _."),
+                                "name": text("The member's name in the team: letters, digits, - and _."),
                                 "agentType": kind,
-                                "initialPrompt": text("What it is to do first, with all that it needs to know."),
-                                "model": text("Another model than that of its agent."),
+                                "initialPrompt": text("The member's first task, with everything it needs to know."),
+                                "model": text("A model to use instead of the agent's own."),
                             },
                             "required": ["name", "agentType", "initialPrompt"],
                         },
@@ -419,10 +427,10 @@ pub fn tools(agents: &BTreeMap<String, AgentConfig>) -> Vec<Value> {
                 "required": ["name", "members"],
             },
         }),
-        send_tool("The name of a member of your team; TEAM/NAME if there are several teams."),
+        send_tool("The name of a member of your team; TEAM/NAME if you lead several teams."),
         json!({
             "name": DELETE,
-            "description": "Ends a team: its members stop, and all that was said in it is removed.",
+            "description": "Delete a team: its members stop, and their conversations are removed.",
             "inputSchema": {
                 "type": "object",
                 "properties": {"name": text("The name of the team.")},
@@ -441,14 +449,14 @@ fn send_tool(to: &str) -> Value {
     let text = |description: &str| json!({"type": "string", "description": description});
     json!({
         "name": SEND,
-        "description": "Writes to another one of the team. It is answered at once: an answer to what you write comes as a \
-                        message, after you have ended your turn.",
+        "description": "Send a message to another member of the team. The call returns at once; a reply \
+                        arrives as a message in a later turn.",
         "inputSchema": {
             "type": "object",
             "properties": {
                 "to": text(to),
-                "text": text("What the other one is to know, whole: nothing else that you say is seen."),
-                "summary": text("The same in a few words, for the user."),
+                "text": text("The whole message: the recipient sees nothing else that you say."),
+                "summary": text("The message in a few words, for the user."),
             },
             "required": ["to", "text"],
         },
@@ -526,16 +534,16 @@ mod tests {
         let member = |name: &str, kind: &str| json!({"name": name, "agentType": kind, "initialPrompt": "x"});
         for (input, why) in [
             (json!({"name": "t"}), "missing field `members`"),
-            (json!({"name": "t", "members": []}), "one to 20 members"),
-            (json!({"name": "../t", "members": [member("a", "bash")]}), "is no name"),
-            (json!({"name": "t", "members": [member("Lead", "bash")]}), "another one in the team"),
+            (json!({"name": "t", "members": []}), "between 1 and 20 members"),
+            (json!({"name": "../t", "members": [member("a", "bash")]}), "is not a valid name"),
+            (json!({"name": "t", "members": [member("Lead", "bash")]}), "already has a member"),
             (
                 json!({"name": "t", "members": [member("a", "bash"), member("A", "bash")]}),
-                "another one in the team",
+                "already has a member",
             ),
             (
                 json!({"name": "t", "members": [member("a", "nobody")]}),
-                "there is no agent \"nobody\"; there are bash",
+                "unknown agent \"nobody\"; use one of bash",
             ),
         ] {
             let told = create(input);
@@ -543,8 +551,8 @@ mod tests {
         }
         let mut team = three();
         for (from, to, why) in [
-            (None, "dan", "there is no \"dan\" in team t; there are ann, bob, cy and lead"),
-            (None, "lead", "the lead is you"),
+            (None, "dan", "unknown recipient \"dan\" in team t; use one of ann, bob, cy, lead"),
+            (None, "lead", "you are the lead: write to a member instead"),
             (Some(0), "ann", "that is you"),
         ] {
             assert_eq!(team.send(from, to, &letter("x")).unwrap_err(), why);
@@ -570,7 +578,7 @@ mod tests {
             ("t", stored.replace("\"histories\":{", "\"histories\":{\"dan\":{}")),
         ] {
             let why = Team::from_stored(name, stored.as_bytes()).unwrap_err();
-            assert!(why.contains("names do not agree"), "{why}");
+            assert!(why.contains("names do not match"), "{why}");
         }
     }
 

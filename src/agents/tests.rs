@@ -32,7 +32,7 @@ fn parser_reads_claude_code_agent_file() {
     check(
         "---\r\nname: code-reviewer\r\ndescription: Reviews code. Use it: often\r\n---\r\nx",
         &expect![
-            "3: no valid YAML: mapping values are not allowed in this context; put a text with a colon and a blank in it in quotes"
+            "3: invalid YAML: mapping values are not allowed in this context; put text that contains a colon and a space in quotes"
         ],
     );
     check(
@@ -42,7 +42,7 @@ fn parser_reads_claude_code_agent_file() {
             tools Some(["read_file", "grep_search", "file_search", "jira/get_issue"]) without []
             model Some("sonnet"), turns Some(12), prompt Some("You are careful.\n\nVery.")
             color = "red"
-            6: tools: "Bash(git diff:*, git log:*)" is left out: nobody can limit run_in_terminal to some arguments"#]],
+            6: tools: ignoring "Bash(git diff:*, git log:*)": lspool cannot limit run_in_terminal to some arguments"#]],
     );
 }
 
@@ -66,12 +66,12 @@ fn parser_warns_about_unknown_tools_and_widens_nothing() {
             reviewer: None
             tools Some(["raed_file", "fetch_ticket"]) without ["run_in_terminal", "create_file"]
             model None, turns None, prompt None
-            2: tools: "NotebookEdit" is left out: it stands for no tool here
-            2: tools: "Task" is left out: it stands for no tool here
-            2: tools: "Web Search" is left out: it stands for no tool here
-            2: tools: "raed_file" is no tool that is known; did you mean "read_file"?
-            3: disallowedTools: "Bash(rm:*)" takes run_in_terminal away as a whole: nobody can limit it to some arguments
-            3: disallowedTools: "Skill" stands for no tool here"#]],
+            2: tools: ignoring "NotebookEdit": it matches no tool here
+            2: tools: ignoring "Task": it matches no tool here
+            2: tools: ignoring "Web Search": it matches no tool here
+            2: tools: unknown tool "raed_file"; did you mean "read_file"?
+            3: disallowedTools: "Bash(rm:*)" removes run_in_terminal altogether: lspool cannot limit it to some arguments
+            3: disallowedTools: "Skill" matches no tool here"#]],
     );
 }
 
@@ -96,38 +96,43 @@ fn parser_reports_line_and_reason_for_invalid_file() {
         (
             "# Hello",
             expect![
-                "1: there is no front matter: the file must begin with a line `---`, and another one must end it"
+                "1: missing front matter: the file must begin with a line `---`, and a second `---` must end it"
             ],
         ),
         (
             "---\nname: a\n",
             expect![
-                "1: there is no front matter: the file must begin with a line `---`, and another one must end it"
+                "1: missing front matter: the file must begin with a line `---`, and a second `---` must end it"
             ],
         ),
-        ("---\n- a\n---\n", expect!["2: the front matter is a list; write `key: value`"]),
-        ("---\nname: a\ntools:\n---\n", expect!["3: tools: is empty; write a list of names, `[]` for none"]),
+        ("---\n- a\n---\n", expect!["2: the front matter is a list; expected `key: value` lines"]),
+        (
+            "---\nname: a\ntools:\n---\n",
+            expect!["3: tools: expected a list of names (`[]` for none), found empty"],
+        ),
         (
             "---\nname: [a]\ntools: {a: b}\nmaxTurns: many\n---\n",
             expect![[r#"
-            2: name: is a list; write a text
-            3: tools: is a table; write a list of names, `[]` for none
-            4: maxTurns: is a text; write a whole number from 1 on"#]],
+                2: name: expected text, found a list
+                3: tools: expected a list of names (`[]` for none), found a table
+                4: maxTurns: expected an integer of at least 1, found a text"#]],
         ),
-        ("---\nname: a\nname: b\n---\n", expect!["3: name is there twice"]),
+        ("---\nname: a\nname: b\n---\n", expect!["3: duplicate key name"]),
         (
             "---\nname: &a x\ndescription: *a\n---\n",
-            expect!["2: anchors (&) and aliases (*) are not read; put a text that begins with one in quotes"],
+            expect![
+                "2: anchors (&) and aliases (*) are not supported; put text that begins with one in quotes"
+            ],
         ),
         (
             "---\nname: \"a\n---\n",
-            expect!["2: no valid YAML: while scanning a quoted scalar, found unexpected end of stream"],
+            expect!["2: invalid YAML: while scanning a quoted scalar, found unexpected end of stream"],
         ),
         (
             "---\nname: a\n\ttools: x\n---\n",
-            expect!["2: no valid YAML: while scanning a plain scalar, found a tab"],
+            expect!["2: invalid YAML: while scanning a plain scalar, found a tab"],
         ),
-        ("---\nname: ''\n---\n", expect!["2: name: is empty; write a text"]),
+        ("---\nname: ''\n---\n", expect!["2: name: expected text, found empty"]),
     ] {
         check(text, &expected);
     }
@@ -152,7 +157,7 @@ fn parser_refuses_misspelled_keys_and_keeps_foreign_ones() {
     ] {
         let problems = parse(&format!("---\n{key}: Read\n---\n"), Path::new("a.md")).unwrap_err();
         let told: Vec<String> = problems.iter().map(ToString::to_string).collect();
-        assert_eq!(told, [format!("2: {key}: there is no such key; did you mean {meant}?")]);
+        assert_eq!(told, [format!("2: {key}: unknown key; did you mean {meant}?")]);
     }
     let others = "mode: subagent\ncolor: red\nargument-hint: x\nhandoffs: []\ntarget: vscode\nmcp-servers: {a: b}\n\
                   permissionMode: plan\nskills: []\nmemory: user\nhooks: []\ninfer: true\ntemperature: 1\neffort: high";
@@ -213,7 +218,7 @@ fn user_agents_replace_builtin_ones_and_workspace_agents_replace_none() {
     assert!(!config.agents.contains_key("bash"));
     assert!(!config.agents.contains_key("Explore"));
     expect![[r#"
-        w/bad.md:1: there is no front matter: the file must begin with a line `---`, and another one must end it
+        w/bad.md:1: missing front matter: the file must begin with a line `---`, and a second `---` must end it
         w/gone.md: it is no file
         home/mine.md:1: agent "mine" is shadowed: the user's configuration has an agent of that name
         other/new.md:1: agent "New" is shadowed: home/new.md has an agent of that name

@@ -86,7 +86,7 @@ fn split(text: &str) -> Option<Vec<String>> {
 /// What a model is told of such commands, after what the tool does anyway.
 pub fn usage(agents: &str) -> String {
     format!(
-        "\n\nA command of this form starts a sub-agent instead, and ends at once:\ndelegate --type NAME --prompt \"TASK\"\n\
+        "\n\nA command of this form starts a sub-agent instead and returns at once:\ndelegate --type NAME --prompt \"TASK\"\n\
          Put the whole task in quotes.\n\n{agents}"
     )
 }

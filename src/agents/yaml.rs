@@ -88,7 +88,7 @@ pub(super) fn read(text: &str, before: usize) -> Result<Entries, Problem> {
             Event::StreamStart | Event::DocumentStart(_) | Event::DocumentEnd | Event::Nothing => {}
             Event::StreamEnd => break,
             event if root.is_none() => root = Some(reader.node(event, line, DEPTH)?),
-            _ => return Err(problem(line, "there is more than one YAML document")),
+            _ => return Err(problem(line, "expected one YAML document, found several")),
         }
     }
     match root {
@@ -96,7 +96,7 @@ pub(super) fn read(text: &str, before: usize) -> Result<Entries, Problem> {
         Some(Node { value: Yaml::Map(entries), .. }) => Ok(entries),
         Some(node) if node.is_null() => Ok(Vec::new()),
         Some(node) => {
-            Err(problem(node.line, format!("the front matter is {}; write `key: value`", node.a())))
+            Err(problem(node.line, format!("the front matter is {}; expected `key: value` lines", node.a())))
         }
     }
 }
@@ -121,17 +121,17 @@ impl<'a> Reader<'a> {
                     return Err(problem(line, ANCHORS));
                 }
                 let hint = match error.info().starts_with("mapping values are not allowed") {
-                    true => "; put a text with a colon and a blank in it in quotes",
+                    true => "; put text that contains a colon and a space in quotes",
                     false => "",
                 };
-                Err(problem(line, format!("no valid YAML: {}{hint}", error.info())))
+                Err(problem(line, format!("invalid YAML: {}{hint}", error.info())))
             }
         }
     }
 
     /// The next event within something that has not ended.
     fn inner(&mut self, line: usize) -> Result<(Event<'a>, usize), Problem> {
-        self.next()?.ok_or_else(|| problem(line, "no valid YAML: it ends too early"))
+        self.next()?.ok_or_else(|| problem(line, "invalid YAML: unexpected end"))
     }
 
     fn node(&mut self, event: Event<'a>, line: usize, depth: usize) -> Result<Node, Problem> {
@@ -161,7 +161,7 @@ impl<'a> Reader<'a> {
                 }
             }
             Event::MappingStart(..) => Yaml::Map(self.entries(line, depth)?),
-            _ => return Err(problem(line, "no valid YAML: a value is missing")),
+            _ => return Err(problem(line, "invalid YAML: a value is missing")),
         };
         Ok(Node { line, value })
     }
@@ -175,16 +175,17 @@ impl<'a> Reader<'a> {
             }
             let key = match self.node(event, line, depth)?.value {
                 Yaml::Text { text, .. } => text,
-                Yaml::List(_) | Yaml::Map(_) => return Err(problem(line, "a key is no text")),
+                Yaml::List(_) | Yaml::Map(_) => return Err(problem(line, "a key must be text")),
             };
             let (event, value_line) = self.inner(line)?;
             let value = self.node(event, value_line, depth)?;
             if !seen.insert(key.clone()) {
-                return Err(problem(line, format!("{key} is there twice")));
+                return Err(problem(line, format!("duplicate key {key}")));
             }
             entries.push((key, line, value));
         }
     }
 }
 
-const ANCHORS: &str = "anchors (&) and aliases (*) are not read; put a text that begins with one in quotes";
+const ANCHORS: &str =
+    "anchors (&) and aliases (*) are not supported; put text that begins with one in quotes";

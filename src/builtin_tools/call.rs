@@ -83,7 +83,7 @@ impl Call {
     /// Reads the input of a call.
     pub fn read(tool: Tool, input: &[u8]) -> Result<Call, String> {
         let input: Map<String, Value> =
-            serde_json::from_slice(input).map_err(|_| "the input is no object".to_owned())?;
+            serde_json::from_slice(input).map_err(|_| "the input is not a JSON object".to_owned())?;
         let input = Input(&input);
         Ok(match tool {
             Tool::ReadFile => Call::ReadFile { path: input.path("filePath")?, lines: input.lines()? },
@@ -109,14 +109,12 @@ impl Call {
                 Call::InsertEdit { path: input.path("filePath")?, text: input.required("code")? }
             }
             Tool::Terminal if input.flag("isBackground")? => {
-                return Err(
-                    "nothing can be left running in the background here: run a command that ends".to_owned()
-                );
+                return Err("`isBackground` is not supported: run a command that ends".to_owned());
             }
             Tool::Terminal => {
                 let command = input.given("command")?;
                 match command.contains('\0') {
-                    true => return Err("command: no command holds a NUL character".to_owned()),
+                    true => return Err("`command` must not contain NUL characters".to_owned()),
                     false => Call::Terminal { command },
                 }
             }
@@ -151,19 +149,19 @@ impl Input<'_> {
         match self.get(key) {
             None => Ok(None),
             Some(Value::String(text)) => Ok(Some(text.clone())),
-            Some(_) => Err(format!("{key} is no text")),
+            Some(_) => Err(format!("`{key}` must be a string")),
         }
     }
 
     /// A text that must be there, and may be empty.
     fn required(&self, key: &str) -> Result<String, String> {
-        self.text(key)?.ok_or_else(|| format!("{key} is missing"))
+        self.text(key)?.ok_or_else(|| format!("`{key}` is missing"))
     }
 
     /// A text that must be there, and say something.
     fn given(&self, key: &str) -> Result<String, String> {
         match self.required(key)? {
-            text if text.is_empty() => Err(format!("{key} is empty")),
+            text if text.is_empty() => Err(format!("`{key}` is empty")),
             text => Ok(text),
         }
     }
@@ -172,14 +170,14 @@ impl Input<'_> {
     fn path(&self, key: &str) -> Result<String, String> {
         let path = self.given(key)?;
         if path.contains('\0') {
-            return Err(format!("{key}: no path holds a NUL character"));
+            return Err(format!("`{key}` must not contain NUL characters"));
         }
         match path.split_once("://") {
             Some(("file", _)) => {
                 let file = crate::rpc::file_path(&path).and_then(|it| it.into_os_string().into_string().ok());
-                file.filter(|it| !it.contains('\0')).ok_or_else(|| format!("{key} is no path: {path:?}"))
+                file.filter(|it| !it.contains('\0')).ok_or_else(|| format!("`{key}` is not a path: {path:?}"))
             }
-            Some(_) => Err(format!("{key}: only files can be named here, and this is none: {path:?}")),
+            Some(_) => Err(format!("`{key}` must be a file path or a file: URI, found {path:?}")),
             None => Ok(path),
         }
     }
@@ -188,7 +186,7 @@ impl Input<'_> {
         match self.get(key) {
             None => Ok(false),
             Some(Value::Bool(it)) => Ok(*it),
-            Some(_) => Err(format!("{key} is neither true nor false")),
+            Some(_) => Err(format!("`{key}` must be true or false")),
         }
     }
 
@@ -198,7 +196,7 @@ impl Input<'_> {
         let whole = value.as_f64().filter(|it| it.fract() == 0.0 && (0.0..=1e9).contains(it));
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "its range is checked")]
         let number = whole.map(|it| it as usize);
-        number.map(Some).ok_or_else(|| format!("{key} is no whole number from 0 on"))
+        number.map(Some).ok_or_else(|| format!("`{key}` must be an integer of at least 0"))
     }
 
     /// `startLine` and `endLine`, or `offset` and `limit`, as other tools of this name have them.
@@ -213,7 +211,7 @@ impl Input<'_> {
             (None, None) => usize::MAX,
         };
         match last < first {
-            true => Err(format!("line {last} comes before line {first}")),
+            true => Err(format!("`endLine` ({last}) is before `startLine` ({first})")),
             false => Ok(Lines { first, last }),
         }
     }
@@ -251,22 +249,22 @@ mod tests {
     #[test]
     fn invalid_call_reports_parameter_name() {
         for (tool, input, expected) in [
-            (Tool::ReadFile, json!({}), "filePath is missing"),
-            (Tool::ReadFile, json!({"filePath": null}), "filePath is missing"),
-            (Tool::ReadFile, json!({"filePath": ["a"]}), "filePath is no text"),
-            (Tool::ListDir, json!({"path": ""}), "path is empty"),
+            (Tool::ReadFile, json!({}), "`filePath` is missing"),
+            (Tool::ReadFile, json!({"filePath": null}), "`filePath` is missing"),
+            (Tool::ReadFile, json!({"filePath": ["a"]}), "`filePath` must be a string"),
+            (Tool::ListDir, json!({"path": ""}), "`path` is empty"),
             (Tool::ListDir, json!({"path": "a\0b"}), "NUL"),
-            (Tool::ReadFile, json!({"filePath": "https://a/b"}), "only files"),
-            (Tool::ReadFile, json!({"filePath": "file:///a%00b"}), "no path"),
+            (Tool::ReadFile, json!({"filePath": "https://a/b"}), "must be a file path"),
+            (Tool::ReadFile, json!({"filePath": "file:///a%00b"}), "is not a path"),
             (
                 Tool::ReplaceString,
                 json!({"filePath": "a", "oldString": "", "newString": ""}),
-                "oldString is empty",
+                "`oldString` is empty",
             ),
-            (Tool::CreateFile, json!({"filePath": "a"}), "content is missing"),
-            (Tool::GrepSearch, json!({"query": "a", "isRegexp": "true"}), "isRegexp is neither"),
-            (Tool::Terminal, json!({"command": "x", "isBackground": true}), "background"),
-            (Tool::Terminal, json!([]), "no object"),
+            (Tool::CreateFile, json!({"filePath": "a"}), "`content` is missing"),
+            (Tool::GrepSearch, json!({"query": "a", "isRegexp": "true"}), "`isRegexp` must be true"),
+            (Tool::Terminal, json!({"command": "x", "isBackground": true}), "isBackground"),
+            (Tool::Terminal, json!([]), "not a JSON object"),
         ] {
             let why = read(tool, &input).unwrap_err();
             assert!(why.contains(expected), "{input}: {why}");

@@ -12,7 +12,7 @@ pub fn replaced(text: &str, old: &str, new: &str) -> Result<String, String> {
         false => (old.to_owned(), new.to_owned()),
     };
     if old == new {
-        return Err("oldString and newString are the same".to_owned());
+        return Err("`oldString` and `newString` are equal".to_owned());
     }
     let find = |from: usize| {
         let at = memchr::memmem::find(text.as_bytes().get(from..)?, old.as_bytes())?;
@@ -21,11 +21,13 @@ pub fn replaced(text: &str, old: &str, new: &str) -> Result<String, String> {
     // They may overlap.
     let first = find(0);
     match (first, first.and_then(|at| find(at + 1))) {
-        (None, _) => Err("oldString is not in the file: it must be exactly as there, white space included. Read the file again"
+        (None, _) => Err("`oldString` does not occur in the file: read the file again and copy the text \
+                          exactly, including white space"
             .to_owned()),
         (Some(at), None) => Ok([&text[..at], &new, &text[at + old.len()..]].concat()),
         (Some(_), Some(_)) => {
-            Err("oldString is in the file more than once: give more of the lines around the one that is meant".to_owned())
+            Err("`oldString` occurs more than once in the file: include more lines around the change"
+                .to_owned())
         }
     }
 }
@@ -33,7 +35,7 @@ pub fn replaced(text: &str, old: &str, new: &str) -> Result<String, String> {
 /// What a file is to hold that held `text` and is written anew.
 pub fn rewritten(text: &str, new: &str) -> Result<String, String> {
     if new.contains(OMISSION) && !text.contains(OMISSION) {
-        return Err(format!("code must be the whole text of the file, without {OMISSION:?}"));
+        return Err(format!("`code` must be the whole text of the file, without {OMISSION:?}"));
     }
     let mark = text.starts_with(MARK) && !new.starts_with(MARK);
     let new = match has_windows_ends(text) {
@@ -64,11 +66,11 @@ mod tests {
         assert_eq!(replaced("a b c", "b", "x").as_deref(), Ok("a x c"));
         assert_eq!(replaced("a b c", " b", "").as_deref(), Ok("a c"));
         for (text, old, new, why) in [
-            ("a b c", "d", "x", "not in the file"),
+            ("a b c", "d", "x", "does not occur"),
             ("a b a", "a", "x", "more than once"),
             ("aaa", "aa", "x", "more than once"),
-            ("a", "a", "a", "the same"),
-            ("", "a", "b", "not in the file"),
+            ("a", "a", "a", "are equal"),
+            ("", "a", "b", "does not occur"),
         ] {
             let told = replaced(text, old, new).unwrap_err();
             assert!(told.contains(why), "{told}");

@@ -330,6 +330,15 @@ pub(super) static SERVER: Section<ServerConfig> = Section {
                   and the waiting requests fail.",
         },
         Key {
+            name: "mcp_wait",
+            ty: Type::Duration(|it| &mut it.mcp_wait),
+            workspace: Workspace::Smaller,
+            absent: "",
+            doc: "How long turns of a restricted tool set wait for the MCP servers that the set names. \
+                  After that they run without the tools of these servers, and a message names the missing \
+                  ones.",
+        },
+        Key {
             name: "max_message",
             ty: Type::Size(|it| &mut it.max_message),
             workspace: Workspace::No,

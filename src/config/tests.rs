@@ -39,8 +39,8 @@ fn config_translates_tool_aliases_of_agent_files() {
     check_problems(
         "[agent.a]\ntools = [\"Read\", \"Bash(git:*)\"]\ndisallowed_tools = [\n\"Skill\"]\n",
         &expect![[r#"
-            config.toml:2: agent.a.tools[1]: "Bash(git:*)": nobody here can limit a tool to some arguments; write "run_in_terminal" for all that it can do, or leave it out
-            config.toml:4: agent.a.disallowed_tools[0]: "Skill" is no tool here, but one of another program; leave it out"#]],
+            config.toml:2: agent.a.tools[1]: "Bash(git:*)": lspool cannot limit a tool to some arguments; write "run_in_terminal" to allow the whole tool, or remove the entry
+            config.toml:4: agent.a.disallowed_tools[0]: "Skill" is a tool of another program and does not exist here; remove it"#]],
     );
 }
 
@@ -73,6 +73,7 @@ max_processes = 0x3
 warm_spares = 2
 idle_timeout = "0s"
 startup_timeout = "1500ms"
+mcp_wait = "2500ms"
 max_message = "1MiB"
 restart = "always"
 profile = "strict"
@@ -137,6 +138,7 @@ level = "trace"
             warm_spares: 2,
             idle_timeout: Duration::ZERO,
             startup_timeout: Duration::from_millis(1500),
+            mcp_wait: Duration::from_millis(2500),
             max_message: 1 << 20,
             policy: Policy {
                 restart: Restart::Always,
@@ -222,7 +224,7 @@ lvel = "info"
             config.toml:2: tools: is a list; write the table [tools]
             config.toml:4: server.copilot.comand: there is no such key; did you mean "command"?
             config.toml:5: server.copilot.max-processes: there is no such key; did you mean "max_processes"?
-            config.toml:6: server.copilot.xyzzy: there is no such key; there are: command, args, env, cwd, kind, max_processes, isolation, on_limit, warm_spares, idle_timeout, startup_timeout, max_message, turn_recovery, delegation, builtin_tools, exact_restore, profile, restart, required, max_restarts, restart_window, immediate_first, backoff, stall_timeout, probe_timeout, hang_timeout, write_stall, shutdown_grace, memory_limit
+            config.toml:6: server.copilot.xyzzy: there is no such key; there are: command, args, env, cwd, kind, max_processes, isolation, on_limit, warm_spares, idle_timeout, startup_timeout, mcp_wait, max_message, turn_recovery, delegation, builtin_tools, exact_restore, profile, restart, required, max_restarts, restart_window, immediate_first, backoff, stall_timeout, probe_timeout, hang_timeout, write_stall, shutdown_grace, memory_limit
             config.toml:7: agents: there is no such key; did you mean "agent"?
             config.toml:9: routes: there is no such key; did you mean "route"?
             config.toml:12: log.lvel: there is no such key; did you mean "level"?"#]],

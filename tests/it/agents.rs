@@ -378,7 +378,7 @@ fn unknown_model_gives_error_to_lead_real() {
                 )
                 .then(Round::text("They run.\n")),
         )
-        .rule(Rule::on("is none that the server knows").then(Round::text("One is lost.\n")))
+        .rule(Rule::on("neither a model of the server").then(Round::text("One is lost.\n")))
         .rule(Rule::on("be quick").then(Round::text("quick\n")));
     let scene = Scene::new(config, script);
     let outcome = scene.session.finish(&scene.lead("[lead] go"));

@@ -276,7 +276,7 @@ fn command_is_held_to_time_and_output_limits() {
     let stub = Stub::start(script);
     let session = start(&sandbox, &stub, "[tools]\ntime_limit = \"5s\"\n");
     let long = told(&session, &stub, "[long]", json!({}));
-    assert!(long.contains("begun") && long.contains("it took too long"), "{long}");
+    assert!(long.contains("begun") && long.contains("time limit reached"), "{long}");
     expect_gone(session.mark(), pid(&sandbox.workspace().join("pid")));
     let loud = told(&session, &stub, "[loud]", json!({}));
     assert!(loud.contains("first\ny\n") && loud.contains("y\nlast\n[exit code 3]"), "{loud}");

@@ -1,6 +1,6 @@
 //! Several processes of the real Copilot server, and the editor hears one. MCP servers run only where they are wanted.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{collections::BTreeMap, path::Path, process::Command};
 
 use serde_json::{Value, json};
 
@@ -112,9 +112,9 @@ fn mcp_script() -> Script {
 }
 
 /// Asks a conversation until the MCP server is up in its process: nobody hears when that is.
-pub(super) fn ask_until_up(session: &Copilot, stub: &Stub, conversation: &Value) {
+pub(super) fn ask_until_up(session: &Copilot, stub: &Stub, name: &str, conversation: &Value) {
     for n in 0..200 {
-        let question = format!("are you up? {n}");
+        let question = format!("{name}: are you up? {n}");
         session.finish(&session.turn(conversation, &question, Value::Null)).expect_success();
         let asked = stub.turns().into_iter().find(|it| it.user == question).expect("it was asked");
         if !mcp_tools(&asked).is_empty() {
@@ -124,6 +124,14 @@ pub(super) fn ask_until_up(session: &Copilot, stub: &Stub, conversation: &Value)
     panic!("the MCP server never came up");
 }
 
+/// lspool that waits for its MCP servers however slow the machine is.
+fn patient(sandbox: &Sandbox, stub: &Stub) -> Command {
+    let config = sandbox.write("config.toml", "[server.copilot]\nmcp_wait = \"1h\"\n");
+    let mut command = sandbox.signed_in_command(env!("CARGO_BIN_EXE_lspool"), stub);
+    command.arg("--config").arg(config).arg("--").arg(real::copilot()).arg("--stdio");
+    command
+}
+
 fn expect_mcp_only_where_wanted(session: &Copilot, stub: &Stub, started: &Path) {
     let up = |params: &Value| params.to_string().contains("mini_other");
     session.wait_notification("copilot/mcpTools", up);
@@ -131,29 +139,30 @@ fn expect_mcp_only_where_wanted(session: &Copilot, stub: &Stub, started: &Path) 
     let create = |id: &str, set: Value| {
         let mut more = set;
         more["conversationId"] = id.into();
-        session.finish(&session.create("hello", more)).conversation()
+        session.finish(&session.create(&format!("{id}: hello"), more)).conversation()
     };
     let lead = create("lead", json!({}));
     let without = create("without", tools(&["fetch_ticket"]));
     let with = create("with", tools(&["mini/mini_echo", "fetch_ticket"]));
-    ask_until_up(session, stub, &with);
-    let text = |conversation: &Value, question: &str| {
-        let outcome = session.finish(&session.turn(conversation, question, Value::Null));
+    let text = |id: &str, conversation: &Value, question: &str| {
+        let question = format!("{id}: {question}");
+        let outcome = session.finish(&session.turn(conversation, &question, Value::Null));
         outcome.expect_success();
         outcome.progress.text
     };
-    assert_eq!(text(&with, "[inside]"), "Got mini_echo says hi");
-    assert!(text(&with, "[outside]").contains("mcp_mini_mini_other not found"));
-    assert_eq!(text(&lead, "[outside]"), "Got mini_other says hi");
-    assert!(text(&without, "[inside]").contains("mcp_mini_mini_echo not found"));
+    assert_eq!(text("with", &with, "[inside]"), "Got mini_echo says hi");
+    assert!(text("with", &with, "[outside]").contains("mcp_mini_mini_other not found"));
+    assert_eq!(text("lead", &lead, "[outside]"), "Got mini_other says hi");
+    assert!(text("without", &without, "[inside]").contains("mcp_mini_mini_echo not found"));
     for chat in stub.turns() {
-        let offered = mcp_tools(&chat);
-        match chat.tools.len() {
-            // The lead has the server's own tools too.
-            5.. => assert_eq!(offered, ["mcp_mini_mini_echo", "mcp_mini_mini_other"]),
-            2 => assert_eq!(offered, ["mcp_mini_mini_echo"], "{chat:?}"),
-            _ => assert_eq!(offered, [""; 0], "{chat:?}"),
-        }
+        let (conversation, _) = chat.user.split_once(": ").expect("each question names its conversation");
+        let expected: &[&str] = match conversation {
+            "lead" => &["mcp_mini_mini_echo", "mcp_mini_mini_other"],
+            "with" => &["mcp_mini_mini_echo"],
+            "without" => &[],
+            _ => unreachable!("{chat:?}"),
+        };
+        assert_eq!(mcp_tools(&chat), expected, "{chat:?}");
     }
     assert_eq!(starts(started), 2);
     assert_eq!(servers(session), 3);
@@ -166,7 +175,7 @@ fn mcp_server_runs_only_where_its_tools_are_wanted() {
     let started = sandbox.workspace().join("started");
     let mut options = Options::in_workspace(sandbox.workspace());
     options.settings["github"]["copilot"] = mcp(&started);
-    let session = Copilot::start(lspool(&sandbox, &stub), options);
+    let session = Copilot::start(patient(&sandbox, &stub), options);
     session.register_tools(&["fetch_ticket"]).expect("the schema is good");
     expect_mcp_only_where_wanted(&session, &stub, &started);
     assert!(session.shutdown().success());
@@ -179,7 +188,7 @@ fn mcp_server_runs_only_where_wanted_with_pulled_settings() {
     let started = sandbox.workspace().join("started");
     let mut options = Options::in_workspace(sandbox.workspace());
     options.capabilities["workspace"]["configuration"] = true.into();
-    let session = Copilot::start_silent(lspool(&sandbox, &stub), options);
+    let session = Copilot::start_silent(patient(&sandbox, &stub), options);
     let settings = mcp(&started);
     session.on_request("workspace/configuration", move |params| {
         let value = |item: &Value| match item["section"].as_str() {

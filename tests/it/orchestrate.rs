@@ -105,8 +105,8 @@ fn task(role: &str, task: &str, needs: &[usize]) -> Value {
     json!({"worker_role": role, "task": task, "depends_on": needs})
 }
 
-const PLANNER: &str = "You plan how workers";
-const SUMMARIZER: &str = "Workers were given tasks";
+const PLANNER: &str = "Plan how workers";
+const SUMMARIZER: &str = "Workers carried out tasks";
 
 /// A plan, and what those say who are asked for it and for a summary.
 fn script(plan: &Value) -> Script {
@@ -188,8 +188,8 @@ fn orchestration_runs_twelve_tasks_in_order_with_context_real() {
         .collect();
     assert_eq!(states, expected);
     let reason = |n: usize| result["tasks"][n]["reason"].as_str().unwrap_or_default().to_owned();
-    assert_eq!(reason(5), "it needs task 4, which has failed");
-    assert_eq!(reason(6), "it needs task 5, which was skipped");
+    assert_eq!(reason(5), "task 4 failed");
+    assert_eq!(reason(6), "task 5 was skipped");
     assert!(scene.chats("[t5]").is_empty() && scene.chats("[t6]").is_empty());
 
     // Each is told the results that it needs, and no others.
@@ -277,7 +277,7 @@ fn expect_progress(scene: &Scene, end: &str) {
 fn bad_plan_is_repaired_or_one_worker_does_everything_real() {
     let bad = json!([task("boss", "[bad]", &[])]);
     let good = json!([task("tester", "[good]", &[])]);
-    let again = "This plan cannot be used";
+    let again = "This plan is invalid";
     let scene = Scene::new(
         "",
         Script::default()
@@ -291,7 +291,7 @@ fn bad_plan_is_repaired_or_one_worker_does_everything_real() {
     assert_eq!((&mended["state"], &mended["fallback"]), (&json!("done"), &Value::Null));
     assert_eq!(mended["tasks"][0]["role"], "tester");
     let asked = scene.stub.turns().into_iter().find(|it| it.user.starts_with(again)).expect("it was asked");
-    assert!(asked.user.contains("\"boss\", which does not exist; there are coder, reviewer, tester"));
+    assert!(asked.user.contains("unknown `worker_role` \"boss\"; use one of coder, reviewer, tester"));
     // In the same conversation.
     assert!(asked.history.iter().any(|it| matches!(it, Said::User(text) if text.starts_with(PLANNER))));
     assert_eq!(
@@ -310,7 +310,7 @@ fn bad_plan_is_repaired_or_one_worker_does_everything_real() {
     let alone = scene.session.wait(&alone).expect("it ends");
     assert_eq!((&alone["state"], &alone["tasks"][0]["role"]), (&json!("done"), &json!("reviewer")));
     assert_eq!(alone["tasks"][0]["text"], "[goal] reach it");
-    assert!(alone["fallback"].as_str().is_some_and(|it| it.contains("there is no JSON array")), "{alone}");
+    assert!(alone["fallback"].as_str().is_some_and(|it| it.contains("found no JSON array")), "{alone}");
     assert!(scene.session.shutdown().success());
 }
 
@@ -385,15 +385,14 @@ fn invalid_orchestration_is_refused_real() {
         let error = answer.expect_err("it is refused");
         (error.code, error.message)
     };
-    assert_eq!(error(json!({})), (-32602, "goal is missing: it says what is to be done".to_owned()));
+    assert_eq!(error(json!({})), (-32602, "`goal` is missing: put the goal there".to_owned()));
     let (code, message) = error(json!({"goal": "g", "workers": ["boss"]}));
-    assert_eq!((code, &*message), (-32602, "there is no worker \"boss\"; there are coder, reviewer, tester"));
+    assert_eq!((code, &*message), (-32602, "unknown worker \"boss\"; use one of coder, reviewer, tester"));
     let (code, message) = error(json!({"goal": "g", "model": "fast"}));
     assert_eq!(code, -32803);
     assert!(
         message.starts_with(
-            "there is no plan: the model \"gpt-nobody\" is none that the server knows, and no tier of [models] in the configuration; \
-             there are "
+            "there is no plan: unknown model \"gpt-nobody\": neither a model of the server nor a tier of [models] in the configuration; the server offers "
         ),
         "{message}"
     );

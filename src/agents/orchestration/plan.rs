@@ -29,15 +29,16 @@ pub struct Plan {
 pub fn read(text: &str, roles: &[&str], most: usize) -> Result<Plan, Vec<String>> {
     let Some(items) = find(text) else {
         return Err(vec![
-            "there is no JSON array of tasks, such as [{\"worker_role\": …, \"task\": …, \"depends_on\": []}]".to_owned(),
+            "found no JSON array of tasks such as [{\"worker_role\": …, \"task\": …, \"depends_on\": []}]"
+                .to_owned(),
         ]);
     };
     let mut problems = Vec::new();
     if items.is_empty() {
-        problems.push("there is no task".to_owned());
+        problems.push("the plan has no tasks".to_owned());
     }
     if items.len() > most {
-        problems.push(format!("there are {} tasks; {most} may be", items.len()));
+        problems.push(format!("the plan has {} tasks; the limit is {most}", items.len()));
     }
     let n = items.len();
     let steps: Vec<Step> =
@@ -45,14 +46,14 @@ pub fn read(text: &str, roles: &[&str], most: usize) -> Result<Plan, Vec<String>
     for (at, step) in steps.iter().enumerate() {
         let same = |it: &&Step| it.role == step.role && it.task == step.task && !step.task.is_empty();
         if let Some(first) = steps[..at].iter().position(|it| same(&it)) {
-            problems.push(format!("task {at} is the same as task {first}"));
+            problems.push(format!("task {at} repeats task {first}"));
         }
     }
     if problems.is_empty()
         && let Some(cycle) = cycle(&steps)
     {
         let cycle: Vec<String> = cycle.iter().map(ToString::to_string).collect();
-        problems.push(format!("the tasks {} wait for one another", cycle.join(", ")));
+        problems.push(format!("tasks {} depend on each other in a cycle", cycle.join(", ")));
     }
     if problems.is_empty() { Ok(Plan { steps }) } else { Err(problems) }
 }
@@ -83,13 +84,13 @@ fn step(at: usize, n: usize, item: &Value, roles: &[&str], problems: &mut Vec<St
     if !roles.contains(&&*role) {
         let roles = roles.join(", ");
         problems.push(match role.is_empty() {
-            true => format!("task {at} has no worker_role; it is one of {roles}"),
-            false => format!("task {at} is for {role:?}, which does not exist; there are {roles}"),
+            true => format!("task {at}: `worker_role` is missing; use one of {roles}"),
+            false => format!("task {at}: unknown `worker_role` {role:?}; use one of {roles}"),
         });
     }
     let task = item["task"].as_str().map(str::trim).unwrap_or_default().to_owned();
     if task.is_empty() {
-        problems.push(format!("task {at} does not say what is to be done (task)"));
+        problems.push(format!("task {at}: `task` is missing"));
     }
     let mut needs = BTreeSet::new();
     match &item["depends_on"] {
@@ -97,13 +98,18 @@ fn step(at: usize, n: usize, item: &Value, roles: &[&str], problems: &mut Vec<St
         Value::Array(items) => {
             for it in items {
                 match it.as_u64().and_then(|it| usize::try_from(it).ok()).filter(|it| *it < n) {
-                    Some(it) if it == at => problems.push(format!("task {at} depends on itself")),
+                    Some(it) if it == at => {
+                        problems.push(format!("task {at}: `depends_on` contains the task itself"))
+                    }
                     Some(it) => drop(needs.insert(it)),
-                    None => problems.push(format!("task {at} depends on {it}, which is no number of a task")),
+                    None => problems.push(format!(
+                        "task {at}: `depends_on` contains {it}, which is not the \
+                                                   number of a task"
+                    )),
                 }
             }
         }
-        _ => problems.push(format!("depends_on of task {at} is no list of numbers")),
+        _ => problems.push(format!("task {at}: `depends_on` must be a list of numbers")),
     }
     Step { role, task, needs }
 }
@@ -166,26 +172,26 @@ pub(super) mod tests {
     #[test]
     fn plan_parser_reports_every_problem() {
         assert!(problems("I cannot do that.")[0].contains("no JSON array"));
-        assert_eq!(problems("[]"), ["there is no task"]);
+        assert_eq!(problems("[]"), ["the plan has no tasks"]);
         let text = r#"[{"worker_role": "boss", "task": "a", "depends_on": [0, 7, "x"]}, {"task": " ", "depends_on": 1},
             {"worker_role": "coder", "task": "a"}, {"worker_role": "coder", "task": "a"}, {"worker_role": "coder", "task": "b"}]"#;
         assert_eq!(
             problems(text),
             [
-                "there are 5 tasks; 4 may be",
-                "task 0 is for \"boss\", which does not exist; there are coder, reviewer, tester",
-                "task 0 depends on itself",
-                "task 0 depends on 7, which is no number of a task",
-                "task 0 depends on \"x\", which is no number of a task",
-                "task 1 has no worker_role; it is one of coder, reviewer, tester",
-                "task 1 does not say what is to be done (task)",
-                "depends_on of task 1 is no list of numbers",
-                "task 3 is the same as task 2",
+                "the plan has 5 tasks; the limit is 4",
+                "task 0: unknown `worker_role` \"boss\"; use one of coder, reviewer, tester",
+                "task 0: `depends_on` contains the task itself",
+                "task 0: `depends_on` contains 7, which is not the number of a task",
+                "task 0: `depends_on` contains \"x\", which is not the number of a task",
+                "task 1: `worker_role` is missing; use one of coder, reviewer, tester",
+                "task 1: `task` is missing",
+                "task 1: `depends_on` must be a list of numbers",
+                "task 3 repeats task 2",
             ]
         );
         let text = r#"[{"worker_role": "coder", "task": "a", "depends_on": [1]}, {"worker_role": "coder", "task": "b", "depends_on": [0]},
             {"worker_role": "coder", "task": "c", "depends_on": [1]}, {"worker_role": "coder", "task": "d"}]"#;
-        assert_eq!(problems(text), ["the tasks 0, 1 wait for one another"]);
+        assert_eq!(problems(text), ["tasks 0, 1 depend on each other in a cycle"]);
     }
 
     /// Plans without cycles: each task needs some of those before it.
@@ -229,7 +235,7 @@ pub(super) mod tests {
                 let mut cyclic = plan;
                 cyclic.steps[need].needs.insert(at);
                 let problems = read(&text(&cyclic), &roles, 20).unwrap_err();
-                prop_assert!(problems[0].ends_with("wait for one another"), "{problems:?}");
+                prop_assert!(problems[0].ends_with("depend on each other in a cycle"), "{problems:?}");
             }
         }
     }

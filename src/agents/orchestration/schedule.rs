@@ -99,8 +99,8 @@ impl Schedule {
         let waiting = (0..self.states.len()).filter(|it| self.states[*it] == State::Waiting);
         waiting.into_iter().find_map(|at| {
             let why = |it: &usize| match &self.states[*it] {
-                State::Failed(_) => Some(format!("it needs task {it}, which has failed")),
-                State::Skipped(_) => Some(format!("it needs task {it}, which was skipped")),
+                State::Failed(_) => Some(format!("task {it} failed")),
+                State::Skipped(_) => Some(format!("task {it} was skipped")),
                 State::Waiting | State::Running | State::Done(_) | State::Cancelled => None,
             };
             self.plan.steps[at].needs.iter().find_map(why).map(|why| (at, why))
@@ -175,7 +175,7 @@ mod tests {
         assert_eq!(it.start(), [2]);
         assert_eq!(it.needed(2), [(0, "zero")]);
         assert_eq!(it.end(1, Err("no".to_owned())), [3]);
-        assert_eq!(it.states()[3], State::Skipped("it needs task 1, which has failed".to_owned()));
+        assert_eq!(it.states()[3], State::Skipped("task 1 failed".to_owned()));
         it.end(2, Ok(String::new()));
         assert!(it.is_over());
     }

@@ -217,8 +217,8 @@ fn orchestration_runs_twelve_tasks_and_skips_dependents_of_failure() {
         1 2 → tester-1 (1)
         2 1 done in 1
         5 4 failed in 5: it has crashed
-        5 5 skipped: it needs task 4, which has failed
-        5 6 skipped: it needs task 5, which was skipped
+        5 5 skipped: task 4 failed
+        5 6 skipped: task 5 was skipped
         6 2 done in 5
         6 3 → coder-1 (2)
         7 3 done in 1
@@ -246,7 +246,7 @@ fn orchestration_runs_twelve_tasks_and_skips_dependents_of_failure() {
     let outcome = world.it.outcome(world.now);
     assert_eq!((outcome.state, outcome.tasks.len(), outcome.duration_ms), (End::Failed, 12, 15_000));
     assert_eq!(outcome.tasks[9].worker.as_deref(), Some("coder-1"));
-    assert_eq!(outcome.tasks[6].reason.as_deref(), Some("it needs task 5, which was skipped"));
+    assert_eq!(outcome.tasks[6].reason.as_deref(), Some("task 5 was skipped"));
 }
 
 #[test]
@@ -257,7 +257,7 @@ fn orchestration_retries_bad_plan_once_then_uses_first_worker() {
         World::new(order(workers(), 2), &["I would rather not.".to_owned(), good], BTreeMap::new()).run();
     expect![[r#"
         0 plan 1 []
-        0 plan 2 ["there is no JSON array of tasks, such as [{\"worker_role\": …, \"task\": …, \"depends_on\": []}]"]
+        0 plan 2 ["found no JSON array of tasks such as [{\"worker_role\": …, \"task\": …, \"depends_on\": []}]"]
         0 1 tasks None
         0 0 → tester-1 (1)
         1 0 done in 1
@@ -265,13 +265,13 @@ fn orchestration_retries_bad_plan_once_then_uses_first_worker() {
         1 done: 1 0 0 0
     "#]]
     .assert_eq(&mended.events());
-    assert!(mended.open[&0][1].contains("there is no JSON array"), "{:?}", mended.open[&0]);
+    assert!(mended.open[&0][1].contains("found no JSON array"), "{:?}", mended.open[&0]);
     let bad = || "[{\"worker_role\": \"boss\", \"task\": \"x\"}]".to_owned();
     let twice = World::new(order(workers(), 2), &[bad(), bad()], BTreeMap::new()).run();
     expect![[r#"
         0 plan 1 []
-        0 plan 2 ["task 0 is for \"boss\", which does not exist; there are coder, tester"]
-        0 1 tasks Some("task 0 is for \"boss\", which does not exist; there are coder, tester")
+        0 plan 2 ["task 0: unknown `worker_role` \"boss\"; use one of coder, tester"]
+        0 1 tasks Some("task 0: unknown `worker_role` \"boss\"; use one of coder, tester")
         0 0 → coder-1 (1)
         1 0 done in 1
         1 summary: all is well

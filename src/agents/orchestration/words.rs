@@ -34,29 +34,27 @@ pub(super) fn plan(goal: &str, workers: &[WorkerConfig], most: usize) -> String 
     let workers: String = workers.iter().map(line).collect();
     let goal = inert(goal);
     format!(
-        "You plan how workers reach a goal. You do none of the work yourself.\n\n\
-         <goal>\n{goal}\n</goal>\n\n<workers>\n{workers}</workers>\n\n\
-         Answer with a JSON array of tasks and nothing else:\n\n\
-         [{{\"worker_role\": \"…\", \"task\": \"…\", \"depends_on\": []}}, …]\n\n\
-         - worker_role is one of the names above.\n\
-         - task says everything that the worker needs to know. It sees neither the goal nor the other tasks, only the \
-         results of the tasks that its task depends on.\n\
-         - depends_on holds the numbers of those tasks; the first of the array is 0. A task starts as soon as these are \
-         done. Tasks that do not depend on one another run at the same time, so they must not change the same files.\n\
-         - There are as few tasks as the goal needs, and {most} at most."
+        "Plan how workers reach a goal. Do not do any of the work \
+         yourself.\n\n<goal>\n{goal}\n</goal>\n\n<workers>\n{workers}</workers>\n\nAnswer with a JSON array \
+         of tasks and nothing else:\n\n[{{\"worker_role\": \"…\", \"task\": \"…\", \"depends_on\": []}}, \
+         …]\n\n- `worker_role`: one of the names above.\n- `task`: everything the worker needs to know. A \
+         worker does not see the goal or other tasks, only the results of the tasks that its own task \
+         depends on.\n- `depends_on`: the numbers of those tasks, counted from 0. A task starts as soon as \
+         they are done. Tasks that do not depend on each other run at the same time, so they must not \
+         change the same files.\n- Use as few tasks as the goal needs, and at most {most}."
     )
 }
 
 /// Asks to mend a plan.
 pub(super) fn mend(problems: &[String]) -> String {
-    let mut text = "This plan cannot be used:\n\n".to_owned();
+    let mut text = "This plan is invalid:\n\n".to_owned();
     for problem in problems.iter().take(PROBLEMS) {
         writeln!(text, "- {}", inert(problem)).ok();
     }
     if let Some(more) = problems.len().checked_sub(PROBLEMS).filter(|it| *it > 0) {
         writeln!(text, "- and {more} more").ok();
     }
-    text + "\nWrite it anew, without these mistakes, as a JSON array of tasks and nothing else."
+    text + "\nWrite the plan again without these mistakes, as a JSON array of tasks and nothing else."
 }
 
 /// Gives a worker its task. `first`: nothing has been said to it before.
@@ -110,10 +108,10 @@ pub(super) fn summary(goal: &str, steps: &[Step], states: &[State]) -> String {
     let results: String = steps.iter().zip(states).enumerate().map(result).collect();
     let goal = inert(goal);
     format!(
-        "Workers were given tasks to reach a goal. All tasks have ended.\n\n<goal>\n{goal}\n</goal>\n\n\
-         <task_results>\n{results}</task_results>\n\n\
-         Tell whoever had this goal, and has seen nothing of the work, what was done and what has come of it; then what \
-         failed or was skipped, and why. Say nothing that is not in the results."
+        "Workers carried out tasks to reach a goal. All tasks have \
+         ended.\n\n<goal>\n{goal}\n</goal>\n\n<task_results>\n{results}</task_results>\n\nWrite a report \
+         for the user who set this goal and has seen none of the work: what was done and with what result, \
+         then what failed or was skipped and why. Use only what the results say."
     )
 }
 
@@ -130,7 +128,7 @@ fn tools(worker: &WorkerConfig) -> String {
 fn restrictions(worker: &WorkerConfig) -> Option<String> {
     match &*tools(worker) {
         "all" => None,
-        "none" => Some("You have no tools. Answer from what you are told here.".to_owned()),
+        "none" => Some("You have no tools. Answer from the text given here.".to_owned()),
         names => Some(format!("You have these tools and no others: {}.", inert(names))),
     }
 }
@@ -216,7 +214,7 @@ mod tests {
     #[test]
     fn planner_and_summary_prompts_list_workers_and_results() {
         expect![[r#"
-            You plan how workers reach a goal. You do none of the work yourself.
+            Plan how workers reach a goal. Do not do any of the work yourself.
 
             <goal>
             Mend it
@@ -231,23 +229,23 @@ mod tests {
 
             [{"worker_role": "…", "task": "…", "depends_on": []}, …]
 
-            - worker_role is one of the names above.
-            - task says everything that the worker needs to know. It sees neither the goal nor the other tasks, only the results of the tasks that its task depends on.
-            - depends_on holds the numbers of those tasks; the first of the array is 0. A task starts as soon as these are done. Tasks that do not depend on one another run at the same time, so they must not change the same files.
-            - There are as few tasks as the goal needs, and 20 at most."#]]
+            - `worker_role`: one of the names above.
+            - `task`: everything the worker needs to know. A worker does not see the goal or other tasks, only the results of the tasks that its own task depends on.
+            - `depends_on`: the numbers of those tasks, counted from 0. A task starts as soon as they are done. Tasks that do not depend on each other run at the same time, so they must not change the same files.
+            - Use as few tasks as the goal needs, and at most 20."#]]
         .assert_eq(&plan("Mend it", &[reviewer(), WorkerConfig::of("coder", AgentSource::User)], 20));
-        expect![[r"
-            This plan cannot be used:
+        expect![[r#"
+            This plan is invalid:
 
-            - there is no task
+            - the plan has no tasks
 
-            Write it anew, without these mistakes, as a JSON array of tasks and nothing else."]]
-        .assert_eq(&mend(&["there is no task".to_owned()]));
+            Write the plan again without these mistakes, as a JSON array of tasks and nothing else."#]]
+        .assert_eq(&mend(&["the plan has no tasks".to_owned()]));
         assert!(mend(&vec!["x".to_owned(); 23]).contains("- x\n- and 3 more\n"));
         let step = |role: &str| Step { role: role.to_owned(), task: format!("do {role}"), needs: [].into() };
         let states = [State::Done("it is done".to_owned()), State::Skipped("it needs task 7".to_owned())];
         expect![[r#"
-            Workers were given tasks to reach a goal. All tasks have ended.
+            Workers carried out tasks to reach a goal. All tasks have ended.
 
             <goal>
             Mend it
@@ -266,7 +264,7 @@ mod tests {
             </task_result>
             </task_results>
 
-            Tell whoever had this goal, and has seen nothing of the work, what was done and what has come of it; then what failed or was skipped, and why. Say nothing that is not in the results."#]]
+            Write a report for the user who set this goal and has seen none of the work: what was done and with what result, then what failed or was skipped and why. Use only what the results say."#]]
         .assert_eq(&summary("Mend it", &[step("coder"), step("tester")], &states));
     }
 

@@ -317,7 +317,7 @@ impl Agents {
         let Some(internal) = self.internal.conversations.get_mut(&no) else { return };
         internal.owner = None;
         match internal.is_owed() {
-            true => drop(self.stop_internal(copilot, mux, no, "it is not wanted any more")),
+            true => drop(self.stop_internal(copilot, mux, no, "it was cancelled")),
             false => self.end_internal(copilot, mux, no),
         }
     }
@@ -418,7 +418,7 @@ impl Agents {
                 Some(result) => self.turn_ended(copilot, mux, no, result),
                 None if !internal.limits.needs_words => self.turn_ended(copilot, mux, no, Ok(String::new())),
                 None if internal.is_asked_again => {
-                    let why = "it has ended without a word, twice".to_owned();
+                    let why = "it ended twice without an answer".to_owned();
                     self.turn_ended(copilot, mux, no, Err(why));
                 }
                 None => {
@@ -449,7 +449,12 @@ impl Agents {
                 self.abandon_turn(copilot, mux, no);
             } else {
                 let limit = internal.limits.time.unwrap_or_default().as_secs();
-                self.stop_internal(copilot, mux, no, &format!("it was stopped: it may take {limit} s"));
+                self.stop_internal(
+                    copilot,
+                    mux,
+                    no,
+                    &format!("it was stopped after {limit} s: time limit reached"),
+                );
             }
         }
     }
@@ -547,8 +552,8 @@ impl Agents {
 /// Why a server does not say which models there are, and what can be done about it.
 fn unknown_models(why: &str) -> String {
     match why.contains("NotSignedIn") {
-        true => format!("nobody is signed in to Copilot: {SIGN_IN}"),
-        false => format!("which models there are is not known: {why}"),
+        true => format!("not signed in to Copilot: {SIGN_IN}"),
+        false => format!("cannot list the models: {why}"),
     }
 }
 
@@ -565,7 +570,7 @@ fn chosen(model: &str, models: &[u8]) -> Result<String, String> {
         return Ok(id);
     }
     if known.is_empty() {
-        return Err("the server has no model, or none that this account may use".to_owned());
+        return Err("the server offers no model that this account may use".to_owned());
     }
     let by_id = known.iter().find(|(id, _)| id == model);
     let found = by_id.or_else(|| known.iter().find(|(_, it)| it.eq_ignore_ascii_case(name)));
@@ -573,7 +578,8 @@ fn chosen(model: &str, models: &[u8]) -> Result<String, String> {
         let ids: Vec<&str> = known.iter().map(|(id, _)| id.as_str()).collect();
         let ids = ids.join(", ");
         format!(
-            "the model {model:?} is none that the server knows, and no tier of [models] in the configuration; there are {ids}"
+            "unknown model {model:?}: neither a model of the server nor a tier of [models] in the \
+             configuration; the server offers {ids}"
         )
     })
 }
@@ -597,11 +603,11 @@ mod tests {
         for none in ["[]", "{}", "null", r#"[{"modelName":"M"}]"#] {
             for model in [DEFAULT_MODEL, "m"] {
                 let why = chosen(model, none.as_bytes()).unwrap_err();
-                assert_eq!(why, "the server has no model, or none that this account may use", "{none}");
+                assert_eq!(why, "the server offers no model that this account may use", "{none}");
             }
         }
         let one = br#"[{"id":"m","modelName":"M"}]"#;
         assert_eq!(chosen(DEFAULT_MODEL, one).as_deref(), Ok("m"));
-        assert!(chosen("n", one).unwrap_err().ends_with("there are m"));
+        assert!(chosen("n", one).unwrap_err().ends_with("offers m"));
     }
 }

@@ -99,7 +99,7 @@ impl Agents {
             None => Failure::not_initialized(),
             Some(server) => {
                 let name = &server.name;
-                let message = format!("an orchestration needs a Copilot server, and {name} is none");
+                let message = format!("an orchestration needs a Copilot server; {name} is not one");
                 Failure::new(Cause::InvalidRequest, message)
             }
         };
@@ -109,7 +109,7 @@ impl Agents {
     fn orchestrate(&mut self, copilot: &mut Copilot, mux: &mut Mux, owner: Owner, params: &[u8]) {
         let server = copilot.server(mux);
         if !mux.session(copilot.server_id()).is_initialized() {
-            let failure = Failure::new(Cause::NotInitialized, "send initialized first");
+            let failure = Failure::new(Cause::NotInitialized, "send `initialized` first");
             return mux.fail(&owner, &failure);
         }
         let goal_of = match GoalRequest::read(params, &server.config.workers) {
@@ -362,7 +362,7 @@ fn message(event: &Event) -> String {
         Event::PlanCompleted { tasks, .. } => format!("{} tasks", tasks.len()),
         Event::TaskAssigned { task, worker, .. } => format!("{worker} begins task {task}"),
         Event::TaskProgress { worker, tool: Some(tool), .. } => format!("{worker} runs {tool}"),
-        Event::TaskProgress { worker, tool: None, .. } => format!("{worker} is at work"),
+        Event::TaskProgress { worker, tool: None, .. } => format!("{worker} is working"),
         Event::TaskCompleted { task, state, .. } => format!("task {task}: {}", state.word()),
         Event::SummarizeCompleted { .. } => "summarized".to_owned(),
         Event::Error { message } => message.clone(),

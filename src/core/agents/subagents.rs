@@ -184,7 +184,7 @@ impl Agents {
         }
         let started = match caller {
             Some(lead) => self.delegate(copilot, mux, lead, params, command),
-            None => Err("a sub-agent cannot start others".to_owned()),
+            None => Err("a sub-agent cannot start sub-agents".to_owned()),
         };
         let answer = match started {
             Ok(text) => answer_of(wire, "success", &text),
@@ -244,11 +244,15 @@ impl Agents {
         let lead = self.subagents.leads.get_mut(&no).ok_or_else(not_running)?;
         if lead.sub_agents.len() >= limits.max_subagents {
             let most = limits.max_subagents;
-            return Err(format!("no more than {most} sub-agents may be started: go on with what there is"));
+            return Err(format!(
+                "you have started {most} sub-agents, the limit: continue with the results you \
+                                have"
+            ));
         }
         if lead.follow_ups >= limits.max_followups {
             return Err(
-                "you have been told results too often to start more: answer with what there is".to_owned()
+                "you have reached the limit of rounds of sub-agents: answer with the results you have"
+                    .to_owned(),
             );
         }
         let n = lead.names.entry(task.agent.clone()).or_default();
@@ -277,7 +281,7 @@ impl Agents {
         };
         self.subagents.all.insert(sub_agent, new);
         Ok(match is_full {
-            true => format!("sub-agent {name} starts as soon as another one has ended"),
+            true => format!("sub-agent {name} is queued and starts when another one has finished"),
             false => format!("sub-agent {name} started"),
         })
     }

@@ -257,7 +257,7 @@ impl Agents {
                 };
                 all.push(match &live_member.tool {
                     Some(tool) => format!("{} runs {tool}", member.name),
-                    None => format!("{} is at work", member.name),
+                    None => format!("{} is working", member.name),
                 });
             }
         }
@@ -289,10 +289,13 @@ impl Agents {
         let team = Team::create(input, agents)?;
         let name = team.name.clone();
         if let Some(fault) = self.teams.faulty.get(&name) {
-            return Err(format!("there is a team {name} already, and it cannot be had: {fault}"));
+            return Err(format!("a team {name} already exists, but lspool cannot load it: {fault}"));
         }
         if self.teams.live.contains_key(&name) {
-            return Err(format!("there is a team {name} already; write to its members, or delete it first"));
+            return Err(format!(
+                "a team {name} already exists; send messages to its members, or delete it \
+                                first"
+            ));
         }
         let members: Vec<String> = team.members.iter().map(|it| it.name.clone()).collect();
         let live = LiveTeam { lead: Some(lead.clone()), ..self.seated(&name, team) };
@@ -324,18 +327,18 @@ impl Agents {
                 _ => {
                     let names: Vec<&str> = own.iter().map(|it| it.as_str()).collect();
                     return Err(format!(
-                        "there is no {:?} in any team; the teams are {}",
+                        "no team has a member {:?}; the teams are {}",
                         letter.to,
                         names.join(", ")
                     ));
                 }
             },
             [only] => only.clone(),
-            _ => return Err(format!("several teams have a member {:?}: write TEAM/{0}", letter.to)),
+            _ => return Err(format!("several teams have a member {:?}: use TEAM/{0}", letter.to)),
         };
         let may_lead = self.teams.live.get(&name).is_some_and(may_lead);
         if !may_lead {
-            return Err(format!("team {name} is led by another conversation"));
+            return Err(format!("another conversation leads team {name}"));
         }
         let Some(live) = self.teams.live.get_mut(&name) else { return Err(self.no_team(team)) };
         live.team.send(None, &letter.to, &letter)?;
@@ -346,8 +349,8 @@ impl Agents {
     fn no_team(&self, named: Option<&str>) -> String {
         let all = &self.teams.faulty;
         match named.and_then(|it| all.get_key_value(it)).or_else(|| all.first_key_value()) {
-            Some((name, fault)) => format!("team {name} cannot be had: {fault}"),
-            None => format!("there is no team; {} makes one", team::CREATE),
+            Some((name, fault)) => format!("lspool cannot load team {name}: {fault}"),
+            None => format!("there is no team yet; create one with {}", team::CREATE),
         }
     }
 
@@ -359,7 +362,7 @@ impl Agents {
 
     fn send_of_member(&mut self, live_member: u32, input: &[u8]) -> Result<(String, String), String> {
         let letter = Letter::read(input)?;
-        let (live, at) = self.teams.of_live_member(live_member).ok_or("there is no such team any more")?;
+        let (live, at) = self.teams.of_live_member(live_member).ok_or("the team was deleted")?;
         live.team.send(Some(at), &letter.to, &letter)?;
         live.has_spoken(at);
         Ok((live.team.name.clone(), format!("sent to {}", letter.to)))
@@ -374,16 +377,16 @@ impl Agents {
     ) -> Result<(String, String), String> {
         let name = team::to_delete(input)?;
         if self.teams.live.get(&name).is_some_and(|it| !Self::may_lead(copilot, it, lead)) {
-            return Err(format!("team {name} is led by another conversation"));
+            return Err(format!("another conversation leads team {name}"));
         }
         if let Some(fault @ TeamFault::Busy(_)) = self.teams.faulty.get(&name) {
-            return Err(format!("team {name} cannot be deleted: {fault}"));
+            return Err(format!("lspool cannot delete team {name}: {fault}"));
         }
         let live = self.forget_team(&name);
         if live.is_none() && self.teams.faulty.remove(&name).is_none() {
             return Err(match self.teams.live.keys().map(String::as_str).collect::<Vec<_>>()[..] {
-                [] => format!("there is no team {name:?}"),
-                ref names => format!("there is no team {name:?}; there are {}", names.join(", ")),
+                [] => format!("unknown team {name:?}"),
+                ref names => format!("unknown team {name:?}; the teams are {}", names.join(", ")),
             });
         }
         info!(team = name, "a team is deleted");
@@ -396,7 +399,7 @@ impl Agents {
             }
         }
         mux.act(Effect::RemoveTeam { folders: mux.clients().folders().to_vec(), team: name.clone() });
-        Ok((name.clone(), format!("team {name} is deleted")))
+        Ok((name.clone(), format!("team {name} was deleted")))
     }
 
     /// Whether the turn of a lead is to last, or to be told something, because of its teams.
@@ -536,7 +539,7 @@ impl Agents {
         name: &str,
         at: usize,
     ) -> Result<u32, String> {
-        let gone = || "there is no such team any more".to_owned();
+        let gone = || "the team was deleted".to_owned();
         let time = Some(Self::limits(copilot, mux).time_limit);
         let live = self.teams.live.get_mut(name).ok_or_else(gone)?;
         let (live_member, member) =
@@ -554,7 +557,8 @@ impl Agents {
             return Ok(internal);
         }
         let agent = copilot.server(mux).config.agents.get(&member.agent_type).cloned();
-        let mut agent = agent.ok_or_else(|| format!("there is no agent {} any more", member.agent_type))?;
+        let mut agent =
+            agent.ok_or_else(|| format!("the configuration no longer has an agent {}", member.agent_type))?;
         agent.model = member.model.clone().or(agent.model);
         let introduced = live.team.introduce(at);
         agent.prompt = Some(match agent.prompt {

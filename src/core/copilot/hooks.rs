@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tracing::{debug, warn};
+use tracing::debug;
 
 use super::{
     Copilot,
@@ -401,6 +401,12 @@ impl Copilot {
             }
             mux.replay(process, frame);
         }
+        // A process that pulls its settings hears of its MCP servers only then, and its first turn may be here already.
+        let mut servers = self.session.mcp_servers(mux.session(self.server));
+        servers.retain(|it| set.wants_mcp_server(it));
+        if !servers.is_empty() {
+            self.await_mcp(mux, id, servers);
+        }
         if self.partitions.served(id).is_some() {
             self.project_all(mux, id);
         }
@@ -516,7 +522,7 @@ impl Copilot {
             .map(|(id, _)| id)
             .collect();
         for id in due {
-            warn!(backend = mux.name_of(id), "an MCP server is not up: going on without it");
+            self.tell_missing_mcp(mux, id);
             self.go_on_without_mcp(mux, id);
         }
     }

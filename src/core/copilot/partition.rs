@@ -165,11 +165,12 @@ impl Copilot {
         if self.partitions.touched.is_empty() && !mux.backends().have_changed() {
             return;
         }
+        let patience = mux.servers().get(self.server).settings.mcp_wait;
         let touched = std::mem::take(&mut self.partitions.touched);
         let is_ready = |id: BackendId| mux.backend(id).is_some_and(Backend::is_ready);
         for id in touched.into_iter().filter(|id| is_ready(*id)) {
             if let Some(partition) = self.partitions.all.get_mut(&id) {
-                partition.mcp.note(mux.now());
+                partition.mcp.note(mux.now(), patience);
             }
         }
         let ready = self.partitions.all.iter().filter(|(id, _)| is_ready(**id));

@@ -45,9 +45,10 @@ use crate::{
 };
 
 /// What the model is told so that it goes on with an answer that a crash has cut off.
-pub const CONTINUE: &str = "Resume directly where the text above stops: no apology, no recap. A technical fault cut \
-                            the answer off. Everything above has been shown to the user, and every tool call above \
-                            has run: repeat neither. Pick up mid-thought if that is where the cut happened.";
+pub const CONTINUE: &str = "Continue exactly where the text above stops, without an apology or a recap. A \
+                            technical fault cut the answer off. The user has seen everything above, and \
+                            every tool call above has run: repeat neither. Continue in the middle of a \
+                            sentence if that is where the text stops.";
 
 /// The result of a call that nobody can know the result of.
 const INTERRUPTED: &str = "The call was interrupted by a technical fault. It may or may not have happened.";

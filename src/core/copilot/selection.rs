@@ -42,9 +42,9 @@ impl Copilot {
         let Some(agent) = config.agents.get(agent) else {
             let hint = match nearest(agent, config.agents.keys().map(String::as_str)) {
                 Some(meant) => format!("did you mean {meant:?}?"),
-                None => format!("there are {}", known_agents(config)),
+                None => format!("use one of {}", known_agents(config)),
             };
-            return Err(format!("lspool: there is no agent {agent:?}; {hint}"));
+            return Err(format!("lspool: unknown agent {agent:?}; {hint}"));
         };
         Ok(Choice { set: agent_set(agent).with_lead(lead.unwrap_or(agent.lead)), events, wish })
     }
@@ -81,7 +81,7 @@ fn asked(params: &[u8]) -> Result<AskedTools, String> {
     }
     let Some(asked) = first.filter(|it| *it != b"null") else { return Ok(AskedTools::default()) };
     if asked.first() != Some(&b'{') || serde_json::from_slice::<serde::de::IgnoredAny>(asked).is_err() {
-        return Err(format!("is no object; {EITHER}"));
+        return Err(format!("must be an object; {EITHER}"));
     }
     let (mut tools, mut agent, mut lead, mut events, mut isolation) = (None, None, None, None, None);
     for (key, range) in members(asked) {
@@ -95,13 +95,13 @@ fn asked(params: &[u8]) -> Result<AskedTools, String> {
             _ => {
                 let hint = match nearest(&key, KEYS) {
                     Some(meant) => format!("did you mean {meant:?}?"),
-                    None => format!("there are {}", KEYS.join(", ")),
+                    None => format!("expected one of {}", KEYS.join(", ")),
                 };
-                return Err(format!("there is no key {key:?}; {hint}"));
+                return Err(format!("unknown key {key:?}; {hint}"));
             }
         };
         if slot.replace(value).is_some() {
-            return Err(format!("{key} is there twice"));
+            return Err(format!("duplicate key {key}"));
         }
     }
     let given = |it: Option<&[u8]>| it.filter(|it| *it != b"null").map(<[u8]>::to_vec);
@@ -109,24 +109,24 @@ fn asked(params: &[u8]) -> Result<AskedTools, String> {
         None => Ok(None),
         Some(b"true") => Ok(Some(true)),
         Some(b"false") => Ok(Some(false)),
-        Some(_) => Err(format!("{key} is neither true nor false")),
+        Some(_) => Err(format!("`{key}` must be true or false")),
     };
     let (lead, events) = (flag(lead, "lead")?, flag(events, "events")?.unwrap_or(false));
     let isolation = match given(isolation).as_deref() {
         None => None,
         Some(br#""process""#) => Some(Isolation::Process),
         Some(br#""mode""#) => Some(Isolation::Mode),
-        Some(_) => return Err("isolation is neither \"process\" nor \"mode\"".to_owned()),
+        Some(_) => return Err("`isolation` must be \"process\" or \"mode\"".to_owned()),
     };
     let wanted = match (given(tools), given(agent)) {
-        (Some(_), Some(_)) => return Err(format!("tools and agent are both there; {EITHER}")),
+        (Some(_), Some(_)) => return Err(format!("`tools` and `agent` exclude each other; {EITHER}")),
         (Some(tools), None) => match serde_json::from_slice(&tools) {
             Ok(tools) => Some(ToolChoice::Tools(tools)),
-            Err(_) => return Err(format!("tools is no list of strings; {EITHER}")),
+            Err(_) => return Err(format!("`tools` must be a list of strings; {EITHER}")),
         },
         (None, Some(agent)) => match serde_json::from_slice(&agent) {
             Ok(agent) => Some(ToolChoice::Agent(agent)),
-            Err(_) => return Err(format!("agent is no string; {EITHER}")),
+            Err(_) => return Err(format!("`agent` must be a string; {EITHER}")),
         },
         (None, None) => None,
     };
@@ -197,10 +197,16 @@ mod tests {
     #[test]
     fn lspool_params_error_suggests_intended_key() {
         for (wrong, told) in [
-            (r#"{"agnet":"a"}"#, r#"there is no key "agnet"; did you mean "agent"?"#),
-            (r#"{"xyzzy":1}"#, r#"there is no key "xyzzy"; there are tools, agent, lead, events, isolation"#),
-            (r#"{"isolation":"none"}"#, r#"isolation is neither "process" nor "mode""#),
-            (r#"{"agent":1}"#, r#"agent is no string; write {"tools": ["NAME", …]} or {"agent": "NAME"}"#),
+            (r#"{"agnet":"a"}"#, r#"unknown key "agnet"; did you mean "agent"?"#),
+            (
+                r#"{"xyzzy":1}"#,
+                r#"unknown key "xyzzy"; expected one of tools, agent, lead, events, isolation"#,
+            ),
+            (r#"{"isolation":"none"}"#, r#"`isolation` must be "process" or "mode""#),
+            (
+                r#"{"agent":1}"#,
+                r#"`agent` must be a string; write {"tools": ["NAME", …]} or {"agent": "NAME"}"#,
+            ),
         ] {
             assert_eq!(asked(format!(r#"{{"lspool":{wrong}}}"#).as_bytes()).unwrap_err(), told);
         }

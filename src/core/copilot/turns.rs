@@ -85,9 +85,9 @@ impl Copilot {
                 return None;
             }
             // Here, if the primary would have more tools for it than it asks for.
-            (_, false) => Some(Failure::new(Cause::NotInitialized, "send initialized first")),
+            (_, false) => Some(Failure::new(Cause::NotInitialized, "send `initialized` first")),
             (true, true) => {
-                let message = "conversationId: a string or a number is expected";
+                let message = "`conversationId` must be a string or a number";
                 Some(Failure::new(Cause::InvalidParams, message))
             }
         };
@@ -116,7 +116,7 @@ impl Copilot {
         // The server makes a folder of this name.
         let leaves = |it: &str| it.contains('/') || it == "..";
         if self.session.kept_transcripts.is_some() && id.as_text().is_some_and(|it| leaves(&it)) {
-            let message = "conversationId: with exact_restore it must be the name of a folder";
+            let message = "`conversationId` must be a valid folder name when `exact_restore` is on";
             return Err(Failure::new(Cause::InvalidParams, message));
         }
         let isolation = self.wish(mux, &choice.wish);

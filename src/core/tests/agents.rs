@@ -455,7 +455,7 @@ impl World {
                 assert!(running.is_none_or(|it| it.is_cancelled) || is_create, "{running:?} {message}");
                 let own = conversation.as_str().unwrap().to_owned();
                 let said = last.map_or(&params["message"], |it| &it["request"]).as_str().unwrap_or_default();
-                let is_planner = said.contains("You plan how workers") || said.contains("This plan cannot");
+                let is_planner = said.contains("Plan how workers") || said.contains("This plan is invalid");
                 let is_lead = own.starts_with('c') && process.backend.0 != 0;
                 let token = params["workDoneToken"].clone();
                 self.turns.push(Turn {

@@ -335,7 +335,7 @@ fn sub_agent_requests_reach_editor_under_lead_ids() {
         it.it.take(Peer::Backend(run.process)).into_iter().filter(|it| it["method"].is_null()).collect();
     assert_eq!(answered.iter().map(|it| it["id"].clone()).collect::<Vec<_>>(), [1, 2]);
     it.run_says(&run, "report", &call("completed"));
-    assert_eq!(it.heard(), ["1 x running: bash-1 is at work (0 s)", "event bash-1 running"]);
+    assert_eq!(it.heard(), ["1 x running: bash-1 is working (0 s)", "event bash-1 running"]);
     // A tool outside its set, and one that no sub-agent has.
     for tool in ["read_file", "delegate_task", "send_message"] {
         let params = json!({"name": tool, "input": {}, "conversationId": run.id(), "turnId": "U", "roundId": 2, "toolCallId": "m"});
@@ -392,12 +392,12 @@ fn delegation_errors_are_returned_to_the_model() {
     for (input, expected) in [
         (
             json!({"subagent_type": "nobody", "prompt": "p"}),
-            "there is no sub-agent \"nobody\"; there are bash, explore, general-purpose, plan",
+            "unknown sub-agent \"nobody\"; use one of bash, explore, general-purpose, plan",
         ),
-        (json!({"subagent_type": "bash"}), "prompt is missing: it says what is to be done"),
+        (json!({"subagent_type": "bash"}), "`prompt` is missing: put the task there"),
         (
             json!({"prompt": "p"}),
-            "subagent_type is missing; it is one of bash, explore, general-purpose, plan",
+            "`subagent_type` is missing; use one of bash, explore, general-purpose, plan",
         ),
     ] {
         assert_eq!(it.calls_tool(1, "x", &input), expected);
@@ -495,8 +495,8 @@ fn failed_sub_agents_do_not_stop_the_lead() {
     it.heard();
     let message = it.goes_on()["params"]["message"].as_str().unwrap().to_owned();
     for text in [
-        "status=\"failed\" seconds=\"0\">\nit has ended without a word, twice\n",
-        "its model failed: no quota. What it had said before:\nso far\n",
+        "status=\"failed\" seconds=\"0\">\nit ended twice without an answer\n",
+        "its model failed: no quota. Its output until then:\nso far\n",
         "its turn failed: not signed in\n",
         "status=\"done\" seconds=\"0\">\nok\n",
     ] {
@@ -517,9 +517,12 @@ fn delegation_respects_configured_limits() {
     it.take(EDITOR);
     let mut it = Lead::on(it, &json!({}));
     assert_eq!(it.delegates(1, "x", "explore"), "sub-agent explore-1 started");
-    assert_eq!(it.delegates(1, "y", "bash"), "sub-agent bash-1 starts as soon as another one has ended");
+    assert_eq!(
+        it.delegates(1, "y", "bash"),
+        "sub-agent bash-1 is queued and starts when another one has finished"
+    );
     it.delegates(1, "z", "bash");
-    assert!(it.delegates(1, "w", "bash").starts_with("no more than 3 sub-agents"));
+    assert!(it.delegates(1, "w", "bash").starts_with("you have started 3 sub-agents"));
     it.ends();
     let first = it.opened(process(2, 1)).pop().unwrap();
     assert_eq!(it.it.spawned.len(), 3, "one at a time");
@@ -545,11 +548,11 @@ fn delegation_respects_configured_limits() {
     it.run_ends(&third, "ok");
     it.heard();
     let message = it.goes_on()["params"]["message"].as_str().unwrap().to_owned();
-    for text in ["it may ask its model 2 times", "it may take 60 s", "No further sub-agents"] {
+    for text in ["stopped after 2 model requests", "stopped after 60 s", "cannot start more sub-agents"] {
         assert!(message.contains(text), "{text} in {message}");
     }
     it.says("begin", &json!({}));
-    assert!(it.delegates(1, "v", "bash").contains("no more than 3"));
+    assert!(it.delegates(1, "v", "bash").contains("started 3 sub-agents, the limit"));
     it.ends();
     assert_eq!(it.heard().last().unwrap(), r#"answer 1 "T""#);
 }
@@ -575,7 +578,7 @@ fn delegation_resolves_model_before_starting_sub_agent() {
     assert_eq!(run.params["modelInfo"], json!({"id": "m-mini"}));
     it.run_ends(&run, "ok");
     let heard = it.heard();
-    assert!(heard.contains(&"1 y error ! The sub-agent failed: the model \"none\" is none that the server knows, and no tier of [models] in the configuration; there are m, m-mini".to_owned()), "{heard:?}");
+    assert!(heard.contains(&"1 y error ! The sub-agent failed: unknown model \"none\": neither a model of the server nor a tier of [models] in the configuration; the server offers m, m-mini".to_owned()), "{heard:?}");
     it.goes_on();
 }
 
@@ -752,7 +755,7 @@ fn lead_does_not_wait_for_unresponsive_cancelled_sub_agent() {
     assert_eq!(told, ["$/cancelRequest", "conversation/destroy"]);
     it.heard();
     let message = it.goes_on()["params"]["message"].as_str().unwrap().to_owned();
-    assert!(message.contains("it may take 60 s. What it had said before:\nso far"), "{message}");
+    assert!(message.contains("time limit reached. Its output until then:\nso far"), "{message}");
     // Whatever it says now concerns nobody.
     it.run_says(&run, "report", &json!({"editAgentRounds": [{"roundId": 2, "reply": "more"}]}));
     let params = json!({"name": "file_search", "input": {}, "conversationId": run.id(), "turnId": "U", "roundId": 2, "toolCallId": "m"});

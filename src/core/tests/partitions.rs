@@ -156,8 +156,13 @@ fn turn_waits_only_briefly_for_mcp_servers_of_its_set() {
     // One that never comes up.
     it.create(2, &create("b", "mini/other"));
     assert!(!begun(&it.start(process(2, 1), &[])));
+    it.take(EDITOR);
     it.pass(Duration::from_secs(11));
     assert_eq!(it.told(process(2, 1)), ["conversation/create"]);
+    let shown = &it.take(EDITOR)[0];
+    assert_eq!(shown["method"], "window/showMessage");
+    let message = shown["params"]["message"].as_str().expect("text");
+    assert!(message.contains("MCP server mini,") && message.contains("mcp_wait"), "{message}");
 
     // Without a sign-in none comes up.
     it.create(3, &create("c", "mini/third"));
@@ -168,6 +173,25 @@ fn turn_waits_only_briefly_for_mcp_servers_of_its_set() {
     // Sets without MCP tools wait for nothing.
     it.create(4, &create("d", "read_file"));
     assert!(begun(&it.start(process(4, 1), &[])));
+}
+
+#[test]
+fn turn_waits_for_mcp_servers_of_pulled_settings() {
+    let mut it = Stage::copilot();
+    let pull = json!({"items": [{"section": "github.copilot"}]});
+    it.server(process(0, 1), json!({"id": 9, "method": "workspace/configuration", "params": pull}));
+    let pulled = it.take(EDITOR);
+    let mcp = json!({"mini": {"command": "x"}, "foreign": {"command": "x"}}).to_string();
+    it.editor(json!({"id": pulled[0]["id"], "result": [{"mcp": mcp}]}));
+
+    it.create(1, &json!({"conversationId": "a", "lspool": {"tools": ["mini/echo"]}}));
+    let one = process(1, 1);
+    let begun = |told: &[serde_json::Value]| told.iter().any(|it| it["method"] == "conversation/create");
+    assert!(!begun(&it.start(one, &[])), "its own pull is still to come");
+    let echo = json!([{"name": "echo", "_status": "enabled"}]);
+    let servers = json!({"servers": [{"name": "mini", "status": "running", "tools": echo}]});
+    it.server(one, json!({"method": "copilot/mcpTools", "params": servers}));
+    assert_eq!(it.told(one), ["conversation/create"]);
 }
 
 #[test]
@@ -291,9 +315,7 @@ fn unknown_tool_names_are_reported_once_and_in_status() {
     let shown: Vec<Value> = it.take(EDITOR).iter().map(|it| it["params"]["message"].clone()).collect();
     let set = "Read,fetch_ticket,fetch_tickt,ide,jira/get,mcp_jira_put,read_file,whatever";
     let told = |name: &str, meant: &str| {
-        json!(format!(
-            "lspool: conversations with the tools {set} have no \"{name}\": there is no such tool; did you mean {meant}?"
-        ))
+        json!(format!("lspool: unknown tool \"{name}\" in the tool set {set}; did you mean {meant}?"))
     };
     assert_eq!(shown, [told("Read", "read_file"), told("fetch_tickt", "fetch_ticket")]);
     it.create(3, &tools(&["Read", "grep_search"]));

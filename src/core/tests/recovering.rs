@@ -546,7 +546,10 @@ fn stopped_sub_agent_leaves_its_results() {
     assert_eq!((&call["id"], &call["status"]), (&json!("agent"), &json!("completed")));
     let messages = active_turn.continued();
     let result = messages[1]["content"].as_str().unwrap();
-    assert!(result.starts_with("The sub-agent was stopped") && result.contains("late"), "{result}");
+    assert!(
+        result.starts_with("A technical fault stopped the sub-agent") && result.contains("late"),
+        "{result}"
+    );
 }
 
 #[test]

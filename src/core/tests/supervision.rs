@@ -427,7 +427,7 @@ fn server_errors_are_shown_without_secrets() {
     it.server(process(1, 1), json!({"id": asked["id"], "error": error}));
     let told = format!("{:?}", it.take(EDITOR));
     assert!(
-        told.contains("cannot be kept to its tools") && told.contains("http://user:<secret>@proxy"),
+        told.contains("lspool cannot restrict its tools") && told.contains("http://user:<secret>@proxy"),
         "{told}"
     );
 }

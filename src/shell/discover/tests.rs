@@ -539,9 +539,9 @@ fn agent_files_define_agents_that_routes_can_name() {
     assert_eq!(prepared.config.routes.len(), 2);
     let warnings: Vec<_> = prepared.warnings.iter().map(|it| tree.show(it)).collect();
     expect![[r#"
-        /ws/.claude/agents/explore.md:3: anchors (&) and aliases (*) are not read; put a text that begins with one in quotes
+        /ws/.claude/agents/explore.md:3: anchors (&) and aliases (*) are not supported; put text that begins with one in quotes
         /ws/.claude/agents/x.md: it is a link out of the workspace, and is not read
-        /ws/.github/agents/bad.agent.md:1: there is no front matter: the file must begin with a line `---`, and another one must end it
+        /ws/.github/agents/bad.agent.md:1: missing front matter: the file must begin with a line `---`, and a second `---` must end it
         /home/.copilot/agents/c.md:1: agent "mine" is shadowed: /home/.claude/agents/b.md has an agent of that name
         /home/.claude/agents/over.md:1: agent "over" is shadowed: the user's configuration has an agent of that name
         /ws/.github/agents/own.agent.md:1: agent "own" is shadowed: /ws/.claude/agents/own.md has an agent of that name

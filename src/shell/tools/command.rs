@@ -145,12 +145,12 @@ pub(super) async fn run(
     match end {
         End::Own => Outcome::Done(said(&match exit {
             Exit::Code(code) => format!("[exit code {code}]"),
-            Exit::Signal(signal) => format!("[ended by signal {signal}]"),
+            Exit::Signal(signal) => format!("[killed by signal {signal}]"),
             Exit::Unknown => "[ended]".to_owned(),
         })),
-        End::TooLong => Outcome::Failed(said(&format!("[it was ended after {seconds} s: it took too long]"))),
+        End::TooLong => Outcome::Failed(said(&format!("[stopped after {seconds} s: time limit reached]"))),
         End::TooMuch => {
-            Outcome::Failed(said(&format!("[it was ended after {} bytes: it wrote too much]", kept.total())))
+            Outcome::Failed(said(&format!("[stopped after {} bytes: output limit reached]", kept.total())))
         }
         End::Cancelled => Outcome::Cancelled,
     }

@@ -51,7 +51,7 @@ pub(super) fn read(
     let text = String::from_utf8_lossy(&bytes);
     let n_lines = text.lines().count();
     if lines.first > n_lines {
-        return Err(format!("{name} has {n_lines} lines, and none of number {}", lines.first));
+        return Err(format!("{name} has {n_lines} lines; line {} does not exist", lines.first));
     }
     let last = lines.last.min(n_lines);
     let mut shown = String::new();
@@ -63,7 +63,7 @@ pub(super) fn read(
             shown.push('\n');
             next += 1;
         } else if shown.is_empty() {
-            shown = cut(line.to_owned(), limits.max_output, "[… the rest of this line is left out]\n");
+            shown = cut(line.to_owned(), limits.max_output, "[… rest of the line omitted]\n");
             is_cut = true;
             next += 1;
         } else {
@@ -71,14 +71,14 @@ pub(super) fn read(
         }
     }
     let odd = match text {
-        Cow::Owned(_) => " Bytes that are no UTF-8 are shown as \u{fffd}.",
+        Cow::Owned(_) => " Bytes that are not UTF-8 are shown as \u{fffd}.",
         Cow::Borrowed(_) => "",
     };
     let more = match next <= last {
-        true => format!("[It goes on: ask for startLine {next}.]\n"),
+        true => format!("[More lines follow: continue with `startLine` {next}.]\n"),
         false => String::new(),
     };
-    let cut = if is_cut { " It is too long to be shown whole." } else { "" };
+    let cut = if is_cut { " It is too long to show in full." } else { "" };
     Ok(format!("{name}, lines {} to {} of {n_lines}.{odd}{cut}\n{shown}{more}", lines.first, next - 1))
 }
 
@@ -91,10 +91,10 @@ fn content(place: &Place, limits: &ToolsConfig) -> Result<(Vec<u8>, Stat), Strin
     // It may grow while it is read.
     File::from(file).take(most + 1).read_to_end(&mut bytes).map_err(|error| format!("{name}: {error}"))?;
     if bytes.len() as u64 > most {
-        return Err(format!("{name} is too large: it has {} bytes, and {most} may be read", stat.st_size));
+        return Err(format!("{name} is too large: {} bytes, the limit is {most}", stat.st_size));
     }
     if bytes[..bytes.len().min(LOOK)].contains(&0) {
-        return Err(format!("{name} is no text: it is a binary file of {} bytes", bytes.len()));
+        return Err(format!("{name} is a binary file of {} bytes, not text", bytes.len()));
     }
     Ok((bytes, stat))
 }
@@ -123,7 +123,7 @@ pub(super) fn list(workspace: &Workspace, path: &str, limits: &ToolsConfig) -> R
         return Ok(format!("{name} is empty."));
     }
     let text = names.join("\n");
-    let more = "[… there are more]";
+    let more = "[… more entries omitted]";
     let text = if is_cut { format!("{text}\n{more}") } else { text };
     Ok(cut(text, limits.max_output, more))
 }
@@ -194,7 +194,7 @@ fn create_at(place: &Place, text: &str, until: &Until<'_>) -> Result<(), String>
 
 fn is_small(text: &str, limits: &ToolsConfig) -> Result<(), String> {
     match text.len() > limits.max_file {
-        true => Err(format!("the text has {} bytes, and a file may have {}", text.len(), limits.max_file)),
+        true => Err(format!("the text is too large: {} bytes, the limit is {}", text.len(), limits.max_file)),
         false => Ok(()),
     }
 }
@@ -247,14 +247,14 @@ fn edit(
     until.check()?;
     let (bytes, stat) = content(place, limits)?;
     let before = String::from_utf8(bytes)
-        .map_err(|_| format!("{shown} is no UTF-8: it cannot be edited without harm to the rest of it"))?;
+        .map_err(|_| format!("{shown} is not UTF-8: an edit would damage the rest of the file"))?;
     let after = change(&before)?;
     is_small(&after, limits)?;
     if after == before {
-        return Ok(format!("{shown} is as it was: the edit changes nothing."));
+        return Ok(format!("{shown} is unchanged: the new text equals the old one."));
     }
     if accessat(place.folder(), name, Access::WRITE_OK, AtFlags::empty()).is_err() {
-        return Err(format!("{shown} may not be written to"));
+        return Err(format!("{shown} is read-only"));
     }
     let draft = Draft::write(place, name, &after, &stat)?;
     let is_same = |now: &Stat| {
@@ -262,11 +262,11 @@ fn edit(
         key(now) == key(&stat)
     };
     if !statat(place.folder(), name, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|now| is_same(&now)) {
-        return Err(format!("{shown} was changed by somebody else meanwhile: read it again"));
+        return Err(format!("{shown} changed on disk in the meantime: read the file again"));
     }
     until.check()?;
     draft.put_in_place(name)?;
-    Ok(format!("{shown} is edited."))
+    Ok(format!("{shown} was edited."))
 }
 
 /// A text that is to take the place of another. If it does not, it is removed.
@@ -296,7 +296,9 @@ impl<'a> Draft<'a> {
         if (own.st_uid, own.st_gid) != (stat.st_uid, stat.st_gid) {
             let (user, group) = (Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid));
             fchown(&file, Some(user), Some(group)).map_err(|_| {
-                failed(std::io::Error::other("it belongs to another user, and an edit would change that"))
+                failed(std::io::Error::other(
+                    "it belongs to another user, and an edit would change the owner",
+                ))
             })?;
         }
         fchmod(&file, Mode::from_raw_mode(stat.st_mode & 0o777)).map_err(|it| failed(it.into()))?;

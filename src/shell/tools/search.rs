@@ -48,7 +48,7 @@ impl<'a> Until<'a> {
             return Err("cancelled".to_owned());
         }
         match Instant::now() >= self.deadline {
-            true => Err(format!("it was ended: it may take {} s", self.limit.as_secs())),
+            true => Err(format!("stopped after {} s: time limit reached", self.limit.as_secs())),
             false => Ok(()),
         }
     }
@@ -63,7 +63,7 @@ impl Pattern {
         let below = pattern.strip_prefix("./").unwrap_or_else(|| workspace.below(pattern));
         let glob = if below.contains('/') { below.to_owned() } else { format!("**/{below}") };
         let glob = GlobBuilder::new(&glob).literal_separator(true).case_insensitive(true).build();
-        let glob = glob.map_err(|error| format!("{pattern:?} is no pattern: {}", error.kind()))?;
+        let glob = glob.map_err(|error| format!("invalid glob pattern {pattern:?}: {}", error.kind()))?;
         Ok(Pattern(glob.compile_matcher()))
     }
 
@@ -91,7 +91,7 @@ pub(super) fn by_name(
             let Some(place) = workspace.found(&path) else { continue };
             let name = shown_path(&place.path);
             if n == most || names.len() + name.len() >= limits.max_output {
-                return Ok(format!("{names}[… there are more: use a narrower pattern]"));
+                return Ok(format!("{names}[… more files omitted: use a narrower pattern]"));
             }
             names.push_str(&name);
             names.push('\n');
@@ -110,8 +110,8 @@ fn matcher(pattern: &str, is_regex: bool) -> Result<RegexMatcher, String> {
     builder.case_insensitive(true).crlf(true).size_limit(MOST_OF_REGEX);
     let built = builder.fixed_strings(!is_regex).build(pattern);
     built.map_err(|error| match is_regex {
-        true => format!("query cannot be searched for: {error}"),
-        false => "query cannot be searched for: it must be on one line".to_owned(),
+        true => format!("invalid `query`: {error}"),
+        false => "invalid `query`: it must be a single line".to_owned(),
     })
 }
 
@@ -147,14 +147,14 @@ pub(super) fn by_content(
             let name = shown_path(&place.path);
             found.look(&mut searcher, &matcher, Watched { file: File::from(file), until }, &name);
             if found.is_full {
-                return Ok(found.text + "[… there are more: search for less]");
+                return Ok(found.text + "[… more lines omitted: use a narrower query]");
             }
         }
     }
     until.check()?;
     let large = match n_large {
         0 => String::new(),
-        n => format!("[{n} files are larger than {} bytes and were left out]\n", limits.max_file),
+        n => format!("[{n} files larger than {} bytes were skipped]\n", limits.max_file),
     };
     match found.text.is_empty() {
         true => Ok(format!("Nothing matches.\n{large}")),
@@ -198,7 +198,7 @@ impl Found {
         });
         // A line that is too long to be looked at, or a file that cannot be read: there are others.
         if let Err(error) = searcher.search_reader(matcher, file, sink) {
-            tracing::debug!(name, %error, "cannot be searched");
+            tracing::debug!(name, %error, "the search failed");
         }
     }
 }

@@ -67,8 +67,7 @@ impl Known {
             let is_same = *lock().entry(path.to_owned()).or_insert_with(|| now.clone()) == now;
             if is_same { Ok(Root { folder, path: path.to_owned(), real: now.0 }) } else { Err(Changed) }
         });
-        let changed =
-            |Changed| format!("{} is another folder than before: start lspool anew", path.display());
+        let changed = |Changed| format!("{} was replaced by another folder: restart lspool", path.display());
         Some(opened.map_err(changed))
     }
 }
@@ -134,7 +133,7 @@ impl Workspace {
     pub(super) fn open(folders: &[PathBuf], known: &Known) -> Result<Workspace, String> {
         let roots: Vec<Root> = folders.iter().filter_map(|it| known.open(it)).collect::<Result<_, _>>()?;
         match roots.is_empty() {
-            true => Err("there is no workspace folder, so there are no files for this tool".to_owned()),
+            true => Err("no workspace folder is open, so this tool cannot access files".to_owned()),
             false => Ok(Workspace { roots }),
         }
     }
@@ -212,7 +211,7 @@ impl Workspace {
 
     fn outside(&self, path: &str) -> String {
         let folders: Vec<_> = self.roots.iter().map(|it| it.path.display().to_string()).collect();
-        format!("{path} is outside the workspace: only what is in {} can be used", folders.join(", "))
+        format!("{path} is outside the workspace: use paths inside {}", folders.join(", "))
     }
 }
 
@@ -242,12 +241,12 @@ impl From<Errno> for Refusal {
 pub(super) fn told(path: &Path, errno: Errno) -> String {
     let path = path.display();
     match errno {
-        Errno::NOENT => format!("{path}: there is no such file or folder"),
-        Errno::NOTDIR => format!("{path}: a part of it is no folder"),
+        Errno::NOENT => format!("{path}: no such file or folder"),
+        Errno::NOTDIR => format!("{path}: a parent is not a folder"),
         Errno::ISDIR => format!("{path} is a folder"),
-        Errno::EXIST => format!("{path} exists already: edit it instead"),
+        Errno::EXIST => format!("{path} already exists: edit it instead"),
         Errno::ACCESS | Errno::PERM => format!("{path}: permission denied"),
-        Errno::LOOP => format!("{path}: its links lead in a circle"),
+        Errno::LOOP => format!("{path}: too many levels of symbolic links"),
         Errno::NAMETOOLONG => format!("{path} is too long"),
         other => format!("{path}: {}", std::io::Error::from(other)),
     }
@@ -374,7 +373,7 @@ impl Place {
     /// Its name in the folder, to write to it.
     pub(super) fn to_write(&self) -> Result<&OsStr, String> {
         if is_writable(&self.names).is_err() {
-            return Err(format!("{}: what is in .git is not for this tool", self.path.display()));
+            return Err(format!("{}: this tool does not access .git", self.path.display()));
         }
         self.name.as_deref().ok_or_else(|| self.told(Errno::ISDIR))
     }
@@ -391,7 +390,7 @@ impl Place {
         let is_plain = |stat: &Stat| match kind(stat) {
             FileType::RegularFile => Ok(()),
             FileType::Directory => Err(self.told(Errno::ISDIR)),
-            _ => Err(format!("{} is no plain file", self.path.display())),
+            _ => Err(format!("{} is not a regular file", self.path.display())),
         };
         let told = |errno| self.told(errno);
         is_plain(&statat(&self.folder, name, AtFlags::SYMLINK_NOFOLLOW).map_err(told)?)?;
@@ -407,7 +406,7 @@ impl Place {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let name = self.name.as_deref().unwrap_or(OsStr::new("."));
         openat(&self.folder, name, flags, Mode::empty()).map_err(|errno| match errno {
-            Errno::NOTDIR => format!("{} is no folder", self.path.display()),
+            Errno::NOTDIR => format!("{} is not a folder", self.path.display()),
             errno => self.told(errno),
         })
     }

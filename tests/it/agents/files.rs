@@ -50,7 +50,7 @@ fn new_agent_file_takes_effect_in_running_copilot_session() {
     let create =
         |session: &Copilot| session.finish(&session.create("hello", json!({"lspool": {"agent": "reader"}})));
     let error = create(&session).answer.expect_err("there is no such agent");
-    assert!(error.message.contains("there is no agent \"reader\""), "{error}");
+    assert!(error.message.contains("unknown agent \"reader\""), "{error}");
     sandbox.write(".claude/agents/reader.md", "---\nname: reader\ntools: Read\n---\n");
     // It is noticed; `reload` waits for a reading that is under way.
     session.ok("lspool/reload", json!({}));

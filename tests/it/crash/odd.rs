@@ -74,7 +74,7 @@ fn mcp_call_is_not_repeated_after_crash() {
     });
     let session = &scene.session;
     session.finish(&session.create("hello", json!({"conversationId": "mine"}))).expect_success();
-    ask_until_up(session, &scene.stub, &json!("mine"));
+    ask_until_up(session, &scene.stub, "mine", &json!("mine"));
     let turn = session.turn(&json!("mine"), "[mcp]", json!({}));
     let calls = || std::fs::read_to_string(started.with_extension("calls")).unwrap_or_default();
     while calls().is_empty() {

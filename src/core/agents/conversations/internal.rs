@@ -74,7 +74,7 @@ pub(crate) struct EditorIds {
 }
 
 /// Between why a turn has failed, and what was said in it.
-pub(crate) const SAID_BEFORE: &str = ". What it had said before:";
+pub(crate) const SAID_BEFORE: &str = ". Its output until then:";
 
 /// What the owner of an internal conversation learns of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -139,7 +139,7 @@ impl InternalConversation {
         // One more to say what has come of it.
         let may = most.saturating_add(usize::from(self.is_asked_again));
         let has = usize::try_from(self.report.rounds()).unwrap_or(usize::MAX);
-        (has > may).then(|| format!("it was stopped: it may ask its model {most} times"))
+        (has > may).then(|| format!("it was stopped after {most} model requests, the limit"))
     }
 
     /// Its turn is over: how, as its owner is told. `None`: well, and without a word.

@@ -21,13 +21,13 @@ pub(super) struct GoalRequest {
 impl GoalRequest {
     /// Reads the parameters. `known`: the workers that there are.
     pub(super) fn read(params: &[u8], known: &[WorkerConfig]) -> Result<GoalRequest, String> {
-        let asked: Value = serde_json::from_slice(params).map_err(|_| "the parameters are no object")?;
-        let goal = text(&asked, "goal")?.ok_or("goal is missing: it says what is to be done")?;
+        let asked: Value = serde_json::from_slice(params).map_err(|_| "`params` must be an object")?;
+        let goal = text(&asked, "goal")?.ok_or("`goal` is missing: put the goal there")?;
         let max_parallel = match given(&asked, "maxParallel") {
             None => None,
             Some(it) => {
                 let n = it.as_u64().and_then(|it| usize::try_from(it).ok()).filter(|it| *it > 0);
-                Some(n.ok_or("maxParallel is no whole number from 1 on")?)
+                Some(n.ok_or("`maxParallel` must be an integer of at least 1")?)
             }
         };
         let token = member(params, "workDoneToken").and_then(|it| RawId::from_raw(&params[it]));
@@ -50,15 +50,15 @@ fn text(of: &Value, key: &str) -> Result<Option<String>, String> {
         None => Ok(None),
         Some(Value::String(it)) if !it.trim().is_empty() => Ok(Some(it.clone())),
         Some(Value::String(_)) => Err(format!("{key} is empty")),
-        Some(_) => Err(format!("{key} is no text")),
+        Some(_) => Err(format!("`{key}` must be a string")),
     }
 }
 
 fn workers(asked: Option<&Value>, known: &[WorkerConfig]) -> Result<Vec<WorkerConfig>, String> {
-    const SHAPE: &str = "workers is no list of roles or of {\"role\": …}";
+    const SHAPE: &str = "`workers` must be a list of roles or of {\"role\": …} objects";
     let Some(asked) = asked else {
         let all: Vec<_> = known.iter().filter(|it| it.enabled).cloned().collect();
-        return if all.is_empty() { Err("all workers are disabled".to_owned()) } else { Ok(all) };
+        return if all.is_empty() { Err("every worker is disabled".to_owned()) } else { Ok(all) };
     };
     let mut workers: Vec<WorkerConfig> = Vec::new();
     for it in asked.as_array().ok_or(SHAPE)? {
@@ -68,21 +68,21 @@ fn workers(asked: Option<&Value>, known: &[WorkerConfig]) -> Result<Vec<WorkerCo
             _ => return Err(SHAPE.to_owned()),
         };
         if workers.iter().any(|it| it.role == worker.role) {
-            return Err(format!("the worker {:?} is there twice", worker.role));
+            return Err(format!("`workers` names {:?} twice", worker.role));
         }
         workers.push(worker);
     }
     workers.retain(|it| it.enabled);
-    if workers.is_empty() { Err("workers has none in it".to_owned()) } else { Ok(workers) }
+    if workers.is_empty() { Err("`workers` must not be empty".to_owned()) } else { Ok(workers) }
 }
 
 fn named(role: &str, known: &[WorkerConfig]) -> Result<WorkerConfig, String> {
     match known.iter().find(|it| it.role == role) {
         Some(it) if it.enabled => Ok(it.clone()),
-        Some(_) => Err(format!("the worker {role:?} is disabled in the configuration")),
+        Some(_) => Err(format!("the configuration disables worker {role:?}")),
         None => {
             let roles: Vec<_> = known.iter().map(|it| it.role.as_str()).collect();
-            Err(format!("there is no worker {role:?}; there are {}", roles.join(", ")))
+            Err(format!("unknown worker {role:?}; use one of {}", roles.join(", ")))
         }
     }
 }
@@ -90,14 +90,14 @@ fn named(role: &str, known: &[WorkerConfig]) -> Result<WorkerConfig, String> {
 /// One that the request itself defines; of one that is known, what is not said stays.
 fn defined(it: &Value, known: &[WorkerConfig]) -> Result<WorkerConfig, String> {
     const KEYS: [&str; 7] = ["role", "description", "systemPrompt", "model", "tools", "agentMode", "enabled"];
-    let role = text(it, "role")?.ok_or("a worker has no role")?;
+    let role = text(it, "role")?.ok_or("a worker lacks `role`")?;
     let of = |problem: String| format!("worker {role:?}: {problem}");
     let fresh = || WorkerConfig::of(&role, AgentSource::User);
     let mut worker = known.iter().find(|it| it.role == role).cloned().unwrap_or_else(fresh);
     // Whoever defines it wants it.
     worker.enabled = true;
     if let Some(key) = it.as_object().and_then(|it| it.keys().find(|it| !KEYS.contains(&it.as_str()))) {
-        return Err(of(format!("there is no key {key:?}; there are {}", KEYS.join(", "))));
+        return Err(of(format!("unknown key {key:?}; expected one of {}", KEYS.join(", "))));
     }
     for (key, field) in [
         ("description", &mut worker.description),
@@ -110,12 +110,12 @@ fn defined(it: &Value, known: &[WorkerConfig]) -> Result<WorkerConfig, String> {
     }
     for (key, field) in [("agentMode", &mut worker.agent_mode), ("enabled", &mut worker.enabled)] {
         if let Some(flag) = given(it, key) {
-            *field = flag.as_bool().ok_or_else(|| of(format!("{key} is neither true nor false")))?;
+            *field = flag.as_bool().ok_or_else(|| of(format!("`{key}` must be true or false")))?;
         }
     }
     if let Some(tools) = given(it, "tools") {
         let tools = serde_json::from_value::<Vec<String>>(tools.clone());
-        worker.tools = Some(tools.map_err(|_| of("tools is no list of names".to_owned()))?);
+        worker.tools = Some(tools.map_err(|_| of("`tools` must be a list of names".to_owned()))?);
     }
     Ok(worker)
 }
@@ -159,37 +159,46 @@ mod tests {
     #[test]
     fn orchestrate_params_report_invalid_values() {
         for (params, told) in [
-            (json!([]), "goal is missing: it says what is to be done"),
-            (json!({"goal": 1}), "goal is no text"),
+            (json!([]), "`goal` is missing: put the goal there"),
+            (json!({"goal": 1}), "`goal` must be a string"),
             (json!({"goal": " "}), "goal is empty"),
-            (json!({"goal": "g", "maxParallel": 0}), "maxParallel is no whole number from 1 on"),
-            (json!({"goal": "g", "model": 1}), "model is no text"),
-            (json!({"goal": "g", "workers": "coder"}), "workers is no list of roles or of {\"role\": …}"),
-            (json!({"goal": "g", "workers": [1]}), "workers is no list of roles or of {\"role\": …}"),
-            (json!({"goal": "g", "workers": []}), "workers has none in it"),
+            (json!({"goal": "g", "maxParallel": 0}), "`maxParallel` must be an integer of at least 1"),
+            (json!({"goal": "g", "model": 1}), "`model` must be a string"),
+            (
+                json!({"goal": "g", "workers": "coder"}),
+                "`workers` must be a list of roles or of {\"role\": …} objects",
+            ),
+            (
+                json!({"goal": "g", "workers": [1]}),
+                "`workers` must be a list of roles or of {\"role\": …} objects",
+            ),
+            (json!({"goal": "g", "workers": []}), "`workers` must not be empty"),
             (
                 json!({"goal": "g", "workers": ["boss"]}),
-                "there is no worker \"boss\"; there are coder, reviewer, tester, off",
+                "unknown worker \"boss\"; use one of coder, reviewer, tester, off",
             ),
-            (json!({"goal": "g", "workers": ["off"]}), "the worker \"off\" is disabled in the configuration"),
+            (json!({"goal": "g", "workers": ["off"]}), "the configuration disables worker \"off\""),
             (
                 json!({"goal": "g", "workers": ["coder", {"role": "coder"}]}),
-                "the worker \"coder\" is there twice",
+                "`workers` names \"coder\" twice",
             ),
-            (json!({"goal": "g", "workers": [{}]}), "a worker has no role"),
+            (json!({"goal": "g", "workers": [{}]}), "a worker lacks `role`"),
             (
                 json!({"goal": "g", "workers": [{"role": "a", "Tools": []}]}),
-                "worker \"a\": there is no key \"Tools\"; there are role, description, systemPrompt, model, tools, agentMode, enabled",
+                "worker \"a\": unknown key \"Tools\"; expected one of role, description, systemPrompt, model, tools, agentMode, enabled",
             ),
             (
                 json!({"goal": "g", "workers": [{"role": "a", "tools": "x"}]}),
-                "worker \"a\": tools is no list of names",
+                "worker \"a\": `tools` must be a list of names",
             ),
             (
                 json!({"goal": "g", "workers": [{"role": "a", "agentMode": 1}]}),
-                "worker \"a\": agentMode is neither true nor false",
+                "worker \"a\": `agentMode` must be true or false",
             ),
-            (json!({"goal": "g", "workers": [{"role": "a", "model": 1}]}), "worker \"a\": model is no text"),
+            (
+                json!({"goal": "g", "workers": [{"role": "a", "model": 1}]}),
+                "worker \"a\": `model` must be a string",
+            ),
         ] {
             assert_eq!(read(&params).unwrap_err(), told, "{params}");
         }

@@ -63,10 +63,10 @@ impl SubAgent {
     fn doing(&self, now: Instant) -> (&'static str, String) {
         let (name, seconds) = (&self.name, self.seconds(now));
         match &self.state {
-            SubAgentState::Waiting => ("waiting", format!("{name} waits for another sub-agent to end")),
+            SubAgentState::Waiting => ("waiting", format!("{name} is queued")),
             SubAgentState::Working(_) => match &self.tool {
                 Some(tool) => ("running", format!("{name} runs {tool} ({seconds} s)")),
-                None => ("running", format!("{name} is at work ({seconds} s)")),
+                None => ("running", format!("{name} is working ({seconds} s)")),
             },
             SubAgentState::Ended(Ok(_)) => ("done", format!("{name}: done in {seconds} s")),
             SubAgentState::Ended(Err(_)) => ("failed", format!("{name}: failed after {seconds} s")),

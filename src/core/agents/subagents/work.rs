@@ -93,7 +93,7 @@ impl Agents {
         sub_agent.started = Some(mux.now());
         let agent = copilot.server(mux).config.agents.get(&sub_agent.agent).cloned();
         let (Some(agent), Some(lead)) = (agent, self.subagents.leads.get(&sub_agent.lead)) else {
-            let why = format!("there is no agent {} any more", sub_agent.agent);
+            let why = format!("the configuration no longer has an agent {}", sub_agent.agent);
             return self.end_sub_agent(copilot, mux, no, SubAgentState::Ended(Err(why)));
         };
         let conversation = copilot.conversations().get(&lead.conversation);

@@ -59,7 +59,7 @@ impl Agents {
         let mut read = BTreeMap::new();
         for (member, history) in histories {
             let damaged =
-                || format!("what is stored of it is damaged: what {member} has said cannot be read");
+                || format!("its stored state is damaged: the conversation of {member} cannot be read");
             let history = History::from_stored(&history).ok_or_else(|| TeamFault::Unreadable(damaged()))?;
             read.insert(member, history);
         }
@@ -139,8 +139,8 @@ impl Agents {
         for (call, text) in answering {
             let (status, text) = match written {
                 Ok(()) => ("success", text),
-                Err(fault) if is_lost => ("error", format!("team {name} cannot be made: {fault}")),
-                Err(fault) => ("success", format!("{text}, but not stored: {fault}")),
+                Err(fault) if is_lost => ("error", format!("lspool cannot create team {name}: {fault}")),
+                Err(fault) => ("success", format!("{text}, but lspool could not store it: {fault}")),
             };
             match is_lost {
                 true => Self::answer_team_call(copilot, mux, &call, status, &text),

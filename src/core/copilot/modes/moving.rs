@@ -215,8 +215,8 @@ impl Copilot {
         }
         let Some(sent) = active.filter(|_| !mux.is_cancelled(active)) else { return };
         let message = format!(
-            "lspool has ended a turn: it had called {tool}, which is outside its set ({set}). The conversation goes on in a \
-             process of its own."
+            "lspool ended a turn that called {tool}, which is outside its tool set ({set}). The conversation \
+             continues in its own process."
         );
         mux.show(Severity::Error, &message);
         mux.tell(process, cancellation(sent));

@@ -121,7 +121,7 @@ impl Copilot {
 fn stopped(said: &[Value]) -> String {
     let said = json!(said);
     format!(
-        "The sub-agent was stopped by a technical fault before it had finished. What it had done so far (all of it has \
+        "A technical fault stopped the sub-agent before it finished. What it had done until then (all of it \
          really happened): {said}"
     )
 }

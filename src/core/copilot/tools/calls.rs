@@ -157,8 +157,7 @@ impl Copilot {
         if accepts(answer) {
             return self.run_tool(mux, pending.frame.clone(), true);
         }
-        let result =
-            json!([{"content": [{"value": "the user did not allow it"}], "status": "cancelled"}, null]);
+        let result = json!([{"content": [{"value": "the user refused it"}], "status": "cancelled"}, null]);
         let answer = Frame::response(RawId::from(call), result.to_string().as_bytes());
         if let Some(pending) = mux.requests_mut().take(call) {
             self.on_question_answered(mux, call, pending, &answer);

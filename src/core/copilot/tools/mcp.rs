@@ -1,9 +1,9 @@
 //! MCP servers: which are still to come up, and taking away their tools that are outside the set, or that the editor has
 //! switched off.
 //!
-//! **A turn of a restricted partition begins when the MCP servers that the set wants have come up**, or have had their
-//! time: their tools are all offered at first, and cannot be taken away before they are there. What a turn that runs
-//! meanwhile calls is refused at its confirmation.
+//! **A turn of a restricted partition begins when the MCP servers that the set wants have come up**, or `mcp_wait` is
+//! over: a server offers all its tools at first, and lspool cannot take them away before they are there. A server that
+//! comes later has its tools taken away then; calls of turns that run meanwhile are refused at their confirmation.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,14 +18,11 @@ use crate::{
     core::{
         copilot::{Copilot, tools::catalog::status},
         event::{BackendId, ProcessId},
-        mux::{Mux, failure::reason, pool::backend::Backend},
+        mux::{Mux, Severity, failure::reason, pool::backend::Backend},
         purpose::{CopilotPurpose, Purpose, ToolChange},
     },
     rpc::{Frame, member},
 };
-
-/// How long turns wait for an MCP server. One that comes later has its tools taken away then.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The MCP servers of one process.
 #[derive(Debug, Default)]
@@ -68,10 +65,15 @@ impl McpServers {
     }
 
     /// Servers that have just been configured have their time from now on.
-    pub(crate) fn note(&mut self, now: Instant) {
+    pub(crate) fn note(&mut self, now: Instant, patience: Duration) {
         if matches!(self.waiting, Waiting::Yes) && self.configured.values().any(|it| !it) {
-            self.waiting = Waiting::Until(now + PATIENCE);
+            self.waiting = Waiting::Until(now + patience);
         }
+    }
+
+    /// Those that have not come up.
+    pub(crate) fn missing(&self) -> impl Iterator<Item = &str> {
+        self.configured.iter().filter(|(_, is_up)| !**is_up).map(|(name, _)| name.as_str())
     }
 
     /// Whether turns may begin.
@@ -275,6 +277,20 @@ impl Copilot {
         if !self.session.has_auth() {
             self.go_on_without_mcp(mux, id);
         }
+    }
+
+    /// `mcp_wait` is over: the user hears which tools the turns of a partition do without.
+    pub(crate) fn tell_missing_mcp(&self, mux: &mut Mux, id: BackendId) {
+        let Some(partition) = self.partitions.get(id) else { return };
+        let missing: Vec<&str> = partition.mcp.missing().collect();
+        let (missing, name) = (missing.join(", "), mux.name_of(id).to_owned());
+        warn!(backend = name, missing, "MCP servers have not started: turns begin without their tools");
+        let wait = mux.servers().get(self.server).settings.mcp_wait.as_secs_f64();
+        let message = format!(
+            "lspool: {name} has no tools of the MCP server {missing}, which has not started within {wait} s; \
+             if it needs more time, raise mcp_wait"
+        );
+        mux.show(Severity::Warning, &message);
     }
 
     pub(crate) fn go_on_without_mcp(&mut self, mux: &mut Mux, id: BackendId) {

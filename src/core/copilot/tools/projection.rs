@@ -174,7 +174,7 @@ impl Copilot {
         }
         let Some(partition) = self.partitions.get_mut(id) else { return };
         if !extra.is_empty() && partition.corrections >= CORRECTIONS {
-            return self.cannot_restrict(mux, id, &format!("it keeps offering {}", extra.join(", ")));
+            return self.cannot_restrict(mux, id, &format!("the server still offers {}", extra.join(", ")));
         }
         if !extra.is_empty() {
             partition.corrections += 1;
@@ -197,7 +197,7 @@ impl Copilot {
             return self.flush(mux, id);
         }
         let name = mux.name_of(id).to_owned();
-        let message = format!("{name} cannot be kept to its tools and is stopped: {why}");
+        let message = format!("{name} is stopped because lspool cannot restrict its tools: {why}");
         let failure = Failure { cause: Cause::Unrestricted, partition: Some(name), message, retry: false };
         self.fail_backend(mux, id, &failure);
     }

@@ -61,11 +61,11 @@ impl Copilot {
             if !self.unknown_tools.insert(name.clone()) {
                 continue;
             }
-            warn!(name, %set, "no tool has this name");
+            warn!(name, %set, "unknown tool");
             let meant = self.meant(&name, offered);
             if !meant.is_empty() {
                 let message = format!(
-                    "lspool: conversations with the tools {set} have no {name:?}: there is no such tool; did you mean {}?",
+                    "lspool: unknown tool {name:?} in the tool set {set}; did you mean {}?",
                     meant.join(", ")
                 );
                 mux.show(Severity::Warning, &message);

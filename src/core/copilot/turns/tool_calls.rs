@@ -204,7 +204,7 @@ impl Copilot {
         let result = if confirmation {
             serde_json::json!([{"result": "dismiss"}, null])
         } else {
-            let why = format!("the tool {tool} is not available to this agent: its tools are {set}");
+            let why = format!("the tool {tool} is not available to this agent; its tools are {set}");
             Outcome::Failed(why).answer()
         };
         let answer = Frame::response(wire, result.to_string().as_bytes());

@@ -127,7 +127,7 @@ fn next_turn(it: &mut Lead) {
 fn team_works_while_its_lead_waits() {
     let mut it = lead(Vec::new());
     assert_eq!(it.told("create_team", &two()), "team t started: ann, bob");
-    let running = "1 x running: ann is at work, bob is at work";
+    let running = "1 x running: ann is working, bob is working";
     let running = ["event ann running", "event bob running", running];
     assert_eq!(it.heard(), running);
     it.ends();
@@ -137,7 +137,7 @@ fn team_works_while_its_lead_waits() {
     let request = ann.params["turns"][0]["request"].as_str().unwrap();
     for part in [
         "You are ann, a member of the team t (to test).",
-        "also bob (bash)",
+        "The other members are bob (bash)",
         "<message from=\"lead\">\ndo ann",
     ] {
         assert!(request.contains(part), "{part} in {request}");
@@ -146,7 +146,7 @@ fn team_works_while_its_lead_waits() {
     it.begins(&bob);
     assert_eq!(it.writes(&ann, "bob", "one"), "sent to bob");
     assert_eq!(it.writes(&ann, "bob", "two"), "sent to bob");
-    assert_eq!(it.writes(&ann, "cy", "?"), "there is no \"cy\" in team t; there are ann, bob and lead");
+    assert_eq!(it.writes(&ann, "cy", "?"), "unknown recipient \"cy\" in team t; use one of ann, bob, lead");
     it.member_ends(&ann, "I am done.");
     assert_eq!(it.events().last().unwrap(), "event ann idle");
     it.member_ends(&bob, "bob is done");
@@ -176,7 +176,7 @@ fn team_works_while_its_lead_waits() {
     it.member_ends(&ann, "again done");
     assert!(it.goes_on()["params"]["message"].as_str().unwrap().contains("again done"));
     it.says("begin", &json!({}));
-    assert_eq!(it.told("delete_team", &json!({"name": "t"})), "team t is deleted");
+    assert_eq!(it.told("delete_team", &json!({"name": "t"})), "team t was deleted");
     for run in [&ann, &bob] {
         let told: Vec<String> = it.it.take(Peer::Backend(run.process)).iter().map(name).collect();
         assert!(told.contains(&"conversation/destroy".to_owned()), "{told:?}");
@@ -294,7 +294,7 @@ fn member_survives_crash_of_its_process() {
     it.member_ends(&ann, "whole");
     it.heard();
     let message = it.goes_on()["params"]["message"].as_str().unwrap().to_owned();
-    assert!(message.contains("It has ended its turn without a word") && message.matches("half").count() == 1);
+    assert!(message.contains("It ended its turn without an answer") && message.matches("half").count() == 1);
 }
 
 #[test]
@@ -320,20 +320,23 @@ fn team_tools_report_stored_team_errors() {
     let busy = "another lspool has it (process 7)";
     assert_eq!(
         it.told("create_team", &two()),
-        format!("there is a team t already, and it cannot be had: {busy}")
+        format!("a team t already exists, but lspool cannot load it: {busy}")
     );
-    assert_eq!(it.told("delete_team", &json!({"name": "t"})), format!("team t cannot be deleted: {busy}"));
+    assert_eq!(it.told("delete_team", &json!({"name": "t"})), format!("lspool cannot delete team t: {busy}"));
     let newer = it.told("send_message", &letter("u/ann", "x"));
-    assert_eq!(newer, "team u cannot be had: it is stored in format 2, and this lspool knows format 1 only");
+    assert_eq!(
+        newer,
+        "lspool cannot load team u: its stored state has format 2; this lspool reads only format 1"
+    );
     assert!(
         it.told("send_message", &letter("v/ann", "x"))
-            .starts_with("team v cannot be had: what is stored of it is damaged: ")
+            .starts_with("lspool cannot load team v: its stored state is damaged: ")
     );
-    assert_eq!(it.told("delete_team", &json!({"name": "v"})), "team v is deleted");
+    assert_eq!(it.told("delete_team", &json!({"name": "v"})), "team v was deleted");
     let told = it.told("send_message", &letter("d/ann", "x"));
-    assert!(told.ends_with("damaged: what ann has said cannot be read"), "{told}");
-    assert_eq!(it.told("delete_team", &json!({"name": "d"})), "team d is deleted");
-    assert_eq!(it.told("delete_team", &json!({"name": "w"})), "there is no team \"w\"");
+    assert!(told.ends_with("damaged: the conversation of ann cannot be read"), "{told}");
+    assert_eq!(it.told("delete_team", &json!({"name": "d"})), "team d was deleted");
+    assert_eq!(it.told("delete_team", &json!({"name": "w"})), "unknown team \"w\"");
     // The one who had it has ended meanwhile.
     it.it.teams.retain(|it| it.name != "t");
     assert_eq!(it.told("create_team", &two()), "team t started: ann, bob");
@@ -348,10 +351,10 @@ fn team_tools_report_stored_team_errors() {
     let written = Err(TeamFault::Failed("the disk is full".to_owned()));
     stored(&mut it, 0, "x", written);
     let answer = it.it.take(Peer::Backend(LEAD)).pop().unwrap()["result"][0].clone();
-    assert_eq!(answer["content"][0]["value"], "team x cannot be made: the disk is full");
+    assert_eq!(answer["content"][0]["value"], "lspool cannot create team x: the disk is full");
     it.it.holds_teams = false;
     it.told("create_team", &named);
-    assert!(it.told("create_team", &named).starts_with("there is a team x already"));
+    assert!(it.told("create_team", &named).starts_with("a team x already exists"));
     it.heard();
     it.it.take(EDITOR);
 }
@@ -403,7 +406,7 @@ fn lead_continues_when_agent_of_member_is_gone() {
     it.member_ends(&ann, "ann is done");
     it.heard();
     let message = it.goes_on()["params"]["message"].as_str().unwrap().to_owned();
-    for text in ["ann is done", "there is no agent bash any more"] {
+    for text in ["ann is done", "the configuration no longer has an agent bash"] {
         assert!(message.contains(text), "{text} in {message}");
     }
 }

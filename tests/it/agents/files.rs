@@ -27,7 +27,7 @@ fn agents_command_lists_agents_without_running_lspool() {
         "not running",
         "read_file\n",
         "\"explore\" is shadowed",
-        "bad.agent.md:2: no valid YAML",
+        "bad.agent.md:2: invalid YAML",
         "\"WebSearch\" is left out",
     ] {
         assert!(text.contains(part), "{part} in {text}");

@@ -28,7 +28,7 @@ fn agents_command_lists_agents_without_running_lspool() {
         "read_file\n",
         "\"explore\" is shadowed",
         "bad.agent.md:2: invalid YAML",
-        "\"WebSearch\" is left out",
+        "ignoring \"WebSearch\"",
     ] {
         assert!(text.contains(part), "{part} in {text}");
     }

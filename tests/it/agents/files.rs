@@ -27,8 +27,8 @@ fn agents_command_lists_agents_without_running_lspool() {
         "not running",
         "read_file\n",
         "\"explore\" is shadowed",
-        "bad.agent.md:2: no valid YAML",
-        "\"WebSearch\" is left out",
+        "bad.agent.md:2: invalid YAML",
+        "ignoring \"WebSearch\"",
     ] {
         assert!(text.contains(part), "{part} in {text}");
     }

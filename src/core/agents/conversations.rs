@@ -45,6 +45,7 @@ use crate::{
             turns::destruction,
         },
         event::ClientId,
+        ids::{ConversationId, RequestId},
         mux::{
             Mux,
             failure::{Failure, reason},
@@ -115,7 +116,7 @@ pub(crate) struct Opening {
 #[derive(Debug, Default)]
 pub(crate) struct InternalConversations {
     conversations: BTreeMap<u32, InternalConversation>,
-    by_conversation: HashMap<RawId, u32, RandomState>,
+    by_conversation: HashMap<ConversationId, u32, RandomState>,
     due: BTreeSet<(Instant, u32)>,
     /// How many there have been.
     last: u32,
@@ -130,7 +131,7 @@ impl InternalConversations {
     }
 
     /// The one whose conversation, and token, this is.
-    pub(crate) fn of(&self, conversation: &RawId) -> Option<u32> {
+    pub(crate) fn of(&self, conversation: &ConversationId) -> Option<u32> {
         self.by_conversation.get(conversation).copied()
     }
 
@@ -193,7 +194,7 @@ impl Agents {
         internal.agent.model = Some(model);
         internal.state = InternalState::Choosing(words.to_owned());
         let id = internal.next_id();
-        let frame = Frame::request(id.clone(), "copilot/models", Some(b"{}"));
+        let frame = Frame::request(id.clone().into(), "copilot/models", Some(b"{}"));
         let owner = Owner::Client(internal.client, id);
         mux.send_to_backend(copilot.primary(), owner, Purpose::Plain, &frame);
     }
@@ -208,7 +209,7 @@ impl Agents {
             self.internal.n_conversations += 1;
             let it = mux.identity();
             let id = format!("{INTERNAL}{}-{}-{}", it.pid, it.started, self.internal.n_conversations);
-            self.rename_internal(copilot, no, RawId::text(&id));
+            self.rename_internal(copilot, no, ConversationId::text(&id));
         }
         let Some(internal) = self.internal.conversations.get_mut(&no) else { return };
         internal.state = InternalState::Turning;
@@ -243,7 +244,7 @@ impl Agents {
     fn bind_again(
         copilot: &mut Copilot,
         mux: &mut Mux,
-        id: &RawId,
+        id: &ConversationId,
         choice: Choice,
         history: History,
     ) -> Result<(), (History, Failure)> {
@@ -265,7 +266,7 @@ impl Agents {
         }
     }
 
-    fn rename_internal(&mut self, copilot: &mut Copilot, no: u32, id: RawId) {
+    fn rename_internal(&mut self, copilot: &mut Copilot, no: u32, id: ConversationId) {
         let Some(internal) = self.internal.conversations.get_mut(&no) else { return };
         self.internal.by_conversation.remove(&internal.conversation);
         copilot.release_internal(&internal.conversation);
@@ -331,7 +332,7 @@ impl Agents {
         Self::destroy_internal(copilot, mux, &internal.conversation);
     }
 
-    fn destroy_internal(copilot: &mut Copilot, mux: &mut Mux, id: &RawId) {
+    fn destroy_internal(copilot: &mut Copilot, mux: &mut Mux, id: &ConversationId) {
         if copilot.conversations().get(id).is_some() {
             copilot.on_destroy(mux, Owner::Proxy, &destruction(id));
         }
@@ -459,7 +460,7 @@ impl Agents {
     fn abandon_turn(&mut self, copilot: &mut Copilot, mux: &mut Mux, no: u32) {
         let Some(internal) = self.internal.conversations.get_mut(&no) else { return };
         let (client, id, asked) =
-            (internal.client, internal.conversation.clone(), RawId::from(internal.asked));
+            (internal.client, internal.conversation.clone(), RequestId::from(RawId::from(internal.asked)));
         warn!(conversation = %id, "a server does not answer a turn that was cancelled: going on without it");
         let result = internal.outcome(None).unwrap_or_else(|| Ok(String::new()));
         if let Some(conversation) = copilot.conversations_mut().get_mut(&id) {
@@ -471,7 +472,7 @@ impl Agents {
         self.internal.by_conversation.remove(&id);
         copilot.release_internal(&id);
         if let Some(internal) = self.internal.conversations.get_mut(&no) {
-            internal.conversation = RawId::null();
+            internal.conversation = RawId::null().into();
         }
         // An answer that comes all the same finds nothing.
         if let Some(sent) = mux.requests().of_client(client, &asked) {
@@ -515,7 +516,10 @@ impl Agents {
     pub(crate) fn check_internal(&self, copilot: &Copilot, mux: &Mux) -> Result<(), String> {
         for (no, internal) in &self.internal.conversations {
             let name = &internal.editor_ids.name;
-            let is_owed = mux.requests().of_client(internal.client, &RawId::from(internal.asked)).is_some();
+            let is_owed = mux
+                .requests()
+                .of_client(internal.client, &RequestId::from(RawId::from(internal.asked)))
+                .is_some();
             if internal.is_owed() && !is_owed {
                 return Err(format!("{name} waits for an answer that nobody owes: {:?}", internal.state));
             }
@@ -523,7 +527,7 @@ impl Agents {
                 return Err(format!("{name} has ended, and nobody wants it"));
             }
             let is_known = self.internal.of(&internal.conversation) == Some(*no);
-            if !is_known && internal.conversation != RawId::null() {
+            if !is_known && !internal.conversation.as_ref().is_null() {
                 return Err(format!("the conversation of {name} is not found"));
             }
             if internal.due.is_some_and(|at| !self.internal.due.contains(&(at, *no))) {
@@ -532,11 +536,11 @@ impl Agents {
         }
         let n_due = self.internal.conversations.values().filter(|it| it.due.is_some()).count();
         let n_bound =
-            self.internal.conversations.values().filter(|it| it.conversation != RawId::null()).count();
+            self.internal.conversations.values().filter(|it| !it.conversation.as_ref().is_null()).count();
         if n_due != self.internal.due.len() || n_bound != self.internal.by_conversation.len() {
             return Err("an index of the conversations inside holds one that is no more".to_owned());
         }
-        let lost = |id: &RawId| is_internal(id.as_bytes()) && self.internal.of(id).is_none();
+        let lost = |id: &ConversationId| is_internal(id.as_bytes()) && self.internal.of(id).is_none();
         match copilot.conversations().iter().find(|(id, _)| lost(id)) {
             Some((id, _)) => Err(format!("nobody holds conversation {id}")),
             None => Ok(()),

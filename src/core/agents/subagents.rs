@@ -36,17 +36,18 @@ use crate::{
         agents::{Agents, conversations::ConversationOwner, teams::TeamToolCall},
         copilot::{Copilot, conversation::Watch, hooks::ToolCall, tools::calls::CONFIRMATION},
         event::{BackendId, ProcessId},
+        ids::{ConversationId, RequestId, Token, TurnId},
         mux::Mux,
         purpose::{CopilotPurpose, Purpose},
     },
-    rpc::{Frame, Patch, RawId, member, path, text},
+    rpc::{Frame, Patch, member, path, text},
 };
 
 /// All leads whose turn has started sub-agents, and the sub-agents.
 #[derive(Debug, Default)]
 pub(crate) struct SubAgents {
     pub(super) leads: BTreeMap<u32, Lead>,
-    pub(super) by_conversation: HashMap<RawId, u32, RandomState>,
+    pub(super) by_conversation: HashMap<ConversationId, u32, RandomState>,
     pub(super) all: BTreeMap<u32, SubAgent>,
     /// Leads for which there may be something to do.
     pub(super) due: BTreeSet<u32>,
@@ -80,11 +81,11 @@ pub(super) struct TeamCall {
 /// A turn that has started sub-agents.
 #[derive(Debug)]
 pub(super) struct Lead {
-    pub(super) conversation: RawId,
+    pub(super) conversation: ConversationId,
     pub(super) backend: BackendId,
-    pub(super) turn: RawId,
+    pub(super) turn: TurnId,
     /// Under which it reports.
-    pub(super) token: Option<RawId>,
+    pub(super) token: Option<Token>,
     /// In the order in which they were started.
     pub(super) sub_agents: Vec<u32>,
     /// The results of so many are known to it, or on the way.
@@ -116,15 +117,15 @@ impl SubAgents {
     }
 
     /// The turn of a conversation that has started sub-agents, and goes on.
-    pub(super) fn lead_of(&self, conversation: &RawId) -> Option<u32> {
+    pub(super) fn lead_of(&self, conversation: &ConversationId) -> Option<u32> {
         self.by_conversation.get(conversation).copied()
     }
 }
 
 /// The answer to a call of a tool.
-pub(super) fn answer_of(wire: &RawId, status: &str, text: &str) -> Frame {
+pub(super) fn answer_of(wire: &RequestId, status: &str, text: &str) -> Frame {
     let result = json!([{"content": [{"value": text}], "status": status}, null]);
-    Frame::response(wire.clone(), result.to_string().as_bytes())
+    Frame::response(wire.clone().into(), result.to_string().as_bytes())
 }
 
 impl Agents {
@@ -166,7 +167,7 @@ impl Agents {
             return false;
         }
         if is_confirmation {
-            let accepted = Frame::response(wire.clone(), br#"[{"result":"accept"},null]"#);
+            let accepted = Frame::response(wire.clone().into(), br#"[{"result":"accept"},null]"#);
             mux.tell(process, accepted);
             return true;
         }
@@ -220,7 +221,7 @@ impl Agents {
         &mut self,
         copilot: &mut Copilot,
         mux: &mut Mux,
-        id: &RawId,
+        id: &ConversationId,
         params: &[u8],
         command: Option<Command>,
     ) -> Result<String, String> {
@@ -283,7 +284,13 @@ impl Agents {
     }
 
     /// What is known of the sub-agents of this turn.
-    pub(super) fn lead(&mut self, copilot: &mut Copilot, mux: &mut Mux, id: &RawId, turn: RawId) -> u32 {
+    pub(super) fn lead(
+        &mut self,
+        copilot: &mut Copilot,
+        mux: &mut Mux,
+        id: &ConversationId,
+        turn: TurnId,
+    ) -> u32 {
         if let Some(no) = self.subagents.lead_of(id) {
             return no;
         }
@@ -317,7 +324,7 @@ impl Agents {
     }
 
     /// The call as it was reported; of one that was not, what is known.
-    pub(super) fn entry(copilot: &mut Copilot, id: &RawId, call: &str, params: &[u8]) -> Vec<u8> {
+    pub(super) fn entry(copilot: &mut Copilot, id: &ConversationId, call: &str, params: &[u8]) -> Vec<u8> {
         let turn = copilot.conversations().get(id).and_then(|it| it.active_turn.turn.clone());
         let turn = turn.and_then(|it| copilot.conversations_mut().get_mut(id)?.history.turn(&it));
         let reported = turn.and_then(|it| it.call(call)).and_then(|it| it.open.as_ref());
@@ -377,7 +384,7 @@ impl Agents {
         let names: Vec<_> = self.subagents.all.values().map(|it| (&it.name, &it.state)).collect();
         assert!(self.subagents.leads.is_empty() && names.is_empty(), "{names:?} are left");
         self.check_quiet_internal();
-        let is_ours = |id: &RawId| id.as_text().is_some_and(|it| it.starts_with("lspool"));
+        let is_ours = |id: &ConversationId| id.as_text().is_some_and(|it| it.starts_with("lspool"));
         let left = copilot.conversations().iter().find(|(id, _)| is_ours(id));
         assert!(left.is_none(), "a conversation is left: {:?}", left.map(|it| it.0));
     }

@@ -31,9 +31,10 @@ use crate::{
             resume::{CONTINUE, round_with},
         },
         event::{Effect, ProcessId, TeamFault},
+        ids::{ConversationId, RequestId},
         mux::Mux,
     },
-    rpc::{Frame, Patch, RawId, member, path, text},
+    rpc::{Frame, Patch, member, path, text},
 };
 
 /// All teams of this workspace.
@@ -68,7 +69,7 @@ enum TeamsKnown {
 struct LiveTeam {
     team: Team,
     /// The conversation that leads it.
-    lead: Option<RawId>,
+    lead: Option<ConversationId>,
     live_members: Vec<LiveMember>,
     /// It has never been stored.
     is_new: bool,
@@ -99,9 +100,9 @@ struct LiveMember {
 #[derive(Debug)]
 pub(super) struct TeamToolCall {
     pub(super) process: ProcessId,
-    pub(super) wire: RawId,
+    pub(super) wire: RequestId,
     pub(super) frame: Frame,
-    pub(super) conversation: RawId,
+    pub(super) conversation: ConversationId,
     /// The member that calls; else it is a lead.
     pub(super) live_member: Option<u32>,
     /// It has failed, and it was looked again which teams there are.
@@ -115,7 +116,7 @@ impl Teams {
     }
 
     /// The teams that a conversation leads.
-    fn led_by(&self, conversation: &RawId) -> impl Iterator<Item = (&String, &LiveTeam)> {
+    fn led_by(&self, conversation: &ConversationId) -> impl Iterator<Item = (&String, &LiveTeam)> {
         self.live.iter().filter(move |(_, it)| it.lead.as_ref() == Some(conversation))
     }
 
@@ -230,7 +231,13 @@ impl Agents {
     }
 
     /// The call of a lead that its teams are shown under from now on. The one before it is shown as it ended.
-    fn note_team_call(&mut self, copilot: &mut Copilot, mux: &mut Mux, conversation: &RawId, params: &[u8]) {
+    fn note_team_call(
+        &mut self,
+        copilot: &mut Copilot,
+        mux: &mut Mux,
+        conversation: &ConversationId,
+        params: &[u8],
+    ) {
         let Some(no) = self.lead_of_running(copilot, mux, conversation) else { return };
         let id = text(params, &["toolCallId"]).unwrap_or_default();
         let round = member(params, "roundId").and_then(|it| serde_json::from_slice(&params[it]).ok());
@@ -246,7 +253,7 @@ impl Agents {
     }
 
     /// What the members of a lead's teams are doing, for people, if any is at work.
-    pub(super) fn teams_at_work(&self, conversation: &RawId) -> Option<String> {
+    pub(super) fn teams_at_work(&self, conversation: &ConversationId) -> Option<String> {
         let mut all = Vec::new();
         for (_, live) in self.teams.led_by(conversation) {
             for at in live.team.at_work() {
@@ -273,7 +280,12 @@ impl Agents {
     }
 
     /// The number of the running turn of a conversation that leads.
-    fn lead_of_running(&mut self, copilot: &mut Copilot, mux: &mut Mux, conversation: &RawId) -> Option<u32> {
+    fn lead_of_running(
+        &mut self,
+        copilot: &mut Copilot,
+        mux: &mut Mux,
+        conversation: &ConversationId,
+    ) -> Option<u32> {
         let turn = copilot.conversations().get(conversation)?.active_turn.turn.clone()?;
         Some(self.lead(copilot, mux, conversation, turn))
     }
@@ -282,7 +294,7 @@ impl Agents {
         &mut self,
         copilot: &mut Copilot,
         mux: &mut Mux,
-        lead: &RawId,
+        lead: &ConversationId,
         input: &[u8],
     ) -> Result<(String, String), String> {
         let agents = &copilot.server(mux).config.agents;
@@ -305,7 +317,7 @@ impl Agents {
     fn send_of_lead(
         &mut self,
         copilot: &mut Copilot,
-        lead: &RawId,
+        lead: &ConversationId,
         input: &[u8],
     ) -> Result<(String, String), String> {
         let letter = Letter::read(input)?;
@@ -352,8 +364,8 @@ impl Agents {
     }
 
     /// Whether a conversation leads a team, or may come to, because nobody does.
-    fn may_lead(copilot: &Copilot, live: &LiveTeam, conversation: &RawId) -> bool {
-        let leads = |it: &RawId| copilot.conversations().get(it).is_some_and(|it| it.set.is_lead());
+    fn may_lead(copilot: &Copilot, live: &LiveTeam, conversation: &ConversationId) -> bool {
+        let leads = |it: &ConversationId| copilot.conversations().get(it).is_some_and(|it| it.set.is_lead());
         live.lead.as_ref().is_none_or(|it| it == conversation || !leads(it))
     }
 
@@ -369,7 +381,7 @@ impl Agents {
         &mut self,
         copilot: &mut Copilot,
         mux: &mut Mux,
-        lead: &RawId,
+        lead: &ConversationId,
         input: &[u8],
     ) -> Result<(String, String), String> {
         let name = team::to_delete(input)?;
@@ -424,7 +436,12 @@ impl Agents {
 
     /// A turn of a lead comes to its end: teams that nobody leads, and that have something to say or to do, are its own
     /// from now on.
-    pub(super) fn adopt_teams(&mut self, copilot: &mut Copilot, mux: &mut Mux, conversation: &RawId) {
+    pub(super) fn adopt_teams(
+        &mut self,
+        copilot: &mut Copilot,
+        mux: &mut Mux,
+        conversation: &ConversationId,
+    ) {
         let is_lead = copilot.conversations().get(conversation).is_some_and(|it| it.set.is_lead());
         if !is_lead || self.teams.live.is_empty() {
             return;
@@ -447,7 +464,7 @@ impl Agents {
     }
 
     /// A turn of a lead has ended: what of its teams could not be stored is tried again.
-    pub(super) fn store_again(&mut self, conversation: &RawId) {
+    pub(super) fn store_again(&mut self, conversation: &ConversationId) {
         let teams = &mut self.teams;
         let unsaved =
             teams.live.iter().filter(|(_, it)| it.is_unsaved && it.lead.as_ref() == Some(conversation));
@@ -615,7 +632,7 @@ impl Agents {
         &mut self,
         copilot: &mut Copilot,
         mux: &mut Mux,
-        conversation: &RawId,
+        conversation: &ConversationId,
     ) -> bool {
         let mut stopped = Vec::new();
         for (name, live) in &mut self.teams.live {
@@ -642,7 +659,7 @@ impl Agents {
     }
 
     /// What the members have written to a lead, as it is told it.
-    pub(super) fn read_by_lead(&mut self, conversation: &RawId) -> Vec<String> {
+    pub(super) fn read_by_lead(&mut self, conversation: &ConversationId) -> Vec<String> {
         let mut agent_event = Vec::new();
         for (name, live) in &mut self.teams.live {
             if live.lead.as_ref() == Some(conversation)

@@ -9,6 +9,7 @@ use super::{
 use crate::{
     core::{
         event::{BackendId, ProcessId},
+        ids::{ConversationId, Token},
         mux::{
             Mux,
             answers::{section_values, with_values},
@@ -17,7 +18,7 @@ use crate::{
         },
         purpose::{CopilotPurpose, Purpose, SentId},
     },
-    rpc::{Frame, RawId, elements, member},
+    rpc::{Frame, elements, member},
 };
 
 impl Copilot {
@@ -69,11 +70,11 @@ impl Copilot {
         mux: &mut Mux,
         backend: BackendId,
         sent: SentId,
-        conversation: &RawId,
+        conversation: &ConversationId,
     ) {
         mux.unqueue(backend, sent);
         self.forget_restore(backend, conversation, sent);
-        self.conversations.take_waiting(conversation, &RawId::from(sent));
+        self.conversations.take_waiting(conversation, sent);
     }
 
     /// A request is not wanted any more, and its process has been told. A turn that waits for a tool would wait on: the
@@ -117,7 +118,7 @@ impl Copilot {
         if mux.on_editor_progress(frame) {
             return;
         }
-        let token = field(frame, "token");
+        let token: Option<Token> = field(frame, "token");
         let cancels = frame.method() == Some("window/workDoneProgress/cancel");
         let turn = |it: &Pending| match &it.purpose {
             Purpose::Copilot(CopilotPurpose::Turn { token: of, .. }) => token.is_some() && *of == token,
@@ -227,6 +228,7 @@ fn with_own_sections(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rpc::RawId;
 
     #[test]
     fn restricted_partition_gets_no_foreign_mcp_servers() {

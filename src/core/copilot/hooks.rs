@@ -21,6 +21,7 @@ use super::{
 use crate::{
     core::{
         event::{BackendId, ProcessId},
+        ids::{ConversationId, RequestId, TurnId},
         mux::{
             Mux,
             from_client::field,
@@ -58,8 +59,8 @@ pub(crate) enum FromServer {
 pub(crate) struct ToolCall {
     pub(crate) process: ProcessId,
     /// The id under which the server has asked.
-    pub(crate) wire: RawId,
-    pub(crate) conversation: Option<RawId>,
+    pub(crate) wire: RequestId,
+    pub(crate) conversation: Option<ConversationId>,
     pub(crate) frame: Frame,
     pub(crate) confirmation: bool,
 }
@@ -92,7 +93,7 @@ impl Copilot {
                 mux.send_to_backend(backend, owner, Purpose::Plain, frame);
             }
             Route::Turns => {
-                let turn = field(frame, "turnId");
+                let turn: Option<TurnId> = field(frame, "turnId");
                 let backend = turn.and_then(|it| self.conversations.of_turn(&it)).unwrap_or(self.primary);
                 mux.send_to_backend(self.served(mux, backend), owner, Purpose::Plain, frame);
             }
@@ -418,8 +419,8 @@ impl Copilot {
         &mut self,
         mux: &mut Mux,
         gone: &Gone,
-        followed_up: &BTreeSet<RawId>,
-    ) -> (Vec<RawId>, bool) {
+        followed_up: &BTreeSet<ConversationId>,
+    ) -> (Vec<ConversationId>, bool) {
         if gone.is_lost_spare {
             self.note_lost_spare(mux);
         }
@@ -438,7 +439,7 @@ impl Copilot {
             active.and_then(|it| mux.requests().get(it)).is_some_and(|it| it.to == To::Queue(id))
         };
         let waited = self.conversations.detach(id, |it| is_followed && is_to_come(it.active()));
-        let cut_off = waited.iter().filter_map(|it| it.id()?.as_u64()).collect();
+        let cut_off = waited.iter().filter_map(SentId::of).collect();
         StillWanted { subjects, cut_off }
     }
 

@@ -37,6 +37,7 @@ use crate::{
             tools::tool_set::{BuiltinToolsFor, SUB_AGENT, ToolSet},
         },
         event::{BackendId, ProcessId},
+        ids::ConversationId,
         mux::{
             Mux,
             failure::{Cause, Failure},
@@ -45,7 +46,7 @@ use crate::{
         },
         purpose::{CopilotPurpose, ModeId, Purpose, Restriction, SentId},
     },
-    rpc::{Frame, Patch, RawId, members, text},
+    rpc::{Frame, Patch, members, text},
     util::fnv::fnv1a,
 };
 pub(crate) use verification::does_not_exist;
@@ -147,7 +148,7 @@ pub(crate) struct Modes {
     /// Turns that must go to a process.
     leaving: Vec<SentId>,
     /// Ids of conversations that the primary may know, and that lspool has forgotten.
-    tombstones: VecDeque<RawId>,
+    tombstones: VecDeque<ConversationId>,
     /// Why conversations with these sets were not served by a mode, when that was wanted. Of sets that are no more in use, no
     /// more than [`MOST`].
     reasons: BTreeMap<ToolSet, String>,
@@ -215,7 +216,7 @@ impl Modes {
     }
 
     /// Remembers the id of a conversation that lspool has forgotten, and the primary may still know.
-    pub(crate) fn add_tombstone(&mut self, id: &RawId) {
+    pub(crate) fn add_tombstone(&mut self, id: &ConversationId) {
         if !self.tombstones.contains(id) {
             self.tombstones.push_back(id.clone());
         }
@@ -225,7 +226,7 @@ impl Modes {
     }
 
     /// Whether the primary may know a conversation of this id, with more tools than it may use.
-    pub(crate) fn has_tombstone(&self, id: &RawId) -> bool {
+    pub(crate) fn has_tombstone(&self, id: &ConversationId) -> bool {
         self.tombstones.contains(id)
     }
 }

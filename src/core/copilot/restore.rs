@@ -31,6 +31,7 @@ use crate::{
             turns::{destruction, question_in},
         },
         event::{BackendId, Effect, ProcessId},
+        ids::{ConversationId, Token},
         mux::{
             Mux,
             cancel::cancellation,
@@ -50,7 +51,7 @@ const UNKNOWN: &str = "does not exist";
 /// What one process is being told of conversations that it does not know.
 #[derive(Debug, Default)]
 pub(crate) struct Restores {
-    under_way: BTreeMap<RawId, Restore>,
+    under_way: BTreeMap<ConversationId, Restore>,
     /// Turns that wait until their mode is verified, or until they move to another process.
     pub(crate) held_for_mode: BTreeMap<SentId, Restriction>,
     /// The setting names the folder.
@@ -59,7 +60,7 @@ pub(crate) struct Restores {
     is_left: bool,
     /// Orphans: conversations that the server made of creates that it could not restore, or that nobody wants. The
     /// editor does not see them.
-    orphans: BTreeSet<RawId>,
+    orphans: BTreeSet<ConversationId>,
 }
 
 #[derive(Debug)]
@@ -89,7 +90,7 @@ impl Restores {
     }
 
     /// Whether nobody asked for a conversation of this id, or nobody wants it any more.
-    pub(crate) fn is_orphan(&self, id: &RawId) -> bool {
+    pub(crate) fn is_orphan(&self, id: &ConversationId) -> bool {
         self.orphans.contains(id)
     }
 }
@@ -98,7 +99,7 @@ impl Copilot {
     /// Hands a message to a process. A turn of a conversation that it does not know is preceded by its history.
     pub(crate) fn deliver(&mut self, mux: &mut Mux, process: ProcessId, frame: Frame) {
         let Some(frame) = mux.for_successor(process, frame) else { return };
-        let sent = frame.id().and_then(|it| it.as_u64());
+        let sent = SentId::of(&frame);
         let pending = sent.filter(|_| frame.method().is_some()).and_then(|it| mux.requests().get(it));
         match (sent, pending.map(|it| &it.purpose)) {
             (Some(sent), Some(Purpose::Copilot(CopilotPurpose::Turn { restriction, .. }))) => {
@@ -142,7 +143,7 @@ impl Copilot {
         mux.tell(process, told);
     }
 
-    fn restore_conversation(&mut self, mux: &mut Mux, process: ProcessId, sent: SentId, id: &RawId) {
+    fn restore_conversation(&mut self, mux: &mut Mux, process: ProcessId, sent: SentId, id: &ConversationId) {
         let Some(conversation) = self.conversations.get_mut(id) else { return };
         let name = id.as_text().filter(|_| History::is_file_name(id));
         let step = match &name {
@@ -173,7 +174,7 @@ impl Copilot {
         if !mux.is_current(process) {
             return;
         }
-        let id = RawId::text(conversation);
+        let id = ConversationId::text(conversation);
         let Some(partition) = self.partitions.get_mut(process.backend) else { return };
         let writing = |it: &&mut Restore| it.step == Step::Writing;
         let Some(restore) = partition.restores.under_way.get_mut(&id).filter(writing) else {
@@ -212,7 +213,7 @@ impl Copilot {
         mux: &mut Mux,
         process: ProcessId,
         sent: SentId,
-        id: &RawId,
+        id: &ConversationId,
         earlier: impl Fn(&mut History) -> Vec<Value>,
     ) {
         mux.requests_mut().written(sent, process);
@@ -267,8 +268,8 @@ impl Copilot {
         &mut self,
         mux: &mut Mux,
         process: ProcessId,
-        id: &RawId,
-        token: Option<&RawId>,
+        id: &ConversationId,
+        token: Option<&Token>,
     ) -> bool {
         let Some(partition) = self.partitions.get(process.backend) else { return true };
         // One that was destroyed meanwhile is still the one that was meant.
@@ -288,7 +289,14 @@ impl Copilot {
     }
 
     /// The server has begun another conversation than it was asked to restore.
-    fn on_orphan(&mut self, mux: &mut Mux, process: ProcessId, meant: &RawId, sent: SentId, orphan: &RawId) {
+    fn on_orphan(
+        &mut self,
+        mux: &mut Mux,
+        process: ProcessId,
+        meant: &ConversationId,
+        sent: SentId,
+        orphan: &ConversationId,
+    ) {
         warn!(conversation = %meant, "the server could not read what was said: telling it as text");
         let Some(partition) = self.partitions.get_mut(process.backend) else { return };
         partition.restores.orphans.insert(orphan.clone());
@@ -320,7 +328,7 @@ impl Copilot {
     }
 
     /// A process is to forget a conversation.
-    pub(crate) fn make_forget(mux: &mut Mux, process: ProcessId, id: &RawId) {
+    pub(crate) fn make_forget(mux: &mut Mux, process: ProcessId, id: &ConversationId) {
         let to = To::Process(process);
         let (_, frame) = mux.requests_mut().sent(to, Owner::Proxy, Purpose::Plain, &destruction(id));
         mux.tell(process, frame);
@@ -351,7 +359,7 @@ impl Copilot {
     }
 
     /// What a process goes on to say of a conversation is not wanted any more.
-    pub(crate) fn ignore_restored(&mut self, mux: &mut Mux, process: ProcessId, id: &RawId) {
+    pub(crate) fn ignore_restored(&mut self, mux: &mut Mux, process: ProcessId, id: &ConversationId) {
         self.end_restore(mux, process, id);
         if let Some(partition) = self.partitions.get_mut(process.backend) {
             partition.restores.orphans.insert(id.clone());
@@ -359,7 +367,7 @@ impl Copilot {
     }
 
     /// A conversation of this name is wanted again.
-    fn heed(&mut self, process: ProcessId, id: &RawId) {
+    fn heed(&mut self, process: ProcessId, id: &ConversationId) {
         if let Some(partition) = self.partitions.get_mut(process.backend) {
             partition.restores.orphans.remove(id);
         }
@@ -383,7 +391,7 @@ impl Copilot {
     }
 
     /// A turn is not wanted any more that was to be asked when its file is written.
-    pub(crate) fn forget_restore(&mut self, backend: BackendId, id: &RawId, sent: SentId) {
+    pub(crate) fn forget_restore(&mut self, backend: BackendId, id: &ConversationId, sent: SentId) {
         let Some(partition) = self.partitions.get_mut(backend) else { return };
         if partition.restores.under_way.get(id).is_some_and(|it| it.sent == sent) {
             partition.restores.under_way.remove(id);
@@ -392,7 +400,7 @@ impl Copilot {
     }
 
     /// A conversation is destroyed, or replaced, before its turn has been sent on: it never is.
-    pub(crate) fn drop_unsent(&mut self, mux: &mut Mux, id: &RawId) {
+    pub(crate) fn drop_unsent(&mut self, mux: &mut Mux, id: &ConversationId) {
         let Some(conversation) = self.conversations.get(id) else { return };
         let Some((backend, sent)) = conversation.active().map(|it| (conversation.backend, it)) else {
             return;
@@ -411,7 +419,7 @@ impl Copilot {
     }
 
     /// A create that was to restore this conversation has begun, or has come to nothing.
-    pub(crate) fn end_restore(&mut self, mux: &mut Mux, process: ProcessId, id: &RawId) {
+    pub(crate) fn end_restore(&mut self, mux: &mut Mux, process: ProcessId, id: &ConversationId) {
         let Some(partition) = self.partitions.get_mut(process.backend) else { return };
         if partition.restores.under_way.remove(id).is_some() {
             self.stop_transcripts(mux, process);
@@ -450,7 +458,7 @@ impl Copilot {
     }
 
     /// A conversation is no more: what is kept of it goes.
-    pub(crate) fn forget_transcript(&self, mux: &mut Mux, id: &RawId) {
+    pub(crate) fn forget_transcript(&self, mux: &mut Mux, id: &ConversationId) {
         if let (Some(kept), Some(name)) = (&self.session.kept_transcripts, id.as_text())
             && History::is_file_name(id)
         {

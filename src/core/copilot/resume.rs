@@ -34,6 +34,7 @@ use crate::{
             tools::tool_set::{SUB_AGENT, is_edit_tool},
         },
         event::{BackendId, Peer, ProcessId},
+        ids::{ConversationId, TurnId},
         mux::{
             Mux,
             cancel::cancellation,
@@ -56,7 +57,7 @@ const INTERRUPTED: &str = "The call was interrupted by a technical fault. It may
 #[derive(Debug, Default)]
 pub(crate) struct ActiveTurn {
     /// Its id, once it has begun.
-    pub(crate) turn: Option<RawId>,
+    pub(crate) turn: Option<TurnId>,
     pub(crate) over: Over,
     /// Another process had it before.
     pub(crate) segment: Option<TurnSegment>,
@@ -161,8 +162,8 @@ impl Copilot {
         mux: &mut Mux,
         process: ProcessId,
         restarts: bool,
-        followed_up: &BTreeSet<RawId>,
-    ) -> (Vec<RawId>, bool) {
+        followed_up: &BTreeSet<ConversationId>,
+    ) -> (Vec<ConversationId>, bool) {
         let (mut next, mut suspended) = (Vec::new(), Vec::new());
         for (sent, id) in self.turns_of(mux, process) {
             match self.keep_turn(mux, process, sent, &id, restarts, followed_up.contains(&id)) {
@@ -186,7 +187,7 @@ impl Copilot {
     }
 
     /// The running turns that a process was asked, or that were to be told it, in the order they were asked.
-    fn turns_of(&self, mux: &Mux, process: ProcessId) -> Vec<(SentId, RawId)> {
+    fn turns_of(&self, mux: &Mux, process: ProcessId) -> Vec<(SentId, ConversationId)> {
         let Some(partition) = self.partitions.get(process.backend) else { return Vec::new() };
         let to_come: BTreeSet<SentId> = partition.restores.to_come().collect();
         let running = mux
@@ -197,7 +198,7 @@ impl Copilot {
             Purpose::Copilot(CopilotPurpose::Turn { conversation, .. }) => Some((sent, conversation.clone())),
             _ => None,
         };
-        let runs = |(sent, id): &(SentId, RawId)| {
+        let runs = |(sent, id): &(SentId, ConversationId)| {
             to_come.contains(sent) || self.conversations.get(id).is_some_and(|it| it.runs(*sent))
         };
         running.filter_map(turn).filter(runs).collect()
@@ -209,7 +210,7 @@ impl Copilot {
         mux: &mut Mux,
         process: ProcessId,
         sent: SentId,
-        id: &RawId,
+        id: &ConversationId,
         restarts: bool,
         is_followed_up: bool,
     ) -> TurnFate {
@@ -251,7 +252,7 @@ impl Copilot {
     }
 
     /// The turn that was asked with this request is suspended until it is told results.
-    pub(crate) fn suspend(&mut self, mux: &mut Mux, sent: SentId, id: &RawId, pending: Pending) {
+    pub(crate) fn suspend(&mut self, mux: &mut Mux, sent: SentId, id: &ConversationId, pending: Pending) {
         self.withdraw_kept(mux, id);
         let Some(conversation) = self.conversations.get_mut(id) else { return };
         let Purpose::Copilot(CopilotPurpose::Turn { token, .. }) = pending.purpose else { return };
@@ -281,7 +282,7 @@ impl Copilot {
     }
 
     /// A suspended turn is told results, in this message.
-    pub(crate) fn resume_with(&mut self, mux: &mut Mux, id: &RawId, turn: &RawId, message: Value) {
+    pub(crate) fn resume_with(&mut self, mux: &mut Mux, id: &ConversationId, turn: &TurnId, message: Value) {
         let Some(conversation) = self.conversations.get_mut(id) else { return };
         let (backend, active) = (conversation.backend, conversation.active());
         let active_turn = &mut conversation.active_turn;
@@ -301,7 +302,7 @@ impl Copilot {
     }
 
     /// A suspended turn has nothing to be told: it ends.
-    pub(crate) fn end_suspended(&mut self, mux: &mut Mux, id: &RawId) {
+    pub(crate) fn end_suspended(&mut self, mux: &mut Mux, id: &ConversationId) {
         let Some(conversation) = self.conversations.get_mut(id) else { return };
         let (backend, active) = (conversation.backend, conversation.active());
         conversation.active_turn.suspended = None;
@@ -315,7 +316,7 @@ impl Copilot {
     /// The request under a number that the process that is gone has not heard.
     pub(crate) fn ask_next(&mut self, mux: &mut Mux, sent: SentId) -> Option<Frame> {
         let frame = mux.requests_mut().again(sent)?;
-        let again = frame.id().and_then(|it| it.as_u64())?;
+        let again = SentId::of(&frame)?;
         if let Some(Purpose::Copilot(CopilotPurpose::Turn { conversation, .. })) =
             mux.requests().get(again).map(|it| &it.purpose)
             && let Some(conversation) = self.conversations.get_mut(conversation)
@@ -326,7 +327,7 @@ impl Copilot {
     }
 
     /// Whether the running turn of a conversation has begun, and waits for the next process.
-    fn is_kept(mux: &Mux, id: &RawId, conversation: &Conversation) -> bool {
+    fn is_kept(mux: &Mux, id: &ConversationId, conversation: &Conversation) -> bool {
         let active = conversation.active().and_then(|it| mux.requests().get(it));
         let of = |it: &Pending| matches!(&it.purpose, Purpose::Copilot(CopilotPurpose::Turn { conversation, .. }) if conversation == id);
         let waits = |it: &Pending| it.to == To::Queue(conversation.backend) && of(it);
@@ -334,12 +335,12 @@ impl Copilot {
     }
 
     /// The same, by id.
-    pub(crate) fn goes_on(&self, mux: &Mux, id: &RawId) -> bool {
+    pub(crate) fn goes_on(&self, mux: &Mux, id: &ConversationId) -> bool {
         self.conversations.get(id).is_some_and(|it| Self::is_kept(mux, id, it))
     }
 
     /// The conversations of a backend whose running turn has begun, and waits for the next process.
-    pub(crate) fn kept_by(&self, mux: &Mux, backend: BackendId) -> Vec<RawId> {
+    pub(crate) fn kept_by(&self, mux: &Mux, backend: BackendId) -> Vec<ConversationId> {
         let of_backend = self.conversations.iter().filter(|(_, it)| it.backend == backend);
         of_backend.filter(|(id, it)| Self::is_kept(mux, id, it)).map(|(id, _)| id.clone()).collect()
     }
@@ -347,12 +348,12 @@ impl Copilot {
     /// Whether what is kept of the running turn of a conversation agrees with the other tables.
     pub(crate) fn check_active_turn(
         mux: &Mux,
-        id: &RawId,
+        id: &ConversationId,
         conversation: &Conversation,
     ) -> Result<(), String> {
         let active_turn = &conversation.active_turn;
         if let Some(Suspended { request, until }) = &active_turn.suspended {
-            let sent = request.id().and_then(|it| it.as_u64());
+            let sent = SentId::of(&request);
             let waits = !active_turn.waits_for.is_empty() || *until == Until::Results;
             if sent != conversation.active() || !waits {
                 return Err(format!(
@@ -377,7 +378,7 @@ impl Copilot {
     }
 
     /// Settles what was running in a turn whose process is gone. Whether the editor still owes an answer to it.
-    fn settle_calls(&mut self, mux: &mut Mux, process: ProcessId, id: &RawId) -> bool {
+    fn settle_calls(&mut self, mux: &mut Mux, process: ProcessId, id: &ConversationId) -> bool {
         let family = self.conversations.family(id);
         let asked = |it: &Pending| match (&it.owner, &it.purpose) {
             (
@@ -398,7 +399,7 @@ impl Copilot {
     }
 
     /// The editor is still asked what a process has asked that is gone, if its answer can be of use.
-    fn keep_question(&mut self, mux: &mut Mux, sent: SentId, id: &RawId) {
+    fn keep_question(&mut self, mux: &mut Mux, sent: SentId, id: &ConversationId) {
         let Some(Pending {
             purpose: Purpose::Copilot(CopilotPurpose::ToolCall { conversation, confirmation }),
             frame,
@@ -422,14 +423,14 @@ impl Copilot {
     }
 
     /// The editor has answered a confirmation of a process that lives.
-    pub(crate) fn on_confirmed(&mut self, id: &RawId, asked: &Frame, answer: &Frame) {
+    pub(crate) fn on_confirmed(&mut self, id: &ConversationId, asked: &Frame, answer: &Frame) {
         if let Some(conversation) = self.conversations.get_mut(id) {
             conversation.active_turn.confirmed.push((asked.clone(), answer.clone()));
         }
     }
 
     /// What was confirmed, and of which the process has said no more.
-    fn act_on_confirmed(&mut self, mux: &mut Mux, id: &RawId) {
+    fn act_on_confirmed(&mut self, mux: &mut Mux, id: &ConversationId) {
         let Some(conversation) = self.conversations.get_mut(id) else { return };
         for (asked, answer) in std::mem::take(&mut conversation.active_turn.confirmed) {
             let params = asked.params().unwrap_or(b"{}");
@@ -455,7 +456,13 @@ impl Copilot {
     }
 
     /// Tells the editor what became of calls that it takes for running.
-    fn close_calls(&mut self, mux: &mut Mux, top: &RawId, of: &RawId, which: impl Fn(&RecordedCall) -> bool) {
+    fn close_calls(
+        &mut self,
+        mux: &mut Mux,
+        top: &ConversationId,
+        of: &ConversationId,
+        which: impl Fn(&RecordedCall) -> bool,
+    ) {
         let Some(turn) = self.running_turn(of) else { return };
         let mut closed = Vec::new();
         for (round, call) in turn.calls().filter(|(_, it)| it.open.is_some() && which(it)) {
@@ -476,7 +483,7 @@ impl Copilot {
     }
 
     /// The calls of a conversation for which the editor's answer is waited for.
-    fn asked_calls(&self, mux: &Mux, top: &RawId, of: &RawId) -> BTreeSet<String> {
+    fn asked_calls(&self, mux: &Mux, top: &ConversationId, of: &ConversationId) -> BTreeSet<String> {
         let Some(conversation) = self.conversations.get(top) else { return BTreeSet::new() };
         let call = |sent: &SentId| {
             let pending = mux.requests().get(*sent)?;
@@ -491,7 +498,7 @@ impl Copilot {
     }
 
     /// All calls of a turn are settled: it is ready for the next process.
-    fn go_on(&mut self, mux: &mut Mux, id: &RawId) {
+    fn go_on(&mut self, mux: &mut Mux, id: &ConversationId) {
         self.close_sub_agents(mux, id, id);
         self.conversations.forget_sub_agents(id);
         let Some(conversation) = self.conversations.get_mut(id) else { return };
@@ -521,7 +528,7 @@ impl Copilot {
         &mut self,
         mux: &mut Mux,
         sent: SentId,
-        id: &RawId,
+        id: &ConversationId,
         why: Option<Why>,
     ) -> Option<Frame> {
         let conversation = self.conversations.get_mut(id)?;
@@ -532,14 +539,14 @@ impl Copilot {
         let pending = mux.requests_mut().take(sent)?;
         if let Owner::Client(client, wire) = &pending.owner {
             let answer = self.made_answer(id, turn.as_ref(), pending.frame.params().unwrap_or(b"{}"));
-            mux.send(Peer::Client(*client), Frame::response(wire.clone(), &answer));
+            mux.send(Peer::Client(*client), Frame::response(wire.clone().into(), &answer));
         }
         self.withdraw_kept(mux, id);
         self.conversations.advance(id).map(|(_, next)| next)
     }
 
     /// The answer to a turn that no process will answer, as the server answered others with this model.
-    fn made_answer(&self, id: &RawId, turn: Option<&RawId>, asked: &[u8]) -> Vec<u8> {
+    fn made_answer(&self, id: &ConversationId, turn: Option<&TurnId>, asked: &[u8]) -> Vec<u8> {
         let model = path(asked, &["modelInfo", "id"]).or_else(|| member(asked, "model"));
         let model = model.map(|range| &asked[range]);
         let like = model.and_then(|it| self.conversations.answer_of(it));
@@ -555,7 +562,7 @@ impl Copilot {
     }
 
     /// The user does not want a turn whose process is gone; gives what is next in its conversation.
-    fn cancel_turn(&mut self, mux: &mut Mux, sent: SentId, id: &RawId) -> Option<Frame> {
+    fn cancel_turn(&mut self, mux: &mut Mux, sent: SentId, id: &ConversationId) -> Option<Frame> {
         for of in self.conversations.family(id) {
             self.close_calls(mux, id, &of, |_| true);
         }
@@ -563,7 +570,7 @@ impl Copilot {
     }
 
     /// A turn that waits for its process, having begun in another one, is cancelled. Whether it was one.
-    pub(crate) fn cancel_kept(&mut self, mux: &mut Mux, sent: SentId, id: &RawId) -> bool {
+    pub(crate) fn cancel_kept(&mut self, mux: &mut Mux, sent: SentId, id: &ConversationId) -> bool {
         let is_it = self.conversations.get(id).is_some_and(|it| it.runs(sent) && Self::is_kept(mux, id, it));
         if is_it
             && let Some(next) = self.cancel_turn(mux, sent, id)
@@ -576,7 +583,7 @@ impl Copilot {
 
     /// A conversation is destroyed, or replaced, whose turn has begun in a process that is gone. It ends here: how the
     /// next process tells its part of it is known only as long as the conversation is.
-    pub(crate) fn end_kept(&mut self, mux: &mut Mux, id: &RawId) {
+    pub(crate) fn end_kept(&mut self, mux: &mut Mux, id: &ConversationId) {
         let Some(conversation) = self.conversations.get(id) else { return };
         let (backend, goes_on) = (conversation.backend, conversation.active_turn.segment.is_some());
         let Some(sent) = conversation.active() else { return };
@@ -589,7 +596,7 @@ impl Copilot {
     }
 
     /// Nobody hears any more of a turn that a process continues.
-    fn end_continued(&mut self, mux: &mut Mux, sent: SentId, id: &RawId) {
+    fn end_continued(&mut self, mux: &mut Mux, sent: SentId, id: &ConversationId) {
         let Some(To::Process(process)) = mux.requests().get(sent).map(|it| it.to) else { return };
         mux.tell(process, cancellation(sent));
         self.note_cancelled(mux, sent, process);
@@ -603,7 +610,7 @@ impl Copilot {
 
     /// The turn of a conversation is over: what the editor is still asked for it is not wanted any more. An answer
     /// that comes all the same is part of the history.
-    pub(crate) fn withdraw_kept(&mut self, mux: &mut Mux, id: &RawId) {
+    pub(crate) fn withdraw_kept(&mut self, mux: &mut Mux, id: &ConversationId) {
         let Some(conversation) = self.conversations.get_mut(id) else { return };
         let active_turn = &mut conversation.active_turn;
         let kept: Vec<SentId> = active_turn.kept().collect();
@@ -624,8 +631,8 @@ impl Copilot {
 
     /// A backend will not serve: no turn of it goes on.
     pub(crate) fn drop_turns(&mut self, mux: &mut Mux, backend: BackendId) {
-        let of = |(id, it): (&RawId, &Conversation)| (it.backend == backend).then(|| id.clone());
-        let all: Vec<RawId> = self.conversations.iter().filter_map(of).collect();
+        let of = |(id, it): (&ConversationId, &Conversation)| (it.backend == backend).then(|| id.clone());
+        let all: Vec<ConversationId> = self.conversations.iter().filter_map(of).collect();
         for id in all {
             self.withdraw_kept(mux, &id);
             if let Some(conversation) = self.conversations.get_mut(&id) {

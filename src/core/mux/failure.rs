@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use crate::{
+    core::ids::RequestId,
     rpc::{ErrorCode, Frame, RawId, text},
     util::redact::redact,
 };
@@ -52,6 +53,25 @@ pub(crate) enum Cause {
     NoPlan,
 }
 
+/// What a message was that could not be understood, as far as that could be read.
+#[derive(Clone, Debug)]
+pub(crate) enum Malformed {
+    Request(RequestId),
+    /// The answer to a request of lspool's.
+    Answer(RawId),
+    Other,
+}
+
+impl From<Option<(RawId, bool)>> for Malformed {
+    fn from(id: Option<(RawId, bool)>) -> Malformed {
+        match id {
+            Some((id, true)) => Malformed::Request(id.into()),
+            Some((id, false)) => Malformed::Answer(id),
+            None => Malformed::Other,
+        }
+    }
+}
+
 /// A request that failed here, and what its asker should know.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
@@ -75,7 +95,7 @@ impl Failure {
     }
 
     /// The error answer.
-    pub(crate) fn answer(&self, id: RawId) -> Frame {
+    pub(crate) fn answer(&self, id: RequestId) -> Frame {
         let (code, name) = match self.cause {
             Cause::Crashed => (ErrorCode::RequestFailed, "crashed"),
             Cause::Transport => (ErrorCode::RequestFailed, "transport"),
@@ -95,6 +115,6 @@ impl Failure {
             Cause::Unrestricted => (ErrorCode::RequestFailed, "not restricted"),
         };
         let data = json!({"lspool": {"partition": self.partition, "cause": name, "retry": self.retry}});
-        Frame::error(id, code, &self.message, Some(data.to_string().as_bytes()))
+        Frame::error(id.into(), code, &self.message, Some(data.to_string().as_bytes()))
     }
 }

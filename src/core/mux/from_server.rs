@@ -88,14 +88,14 @@ impl Mux {
                 self.ask_editor_for(process, frame, Purpose::Plain);
             }
             (Some(told), _) => self.ask_editor_for(process, &frame.with_params(told), Purpose::Plain),
-            (None, Some(wire)) => self.tell(process, Frame::response(wire, b"null")),
+            (None, Some(id)) => self.tell(process, Frame::response(id, b"null")),
             (None, None) => {}
         }
     }
 
     fn ask_editor_for(&mut self, process: ProcessId, frame: &Frame, purpose: Purpose) {
-        let Some(wire) = frame.id() else { return };
-        let (to, owner) = (To::Client(ClientId::EDITOR), Owner::Backend(process, wire));
+        let Some(id) = frame.id() else { return };
+        let (to, owner) = (To::Client(ClientId::EDITOR), Owner::Backend(process, id.into()));
         let (_, frame) = self.requests.sent(to, owner, purpose, frame);
         self.send(Peer::EDITOR, frame);
     }

@@ -189,7 +189,7 @@ impl Mux {
     /// Writes a message to a process, and notes who was asked.
     pub(crate) fn write(&mut self, process: ProcessId, frame: Frame) {
         if frame.method().is_some()
-            && let Some(sent) = frame.id().and_then(|it| it.as_u64())
+            && let Some(sent) = SentId::of(&frame)
         {
             self.requests.written(sent, process);
         }
@@ -199,7 +199,7 @@ impl Mux {
     /// Answers a request to lspool itself.
     pub(crate) fn answer(&mut self, owner: &Owner, result: &serde_json::Value) {
         if let Owner::Client(client, id) = owner {
-            let frame = Frame::response(id.clone(), result.to_string().as_bytes());
+            let frame = Frame::response(id.clone().into(), result.to_string().as_bytes());
             self.send(Peer::Client(*client), frame);
         }
     }
@@ -223,7 +223,7 @@ impl Mux {
         match (owner, purpose) {
             // The editor goes on without the server; a message tells its user.
             (Owner::Client(client, id), Purpose::Initialize) if !required => {
-                let answer = Frame::response(id.clone(), br#"{"capabilities":{}}"#);
+                let answer = Frame::response(id.clone().into(), br#"{"capabilities":{}}"#);
                 let answer = self.with_commands(&answer);
                 self.send(Peer::Client(*client), answer);
             }

@@ -13,9 +13,10 @@ use crate::{
         agents::Agents,
         copilot::{Copilot, conversation::is_internal},
         event::{Effect, Peer},
+        ids::ConversationId,
         mux::Mux,
     },
-    rpc::{Frame, Kind, Patch, RawId, member, text},
+    rpc::{Frame, Kind, Patch, member, text},
 };
 
 /// A message for an internal conversation, by its number.
@@ -82,7 +83,7 @@ impl Agents {
             if !is_internal(token) {
                 return self.show_lead(copilot, mux, frame);
             }
-            if let Some(no) = RawId::from_raw(token).and_then(|it| self.internal.of(&it)) {
+            if let Some(no) = ConversationId::from_raw(token).and_then(|it| self.internal.of(&it)) {
                 said.push(Delivery::Progress(no, params.to_vec()));
             }
             return;
@@ -91,7 +92,7 @@ impl Agents {
             return mux.tell_editor(frame);
         }
         let conversation = member(params, "conversationId");
-        let top = conversation.and_then(|it| RawId::from_raw(&params[it]));
+        let top = conversation.and_then(|it| ConversationId::from_raw(&params[it]));
         let top = top.map(|it| copilot.conversations().top(&it)).filter(|it| is_internal(it.as_bytes()));
         let internal = top.as_ref().and_then(|it| self.internal.conversations.get(&self.internal.of(it)?));
         match (top.is_some(), frame.kind()) {

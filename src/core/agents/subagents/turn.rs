@@ -15,18 +15,19 @@ use crate::{
             conversation::{Conversation, Watch},
             resume::Over,
         },
+        ids::ConversationId,
         mux::{
             Mux,
             requests::{Pending, To},
         },
         purpose::{CopilotPurpose, Purpose, SentId},
     },
-    rpc::{Frame, RawId, path},
+    rpc::{Frame, path},
 };
 
 impl Agents {
     /// Whether the running turn of a conversation has sub-agents whose results it does not have yet.
-    pub(crate) fn is_followed_up(&self, copilot: &Copilot, mux: &Mux, id: &RawId) -> bool {
+    pub(crate) fn is_followed_up(&self, copilot: &Copilot, mux: &Mux, id: &ConversationId) -> bool {
         let lead = self.subagents.lead_of(id).and_then(|it| self.subagents.leads.get(&it));
         let (Some(lead), Some(conversation)) = (lead, copilot.conversations().get(id)) else { return false };
         let ended_well = lead.phase == LeadPhase::Ended || conversation.active_turn.over != Over::Ended;
@@ -38,7 +39,7 @@ impl Agents {
         &mut self,
         copilot: &mut Copilot,
         mux: &mut Mux,
-        id: &RawId,
+        id: &ConversationId,
         params: &[u8],
     ) -> bool {
         let ends_well =
@@ -115,7 +116,7 @@ impl Agents {
     }
 
     /// The turn of this conversation is suspended until its sub-agents have ended.
-    pub(crate) fn note_suspended(&mut self, id: &RawId) {
+    pub(crate) fn note_suspended(&mut self, id: &ConversationId) {
         let Some(no) = self.subagents.lead_of(id) else { return };
         if let Some(lead) = self.subagents.leads.get_mut(&no) {
             lead.phase = LeadPhase::Suspended;
@@ -125,7 +126,7 @@ impl Agents {
     }
 
     /// The conversations whose turn, if its server has ended it, is to be told results.
-    pub(crate) fn followed_up(&self, copilot: &Copilot, mux: &Mux) -> BTreeSet<RawId> {
+    pub(crate) fn followed_up(&self, copilot: &Copilot, mux: &Mux) -> BTreeSet<ConversationId> {
         let leads = self.subagents.leads.values().map(|it| &it.conversation);
         leads.filter(|it| self.is_followed_up(copilot, mux, it)).cloned().collect()
     }

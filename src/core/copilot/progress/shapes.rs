@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 
 use super::ProgressReport;
-use crate::rpc::RawId;
+use crate::core::ids::{ConversationId, TurnId};
 
 /// So many are remembered: answers that come at the same time.
 const REMEMBERED: usize = 16;
@@ -18,8 +18,8 @@ pub(crate) struct Shapes(VecDeque<Shape>);
 /// A few more words of an answer.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ReplyDelta<'a> {
-    pub(crate) conversation: RawId,
-    pub(crate) turn: RawId,
+    pub(crate) conversation: ConversationId,
+    pub(crate) turn: TurnId,
     pub(crate) round: u64,
     /// A raw string.
     pub(crate) reply: &'a [u8],
@@ -31,8 +31,8 @@ struct Shape {
     before: Vec<u8>,
     /// All that follows, from the quote on.
     after: Vec<u8>,
-    conversation: RawId,
-    turn: RawId,
+    conversation: ConversationId,
+    turn: TurnId,
     round: u64,
 }
 
@@ -123,8 +123,8 @@ mod tests {
         for (conversation, text) in [("c", "two"), ("d", ""), ("c", r#"a \"b\" \\"#)] {
             let params = words(conversation, text);
             let read = shapes.read(params.as_bytes()).unwrap();
-            assert_eq!(read.conversation, RawId::text(conversation));
-            assert_eq!((read.turn, read.round), (RawId::text("u"), 3));
+            assert_eq!(read.conversation, ConversationId::text(conversation));
+            assert_eq!((read.turn, read.round), (TurnId::text("u"), 3));
             assert_eq!(read.reply, format!("\"{text}\"").as_bytes());
         }
         for params in [

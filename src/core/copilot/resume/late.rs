@@ -14,6 +14,7 @@ use crate::{
             resume::{Suspended, Until},
         },
         event::ProcessId,
+        ids::{ConversationId, RequestId},
         mux::{
             Mux,
             requests::{Owner, Pending},
@@ -93,7 +94,7 @@ impl Copilot {
         self.go_on_if_settled(mux, &id);
     }
 
-    fn go_on_if_settled(&mut self, mux: &mut Mux, id: &RawId) {
+    fn go_on_if_settled(&mut self, mux: &mut Mux, id: &ConversationId) {
         let Some(conversation) = self.conversations.get_mut(id) else { return };
         let (backend, active_turn) = (conversation.backend, &mut conversation.active_turn);
         if !active_turn.waits_for.is_empty() {
@@ -111,7 +112,7 @@ impl Copilot {
     pub(super) fn on_late_confirmation(
         &mut self,
         mux: &mut Mux,
-        id: &RawId,
+        id: &ConversationId,
         asked: &Frame,
         answer: Option<&Frame>,
     ) {
@@ -134,7 +135,7 @@ impl Copilot {
     }
 
     /// Calls a client's tool in place of the process that is gone.
-    fn invoke(&mut self, mux: &mut Mux, id: &RawId, params: &[u8]) {
+    fn invoke(&mut self, mux: &mut Mux, id: &ConversationId, params: &[u8]) {
         let mut call = Patch::of(b"{}");
         for key in ["toolCallId", "roundId", "turnId", "conversationId"] {
             if let Some(range) = member(params, key) {
@@ -162,8 +163,8 @@ impl Copilot {
         &mut self,
         mux: &mut Mux,
         process: ProcessId,
-        wire: &RawId,
-        id: &RawId,
+        wire: &RequestId,
+        id: &ConversationId,
         frame: &Frame,
     ) -> bool {
         let Some(conversation) = self.conversations.get_mut(id) else { return false };
@@ -177,7 +178,7 @@ impl Copilot {
         match dialogues.remove(at) {
             Dialogue::Open(sent) => mux.requests_mut().give_to(sent, Owner::Backend(process, wire.clone())),
             Dialogue::Answered(it) => {
-                mux.tell(process, it.1.with_id(wire.clone()));
+                mux.tell(process, it.1.with_id(wire.clone().into()));
             }
         }
         true

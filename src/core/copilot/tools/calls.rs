@@ -17,6 +17,7 @@ use crate::{
     core::{
         copilot::{Copilot, tools::tool_set::ToolSet},
         event::{ClientId, Effect, Scope},
+        ids::ConversationId,
         mux::{
             Mux,
             requests::{Owner, Pending, To},
@@ -117,7 +118,7 @@ impl Copilot {
     }
 
     /// What was allowed is one call: neither another one, nor the same once more after the death of its process.
-    fn spend_confirmation(&mut self, id: &RawId, call: &Frame) {
+    fn spend_confirmation(&mut self, id: &ConversationId, call: &Frame) {
         for id in [id.clone(), self.conversations.top(id)] {
             if let Some(conversation) = self.conversations.get_mut(&id) {
                 conversation.active_turn.forget_confirmed(|asked| is_about(asked, call));

@@ -13,6 +13,7 @@ use crate::{
             tools::tool_set::{ToolSet, is_edit_tool},
         },
         event::{BackendId, ProcessId},
+        ids::{ConversationId, RequestId, TurnId},
         mux::{
             Mux,
             from_client::field,
@@ -20,7 +21,7 @@ use crate::{
         },
         purpose::{CopilotPurpose, Purpose, Restriction, SentId},
     },
-    rpc::{Frame, Patch, RawId, member, text},
+    rpc::{Frame, Patch, member, text},
 };
 
 /// What the server asks the client for when the model has called one of its own edit tools.
@@ -36,11 +37,13 @@ impl Copilot {
         frame: &Frame,
         confirmation: bool,
     ) -> FromServer {
-        let (Some(wire), Some(partition)) = (frame.id(), self.partitions.get(process.backend)) else {
+        let (Some(wire), Some(partition)) =
+            (frame.id().map(RequestId::from), self.partitions.get(process.backend))
+        else {
             return FromServer::Handled;
         };
         let (conversation, turn) = (field(frame, "conversationId"), field(frame, "turnId"));
-        let is_unwanted = |it: &RawId| {
+        let is_unwanted = |it: &ConversationId| {
             partition.restores.is_orphan(it)
                 || mux.is_cancelled(self.turn_of_call(mux, process, it, turn.clone()))
                 || self.is_unowned(it)
@@ -93,8 +96,8 @@ impl Copilot {
     fn note_unreported(
         &mut self,
         mux: &mut Mux,
-        id: &RawId,
-        turn: &RawId,
+        id: &ConversationId,
+        turn: &TurnId,
         confirmation: bool,
         params: &[u8],
     ) {
@@ -120,8 +123,8 @@ impl Copilot {
         &self,
         mux: &Mux,
         backend: BackendId,
-        id: Option<&RawId>,
-        turn: Option<&RawId>,
+        id: Option<&ConversationId>,
+        turn: Option<&TurnId>,
     ) -> Vec<ToolSet> {
         let mut sets: Vec<ToolSet> = self.partitions.set(backend).cloned().into_iter().collect();
         if backend != self.primary {
@@ -165,8 +168,8 @@ impl Copilot {
         &self,
         mux: &Mux,
         process: ProcessId,
-        id: &RawId,
-        turn: Option<RawId>,
+        id: &ConversationId,
+        turn: Option<TurnId>,
     ) -> Option<SentId> {
         let (mut id, mut turn) = (id, turn);
         while let Some(sub_agent) = self.conversations.get(id)
@@ -192,7 +195,7 @@ impl Copilot {
         &mut self,
         mux: &mut Mux,
         process: ProcessId,
-        wire: RawId,
+        wire: RequestId,
         tool: &str,
         set: &str,
         confirmation: bool,
@@ -207,18 +210,18 @@ impl Copilot {
             let why = format!("the tool {tool} is not available to this agent: its tools are {set}");
             Outcome::Failed(why).answer()
         };
-        let answer = Frame::response(wire, result.to_string().as_bytes());
+        let answer = Frame::response(wire.into(), result.to_string().as_bytes());
         mux.tell(process, answer);
     }
 }
 
 /// The answer to a tool call or confirmation of a cancelled turn.
-pub(crate) fn cancelled_call(wire: RawId, confirmation: bool) -> Frame {
+pub(crate) fn cancelled_call(wire: RequestId, confirmation: bool) -> Frame {
     let result = match confirmation {
         true => serde_json::json!([{"result": "dismiss"}, null]),
         false => Outcome::Cancelled.answer(),
     };
-    Frame::response(wire, result.to_string().as_bytes())
+    Frame::response(wire.into(), result.to_string().as_bytes())
 }
 
 /// A call that no report tells of, as a report, and its round.

@@ -11,9 +11,10 @@ use tracing::{debug, info, warn};
 use crate::{
     core::{
         event::{BackendId, Effect, Exit, Peer, ProcessId, SpawnFailure},
+        ids::ConversationId,
         mux::{
             Mux, Severity,
-            failure::{Cause, Failure, reason},
+            failure::{Cause, Failure, Malformed, reason},
             pool::{
                 backend::{Backend, Fault, Idling},
                 lifecycle::{Death, Handshake, LifecycleState, Todo},
@@ -23,7 +24,7 @@ use crate::{
         },
         purpose::{Purpose, SentId},
     },
-    rpc::{Frame, Kind, RawId},
+    rpc::{Frame, Kind},
 };
 
 /// A process is gone, or was never there.
@@ -72,7 +73,7 @@ enum Next {
 #[derive(Debug, Default)]
 pub(crate) struct StillWanted {
     /// Subjects whose progress the next process goes on with.
-    pub(crate) subjects: Vec<RawId>,
+    pub(crate) subjects: Vec<ConversationId>,
     /// Queued requests that are not asked any more.
     pub(crate) cut_off: Vec<SentId>,
 }
@@ -151,7 +152,7 @@ impl Mux {
         let unanswered = |it: &Pending| it.to == To::Queue(id) && matches!(it.purpose, Purpose::Initialize);
         let unanswered = self.requests.filter(unanswered).first().copied();
         let Some(backend) = self.backends.get_mut(id) else { return };
-        let is_it = |it: &Frame| it.id().and_then(|it| it.as_u64()) == unanswered;
+        let is_it = |it: &Frame| SentId::of(it) == unanswered;
         let at = unanswered.and_then(|_| backend.queued().iter().position(is_it));
         match at.and_then(|at| backend.queue().remove(at)) {
             Some(frame) => self.deliver(process, frame),
@@ -290,7 +291,7 @@ impl Mux {
     pub(crate) fn begin_gone(&mut self, process: ProcessId, cause: Cause, what: String) -> Option<Gone> {
         let now = self.now();
         let goes_on = !self.clients.is_shut_down();
-        let chance = self.identity.mixed(self.requests.last());
+        let chance = self.identity.mixed(self.requests.n_sent());
         let backend = self.backends.get_mut(process.backend)?;
         let policy = &self.servers.get(backend.server).settings.policy;
         let before = backend.life.state();
@@ -399,7 +400,7 @@ impl Mux {
     }
 
     /// Every progress token of a process that is gone comes to its end, so that no spinner turns for ever.
-    fn end_progress(&mut self, id: BackendId, message: &str, goes_on: impl Fn(&RawId) -> bool) {
+    fn end_progress(&mut self, id: BackendId, message: &str, goes_on: impl Fn(&ConversationId) -> bool) {
         for params in self.tokens.abandoned(id, message, goes_on) {
             self.tell_editor(Frame::notification("$/progress", Some(&params)));
         }
@@ -529,7 +530,7 @@ impl Mux {
     pub(crate) fn on_malformed_server(
         &mut self,
         process: ProcessId,
-        id: Option<(RawId, bool)>,
+        id: Malformed,
         reason: &str,
     ) -> Option<(SentId, Pending)> {
         let serves = |it: &&Backend| it.accepts() && !it.is_abandoned();
@@ -542,18 +543,18 @@ impl Mux {
         let message = format!("{name} sent a malformed message: {reason}");
         let failure = Failure { partition: Some(name), ..Failure::new(Cause::Malformed, message) };
         match id {
-            Some((id, true)) => self.tell(process, failure.answer(id)),
-            Some((id, false)) => {
+            Malformed::Request(id) => self.tell(process, failure.answer(id)),
+            Malformed::Answer(id) => {
                 let (sent, pending) = self.requests.answered(&id, Peer::Backend(process))?;
                 self.fail(&pending.owner, &Failure { cause: Cause::BadAnswer, ..failure });
                 return Some((sent, pending));
             }
             // An answer may have been lost with it: nobody shall wait for that for ever.
-            None if !self.requests.filter(|it| it.to == To::Process(process)).is_empty() => {
+            Malformed::Other if !self.requests.filter(|it| it.to == To::Process(process)).is_empty() => {
                 let fault = format!("it sent a malformed message: {reason}");
                 self.terminate(process, Some((Cause::Transport, fault)));
             }
-            None => {}
+            Malformed::Other => {}
         }
         None
     }

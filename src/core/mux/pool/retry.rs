@@ -21,7 +21,7 @@ use crate::{
         },
         purpose::{Purpose, SentId},
     },
-    rpc::{Frame, Kind, RawId},
+    rpc::{Frame, Kind},
 };
 
 /// What becomes of a request whose process has died.
@@ -76,16 +76,16 @@ impl Mux {
     /// What is asked again is asked before all that the process that is gone has not heard, and in its order, turns
     /// included.
     fn put_first(&mut self, id: BackendId, again: Vec<Frame>) {
-        let first = |it: &Frame| self.requests.get(it.id()?.as_u64()?)?.marks.first;
+        let first = |it: &Frame| self.requests.get(SentId::of(it)?)?.marks.first;
         let queued = self.backend(id).into_iter().flat_map(Backend::queued);
-        let first: BTreeMap<RawId, SentId> =
-            again.iter().chain(queued).filter_map(|it| Some((it.id()?, first(it)?))).collect();
+        let first: BTreeMap<SentId, SentId> =
+            again.iter().chain(queued).filter_map(|it| Some((SentId::of(it)?, first(it)?))).collect();
         let Some(backend) = self.backends.get_mut(id) else { return };
         let queue = backend.queue();
         queue.extend(again);
         queue
             .make_contiguous()
-            .sort_by_key(|it| it.id().and_then(|it| first.get(&it).copied()).unwrap_or(SentId::MAX));
+            .sort_by_key(|it| SentId::of(it).and_then(|it| first.get(&it).copied()).unwrap_or(SentId::MAX));
     }
 
     /// A process that took the place of another has answered a client: it has made items, or given ids, itself.
@@ -113,13 +113,13 @@ impl Mux {
         }
         let Some(backend) = self.backend(process.backend) else { return Some(frame) };
         let foreign = frame.method().and_then(source_of).is_some_and(|it| !backend.sources.contains(it));
-        match frame.id().and_then(|it| it.as_u64()).filter(|_| foreign) {
+        match SentId::of(&frame).filter(|_| foreign) {
             Some(sent) => {
                 // What the item holds for the server means nothing, or something else, to this process.
                 let Pending { owner, .. } = self.requests.take(sent)?;
                 if let Owner::Client(client, id) = owner {
                     let item = frame.params().unwrap_or(b"null");
-                    self.send(Peer::Client(client), Frame::response(id, item));
+                    self.send(Peer::Client(client), Frame::response(id.into(), item));
                 }
                 None
             }
@@ -142,7 +142,7 @@ impl Mux {
         let mut again = Vec::new();
         for sent in self.requests.filter(asked).into_iter().rev() {
             let Some(frame) = self.requests.again(sent) else { continue };
-            again.extend(frame.id().and_then(|it| it.as_u64()).map(|it| (sent, it)));
+            again.extend(SentId::of(&frame).map(|it| (sent, it)));
             if let Some(backend) = self.backends.get_mut(id) {
                 backend.queue().push_front(frame);
             }

@@ -100,7 +100,8 @@ impl Admin {
         self.restarts.retain(|(owner, _)| is_other(owner));
     }
 
-    /// A request to lspool itself that neither conversations nor agents answer. Whether it is one; then it is dealt with.
+    /// A request to lspool itself that neither conversations nor agents answer. Whether it is one; then it is dealt
+    /// with.
     pub(crate) fn on_request(
         &mut self,
         mux: &mut Mux,

@@ -3,6 +3,7 @@
 //!
 //! It acts through the public methods of [`Mux`], and knows no agent. What `Proxy` asks it is in [`hooks`].
 
+pub(crate) mod active_turn;
 mod cancel;
 mod check;
 pub(crate) mod conversation;

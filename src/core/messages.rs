@@ -13,7 +13,7 @@ use super::{
         requests::Owner,
         routes::Keep,
     },
-    purpose::Purpose,
+    purpose::{Purpose, ToolQuestion},
 };
 use crate::rpc::{Frame, Kind};
 
@@ -183,7 +183,7 @@ impl Proxy {
             (Kind::Notification, Some("$/progress")) => self.on_server_progress(process, &frame),
             (Kind::Notification, Some("$/cancelRequest")) => {
                 if let Some(wire) = self.mux.on_server_cancel(process, &frame) {
-                    self.mux.tell(process, cancelled_call(wire, false));
+                    self.mux.tell(process, cancelled_call(wire, ToolQuestion::Call));
                 }
             }
             (Kind::Notification, _) => match &mut self.copilot {

@@ -79,7 +79,7 @@ pub(crate) enum Purpose {
 #[derive(Clone, Debug)]
 pub(crate) enum CopilotPurpose {
     /// A `conversation/create` or `conversation/turn`; its answer ends the turn.
-    Turn { conversation: ConversationId, token: Option<Token>, create: bool, restriction: Restriction },
+    Turn { conversation: ConversationId, token: Option<Token>, kind: TurnKind, restriction: Restriction },
     /// A change of the tool catalog, which partitions follow once the primary has accepted it.
     Tools(ToolChange),
     /// A partition was told its projection; the answer lists what it offers now.
@@ -91,7 +91,25 @@ pub(crate) enum CopilotPurpose {
     /// A sign-in that one process has done and the others must follow.
     SignIn,
     /// A tool call or confirmation of this conversation, asked of the editor.
-    ToolCall { conversation: Option<ConversationId>, confirmation: bool },
+    ToolCall { conversation: Option<ConversationId>, kind: ToolQuestion },
+}
+
+/// How a turn is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TurnKind {
+    /// `conversation/create`: the conversation begins with it.
+    First,
+    /// `conversation/turn`.
+    Later,
+}
+
+/// What a process asks of whoever has a tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ToolQuestion {
+    /// Whether a call may be made: `conversation/invokeClientToolConfirmation`.
+    Confirmation,
+    /// To make it: `conversation/invokeClientTool`.
+    Call,
 }
 
 /// One chat mode.

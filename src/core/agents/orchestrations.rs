@@ -162,12 +162,12 @@ impl Agents {
         agent_event: AgentEvent,
     ) {
         let Some(run) = self.orchestrations.runs.get_mut(&no) else { return };
-        let heard = match agent_event {
+        let event = match agent_event {
             AgentEvent::Text(_) => return,
             AgentEvent::Tool(tool) => WorkerEvent::Tool(tool),
             AgentEvent::Ended(result) => WorkerEvent::Answer(result),
         };
-        let todo = run.it.heard(mux.now(), conversation, heard);
+        let todo = run.it.heard(mux.now(), conversation, event);
         self.carry_out(copilot, mux, no, todo);
     }
 

@@ -1,8 +1,8 @@
 //! Leads and their sub-agents.
 //!
-//! A *lead* is a conversation that has the tool `delegate_task`. lspool registers it, in partitions of their own kind, and
-//! carries it out: a call is answered at once, and starts a *sub-agent* ([`sub_agent`]), which works in an internal
-//! conversation ([`conversations`](super::conversations)).
+//! A *lead* is a conversation that has the tool `delegate_task`. lspool registers it, in partitions of their own
+//! kind, and carries it out: a call is answered at once, and starts a *sub-agent* ([`sub_agent`]), which works in an
+//! internal conversation ([`conversations`](super::conversations)).
 //!
 //! When the lead's turn comes to its end, and there are sub-agents whose results it does not know, the turn is
 //! *suspended*: lspool keeps back its `end`, and holds its request until all sub-agents have ended. Then lspool asks it
@@ -34,11 +34,11 @@ use crate::{
     config::{Delegation, SubAgentsConfig},
     core::{
         agents::{Agents, conversations::ConversationOwner, teams::TeamToolCall},
-        copilot::{Copilot, conversation::Watch, hooks::ToolCall, tools::calls::CONFIRMATION},
+        copilot::{Copilot, conversation::Watch, hooks::ToolCall},
         event::{BackendId, ProcessId},
         ids::{ConversationId, RequestId, Token, TurnId},
         mux::Mux,
-        purpose::{CopilotPurpose, Purpose},
+        purpose::{CopilotPurpose, Purpose, ToolQuestion},
     },
     rpc::{Frame, Patch, member, path, text},
 };
@@ -133,9 +133,10 @@ impl Agents {
         copilot.server(mux).config.subagents.clone()
     }
 
-    /// A call, or a confirmation, of a tool that starts or steers agents, if lspool is to answer it. Then it is answered.
+    /// A call, or a confirmation, of a tool that starts or steers agents, if lspool is to answer it. Then it is
+    /// answered.
     pub(crate) fn answer_call(&mut self, copilot: &mut Copilot, mux: &mut Mux, call: &ToolCall) -> bool {
-        let ToolCall { process, ref wire, ref conversation, ref frame, confirmation: _ } = *call;
+        let ToolCall { process, ref wire, ref conversation, ref frame, kind } = *call;
         let conversation = conversation.as_ref();
         let params = frame.params().unwrap_or(b"{}");
         let name = text(params, &["name"]).unwrap_or_default();
@@ -143,7 +144,6 @@ impl Agents {
         if command.is_none() && !ORCHESTRATION.contains(&&*name) {
             return false;
         }
-        let is_confirmation = frame.method() == Some(CONFIRMATION);
         let top = conversation.map(|it| copilot.conversations().top(it));
         // The server's own sub-agents live in the process of their caller, and see its tools.
         let caller = conversation.filter(|it| top.as_ref() == Some(it));
@@ -156,7 +156,7 @@ impl Agents {
             Some(_) => {
                 let set = conversation.and_then(|it| copilot.conversations().get(it));
                 let set = set.map_or_else(String::new, |it| it.set.to_string());
-                copilot.refuse(mux, process, wire.clone(), &name, &set, is_confirmation);
+                copilot.refuse(mux, process, wire.clone(), &name, &set, kind);
                 return true;
             }
         };
@@ -166,7 +166,7 @@ impl Agents {
         if live_member.is_none() && (!leads || (is_of_teams && through != Some(Delegation::DelegateTask))) {
             return false;
         }
-        if is_confirmation {
+        if kind == ToolQuestion::Confirmation {
             let accepted = Frame::response(wire.clone().into(), br#"[{"result":"accept"},null]"#);
             mux.tell(process, accepted);
             return true;

@@ -3,11 +3,12 @@
 //! [`team`] decides what a team is and who reads what. Each member works in an internal conversation
 //! ([`conversations`](super::conversations)), in the partition of its tools and `send_message`.
 //!
-//! **Members work while a turn of their lead runs**: it lasts until all are idle, and is then told what they have written to
-//! it, as it is told results of sub-agents. What waits when it ends waits for the next one.
+//! **Members work while a turn of their lead runs**: it lasts until all are idle, and is then told what they have
+//! written to it, as it is told results of sub-agents. What waits when it ends waits for the next one.
 //!
 //! **What is stored is one state of the whole team**: messages, marks and what each has said, so that what a member has
-//! written and its call that has written it are there both or neither. A call is answered when what it has done is stored.
+//! written and its call that has written it are there both or neither. A call is answered when what it has done is
+//! stored.
 
 mod stored;
 

@@ -10,10 +10,10 @@ use indexmap::IndexMap;
 use crate::{
     core::{
         copilot::{
+            active_turn::ActiveTurn,
             history::History,
             modes::Wish,
             progress::{Report, Round},
-            resume::ActiveTurn,
             tools::tool_set::ToolSet,
         },
         event::{BackendId, ProcessId},
@@ -76,8 +76,8 @@ pub(crate) enum Watch {
     Lead,
 }
 
-/// **The running turn is that of the last create**: one that was replaced runs on at its process, and nothing that comes
-/// of its request concerns the conversation any more. So whatever is done for a request asks whether it
+/// **The running turn is that of the last create**: one that was replaced runs on at its process, and nothing that
+/// comes of its request concerns the conversation any more. So whatever is done for a request asks whether it
 /// [runs](Conversation::runs) here.
 impl Conversation {
     /// The request of the running turn.
@@ -147,8 +147,8 @@ impl Conversation {
 /// All of them.
 #[derive(Debug, Default)]
 pub(crate) struct Conversations {
-    /// By hash, for there may be a thousand. In an order that does not depend on it, for what is done for each is told in
-    /// that order.
+    /// By hash, for there may be a thousand. In an order that does not depend on it, for what is done for each is
+    /// told in that order.
     bound: IndexMap<ConversationId, Conversation, RandomState>,
     /// Those of sub-agents, by the conversation that called them.
     sub_agents: HashMap<ConversationId, Vec<ConversationId>, RandomState>,

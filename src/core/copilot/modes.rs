@@ -1,7 +1,7 @@
 //! Many tool sets in one process: conversations that are kept to their tools by a custom chat mode in the primary.
 //!
-//! A mode is a file that lspool writes ([`Effect::KeepMode`](crate::core::event::Effect::KeepMode)) and registers. A server
-//! that does not find it, or cannot read it, gives a turn *every* tool and says nothing. So:
+//! A mode is a file that lspool writes ([`Effect::KeepMode`](crate::core::event::Effect::KeepMode)) and registers. A
+//! server that does not find it, or cannot read it, gives a turn *every* tool and says nothing. So:
 //!
 //! - **Which conversations may use one is decided per request** ([`Copilot::mode_for`]): those for which it is as good
 //!   as a process. All others have a process.
@@ -149,8 +149,8 @@ pub(crate) struct Modes {
     leaving: Vec<SentId>,
     /// Ids of conversations that the primary may know, and that lspool has forgotten.
     tombstones: VecDeque<ConversationId>,
-    /// Why conversations with these sets were not served by a mode, when that was wanted. Of sets that are no more in use, no
-    /// more than [`MOST`].
+    /// Why conversations with these sets were not served by a mode, when that was wanted. Of sets that are no more
+    /// in use, no more than [`MOST`].
     reasons: BTreeMap<ToolSet, String>,
 }
 
@@ -290,7 +290,7 @@ impl Copilot {
         if text(request, &["chatMode"]).as_deref() != Some("Agent") || !once("chatMode") {
             return Err("its chat mode is not Agent".to_owned());
         }
-        match set.own() {
+        match set.used_by() {
             BuiltinToolsFor::Nobody => {}
             BuiltinToolsFor::Lead => return Err("it may start sub-agents".to_owned()),
             BuiltinToolsFor::Member => return Err("it is of a team".to_owned()),
@@ -334,8 +334,8 @@ impl Copilot {
         Ok(self.add_mode(key, name, wanted))
     }
 
-    /// The mode that nobody has wanted for the longest time is no more; gives the name of its file, which the server knows.
-    /// It is another mode from then on, and verified like one whose tools have changed.
+    /// The mode that nobody has wanted for the longest time is no more; gives the name of its file, which the server
+    /// knows. It is another mode from then on, and verified like one whose tools have changed.
     fn drop_mode(&mut self, mux: &mut Mux) -> Option<String> {
         let of_turn = |it: &Pending| match it.purpose {
             Purpose::Copilot(CopilotPurpose::Turn { restriction: Restriction::Mode(mode), .. }) => Some(mode),
@@ -391,7 +391,8 @@ impl Copilot {
         frame.with_params(&Patch::of(params).set("customChatModeId", uri.as_bytes()).finish())
     }
 
-    /// What is wanted for a conversation: what its create, or somebody since, says of it, else its agent, else the server.
+    /// What is wanted for a conversation: what its create, or somebody since, says of it, else its agent, else the
+    /// server.
     pub(crate) fn wish(&self, mux: &Mux, wish: &Wish) -> Isolation {
         let server = self.server(mux);
         let agent = wish.agent.as_ref().and_then(|it| server.config.agents.get(it));

@@ -40,7 +40,7 @@ use crate::{
             pool::backend::Backend,
             requests::{Owner, Pending, To},
         },
-        purpose::{CopilotPurpose, Purpose, Restriction, SentId},
+        purpose::{CopilotPurpose, Purpose, Restriction, SentId, TurnKind},
     },
     rpc::{Frame, Patch, RawId, member},
 };
@@ -121,15 +121,15 @@ impl Copilot {
     /// Hands a turn to a process that nothing speaks against.
     pub(crate) fn hand_over(&mut self, mux: &mut Mux, process: ProcessId, sent: SentId, frame: Frame) {
         let mut told = frame;
-        if let Some(Purpose::Copilot(CopilotPurpose::Turn { conversation, create, restriction, .. })) =
+        if let Some(Purpose::Copilot(CopilotPurpose::Turn { conversation, kind, restriction, .. })) =
             mux.requests().get(sent).map(|it| &it.purpose)
         {
-            let (id, create) = (conversation.clone(), *create);
+            let (id, kind) = (conversation.clone(), *kind);
             told = self.in_mode(*restriction, &told);
             if let Some(conversation) = self.conversations.get_mut(&id) {
                 // Turns of a conversation that another create has replaced are for the server to judge.
                 let is_its_turn = conversation.runs(sent);
-                let tells = !create || conversation.active_turn.continues;
+                let tells = kind == TurnKind::Later || conversation.active_turn.continues;
                 if tells && is_its_turn && conversation.known_by() != Some(process) {
                     return self.restore_conversation(mux, process, sent, &id);
                 }
@@ -334,14 +334,14 @@ impl Copilot {
         mux.tell(process, frame);
     }
 
-    /// The answer to `conversation/turnDelete`, where the process does not know the conversation and the history does: there the
-    /// turn is deleted.
+    /// The answer to `conversation/turnDelete`, where the process does not know the conversation and the history
+    /// does: there the turn is deleted.
     pub(crate) fn deleted(&self, pending: &Pending, answer: &Frame) -> Option<Frame> {
         let error = answer.error_value()?;
         let asked = Some(&pending.frame).filter(|it| it.method() == Some("conversation/turnDelete"))?;
-        let said = String::from_utf8_lossy(error);
+        let message = String::from_utf8_lossy(error);
         let is_kept =
-            said.contains(UNKNOWN) && self.conversations.get(&field(asked, "conversationId")?).is_some();
+            message.contains(UNKNOWN) && self.conversations.get(&field(asked, "conversationId")?).is_some();
         is_kept.then(|| Frame::response(RawId::from(0), b"\"OK\""))
     }
 
@@ -374,17 +374,17 @@ impl Copilot {
     }
 
     /// Whether progress belongs to a conversation that nobody asked for.
-    pub(crate) fn is_of_orphan(&mut self, process: ProcessId, said: &ProgressReport<'_>) -> bool {
+    pub(crate) fn is_of_orphan(&mut self, process: ProcessId, progress: &ProgressReport<'_>) -> bool {
         let Some(partition) =
             self.partitions.get(process.backend).filter(|it| !it.restores.orphans.is_empty())
         else {
             return false;
         };
-        let Some(id) = said.conversation().filter(|it| partition.restores.is_orphan(it)) else {
+        let Some(id) = progress.conversation().filter(|it| partition.restores.is_orphan(it)) else {
             return false;
         };
         // Nothing follows the end of its turn.
-        if said.kind == Some(b"\"end\"") {
+        if progress.kind == Some(b"\"end\"") {
             self.heed(process, &id);
         }
         true
@@ -413,9 +413,9 @@ impl Copilot {
         let Some(pending) = mux.requests_mut().take(sent) else { return };
         let failure = Failure::new(Cause::Cancelled, "destroyed before it was sent on");
         mux.fail(&pending.owner, &failure);
-        let is_create =
-            matches!(pending.purpose, Purpose::Copilot(CopilotPurpose::Turn { create: true, .. }));
-        self.on_turn_failed(mux, id, sent, is_create);
+        if let Purpose::Copilot(CopilotPurpose::Turn { kind, .. }) = pending.purpose {
+            self.on_turn_failed(mux, id, sent, kind);
+        }
     }
 
     /// A create that was to restore this conversation has begun, or has come to nothing.
@@ -476,12 +476,13 @@ impl Copilot {
         pending: &Pending,
         answer: &Frame,
     ) -> bool {
-        let Purpose::Copilot(CopilotPurpose::Turn { conversation: id, create: false, .. }) = &pending.purpose
+        let Purpose::Copilot(CopilotPurpose::Turn { conversation: id, kind: TurnKind::Later, .. }) =
+            &pending.purpose
         else {
             return false;
         };
-        let said = answer.error_value().map(String::from_utf8_lossy);
-        let forgotten = said.is_some_and(|it| it.contains(UNKNOWN))
+        let message = answer.error_value().map(String::from_utf8_lossy);
+        let forgotten = message.is_some_and(|it| it.contains(UNKNOWN))
             && !pending.marks.cancelled
             && pending.frame.method() == Some("conversation/turn");
         let Some(conversation) = self

@@ -28,6 +28,7 @@ use crate::{
     core::{
         copilot::{
             Copilot,
+            active_turn::{ActiveTurn, Dialogue, Over, Suspended, Until},
             conversation::Conversation,
             history::{RecordedCall, Status, ToolKind},
             restore::Restores,
@@ -38,9 +39,10 @@ use crate::{
         mux::{
             Mux,
             cancel::cancellation,
+            pool::{lifecycle::Demand, processes::Outlook},
             requests::{Owner, Pending, To},
         },
-        purpose::{CopilotPurpose, Purpose, Restriction, SentId},
+        purpose::{CopilotPurpose, Purpose, Restriction, SentId, ToolQuestion, TurnKind},
     },
     rpc::{Frame, Patch, RawId, member, path, text},
 };
@@ -52,44 +54,6 @@ pub const CONTINUE: &str = "Resume directly where the text above stops: no apolo
 
 /// The result of a call that nobody can know the result of.
 const INTERRUPTED: &str = "The call was interrupted by a technical fault. It may or may not have happened.";
-
-/// The running turn of a conversation, as the editor knows it.
-#[derive(Debug, Default)]
-pub(crate) struct ActiveTurn {
-    /// Its id, once it has begun.
-    pub(crate) turn: Option<TurnId>,
-    pub(crate) over: Over,
-    /// Another process had it before.
-    pub(crate) segment: Option<TurnSegment>,
-    /// The process is asked to continue it; else it is asked from its start.
-    pub(crate) continues: bool,
-    /// The process was told what was said before it.
-    pub(crate) restored: bool,
-    pub(crate) suspended: Option<Suspended>,
-    /// Confirmations that the editor has given to the process. If that dies before it acts on one, it still counts.
-    confirmed: Vec<(Frame, Frame)>,
-    waits_for: BTreeSet<SentId>,
-    dialogues: Vec<late::Dialogue>,
-    /// How many calls of sub-agents belong to processes that are gone.
-    sub_agents: usize,
-}
-
-/// A turn that waits for something else than a process.
-#[derive(Debug)]
-pub(crate) struct Suspended {
-    /// The request, which no process is asked meanwhile.
-    pub(crate) request: Frame,
-    pub(crate) until: Until,
-}
-
-/// What a suspended turn waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Until {
-    /// The editor's answers to what a process that is gone has asked.
-    Answers,
-    /// The results of sub-agents or teams.
-    Results,
-}
 
 /// What becomes of a turn whose process is gone.
 enum TurnFate {
@@ -118,33 +82,6 @@ const ASKED_ONCE: [&str; 9] = [
     "todoList",
 ];
 
-/// What the server has said about the end of a turn.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Over {
-    #[default]
-    No,
-    /// It has counted the tokens: the model will not be asked again.
-    Counted,
-    Ended,
-}
-
-impl ActiveTurn {
-    /// Confirmations that the editor, or the list of what is allowed, has given: what was asked, and the answer.
-    pub(crate) fn confirmed(&self) -> &[(Frame, Frame)] {
-        &self.confirmed
-    }
-
-    /// A call that was confirmed is made.
-    pub(crate) fn forget_confirmed(&mut self, is_made: impl Fn(&Frame) -> bool) {
-        self.confirmed.retain(|(asked, _)| !is_made(asked));
-    }
-
-    /// Requests to the editor that the turn has kept from a process that is gone.
-    fn kept(&self) -> impl Iterator<Item = SentId> {
-        self.waits_for.iter().copied().chain(self.dialogues.iter().filter_map(late::Dialogue::open))
-    }
-}
-
 /// Why a turn ends at lspool's word.
 type Why = (&'static str, String);
 
@@ -161,12 +98,12 @@ impl Copilot {
         &mut self,
         mux: &mut Mux,
         process: ProcessId,
-        restarts: bool,
+        outlook: Outlook,
         followed_up: &BTreeSet<ConversationId>,
-    ) -> (Vec<ConversationId>, bool) {
+    ) -> (Vec<ConversationId>, Demand) {
         let (mut next, mut suspended) = (Vec::new(), Vec::new());
         for (sent, id) in self.turns_of(mux, process) {
-            match self.keep_turn(mux, process, sent, &id, restarts, followed_up.contains(&id)) {
+            match self.keep_turn(mux, process, sent, &id, outlook, followed_up) {
                 TurnFate::Next(frame) => next.push(frame),
                 TurnFate::Suspended => suspended.push(id),
                 TurnFate::Nothing => {}
@@ -175,15 +112,16 @@ impl Copilot {
         if let Some(partition) = self.partitions.get_mut(process.backend) {
             partition.restores = Restores::default();
         }
-        if !restarts {
+        if outlook == Outlook::Ends {
             self.drop_turns(mux, process.backend);
-            return (suspended, false);
+            return (suspended, Demand::Nobody);
         }
-        let waits = !next.is_empty();
+        let has_next = !next.is_empty();
         if let Some(backend) = mux.backend_mut(process.backend) {
             next.into_iter().rev().for_each(|it| backend.queue().push_front(it));
         }
-        (suspended, waits || !self.kept_by(mux, process.backend).is_empty())
+        let waits = has_next || !self.kept_by(mux, process.backend).is_empty();
+        (suspended, if waits { Demand::Somebody } else { Demand::Nobody })
     }
 
     /// The running turns that a process was asked, or that were to be told it, in the order they were asked.
@@ -211,16 +149,19 @@ impl Copilot {
         process: ProcessId,
         sent: SentId,
         id: &ConversationId,
-        restarts: bool,
-        is_followed_up: bool,
+        outlook: Outlook,
+        followed_up: &BTreeSet<ConversationId>,
     ) -> TurnFate {
         let Some(conversation) = self.conversations.get(id).filter(|it| it.runs(sent)) else {
             // Destroyed or replaced before it was asked: the server says so.
-            return TurnFate::next(if restarts { self.ask_next(mux, sent) } else { None });
+            return TurnFate::next(match outlook {
+                Outlook::Follows => self.ask_next(mux, sent),
+                Outlook::Ends => None,
+            });
         };
         let has_begun = conversation.active_turn.turn.is_some();
         let is_over = conversation.active_turn.over != Over::No;
-        if restarts && is_over && is_followed_up {
+        if outlook == Outlook::Follows && is_over && followed_up.contains(id) {
             let Some(pending) = mux.requests_mut().take(sent) else { return TurnFate::Nothing };
             self.suspend(mux, sent, id, pending);
             return TurnFate::Suspended;
@@ -233,7 +174,7 @@ impl Copilot {
             return TurnFate::next(if has_begun { self.cancel_turn(mux, sent, id) } else { None });
         }
         let recovery = self.server(mux).settings.turn_recovery;
-        if !restarts || (has_begun && recovery == TurnRecovery::Fail) {
+        if outlook == Outlook::Ends || (has_begun && recovery == TurnRecovery::Fail) {
             return TurnFate::Nothing;
         }
         let Some(request) = self.ask_next(mux, sent) else { return TurnFate::Nothing };
@@ -270,7 +211,7 @@ impl Copilot {
         let purpose = Purpose::Copilot(CopilotPurpose::Turn {
             conversation: conversation_id,
             token,
-            create: false,
+            kind: TurnKind::Later,
             restriction,
         });
         let to = To::Queue(conversation.backend);
@@ -353,7 +294,7 @@ impl Copilot {
     ) -> Result<(), String> {
         let active_turn = &conversation.active_turn;
         if let Some(Suspended { request, until }) = &active_turn.suspended {
-            let sent = SentId::of(&request);
+            let sent = SentId::of(request);
             let waits = !active_turn.waits_for.is_empty() || *until == Until::Results;
             if sent != conversation.active() || !waits {
                 return Err(format!(
@@ -401,23 +342,24 @@ impl Copilot {
     /// The editor is still asked what a process has asked that is gone, if its answer can be of use.
     fn keep_question(&mut self, mux: &mut Mux, sent: SentId, id: &ConversationId) {
         let Some(Pending {
-            purpose: Purpose::Copilot(CopilotPurpose::ToolCall { conversation, confirmation }),
+            purpose: Purpose::Copilot(CopilotPurpose::ToolCall { conversation, kind }),
             frame,
             ..
         }) = mux.requests().get(sent)
         else {
             return;
         };
-        let (of_sub_agent, confirmation) = (conversation.as_ref() != Some(id), *confirmation);
-        if confirmation && of_sub_agent {
+        let (of_sub_agent, is_confirmation) =
+            (conversation.as_ref() != Some(id), *kind == ToolQuestion::Confirmation);
+        if is_confirmation && of_sub_agent {
             // The sub-agent does not go on.
             return;
         }
-        let is_dialogue = confirmation && !self.can_invoke(frame);
+        let is_dialogue = is_confirmation && !self.can_invoke(frame);
         mux.requests_mut().give_to(sent, Owner::Proxy);
         let Some(conversation) = self.conversations.get_mut(id) else { return };
         match is_dialogue {
-            true => conversation.active_turn.dialogues.push(late::Dialogue::Open(sent)),
+            true => conversation.active_turn.dialogues.push(Dialogue::Open(sent)),
             false => drop(conversation.active_turn.waits_for.insert(sent)),
         }
     }
@@ -442,7 +384,7 @@ impl Copilot {
             if self.can_invoke(&asked) {
                 self.on_late_confirmation(mux, id, &asked, Some(&answer));
             } else if let Some(conversation) = self.conversations.get_mut(id) {
-                conversation.active_turn.dialogues.push(late::Dialogue::answered(asked, answer));
+                conversation.active_turn.dialogues.push(Dialogue::answered(asked, answer));
             }
         }
     }
@@ -618,7 +560,10 @@ impl Copilot {
         active_turn.dialogues.clear();
         for sent in kept {
             let confirmation = |it: &Pending| {
-                matches!(it.purpose, Purpose::Copilot(CopilotPurpose::ToolCall { confirmation: true, .. }))
+                matches!(
+                    it.purpose,
+                    Purpose::Copilot(CopilotPurpose::ToolCall { kind: ToolQuestion::Confirmation, .. })
+                )
             };
             let Some(pending) = mux.requests().get(sent) else { continue };
             let (to, is_confirmation) = (pending.to, confirmation(pending));

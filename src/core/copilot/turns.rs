@@ -12,13 +12,14 @@ use crate::{
     core::{
         copilot::{
             Copilot,
+            active_turn::Over,
             conversation::is_internal,
             history::{Answer, History},
             modes::{Placement, does_not_exist},
             partition::Partition,
             progress::{ProgressReport, ReplyDelta},
             restore::question,
-            resume::{Over, TurnSegment},
+            resume::TurnSegment,
             selection::Choice,
         },
         event::{BackendId, ProcessId},
@@ -30,7 +31,7 @@ use crate::{
             from_client::field,
             requests::{Owner, To},
         },
-        purpose::{CopilotPurpose, Purpose, Restriction, SentId},
+        purpose::{CopilotPurpose, Purpose, Restriction, SentId, TurnKind},
     },
     rpc::{Frame, Patch, RawId, elements, member, text},
 };
@@ -131,8 +132,12 @@ impl Copilot {
         let frame = self.with_ids(mux, &without_lspool(&frame), &id);
         let token = field(&frame, "workDoneToken");
         let (conversation, restriction) = (id.clone(), place.restriction());
-        let purpose =
-            Purpose::Copilot(CopilotPurpose::Turn { conversation, token, create: true, restriction });
+        let purpose = Purpose::Copilot(CopilotPurpose::Turn {
+            conversation,
+            token,
+            kind: TurnKind::First,
+            restriction,
+        });
         let Some((sent, frame)) = mux.accept(backend, owner, purpose, &frame) else { return };
         info!(conversation = %id, partition = %set, by_mode = place.mode.is_some(), "bound");
         self.end_kept(mux, &id);
@@ -229,7 +234,7 @@ impl Copilot {
         let purpose = Purpose::Copilot(CopilotPurpose::Turn {
             conversation: id.clone(),
             token,
-            create: false,
+            kind: TurnKind::Later,
             restriction,
         });
         let Some((sent, frame)) = mux.accept(backend, owner, purpose, &frame) else { return };
@@ -313,7 +318,7 @@ impl Copilot {
         process: ProcessId,
         sent: SentId,
         id: &ConversationId,
-        create: bool,
+        kind: TurnKind,
         answer: &Frame,
     ) {
         match answer.result() {
@@ -326,7 +331,7 @@ impl Copilot {
             }
             None => {
                 self.end_restore(mux, process, id);
-                self.on_turn_failed(mux, id, sent, create);
+                self.on_turn_failed(mux, id, sent, kind);
             }
         }
         self.clear_transcripts(mux, process);
@@ -359,9 +364,15 @@ impl Copilot {
 
     /// A create or turn was refused, or cancelled before any process had seen it. Where there is no conversation,
     /// none keeps its partition busy.
-    pub(crate) fn on_turn_failed(&mut self, mux: &mut Mux, id: &ConversationId, sent: SentId, create: bool) {
+    pub(crate) fn on_turn_failed(
+        &mut self,
+        mux: &mut Mux,
+        id: &ConversationId,
+        sent: SentId,
+        kind: TurnKind,
+    ) {
         match self.conversations.get(id) {
-            Some(it) if create && it.runs(sent) && it.active_turn.turn.is_none() => {
+            Some(it) if kind == TurnKind::First && it.runs(sent) && it.active_turn.turn.is_none() => {
                 self.unbind(mux, id);
             }
             Some(_) | None => self.end_turn(mux, id, sent),
@@ -402,11 +413,11 @@ impl Copilot {
         if self.shapes.read(params).is_some_and(|it| self.note_told(mux, process, &it)) {
             return Some(Progress { params: Cow::Borrowed(params), kind: None, ends: None });
         }
-        let said = ProgressReport::of(params);
-        let params = self.hear(mux, process, params, &said)?;
-        let ends = said.turn().map(|(conversation, _)| conversation);
-        let ends = ends.filter(|_| said.kind == Some(b"\"end\""));
-        Some(Progress { params, kind: said.kind, ends })
+        let progress = ProgressReport::of(params);
+        let params = self.hear(mux, process, params, &progress)?;
+        let ends = progress.turn().map(|(conversation, _)| conversation);
+        let ends = ends.filter(|_| progress.kind == Some(b"\"end\""));
+        Some(Progress { params, kind: progress.kind, ends })
     }
 
     /// Passes progress on to the editor.
@@ -425,20 +436,20 @@ impl Copilot {
         mux: &mut Mux,
         process: ProcessId,
         params: &'a [u8],
-        said: &ProgressReport<'_>,
+        progress: &ProgressReport<'_>,
     ) -> Option<Cow<'a, [u8]>> {
         let unchanged = Cow::Borrowed(params);
-        let is_internal = said.token.is_some_and(is_internal);
-        if self.is_of_orphan(process, said)
-            || (is_internal && said.token().is_none_or(|it| !self.internal.contains(&it.cast())))
+        let is_internal = progress.token.is_some_and(is_internal);
+        if self.is_of_orphan(process, progress)
+            || (is_internal && progress.token().is_none_or(|it| !self.internal.contains(&it.cast())))
         {
             return None;
         }
-        let Some((conversation, turn)) = said.turn() else { return Some(unchanged) };
-        match said.kind {
+        let Some((conversation, turn)) = progress.turn() else { return Some(unchanged) };
+        match progress.kind {
             Some(b"\"begin\"") => {
-                let token = said.token();
-                let is_changed = match said.caller() {
+                let token = progress.token();
+                let is_changed = match progress.caller() {
                     Some(caller) => {
                         self.on_sub_agent(mux, process, &conversation, &turn, caller, token.as_ref());
                         true
@@ -452,10 +463,10 @@ impl Copilot {
                 is_changed.then_some(unchanged)
             }
             Some(b"\"report\"") => {
-                self.shapes.learn(params, said);
+                self.shapes.learn(params, progress);
                 let segment = self.segment(&conversation, &turn);
                 let Some(renumbered) = segment.and_then(|it| it.report(params)) else {
-                    self.on_reported(mux, process, &conversation, &turn, said);
+                    self.on_reported(mux, process, &conversation, &turn, progress);
                     return Some(unchanged);
                 };
                 self.on_reported(mux, process, &conversation, &turn, &ProgressReport::of(&renumbered));
@@ -469,8 +480,8 @@ impl Copilot {
         }
     }
 
-    /// A few more words of an answer, as a report of the usual shape has them. Noted, if the editor gets the report as it
-    /// is. This is done for each of them.
+    /// A few more words of an answer, as a report of the usual shape has them. Noted, if the editor gets the report
+    /// as it is. This is done for each of them.
     pub(crate) fn note_told(&mut self, mux: &Mux, process: ProcessId, words: &ReplyDelta<'_>) -> bool {
         let ReplyDelta { conversation, turn, round, reply } = words;
         let is_orphan = |it: &Partition| it.restores.is_orphan(conversation);
@@ -558,21 +569,21 @@ impl Copilot {
         process: ProcessId,
         id: &ConversationId,
         turn: &TurnId,
-        said: &ProgressReport<'_>,
+        progress: &ProgressReport<'_>,
     ) {
         let mut is_in_mode = false;
         if let Some(conversation) = self.conversations.get_mut(id) {
             let restricted = !conversation.set.is_all();
-            let may_call = conversation.history.turn(turn).is_none_or(|it| it.report(&said.report));
+            let may_call = conversation.history.turn(turn).is_none_or(|it| it.report(&progress.report));
             if restricted && may_call {
-                conversation.note_calls(&said.report);
+                conversation.note_calls(&progress.report);
                 is_in_mode = conversation.mode.is_some();
             }
         }
         if is_in_mode {
-            self.look_at_calls(mux, process, id, &said.report);
+            self.look_at_calls(mux, process, id, &progress.report);
         }
-        if said.is_counted {
+        if progress.is_counted {
             self.note_over(id, turn, Over::Counted);
         }
     }

@@ -75,8 +75,8 @@ impl Mux {
         }
     }
 
-    /// `window/workDoneProgress/cancel` and `$/progress` of the editor, under a token that a server chose. Whether it is
-    /// one.
+    /// `window/workDoneProgress/cancel` and `$/progress` of the editor, under a token that a server chose. Whether
+    /// it is one.
     pub(crate) fn on_editor_progress(&mut self, frame: &Frame) -> bool {
         let Some(token) = field(frame, "token") else { return false };
         let Some((backend, theirs)) = self.tokens.owner(&token) else { return false };
@@ -90,8 +90,8 @@ impl Mux {
         true
     }
 
-    /// `$/cancelRequest` of a server, for a request that the editor knows under another id, or one of the builtin tools.
-    /// Gives the id of a call that is not at work, and so will not be answered by anybody else.
+    /// `$/cancelRequest` of a server, for a request that the editor knows under another id, or one of the builtin
+    /// tools. Gives the id of a call that is not at work, and so will not be answered by anybody else.
     pub(crate) fn on_server_cancel(&mut self, process: ProcessId, frame: &Frame) -> Option<RequestId> {
         let wire = field(frame, "id")?;
         let sent = self.requests.of_process(process, &wire)?;

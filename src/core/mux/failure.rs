@@ -8,8 +8,8 @@ use crate::{
     util::redact::redact,
 };
 
-/// What a server says went wrong, where it becomes a text of lspool's: in its log, in a status, in front of the user. Without
-/// secrets, such as the password of a proxy. The answer itself is passed on as it is.
+/// What a server says went wrong, where it becomes a text of lspool's: in its log, in a status, in front of the
+/// user. Without secrets, such as the password of a proxy. The answer itself is passed on as it is.
 pub(crate) fn reason(answer: &Frame) -> String {
     let error = answer.error_value().unwrap_or_default();
     let said = text(error, &["message"]).unwrap_or_else(|| String::from_utf8_lossy(error).into_owned());

@@ -54,19 +54,19 @@ impl Agents {
         mux: &mut Mux,
         from: usize,
     ) -> Vec<Delivery> {
-        let mut said = Vec::new();
+        let mut deliveries = Vec::new();
         for effect in mux.take_effects(from) {
             match effect {
                 Effect::Send(Peer::Client(client), frame) if client.is_internal() => {
-                    said.push(Delivery::Answer(client.internal(), frame));
+                    deliveries.push(Delivery::Answer(client.internal(), frame));
                 }
                 Effect::Send(Peer::EDITOR, frame) if frame.kind() != Kind::Response => {
-                    self.take_of_editor(copilot, mux, frame, &mut said);
+                    self.take_of_editor(copilot, mux, frame, &mut deliveries);
                 }
                 other => mux.act(other),
             }
         }
-        said
+        deliveries
     }
 
     fn take_of_editor(
@@ -74,7 +74,7 @@ impl Agents {
         copilot: &mut Copilot,
         mux: &mut Mux,
         frame: Frame,
-        said: &mut Vec<Delivery>,
+        deliveries: &mut Vec<Delivery>,
     ) {
         let params = frame.params().unwrap_or(b"{}");
         let method = frame.method().unwrap_or_default();
@@ -84,7 +84,7 @@ impl Agents {
                 return self.show_lead(copilot, mux, frame);
             }
             if let Some(no) = ConversationId::from_raw(token).and_then(|it| self.internal.of(&it)) {
-                said.push(Delivery::Progress(no, params.to_vec()));
+                deliveries.push(Delivery::Progress(no, params.to_vec()));
             }
             return;
         }

@@ -156,13 +156,13 @@ impl InternalConversation {
 impl TurnReport {
     /// Takes in progress of this conversation.
     pub(super) fn hear(&mut self, conversation: &ConversationId, params: &[u8]) -> Vec<AgentEvent> {
-        let said = ProgressReport::of(params);
+        let progress = ProgressReport::of(params);
         // The server's own sub-agents are its tools.
-        if said.conversation().as_ref() != Some(conversation) {
+        if progress.conversation().as_ref() != Some(conversation) {
             return Vec::new();
         }
-        match said.kind {
-            Some(b"\"report\"") => self.report(&said),
+        match progress.kind {
+            Some(b"\"report\"") => self.report(&progress),
             Some(b"\"end\"") => {
                 self.fault = match path(params, &["value", "error"]) {
                     Some(_) => {
@@ -179,7 +179,7 @@ impl TurnReport {
         }
     }
 
-    fn report(&mut self, said: &ProgressReport<'_>) -> Vec<AgentEvent> {
+    fn report(&mut self, progress: &ProgressReport<'_>) -> Vec<AgentEvent> {
         let before = self.tool().map(str::to_owned);
         let mut words = String::new();
         let decoded = |it: Option<&[u8]>| serde_json::from_slice::<String>(it?).ok();
@@ -188,10 +188,10 @@ impl TurnReport {
             words.push_str(&reply);
             texts.entry(round).or_default().push_str(&reply);
         };
-        if said.report.reply.is_some() {
-            say(&mut self.texts, 1, said.report.reply);
+        if progress.report.reply.is_some() {
+            say(&mut self.texts, 1, progress.report.reply);
         }
-        for round in said.report.rounds() {
+        for round in progress.report.rounds() {
             say(&mut self.texts, round.id, round.reply);
             for call in round.calls() {
                 let [id, name, status] = ["id", "name", "status"].map(|key| text(call, &[key]));

@@ -12,8 +12,8 @@ use crate::{
         agents::{Agents, subagents::Lead},
         copilot::{
             Copilot,
+            active_turn::Over,
             conversation::{Conversation, Watch},
-            resume::Over,
         },
         ids::ConversationId,
         mux::{
@@ -24,6 +24,13 @@ use crate::{
     },
     rpc::{Frame, path},
 };
+
+/// How the turn of a lead comes to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LeadEnd {
+    Answered,
+    Cancelled,
+}
 
 impl Agents {
     /// Whether the running turn of a conversation has sub-agents whose results it does not have yet.
@@ -91,16 +98,18 @@ impl Agents {
             self.note_suspended(&id);
             return None;
         }
-        self.end_lead(copilot, mux, no, is_cancelled);
+        let end = if is_cancelled { LeadEnd::Cancelled } else { LeadEnd::Answered };
+        self.end_lead(copilot, mux, no, end);
         Some(pending)
     }
 
     /// The turn of a lead comes to its end: the editor hears of its calls, and the `end` that was kept back.
-    pub(super) fn end_lead(&mut self, copilot: &mut Copilot, mux: &mut Mux, no: u32, is_cancelled: bool) {
+    pub(super) fn end_lead(&mut self, copilot: &mut Copilot, mux: &mut Mux, no: u32, end: LeadEnd) {
         self.end_sub_agents(copilot, mux, no);
         let Some(lead) = self.subagents.leads.remove(&no) else { return };
         if lead.phase == LeadPhase::Ended {
-            let why = is_cancelled.then(|| ("cancellationReason", "\"CancelledByUser\"".to_owned()));
+            let why =
+                (end == LeadEnd::Cancelled).then(|| ("cancellationReason", "\"CancelledByUser\"".to_owned()));
             if let Some(params) = mux.tokens_mut().ended(lead.backend, &lead.conversation, why) {
                 mux.tell_editor(Frame::notification("$/progress", Some(&params)));
             }

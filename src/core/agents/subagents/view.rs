@@ -91,7 +91,8 @@ impl Agents {
         lead.team_call = Some(call);
     }
 
-    /// Whether a turn was cancelled that is to be told results. The server may have come to its end before it heard of that.
+    /// Whether a turn was cancelled that is to be told results. The server may have come to its end before it heard
+    /// of that.
     fn is_cut_off(&self, copilot: &Copilot, mux: &Mux, no: u32) -> bool {
         let Some(lead) = self.subagents.leads.get(&no) else { return false };
         let active = copilot.conversations().get(&lead.conversation).and_then(Conversation::active);

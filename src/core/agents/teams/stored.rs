@@ -14,6 +14,7 @@ use crate::{
         event::{Effect, ProcessId, StoredTeam, TeamFault},
         ids::ConversationId,
         mux::Mux,
+        purpose::ToolQuestion,
     },
 };
 
@@ -169,7 +170,7 @@ impl Agents {
             }
         }
         for TeamToolCall { wire, .. } in open {
-            mux.tell(process, cancelled_call(wire, false));
+            mux.tell(process, cancelled_call(wire, ToolQuestion::Call));
         }
     }
 }

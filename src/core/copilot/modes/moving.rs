@@ -1,8 +1,8 @@
 //! Conversations that go from one kind of isolation to the other: because somebody says so, because the configuration
 //! has changed, or because a mode does not hold.
 //!
-//! **A turn that runs stays where it is.** The conversation is told to the other process before its next turn, as after a
-//! crash.
+//! **A turn that runs stays where it is.** The conversation is told to the other process before its next turn, as
+//! after a crash.
 
 use std::{borrow::Cow, collections::BTreeSet};
 
@@ -72,8 +72,8 @@ fn nothing_to_move(name: &str, sets: &BTreeSet<String>) -> Failure {
 }
 
 impl Copilot {
-    /// What is wanted may have changed: each conversation that is elsewhere moves with its next turn. A process that only
-    /// such conversations are in is ended, if it is at rest.
+    /// What is wanted may have changed: each conversation that is elsewhere moves with its next turn. A process that
+    /// only such conversations are in is ended, if it is at rest.
     pub(crate) fn note_isolation(&mut self, mux: &mut Mux) {
         // What was found out about the modes may have been mended with the file.
         self.modes.unverify();
@@ -178,8 +178,8 @@ impl Copilot {
         nothing_to_move(name, &movable.map(|(_, it)| it.set.shown()).collect())
     }
 
-    /// A turn in a mode tells of its calls. One outside the set says that the mode did not hold: the turn is ended, and the
-    /// mode is not used any more.
+    /// A turn in a mode tells of its calls. One outside the set says that the mode did not hold: the turn is ended,
+    /// and the mode is not used any more.
     pub(crate) fn look_at_calls(
         &mut self,
         mux: &mut Mux,

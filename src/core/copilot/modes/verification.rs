@@ -133,7 +133,8 @@ impl Copilot {
         mux.ask_backend(self.primary, verify, "conversation/modes", &folders);
     }
 
-    /// A server lists the modes of a workspace only to those who name its folders: those of a turn that waits for this mode.
+    /// A server lists the modes of a workspace only to those who name its folders: those of a turn that waits for
+    /// this mode.
     fn folders_of(&self, mux: &Mux, id: ModeId) -> Vec<u8> {
         let key = "workspaceFolders";
         let held_for_mode =
@@ -284,7 +285,7 @@ impl Copilot {
         let Some(primary) = self.partitions.get_mut(self.primary) else { return };
         let Some(restriction) = primary.restores.held_for_mode.remove(&sent) else { return };
         let Some(pending) = mux.requests().get(sent).cloned() else { return };
-        let Purpose::Copilot(CopilotPurpose::Turn { conversation: id, create, .. }) = &pending.purpose else {
+        let Purpose::Copilot(CopilotPurpose::Turn { conversation: id, kind, .. }) = &pending.purpose else {
             return;
         };
         let of_mode = match restriction {
@@ -309,7 +310,7 @@ impl Copilot {
                     mux.tell_editor(Frame::notification("$/progress", Some(&end)));
                 }
                 mux.fail(&pending.owner, &failure);
-                return self.on_turn_failed(mux, id, sent, *create);
+                return self.on_turn_failed(mux, id, sent, *kind);
             }
         };
         info!(conversation = %id, partition = %set, "moved to a process");

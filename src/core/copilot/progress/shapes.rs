@@ -1,7 +1,7 @@
 //! Progress reports that differ from an earlier one in their words only.
 //!
-//! An answer comes in thousands of reports that differ in one string. Where all around it is byte for byte as it was, so
-//! is what it means: only the string is read.
+//! An answer comes in thousands of reports that differ in one string. Where all around it is byte for byte as it
+//! was, so is what it means: only the string is read.
 
 use std::collections::VecDeque;
 
@@ -43,10 +43,10 @@ impl Shapes {
     }
 
     /// Remembers how this looks, if it is a report that says a few words and nothing else, and is like no earlier one.
-    pub(crate) fn learn(&mut self, params: &[u8], said: &ProgressReport<'_>) {
+    pub(crate) fn learn(&mut self, params: &[u8], progress: &ProgressReport<'_>) {
         // It may be, and have been read as a whole all the same: that of a turn which goes on in another process.
         if self.read(params).is_none()
-            && let Some(shape) = Shape::of(params, said)
+            && let Some(shape) = Shape::of(params, progress)
         {
             self.0.truncate(REMEMBERED - 1);
             self.0.push_front(shape);
@@ -55,13 +55,13 @@ impl Shapes {
 }
 
 impl Shape {
-    fn of(params: &[u8], said: &ProgressReport<'_>) -> Option<Shape> {
-        if said.kind != Some(b"\"report\"") || said.is_counted || said.report.thinking.is_some() {
+    fn of(params: &[u8], progress: &ProgressReport<'_>) -> Option<Shape> {
+        if progress.kind != Some(b"\"report\"") || progress.is_counted || progress.report.thinking.is_some() {
             return None;
         }
-        let (conversation, turn) = said.turn()?;
-        let mut rounds = said.report.rounds();
-        let (Some(round), None, None) = (rounds.next(), rounds.next(), said.report.reply) else {
+        let (conversation, turn) = progress.turn()?;
+        let mut rounds = progress.report.rounds();
+        let (Some(round), None, None) = (rounds.next(), rounds.next(), progress.report.reply) else {
             return None;
         };
         let reply = round.reply.filter(|it| it.starts_with(b"\""))?;
@@ -182,9 +182,9 @@ mod tests {
             let shapes = learned(&words("c", "one"));
             let params = words("c", &text).replace("}]}}", &format!("{more}}}]}}}}"));
             if let Some(read) = shapes.read(params.as_bytes()) {
-                let said = ProgressReport::of(params.as_bytes());
-                prop_assert_eq!(said.turn(), Some((read.conversation, read.turn)));
-                let rounds: Vec<_> = said.report.rounds().collect();
+                let progress = ProgressReport::of(params.as_bytes());
+                prop_assert_eq!(progress.turn(), Some((read.conversation, read.turn)));
+                let rounds: Vec<_> = progress.report.rounds().collect();
                 prop_assert_eq!((rounds.len(), rounds[0].id, rounds[0].reply), (1, read.round, Some(read.reply)));
                 prop_assert_eq!(rounds[0].calls().count(), 0);
             }

@@ -11,7 +11,7 @@ use crate::{
     core::{
         copilot::{
             Copilot,
-            resume::{Suspended, Until},
+            active_turn::{Dialogue, Suspended, Until},
         },
         event::ProcessId,
         ids::{ConversationId, RequestId},
@@ -19,7 +19,7 @@ use crate::{
             Mux,
             requests::{Owner, Pending},
         },
-        purpose::{CopilotPurpose, Purpose, SentId},
+        purpose::{CopilotPurpose, Purpose, SentId, ToolQuestion},
     },
     rpc::{Frame, Patch, RawId, elements, member, path, text},
 };
@@ -29,27 +29,6 @@ const SKIPPED: &str = "The user chose to skip the tool call, they want to procee
 
 /// What a server adds to the input in a confirmation.
 const ADDED: [&str; 2] = ["toolType", "commandLineType"];
-
-/// A confirmation that the editor was asked by a process that is gone.
-#[derive(Debug)]
-pub(super) enum Dialogue {
-    Open(SentId),
-    /// What was asked, and the answer, for which nobody has asked yet.
-    Answered(Box<(Frame, Frame)>),
-}
-
-impl Dialogue {
-    pub(super) fn answered(asked: Frame, answer: Frame) -> Dialogue {
-        Dialogue::Answered(Box::new((asked, answer)))
-    }
-
-    pub(super) fn open(&self) -> Option<SentId> {
-        match self {
-            Dialogue::Open(sent) => Some(*sent),
-            Dialogue::Answered(_) => None,
-        }
-    }
-}
 
 impl Copilot {
     /// The editor has answered what a process has asked that is gone.
@@ -63,8 +42,7 @@ impl Copilot {
         if let Purpose::Allow(call) = pending.purpose {
             return self.on_allowed(mux, call, answer);
         }
-        let Purpose::Copilot(CopilotPurpose::ToolCall { conversation: Some(of), confirmation }) =
-            pending.purpose
+        let Purpose::Copilot(CopilotPurpose::ToolCall { conversation: Some(of), kind }) = pending.purpose
         else {
             return;
         };
@@ -80,10 +58,10 @@ impl Copilot {
             return;
         }
         let is_waited_for = conversation.active_turn.waits_for.remove(&sent);
-        match (confirmation, is_waited_for) {
-            (true, true) => self.on_late_confirmation(mux, &id, &pending.frame, answer),
-            (true, false) => {}
-            (false, _) => {
+        match (kind, is_waited_for) {
+            (ToolQuestion::Confirmation, true) => self.on_late_confirmation(mux, &id, &pending.frame, answer),
+            (ToolQuestion::Confirmation, false) => {}
+            (ToolQuestion::Call, _) => {
                 self.on_tool_answered(&of, &pending.frame, answer);
                 if is_waited_for {
                     let call = text(pending.frame.params().unwrap_or(b"{}"), &["toolCallId"]);
@@ -148,7 +126,7 @@ impl Copilot {
         }
         let purpose = Purpose::Copilot(CopilotPurpose::ToolCall {
             conversation: Some(id.clone()),
-            confirmation: false,
+            kind: ToolQuestion::Call,
         });
         let call = Frame::request(RawId::from(0), "conversation/invokeClientTool", Some(&call.finish()));
         let sent = self.ask_tool(mux, Owner::Proxy, purpose, &call);

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::Over;
+use super::super::active_turn::Over;
 use crate::{
     core::{
         copilot::{

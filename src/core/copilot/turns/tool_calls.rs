@@ -19,7 +19,7 @@ use crate::{
             from_client::field,
             requests::{Owner, Pending, To},
         },
-        purpose::{CopilotPurpose, Purpose, Restriction, SentId},
+        purpose::{CopilotPurpose, Purpose, Restriction, SentId, ToolQuestion},
     },
     rpc::{Frame, Patch, member, text},
 };
@@ -35,7 +35,7 @@ impl Copilot {
         mux: &mut Mux,
         process: ProcessId,
         frame: &Frame,
-        confirmation: bool,
+        kind: ToolQuestion,
     ) -> FromServer {
         let (Some(wire), Some(partition)) =
             (frame.id().map(RequestId::from), self.partitions.get(process.backend))
@@ -49,7 +49,7 @@ impl Copilot {
                 || self.is_unowned(it)
         };
         if conversation.as_ref().is_some_and(is_unwanted) {
-            mux.tell(process, cancelled_call(wire, confirmation));
+            mux.tell(process, cancelled_call(wire, kind));
             return FromServer::Handled;
         }
         let segment = conversation.as_ref().and_then(|it| self.segment(it, turn.as_ref()?));
@@ -60,35 +60,37 @@ impl Copilot {
             .as_ref()
             .and_then(|it| self.conversations.get(it)?.called.get(&text(params, &["toolCallId"])?));
         let sets = self.sets_of(mux, process.backend, conversation.as_ref(), turn.as_ref());
-        let judged = sets.iter().map(|set| match confirmation {
-            true => judge_confirmation(set, params, called.map(String::as_str)),
-            false => judge(set, params, called.map(String::as_str)),
+        let judged = sets.iter().map(|set| match kind {
+            ToolQuestion::Confirmation => judge_confirmation(set, params, called.map(String::as_str)),
+            ToolQuestion::Call => judge(set, params, called.map(String::as_str)),
         });
         let refused = judged.zip(&sets).find_map(|(judged, set)| Some((judged.err()?, set.to_string())));
         let switched_off = || {
             let (server, tool) = mcp_tool(params).filter(|(server, tool)| self.is_mcp_off(server, tool))?;
             Some((format!("{server}/{tool}"), partition.set.to_string()))
         };
-        if let Some((name, set)) = refused.or_else(|| confirmation.then(switched_off).flatten()) {
-            self.refuse(mux, process, wire, &name, &set, confirmation);
+        if let Some((name, set)) =
+            refused.or_else(|| (kind == ToolQuestion::Confirmation).then(switched_off).flatten())
+        {
+            self.refuse(mux, process, wire, &name, &set, kind);
             return FromServer::Handled;
         }
         let frame = frame.clone();
         if let (Some(id), Some(turn)) = (&conversation, turn) {
-            self.note_unreported(mux, id, &turn, confirmation, frame.params().unwrap_or(b"{}"));
+            self.note_unreported(mux, id, &turn, kind, frame.params().unwrap_or(b"{}"));
         }
-        FromServer::Call(ToolCall { process, wire, conversation, frame, confirmation })
+        FromServer::Call(ToolCall { process, wire, conversation, frame, kind })
     }
 
     /// Asks whoever has the tool of a call, unless the answer is known.
     pub(crate) fn ask_call(&mut self, mux: &mut Mux, call: ToolCall) {
-        let ToolCall { process, wire, conversation, frame, confirmation } = call;
-        if let Some(id) = conversation.as_ref().filter(|_| confirmation)
+        let ToolCall { process, wire, conversation, frame, kind } = call;
+        if let Some(id) = conversation.as_ref().filter(|_| kind == ToolQuestion::Confirmation)
             && self.answer_confirmation(mux, process, &wire, id, &frame)
         {
             return;
         }
-        let purpose = Purpose::Copilot(CopilotPurpose::ToolCall { conversation, confirmation });
+        let purpose = Purpose::Copilot(CopilotPurpose::ToolCall { conversation, kind });
         self.ask_tool(mux, Owner::Backend(process, wire), purpose, &frame);
     }
 
@@ -98,7 +100,7 @@ impl Copilot {
         mux: &mut Mux,
         id: &ConversationId,
         turn: &TurnId,
-        confirmation: bool,
+        kind: ToolQuestion,
         params: &[u8],
     ) {
         let silent = |it: SentId| match mux.requests().get(it).map(|it| &it.purpose) {
@@ -109,7 +111,7 @@ impl Copilot {
             return;
         }
         self.on_question(mux, id, turn, None);
-        if !confirmation
+        if kind == ToolQuestion::Call
             && let Some((round, call)) = unreported(params)
             && let Some(turn) = self.conversations.get_mut(id).and_then(|it| it.history.turn(turn))
         {
@@ -117,8 +119,8 @@ impl Copilot {
         }
     }
 
-    /// The sets in each of which a call must be: that of its process, and in the primary that of its conversation. One that
-    /// lspool does not know any more may still run.
+    /// The sets in each of which a call must be: that of its process, and in the primary that of its conversation.
+    /// One that lspool does not know any more may still run.
     fn sets_of(
         &self,
         mux: &Mux,
@@ -162,8 +164,8 @@ impl Copilot {
         sets
     }
 
-    /// The turn in which a process has called a tool: that which runs in the conversation, or one whose conversation was
-    /// destroyed or replaced since. Such a turn runs on.
+    /// The turn in which a process has called a tool: that which runs in the conversation, or one whose conversation
+    /// was destroyed or replaced since. Such a turn runs on.
     pub(crate) fn turn_of_call(
         &self,
         mux: &Mux,
@@ -198,17 +200,18 @@ impl Copilot {
         wire: RequestId,
         tool: &str,
         set: &str,
-        confirmation: bool,
+        kind: ToolQuestion,
     ) {
         let Some(partition) = self.partitions.get_mut(process.backend) else { return };
         partition.refused += 1;
         let refused = partition.refused;
         warn!(backend = mux.name_of(process.backend), tool, refused, "refused a tool call outside the set");
-        let result = if confirmation {
-            serde_json::json!([{"result": "dismiss"}, null])
-        } else {
-            let why = format!("the tool {tool} is not available to this agent: its tools are {set}");
-            Outcome::Failed(why).answer()
+        let result = match kind {
+            ToolQuestion::Confirmation => serde_json::json!([{"result": "dismiss"}, null]),
+            ToolQuestion::Call => {
+                let why = format!("the tool {tool} is not available to this agent: its tools are {set}");
+                Outcome::Failed(why).answer()
+            }
         };
         let answer = Frame::response(wire.into(), result.to_string().as_bytes());
         mux.tell(process, answer);
@@ -216,10 +219,10 @@ impl Copilot {
 }
 
 /// The answer to a tool call or confirmation of a cancelled turn.
-pub(crate) fn cancelled_call(wire: RequestId, confirmation: bool) -> Frame {
-    let result = match confirmation {
-        true => serde_json::json!([{"result": "dismiss"}, null]),
-        false => Outcome::Cancelled.answer(),
+pub(crate) fn cancelled_call(wire: RequestId, kind: ToolQuestion) -> Frame {
+    let result = match kind {
+        ToolQuestion::Confirmation => serde_json::json!([{"result": "dismiss"}, null]),
+        ToolQuestion::Call => Outcome::Cancelled.answer(),
     };
     Frame::response(wire.into(), result.to_string().as_bytes())
 }

@@ -104,6 +104,13 @@ pub(crate) enum Death {
     Fails,
 }
 
+/// Who waits for the process after one that is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Demand {
+    Nobody,
+    Somebody,
+}
+
 /// The lifecycle of one backend.
 #[derive(Clone, Debug)]
 pub(crate) struct Lifecycle {
@@ -273,14 +280,14 @@ impl Lifecycle {
         self.enter(now, LifecycleState::Failed);
     }
 
-    /// A process is gone, or could not be started. `wanted`: somebody waits for the next one. `None`: it was an
+    /// A process is gone, or could not be started. `demand`: who waits for the next one. `None`: it was an
     /// older one, whose end changes nothing.
     pub(crate) fn exited(
         &mut self,
         now: Instant,
         generation: Generation,
         policy: &Policy,
-        wanted: bool,
+        demand: Demand,
         chance: u64,
     ) -> Option<Death> {
         if generation != self.generation || !self.alive {
@@ -295,11 +302,11 @@ impl Lifecycle {
             LifecycleState::Spawning { .. }
             | LifecycleState::Initializing { .. }
             | LifecycleState::Ready
-            | LifecycleState::Degraded => Some(self.died(now, policy, wanted, chance)),
+            | LifecycleState::Degraded => Some(self.died(now, policy, demand, chance)),
         }
     }
 
-    fn died(&mut self, now: Instant, policy: &Policy, wanted: bool, chance: u64) -> Death {
+    fn died(&mut self, now: Instant, policy: &Policy, demand: Demand, chance: u64) -> Death {
         self.died = true;
         // What is wrong with a server that has never been ready is no accident.
         let is_hopeless = !self.has_been_ready && self.n_restarts > 0;
@@ -310,7 +317,7 @@ impl Lifecycle {
         };
         let (death, state) = match wait {
             None => (Death::Fails, LifecycleState::Failed),
-            Some(_) if !wanted && policy.restart != Restart::Always => {
+            Some(_) if demand == Demand::Nobody && policy.restart != Restart::Always => {
                 (Death::Stops, LifecycleState::Stopped)
             }
             Some(wait) => (Death::Restarts, LifecycleState::Restarting { at: now + wait }),

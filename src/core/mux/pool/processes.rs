@@ -17,7 +17,7 @@ use crate::{
             failure::{Cause, Failure, Malformed, reason},
             pool::{
                 backend::{Backend, Fault, Idling},
-                lifecycle::{Death, Handshake, LifecycleState, Todo},
+                lifecycle::{Death, Demand, Handshake, LifecycleState, Todo},
             },
             requests::{Owner, Pending, To},
             session::documents::Encoding,
@@ -37,10 +37,16 @@ pub(crate) struct Gone {
     before: LifecycleState,
     /// It was kept ready, and nobody has asked for its end.
     pub(crate) is_lost_spare: bool,
-    /// Another process would follow.
-    pub(crate) comes_back: bool,
+    pub(crate) outlook: Outlook,
     /// So that several lspool do not restart their servers in step.
     chance: u64,
+}
+
+/// Whether another process would follow one that is gone, if one is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outlook {
+    Follows,
+    Ends,
 }
 
 /// What follows a process that is gone.
@@ -55,15 +61,15 @@ pub(crate) struct Aftermath {
 }
 
 impl Aftermath {
-    /// Whether another process takes its place.
-    pub(crate) fn is_followed(&self) -> bool {
-        self.next == Next::Follows
+    /// What comes after it.
+    pub(crate) fn next(&self) -> Next {
+        self.next
     }
 }
 
 /// What comes after a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Next {
+pub(crate) enum Next {
     Follows,
     None,
     Failed,
@@ -320,19 +326,23 @@ impl Mux {
             | LifecycleState::Degraded => goes_on && backend.life.would_restart(now, policy),
             LifecycleState::Stopped | LifecycleState::Failed => false,
         };
-        Some(Gone { process, cause, what, before, is_lost_spare, comes_back, chance })
+        let outlook = if comes_back { Outlook::Follows } else { Outlook::Ends };
+        Some(Gone { process, cause, what, before, is_lost_spare, outlook, chance })
     }
 
-    /// Decides whether another process follows. `is_wanted`: something waits for it that is in no queue. `None`: nothing
+    /// Decides whether another process follows. `waiting`: what waits for it and is in no queue. `None`: nothing
     /// follows from it.
-    pub(crate) fn decide_gone(&mut self, gone: Gone, is_wanted: bool) -> Option<Aftermath> {
+    pub(crate) fn decide_gone(&mut self, gone: Gone, waiting: Demand) -> Option<Aftermath> {
         let now = self.now();
-        let Gone { process, cause, what, before, is_lost_spare: _, comes_back, chance } = gone;
-        let waits = self.has_queued_requests(process.backend) || is_wanted;
+        let Gone { process, cause, what, before, is_lost_spare: _, outlook, chance } = gone;
+        let waits = self.has_queued_requests(process.backend) || waiting == Demand::Somebody;
         let backend = self.backends.get_mut(process.backend)?;
         let policy = &self.servers.get(backend.server).settings.policy;
-        let is_wanted = comes_back && (waits || backend.is_primary());
-        let death = backend.life.exited(now, process.generation, policy, is_wanted, chance)?;
+        let demand = match outlook == Outlook::Follows && (waits || backend.is_primary()) {
+            true => Demand::Somebody,
+            false => Demand::Nobody,
+        };
+        let death = backend.life.exited(now, process.generation, policy, demand, chance)?;
         backend.pid = None;
         let is_expected = !matches!(before, LifecycleState::Ready | LifecycleState::Degraded);
         let cause = if death == Death::Expected && is_expected { Cause::NotStarted } else { cause };
@@ -360,7 +370,7 @@ impl Mux {
         let Some(name) = self.backend(id).map(|it| it.name.clone()) else { return };
         self.end_progress(id, &format!("{name} {what}"), |it| wanted.subjects.contains(it));
         self.withdraw_questions(process);
-        self.retry_requests(process, next == Next::Follows, cause, what);
+        self.retry_requests(process, next, cause, what);
         let lost = |sent: &SentId, it: &Pending| match it.to {
             To::Process(asked) => asked == process,
             To::Queue(asked) => asked == id && (next != Next::Follows || wanted.cut_off.contains(sent)),
@@ -438,12 +448,12 @@ impl Mux {
         let now = self.now();
         let Some(backend) = self.backends.get_mut(id) else { return };
         backend.stopped = Some(why);
-        let (process, ready, name) = (backend.process(), backend.is_ready(), backend.name.clone());
+        let (process, before, name) = (backend.process(), backend.life.state(), backend.name.clone());
         let todo = backend.life.stop(now);
         let message = format!("{name} was stopped");
         let failure = Failure { partition: Some(name), ..Failure::new(Cause::NotStarted, message) };
         self.abandon(id, &failure);
-        self.end_gently(process, ready, todo);
+        self.end_gently(process, before, todo);
     }
 
     /// A backend that has no process, and was promised one, will not have it.
@@ -489,18 +499,18 @@ impl Mux {
         let Some(process) = self.backend(id).map(Backend::process) else { return Vec::new() };
         let again = self.requeue(process);
         let Some(backend) = self.backends.get_mut(id) else { return again };
-        let ready = backend.is_ready();
+        let before = backend.life.state();
         backend.failure_told = false;
         let todo = backend.life.restart(now);
-        self.end_gently(process, ready, todo);
+        self.end_gently(process, before, todo);
         again
     }
 
-    fn end_gently(&mut self, process: ProcessId, ready: bool, todo: Todo) {
+    fn end_gently(&mut self, process: ProcessId, before: LifecycleState, todo: Todo) {
         if todo == Todo::Nothing {
             return;
         }
-        if ready {
+        if matches!(before, LifecycleState::Ready | LifecycleState::Degraded) {
             self.ask_backend(process.backend, Purpose::Plain, "shutdown", b"null");
             self.tell(process, Frame::notification("exit", None));
         }

@@ -14,7 +14,7 @@ use crate::{
         mux::{
             Mux,
             failure::{Cause, Failure},
-            pool::{backend::Backend, lifecycle::LifecycleState},
+            pool::{backend::Backend, lifecycle::LifecycleState, processes::Next},
             requests::{Marks, Owner, Pending, To},
             result_ids::Results,
             routes::{Dialect, Keep, source, source_of},
@@ -39,12 +39,11 @@ enum Fate {
 
 impl Mux {
     /// A process has died. What is left in the table afterwards is dropped.
-    pub(super) fn retry_requests(&mut self, process: ProcessId, restarts: bool, cause: Cause, what: &str) {
+    pub(super) fn retry_requests(&mut self, process: ProcessId, next: Next, cause: Cause, what: &str) {
         let Some(backend) = self.backend(process.backend) else { return };
         let (name, dialect) = (backend.name.clone(), self.servers.of(backend).dialect);
         let asked = self.requests.iter().filter(|(_, it)| it.to == To::Process(process));
-        let fates: Vec<(SentId, Fate)> =
-            asked.map(|(sent, it)| (sent, fate(it, restarts, dialect))).collect();
+        let fates: Vec<(SentId, Fate)> = asked.map(|(sent, it)| (sent, fate(it, next, dialect))).collect();
         let mut again: Vec<Frame> = Vec::new();
         for (sent, fate) in fates {
             let failure = match fate {
@@ -127,8 +126,8 @@ impl Mux {
         }
     }
 
-    /// What a process that is gone was asked before it was ready is asked of the next one. Gives the numbers under which
-    /// it was asked, and is now.
+    /// What a process that is gone was asked before it was ready is asked of the next one. Gives the numbers under
+    /// which it was asked, and is now.
     pub(crate) fn requeue(&mut self, process: ProcessId) -> Vec<(SentId, SentId)> {
         let id = process.backend;
         let Some(backend) = self.backend(id) else { return Vec::new() };
@@ -168,7 +167,7 @@ impl Mux {
     }
 }
 
-fn fate(pending: &Pending, restarts: bool, dialect: &Dialect) -> Fate {
+fn fate(pending: &Pending, next: Next, dialect: &Dialect) -> Fate {
     let Marks { cancelled, first, streamed, waits_for_user: _ } = pending.marks;
     let is_clients = matches!(pending.owner, Owner::Client(..));
     if !is_clients || !matches!(pending.purpose, Purpose::Plain) {
@@ -183,7 +182,7 @@ fn fate(pending: &Pending, restarts: bool, dialect: &Dialect) -> Fate {
     if first.is_some() {
         return Fate::Spent;
     }
-    if streamed || !restarts { Fate::Dropped } else { Fate::Again }
+    if streamed || next != Next::Follows { Fate::Dropped } else { Fate::Again }
 }
 
 /// Whether it only reads, or says what every process is told at its start in any case.

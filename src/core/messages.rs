@@ -9,7 +9,7 @@ use super::{
     ids::RequestId,
     mux::{
         clients::FromEditor,
-        failure::{Cause, Failure, Malformed},
+        failure::{Cause, Failure, MalformedMessage},
         requests::Owner,
         routes::Keep,
     },
@@ -162,7 +162,7 @@ impl Proxy {
         }
     }
 
-    pub(super) fn on_malformed_client(&mut self, client: ClientId, id: Malformed, reason: &str) {
+    pub(super) fn on_malformed_client(&mut self, client: ClientId, id: MalformedMessage, reason: &str) {
         let asked = self.mux.on_malformed_client(client, id, reason);
         if let (Some((sent, pending)), Some(copilot)) = (asked, &mut self.copilot) {
             copilot.on_late_answer(&mut self.mux, sent, pending, None);
@@ -255,7 +255,7 @@ impl Proxy {
         }
     }
 
-    pub(super) fn on_malformed_server(&mut self, process: ProcessId, id: Malformed, reason: &str) {
+    pub(super) fn on_malformed_server(&mut self, process: ProcessId, id: MalformedMessage, reason: &str) {
         let Some((sent, pending)) = self.mux.on_malformed_server(process, id, reason) else { return };
         match &mut self.copilot {
             Some(copilot) => copilot.on_lost_answer(&mut self.mux, process, sent, &pending),

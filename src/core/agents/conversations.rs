@@ -60,7 +60,7 @@ use crate::{
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Of a request of the editor's, and of the create before it, what each conversation has as well that works for it.
-pub(crate) const INHERITED: [&str; 6] = [
+pub(super) const INHERITED: [&str; 6] = [
     "source",
     "capabilities",
     "userLanguage",
@@ -70,7 +70,7 @@ pub(crate) const INHERITED: [&str; 6] = [
 ];
 
 /// The model that a server takes for its default, unless this is a tier of the configuration.
-pub(crate) const DEFAULT_MODEL: &str = "default";
+pub(super) const DEFAULT_MODEL: &str = "default";
 
 /// How a request says which model it wants.
 const MODEL: [&str; 3] = ["modelInfo", "model", "modelProviderName"];
@@ -166,7 +166,7 @@ pub(crate) fn usual(chat_mode: &str, create: &[u8], asked: &[u8]) -> Bytes {
 
 impl Agents {
     /// Notes a conversation in which nothing has been said yet, or nothing by this process.
-    pub(crate) fn open_internal(&mut self, opening: Opening) -> u32 {
+    pub(super) fn open_internal(&mut self, opening: Opening) -> u32 {
         self.internal.last += 1;
         let no = self.internal.last;
         self.internal
@@ -300,7 +300,7 @@ impl Agents {
     }
 
     /// Ends the running turn. Whether there is one that was not ending yet.
-    pub(crate) fn stop_internal(&mut self, copilot: &mut Copilot, mux: &mut Mux, no: u32, why: &str) -> bool {
+    pub(super) fn stop_internal(&mut self, copilot: &mut Copilot, mux: &mut Mux, no: u32, why: &str) -> bool {
         let running = |it: &&mut InternalConversation| it.is_owed() && it.stop.is_none();
         let Some(internal) = self.internal.conversations.get_mut(&no).filter(running) else { return false };
         internal.stop = Some(why.to_owned());
@@ -314,7 +314,7 @@ impl Agents {
     }
 
     /// Ends a conversation, whatever it is doing.
-    pub(crate) fn close_internal(&mut self, copilot: &mut Copilot, mux: &mut Mux, no: u32) {
+    pub(super) fn close_internal(&mut self, copilot: &mut Copilot, mux: &mut Mux, no: u32) {
         let Some(internal) = self.internal.conversations.get_mut(&no) else { return };
         internal.owner = None;
         match internal.is_owed() {
@@ -340,7 +340,7 @@ impl Agents {
 
     /// Internal conversations act on what the effects have for them. Whether anything has come of it. `seen`: how many
     /// effects have been looked at.
-    pub(crate) fn run_internal(&mut self, copilot: &mut Copilot, mux: &mut Mux, seen: &mut usize) -> bool {
+    pub(super) fn run_internal(&mut self, copilot: &mut Copilot, mux: &mut Mux, seen: &mut usize) -> bool {
         if (self.internal.is_unused() && self.subagents.is_idle()) || mux.clients().is_exiting() {
             return false;
         }
@@ -482,29 +482,29 @@ impl Agents {
     }
 
     /// Whether this conversation is there, and held by that one.
-    pub(crate) fn is_owned_by(&self, no: u32, owner: ConversationOwner) -> bool {
+    pub(super) fn is_owned_by(&self, no: u32, owner: ConversationOwner) -> bool {
         self.owner_of(no) == Some(owner)
     }
 
     /// Who holds a conversation, if anybody wants it still.
-    pub(crate) fn owner_of(&self, no: u32) -> Option<ConversationOwner> {
+    pub(super) fn owner_of(&self, no: u32) -> Option<ConversationOwner> {
         self.internal.conversations.get(&no)?.owner
     }
 
     /// Whether a turn of a conversation is running, be it on its way to its end.
-    pub(crate) fn is_talking(&self, no: u32) -> bool {
+    pub(super) fn is_talking(&self, no: u32) -> bool {
         self.internal.conversations.get(&no).is_some_and(InternalConversation::is_owed)
     }
 
     /// The editor knows a conversation under other ids from now on.
-    pub(crate) fn editor_ids(&mut self, no: u32, editor_ids: EditorIds) {
+    pub(super) fn editor_ids(&mut self, no: u32, editor_ids: EditorIds) {
         if let Some(internal) = self.internal.conversations.get_mut(&no) {
             internal.editor_ids = editor_ids;
         }
     }
 
     /// What was said in a conversation, and whether a turn of it is running that has begun.
-    pub(crate) fn said_in<'a>(&'a self, copilot: &'a Copilot, no: u32) -> Option<(&'a History, bool)> {
+    pub(super) fn said_in<'a>(&'a self, copilot: &'a Copilot, no: u32) -> Option<(&'a History, bool)> {
         let internal = self.internal.conversations.get(&no)?;
         match copilot.conversations().get(&internal.conversation) {
             Some(conversation) => Some((&conversation.history, conversation.active_turn.turn.is_some())),
@@ -513,7 +513,7 @@ impl Agents {
     }
 
     /// Whether internal conversations agree with the other tables.
-    pub(crate) fn check_internal(&self, copilot: &Copilot, mux: &Mux) -> Result<(), String> {
+    pub(super) fn check_internal(&self, copilot: &Copilot, mux: &Mux) -> Result<(), String> {
         for (no, internal) in &self.internal.conversations {
             let name = &internal.editor_ids.name;
             let is_owed = mux

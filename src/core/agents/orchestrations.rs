@@ -154,7 +154,7 @@ impl Agents {
     }
 
     /// Something is heard of a conversation that works for an orchestration.
-    pub(crate) fn on_orchestration_agent_event(
+    pub(super) fn on_orchestration_agent_event(
         &mut self,
         copilot: &mut Copilot,
         mux: &mut Mux,
@@ -317,7 +317,7 @@ impl Agents {
     }
 
     /// Whether orchestrations agree with the other tables.
-    pub(crate) fn check_orchestrations(&self) -> Result<(), String> {
+    pub(super) fn check_orchestrations(&self) -> Result<(), String> {
         for (no, run) in &self.orchestrations.runs {
             let (id, end) = (run.it.id(), run.it.end());
             if end.is_some() {

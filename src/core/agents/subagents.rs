@@ -343,7 +343,7 @@ impl Agents {
     }
 
     /// Whether leads and sub-agents agree with the other tables.
-    pub(crate) fn check_agents(&self, copilot: &Copilot) -> Result<(), String> {
+    pub(super) fn check_agents(&self, copilot: &Copilot) -> Result<(), String> {
         for (no, sub_agent) in &self.subagents.all {
             if !self.subagents.leads.get(&sub_agent.lead).is_some_and(|it| it.sub_agents.contains(no)) {
                 return Err(format!("run {} has no lead", sub_agent.name));

@@ -595,7 +595,7 @@ impl Agents {
     }
 
     /// Something has become of the conversation of a member.
-    pub(crate) fn on_member_event(&mut self, mux: &mut Mux, live_member: u32, agent_event: AgentEvent) {
+    pub(super) fn on_member_event(&mut self, mux: &mut Mux, live_member: u32, agent_event: AgentEvent) {
         let Some((live, at)) = self.teams.of_live_member(live_member) else { return };
         let (name, lead) = (live.team.name.clone(), live.lead.clone());
         let lead = lead.and_then(|it| self.subagents.by_conversation.get(&it).copied());

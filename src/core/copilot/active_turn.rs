@@ -80,12 +80,12 @@ impl Dialogue {
 
 impl ActiveTurn {
     /// Confirmations that the editor, or the list of what is allowed, has given: what was asked, and the answer.
-    pub(crate) fn confirmed(&self) -> &[(Frame, Frame)] {
+    pub(super) fn confirmed(&self) -> &[(Frame, Frame)] {
         &self.confirmed
     }
 
     /// A call that was confirmed is made.
-    pub(crate) fn forget_confirmed(&mut self, is_made: impl Fn(&Frame) -> bool) {
+    pub(super) fn forget_confirmed(&mut self, is_made: impl Fn(&Frame) -> bool) {
         self.confirmed.retain(|(asked, _)| !is_made(asked));
     }
 

@@ -91,7 +91,7 @@ impl Conversation {
     }
 
     /// The process that knows it. Another one is told its history before its next turn.
-    pub(crate) fn known_by(&self) -> Option<ProcessId> {
+    pub(super) fn known_by(&self) -> Option<ProcessId> {
         self.known_by
     }
 
@@ -101,7 +101,7 @@ impl Conversation {
     }
 
     /// A turn is asked under another number. Whether it is the running one.
-    pub(crate) fn ask_again(&mut self, sent: SentId, again: SentId) -> bool {
+    pub(super) fn ask_again(&mut self, sent: SentId, again: SentId) -> bool {
         let runs = self.runs(sent);
         if runs {
             self.active = Some(again);
@@ -125,17 +125,17 @@ impl Conversation {
     }
 
     /// A process is told what was said.
-    pub(crate) fn told_to(&mut self, process: ProcessId) {
+    pub(super) fn told_to(&mut self, process: ProcessId) {
         self.known_by = Some(process);
     }
 
     /// The process that knew it does not any more.
-    pub(crate) fn forgotten(&mut self) {
+    pub(super) fn forgotten(&mut self) {
         self.known_by = None;
     }
 
     /// Remembers which tool the model called under which call id.
-    pub(crate) fn note_calls(&mut self, report: &Report<'_>) {
+    pub(super) fn note_calls(&mut self, report: &Report<'_>) {
         for call in report.rounds().flat_map(Round::calls) {
             if let (Some(id), Some(name)) = (text(call, &["id"]), text(call, &["name"])) {
                 self.called.insert(id, name);
@@ -244,14 +244,14 @@ impl Conversations {
     }
 
     /// Forgets a conversation and those of its sub-agents; gives the turns that waited in them.
-    pub(crate) fn unbind(&mut self, id: &ConversationId) -> Vec<(BackendId, Frame)> {
+    pub(super) fn unbind(&mut self, id: &ConversationId) -> Vec<(BackendId, Frame)> {
         let gone: Vec<_> = self.family(id).iter().filter_map(|it| self.take(it)).collect();
         let waiting = |it: Conversation| it.waiting.into_iter().map(move |frame| (it.backend, frame));
         gone.into_iter().flat_map(waiting).collect()
     }
 
     /// Forgets the sub-agents that this conversation called.
-    pub(crate) fn forget_sub_agents(&mut self, id: &ConversationId) {
+    pub(super) fn forget_sub_agents(&mut self, id: &ConversationId) {
         for child in self.family(id).iter().skip(1) {
             self.take(child);
         }
@@ -273,7 +273,7 @@ impl Conversations {
     /// The process of a partition is gone. What was said stays, for the next process; what was not begun, and the
     /// conversations of sub-agents, are forgotten. The turns of those for which `stays` holds have yet to reach a
     /// process; what their sub-agents have done is still to be told. Gives the turns that waited in the others.
-    pub(crate) fn detach(&mut self, backend: BackendId, stays: impl Fn(&Conversation) -> bool) -> Vec<Frame> {
+    pub(super) fn detach(&mut self, backend: BackendId, stays: impl Fn(&Conversation) -> bool) -> Vec<Frame> {
         self.turns.retain(|_, it| *it != backend);
         let of_backend = self.bound.iter().filter(|(_, it)| it.backend == backend);
         let staying: BTreeSet<ConversationId> =
@@ -330,7 +330,7 @@ impl Conversations {
     }
 
     /// It is in use, and served by this partition from now on.
-    pub(crate) fn move_to(&mut self, id: &ConversationId, backend: BackendId) {
+    pub(super) fn move_to(&mut self, id: &ConversationId, backend: BackendId) {
         self.count_out(id);
         if let Some(it) = self.bound.get_mut(id) {
             it.backend = backend;
@@ -340,7 +340,7 @@ impl Conversations {
     }
 
     /// It is not wanted any more, but lives on: it does not count.
-    pub(crate) fn count_out(&mut self, id: &ConversationId) {
+    pub(super) fn count_out(&mut self, id: &ConversationId) {
         if let Some(it) = self.bound.get_mut(id).filter(|it| it.counted) {
             it.counted = false;
             self.served.remove(it.backend);
@@ -360,7 +360,7 @@ impl Conversations {
     }
 
     /// Takes a waiting turn out.
-    pub(crate) fn take_waiting(&mut self, id: &ConversationId, turn: SentId) -> Option<Frame> {
+    pub(super) fn take_waiting(&mut self, id: &ConversationId, turn: SentId) -> Option<Frame> {
         let waiting = &mut self.bound.get_mut(id)?.waiting;
         let at = waiting.iter().position(|it| SentId::of(it) == Some(turn))?;
         waiting.remove(at)
@@ -396,7 +396,7 @@ impl Conversations {
     }
 
     /// Remembers which partition made a turn.
-    pub(crate) fn learn_turn(&mut self, turn: TurnId, backend: BackendId) {
+    pub(super) fn learn_turn(&mut self, turn: TurnId, backend: BackendId) {
         if self.turns.insert(turn.clone(), backend).is_none() {
             self.turns_by_age.push_back(turn);
         }
@@ -408,7 +408,7 @@ impl Conversations {
     }
 
     /// The partition that made a turn.
-    pub(crate) fn of_turn(&self, turn: &TurnId) -> Option<BackendId> {
+    pub(super) fn of_turn(&self, turn: &TurnId) -> Option<BackendId> {
         self.turns.get(turn).copied()
     }
 }

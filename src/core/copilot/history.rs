@@ -181,7 +181,7 @@ impl History {
     }
 
     /// Whether the file of this conversation can be found again by its id: the id becomes a path.
-    pub(crate) fn is_file_name(conversation: &ConversationId) -> bool {
+    pub(super) fn is_file_name(conversation: &ConversationId) -> bool {
         let Some(text) = conversation.as_text() else { return false };
         let plain = |it: char| it.is_ascii_alphanumeric() || matches!(it, '.' | '_' | '-');
         (1..=200).contains(&text.len()) && text.chars().all(plain) && text != "." && text != ".."
@@ -277,13 +277,13 @@ impl RecordedTurn {
     }
 
     /// Notes that more is asked in the middle of the turn, after all that was said.
-    pub(crate) fn follow_up(&mut self, message: Value) {
+    pub(super) fn follow_up(&mut self, message: Value) {
         let last = self.last_round();
         self.follow_ups.push((last, message));
     }
 
     /// Whether nothing that counts has come of what was asked last in the middle of it.
-    pub(crate) fn awaits_answer(&mut self) -> bool {
+    pub(super) fn awaits_answer(&mut self) -> bool {
         self.awaits_answer_after().is_some()
     }
 
@@ -301,7 +301,7 @@ impl RecordedTurn {
     }
 
     /// The ids of all its calls.
-    pub(crate) fn call_ids(&self) -> BTreeSet<String> {
+    pub(super) fn call_ids(&self) -> BTreeSet<String> {
         self.rounds.iter().flat_map(|it| &it.calls).map(|it| it.id.clone()).collect()
     }
 
@@ -372,7 +372,7 @@ impl RecordedRound {
 }
 
 impl RecordedCall {
-    pub(crate) fn has_result(&self) -> bool {
+    pub(super) fn has_result(&self) -> bool {
         match self.status {
             Status::Completed | Status::Error | Status::Cancelled => true,
             Status::Running | Status::Dropped | Status::Unknown => false,

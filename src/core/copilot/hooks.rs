@@ -28,7 +28,7 @@ use crate::{
             pool::{
                 backend::Backend,
                 lifecycle::Demand,
-                processes::{Aftermath, Gone, Next, Outlook, StillWanted},
+                processes::{Aftermath, Gone, Outlook, StillWanted, Successor},
             },
             requests::{Owner, Pending, To},
             routes::Keep,
@@ -40,7 +40,7 @@ use crate::{
 };
 
 /// How long a Copilot server may be degraded.
-pub(crate) const HANG_TIMEOUT: Duration = Duration::from_mins(1);
+pub(super) const HANG_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Requests that are answered with the MCP servers there are, and their tools.
 const MCP_LISTS: [&str; 2] = ["mcp/getTools", "mcp/updateToolsStatus"];
@@ -234,7 +234,7 @@ impl Copilot {
     }
 
     /// Takes up what will not be answered: a change of the catalog is decided by that.
-    pub(crate) fn settle_dropped(&mut self, mux: &mut Mux) {
+    pub(super) fn settle_dropped(&mut self, mux: &mut Mux) {
         loop {
             let dropped = mux.take_dropped();
             if dropped.is_empty() {
@@ -441,12 +441,13 @@ impl Copilot {
     }
 
     /// It is decided whether another process follows. What was said stays, for that one. Gives what is still wanted.
-    pub(crate) fn on_followed(&mut self, mux: &Mux, id: BackendId, next: Next) -> StillWanted {
+    pub(crate) fn on_followed(&mut self, mux: &Mux, id: BackendId, next: Successor) -> StillWanted {
         let subjects = self.kept_by(mux, id);
         let is_to_come = |active: Option<SentId>| {
             active.and_then(|it| mux.requests().get(it)).is_some_and(|it| it.to == To::Queue(id))
         };
-        let waited = self.conversations.detach(id, |it| next == Next::Follows && is_to_come(it.active()));
+        let waited =
+            self.conversations.detach(id, |it| next == Successor::Follows && is_to_come(it.active()));
         let cut_off = waited.iter().filter_map(SentId::of).collect();
         StillWanted { subjects, cut_off }
     }

@@ -174,7 +174,7 @@ impl Modes {
     }
 
     /// Whether turns can be sent in this mode to this process.
-    pub(crate) fn is_verified(&self, id: ModeId, process: ProcessId) -> bool {
+    pub(super) fn is_verified(&self, id: ModeId, process: ProcessId) -> bool {
         self.get(id).is_some_and(|it| it.state == Verification::Verified(process))
     }
 
@@ -184,19 +184,19 @@ impl Modes {
     }
 
     /// The tools of an MCP server, as the primary last said.
-    pub(crate) fn mcp_tools(&self, server: &str) -> Option<&BTreeMap<String, bool>> {
+    pub(super) fn mcp_tools(&self, server: &str) -> Option<&BTreeMap<String, bool>> {
         self.mcp.get(server)
     }
 
     /// The primary has switched an MCP tool without listing it again.
-    pub(crate) fn switch_mcp_tool(&mut self, server: &str, tool: &str, is_on: bool) {
+    pub(super) fn switch_mcp_tool(&mut self, server: &str, tool: &str, is_on: bool) {
         if let Some(status) = self.mcp.get_mut(server).and_then(|it| it.get_mut(tool)) {
             *status = is_on;
         }
     }
 
     /// The MCP servers that have a tool of this name, as the primary last said.
-    pub(crate) fn mcp_servers_with(&self, tool: &str) -> impl Iterator<Item = &String> {
+    pub(super) fn mcp_servers_with(&self, tool: &str) -> impl Iterator<Item = &String> {
         self.mcp.iter().filter(move |(_, tools)| tools.contains_key(tool)).map(|(server, _)| server)
     }
 
@@ -216,7 +216,7 @@ impl Modes {
     }
 
     /// Remembers the id of a conversation that lspool has forgotten, and the primary may still know.
-    pub(crate) fn add_tombstone(&mut self, id: &ConversationId) {
+    pub(super) fn add_tombstone(&mut self, id: &ConversationId) {
         if !self.tombstones.contains(id) {
             self.tombstones.push_back(id.clone());
         }
@@ -226,7 +226,7 @@ impl Modes {
     }
 
     /// Whether the primary may know a conversation of this id, with more tools than it may use.
-    pub(crate) fn has_tombstone(&self, id: &ConversationId) -> bool {
+    pub(super) fn has_tombstone(&self, id: &ConversationId) -> bool {
         self.tombstones.contains(id)
     }
 }
@@ -270,7 +270,7 @@ impl Copilot {
         }
     }
 
-    pub(crate) fn note_reason(&mut self, set: &ToolSet, why: String) {
+    pub(super) fn note_reason(&mut self, set: &ToolSet, why: String) {
         info!(%set, why, "a process, not a chat mode");
         if self.modes.reasons.len() >= MOST && !self.modes.reasons.contains_key(set) {
             let in_use: BTreeSet<&ToolSet> = self.conversations.iter().map(|(_, it)| &it.set).collect();
@@ -280,7 +280,7 @@ impl Copilot {
     }
 
     /// The mode for a turn with this set, if a mode is as good as a process for it; else why it is not.
-    pub(crate) fn mode_for(
+    pub(super) fn mode_for(
         &mut self,
         mux: &mut Mux,
         set: &ToolSet,
@@ -383,7 +383,7 @@ impl Copilot {
     }
 
     /// A request as the server gets it: a turn in a mode says so.
-    pub(crate) fn in_mode(&self, restriction: Restriction, frame: &Frame) -> Frame {
+    pub(super) fn in_mode(&self, restriction: Restriction, frame: &Frame) -> Frame {
         let Restriction::Mode(mode) = restriction else { return frame.clone() };
         let uri = self.modes.get(mode).map_or("", |it| &it.uri);
         let params = frame.params().unwrap_or(b"{}");

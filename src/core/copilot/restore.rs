@@ -67,19 +67,19 @@ pub(crate) struct Restores {
 struct Restore {
     /// The request of the turn.
     sent: SentId,
-    step: Step,
+    step: RestoreStep,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+enum RestoreStep {
     Writing,
     Asked,
 }
 
 impl Restores {
     /// Numbers of the turns that no process has been asked yet.
-    pub(crate) fn to_come(&self) -> impl Iterator<Item = SentId> {
-        let writing = self.under_way.values().filter(|it| it.step == Step::Writing).map(|it| it.sent);
+    pub(super) fn to_come(&self) -> impl Iterator<Item = SentId> {
+        let writing = self.under_way.values().filter(|it| it.step == RestoreStep::Writing).map(|it| it.sent);
         writing.chain(self.held_for_mode.keys().copied())
     }
 
@@ -90,7 +90,7 @@ impl Restores {
     }
 
     /// Whether nobody asked for a conversation of this id, or nobody wants it any more.
-    pub(crate) fn is_orphan(&self, id: &ConversationId) -> bool {
+    pub(super) fn is_orphan(&self, id: &ConversationId) -> bool {
         self.orphans.contains(id)
     }
 }
@@ -119,7 +119,7 @@ impl Copilot {
     }
 
     /// Hands a turn to a process that nothing speaks against.
-    pub(crate) fn hand_over(&mut self, mux: &mut Mux, process: ProcessId, sent: SentId, frame: Frame) {
+    pub(super) fn hand_over(&mut self, mux: &mut Mux, process: ProcessId, sent: SentId, frame: Frame) {
         let mut told = frame;
         if let Some(Purpose::Copilot(CopilotPurpose::Turn { conversation, kind, restriction, .. })) =
             mux.requests().get(sent).map(|it| &it.purpose)
@@ -151,14 +151,14 @@ impl Copilot {
                 let content = Bytes::from(conversation.history.transcript(name));
                 let kept = self.session.kept_transcripts.clone();
                 mux.act(Effect::WriteTranscript { process, conversation: name.to_string(), content, kept });
-                Step::Writing
+                RestoreStep::Writing
             }
-            None => Step::Asked,
+            None => RestoreStep::Asked,
         };
         info!(conversation = %id, as_text = name.is_none(), "telling a process what was said");
         let Some(partition) = self.partitions.get_mut(process.backend) else { return };
         partition.restores.under_way.insert(id.clone(), Restore { sent, step });
-        if step == Step::Asked {
+        if step == RestoreStep::Asked {
             self.ask_restored(mux, process, sent, id, History::plain_turns);
         }
     }
@@ -176,7 +176,7 @@ impl Copilot {
         }
         let id = ConversationId::text(conversation);
         let Some(partition) = self.partitions.get_mut(process.backend) else { return };
-        let writing = |it: &&mut Restore| it.step == Step::Writing;
+        let writing = |it: &&mut Restore| it.step == RestoreStep::Writing;
         let Some(restore) = partition.restores.under_way.get_mut(&id).filter(writing) else {
             // Cancelled meanwhile.
             if partition.restores.under_way.is_empty() && self.session.kept_transcripts.is_none() {
@@ -184,7 +184,7 @@ impl Copilot {
             }
             return;
         };
-        restore.step = Step::Asked;
+        restore.step = RestoreStep::Asked;
         let sent = restore.sent;
         let modes = &self.modes;
         let is_held =
@@ -264,7 +264,7 @@ impl Copilot {
     }
 
     /// A turn has begun in this conversation. Whether the editor hears of it.
-    pub(crate) fn on_begun(
+    pub(super) fn on_begun(
         &mut self,
         mux: &mut Mux,
         process: ProcessId,
@@ -281,7 +281,7 @@ impl Copilot {
             Some(Purpose::Copilot(CopilotPurpose::Turn { token: of, .. })) => of.as_ref() == token,
             _ => false,
         };
-        let asked = partition.restores.under_way.iter().filter(|(_, it)| it.step == Step::Asked);
+        let asked = partition.restores.under_way.iter().filter(|(_, it)| it.step == RestoreStep::Asked);
         let found = asked.map(|(id, it)| (id.clone(), it.sent)).find(|(_, sent)| of_token(&sent));
         let Some((meant, sent)) = found else { return true };
         self.on_orphan(mux, process, &meant, sent, id);
@@ -328,7 +328,7 @@ impl Copilot {
     }
 
     /// A process is to forget a conversation.
-    pub(crate) fn make_forget(mux: &mut Mux, process: ProcessId, id: &ConversationId) {
+    pub(super) fn make_forget(mux: &mut Mux, process: ProcessId, id: &ConversationId) {
         let to = To::Process(process);
         let (_, frame) = mux.requests_mut().sent(to, Owner::Proxy, Purpose::Plain, &destruction(id));
         mux.tell(process, frame);
@@ -346,7 +346,7 @@ impl Copilot {
     }
 
     /// A server has answered `conversation/compress`: that is what it knows of the conversation from now on.
-    pub(crate) fn on_compressed(&mut self, asked: &Frame, answer: &Frame) {
+    pub(super) fn on_compressed(&mut self, asked: &Frame, answer: &Frame) {
         let is_done = |it: &&[u8]| member(it, "success").is_some_and(|range| &it[range] == b"true");
         let result = answer.result().filter(is_done);
         let summary = result.and_then(|it| Some(&it[member(it, "summaryContent")?]));
@@ -359,7 +359,7 @@ impl Copilot {
     }
 
     /// What a process goes on to say of a conversation is not wanted any more.
-    pub(crate) fn ignore_restored(&mut self, mux: &mut Mux, process: ProcessId, id: &ConversationId) {
+    pub(super) fn ignore_restored(&mut self, mux: &mut Mux, process: ProcessId, id: &ConversationId) {
         self.end_restore(mux, process, id);
         if let Some(partition) = self.partitions.get_mut(process.backend) {
             partition.restores.orphans.insert(id.clone());
@@ -374,7 +374,7 @@ impl Copilot {
     }
 
     /// Whether progress belongs to a conversation that nobody asked for.
-    pub(crate) fn is_of_orphan(&mut self, process: ProcessId, progress: &ProgressReport<'_>) -> bool {
+    pub(super) fn is_of_orphan(&mut self, process: ProcessId, progress: &ProgressReport<'_>) -> bool {
         let Some(partition) =
             self.partitions.get(process.backend).filter(|it| !it.restores.orphans.is_empty())
         else {
@@ -391,7 +391,7 @@ impl Copilot {
     }
 
     /// A turn is not wanted any more that was to be asked when its file is written.
-    pub(crate) fn forget_restore(&mut self, backend: BackendId, id: &ConversationId, sent: SentId) {
+    pub(super) fn forget_restore(&mut self, backend: BackendId, id: &ConversationId, sent: SentId) {
         let Some(partition) = self.partitions.get_mut(backend) else { return };
         if partition.restores.under_way.get(id).is_some_and(|it| it.sent == sent) {
             partition.restores.under_way.remove(id);
@@ -400,7 +400,7 @@ impl Copilot {
     }
 
     /// A conversation is destroyed, or replaced, before its turn has been sent on: it never is.
-    pub(crate) fn drop_unsent(&mut self, mux: &mut Mux, id: &ConversationId) {
+    pub(super) fn drop_unsent(&mut self, mux: &mut Mux, id: &ConversationId) {
         let Some(conversation) = self.conversations.get(id) else { return };
         let Some((backend, sent)) = conversation.active().map(|it| (conversation.backend, it)) else {
             return;
@@ -419,7 +419,7 @@ impl Copilot {
     }
 
     /// A create that was to restore this conversation has begun, or has come to nothing.
-    pub(crate) fn end_restore(&mut self, mux: &mut Mux, process: ProcessId, id: &ConversationId) {
+    pub(super) fn end_restore(&mut self, mux: &mut Mux, process: ProcessId, id: &ConversationId) {
         let Some(partition) = self.partitions.get_mut(process.backend) else { return };
         if partition.restores.under_way.remove(id).is_some() {
             self.stop_transcripts(mux, process);
@@ -458,7 +458,7 @@ impl Copilot {
     }
 
     /// A conversation is no more: what is kept of it goes.
-    pub(crate) fn forget_transcript(&self, mux: &mut Mux, id: &ConversationId) {
+    pub(super) fn forget_transcript(&self, mux: &mut Mux, id: &ConversationId) {
         if let (Some(kept), Some(name)) = (&self.session.kept_transcripts, id.as_text())
             && History::is_file_name(id)
         {

@@ -255,7 +255,7 @@ impl Copilot {
     }
 
     /// The request under a number that the process that is gone has not heard.
-    pub(crate) fn ask_next(&mut self, mux: &mut Mux, sent: SentId) -> Option<Frame> {
+    fn ask_next(&mut self, mux: &mut Mux, sent: SentId) -> Option<Frame> {
         let frame = mux.requests_mut().again(sent)?;
         let again = SentId::of(&frame)?;
         if let Some(Purpose::Copilot(CopilotPurpose::Turn { conversation, .. })) =
@@ -281,13 +281,13 @@ impl Copilot {
     }
 
     /// The conversations of a backend whose running turn has begun, and waits for the next process.
-    pub(crate) fn kept_by(&self, mux: &Mux, backend: BackendId) -> Vec<ConversationId> {
+    pub(super) fn kept_by(&self, mux: &Mux, backend: BackendId) -> Vec<ConversationId> {
         let of_backend = self.conversations.iter().filter(|(_, it)| it.backend == backend);
         of_backend.filter(|(id, it)| Self::is_kept(mux, id, it)).map(|(id, _)| id.clone()).collect()
     }
 
     /// Whether what is kept of the running turn of a conversation agrees with the other tables.
-    pub(crate) fn check_active_turn(
+    pub(super) fn check_active_turn(
         mux: &Mux,
         id: &ConversationId,
         conversation: &Conversation,
@@ -365,7 +365,7 @@ impl Copilot {
     }
 
     /// The editor has answered a confirmation of a process that lives.
-    pub(crate) fn on_confirmed(&mut self, id: &ConversationId, asked: &Frame, answer: &Frame) {
+    pub(super) fn on_confirmed(&mut self, id: &ConversationId, asked: &Frame, answer: &Frame) {
         if let Some(conversation) = self.conversations.get_mut(id) {
             conversation.active_turn.confirmed.push((asked.clone(), answer.clone()));
         }
@@ -466,7 +466,7 @@ impl Copilot {
     }
 
     /// Ends a turn at lspool's word; gives the next turn of the conversation, which no process has seen.
-    pub(crate) fn finish_turn(
+    fn finish_turn(
         &mut self,
         mux: &mut Mux,
         sent: SentId,
@@ -512,7 +512,7 @@ impl Copilot {
     }
 
     /// A turn that waits for its process, having begun in another one, is cancelled. Whether it was one.
-    pub(crate) fn cancel_kept(&mut self, mux: &mut Mux, sent: SentId, id: &ConversationId) -> bool {
+    pub(super) fn cancel_kept(&mut self, mux: &mut Mux, sent: SentId, id: &ConversationId) -> bool {
         let is_it = self.conversations.get(id).is_some_and(|it| it.runs(sent) && Self::is_kept(mux, id, it));
         if is_it
             && let Some(next) = self.cancel_turn(mux, sent, id)
@@ -525,7 +525,7 @@ impl Copilot {
 
     /// A conversation is destroyed, or replaced, whose turn has begun in a process that is gone. It ends here: how the
     /// next process tells its part of it is known only as long as the conversation is.
-    pub(crate) fn end_kept(&mut self, mux: &mut Mux, id: &ConversationId) {
+    pub(super) fn end_kept(&mut self, mux: &mut Mux, id: &ConversationId) {
         let Some(conversation) = self.conversations.get(id) else { return };
         let (backend, goes_on) = (conversation.backend, conversation.active_turn.segment.is_some());
         let Some(sent) = conversation.active() else { return };
@@ -552,7 +552,7 @@ impl Copilot {
 
     /// The turn of a conversation is over: what the editor is still asked for it is not wanted any more. An answer
     /// that comes all the same is part of the history.
-    pub(crate) fn withdraw_kept(&mut self, mux: &mut Mux, id: &ConversationId) {
+    pub(super) fn withdraw_kept(&mut self, mux: &mut Mux, id: &ConversationId) {
         let Some(conversation) = self.conversations.get_mut(id) else { return };
         let active_turn = &mut conversation.active_turn;
         let kept: Vec<SentId> = active_turn.kept().collect();
@@ -575,7 +575,7 @@ impl Copilot {
     }
 
     /// A backend will not serve: no turn of it goes on.
-    pub(crate) fn drop_turns(&mut self, mux: &mut Mux, backend: BackendId) {
+    pub(super) fn drop_turns(&mut self, mux: &mut Mux, backend: BackendId) {
         let of = |(id, it): (&ConversationId, &Conversation)| (it.backend == backend).then(|| id.clone());
         let all: Vec<ConversationId> = self.conversations.iter().filter_map(of).collect();
         for id in all {
@@ -587,7 +587,7 @@ impl Copilot {
     }
 
     /// The server has answered a turn that another process had begun. If it has not ended it before, it is ended.
-    pub(crate) fn end_before(&mut self, mux: &mut Mux, pending: &Pending, answer: &Frame) {
+    pub(super) fn end_before(&mut self, mux: &mut Mux, pending: &Pending, answer: &Frame) {
         let Purpose::Copilot(CopilotPurpose::Turn { conversation: id, .. }) = &pending.purpose else {
             return;
         };

@@ -163,7 +163,7 @@ const ABOUT_PROCESS: &[&str] = &[
 ];
 
 /// Whether a notification of a partition other than the primary stays inside lspool.
-pub(crate) fn is_about_process(method: &str) -> bool {
+pub(super) fn is_about_process(method: &str) -> bool {
     ABOUT_PROCESS.binary_search(&method).is_ok()
 }
 

@@ -207,7 +207,7 @@ impl Copilot {
         TurnId::text(&uuid(mux.identity(), self.n_turns))
     }
 
-    pub(crate) fn invent_id(&mut self, mux: &mut Mux) -> ConversationId {
+    fn invent_id(&mut self, mux: &mut Mux) -> ConversationId {
         self.n_conversations += 1;
         let it = &mux.identity();
         ConversationId::text(&format!("lspool-{}-{}-{}", it.pid, it.started, self.n_conversations))
@@ -285,7 +285,7 @@ impl Copilot {
     }
 
     /// The server forgets a turn, and so does what it would be told of it.
-    pub(crate) fn on_turn_delete(&mut self, frame: &Frame) {
+    pub(super) fn on_turn_delete(&mut self, frame: &Frame) {
         let conversation = field(frame, "conversationId").and_then(|it| self.conversations.get_mut(&it));
         if let (Some(conversation), Some(turn)) = (conversation, field(frame, "turnId")) {
             conversation.history.delete(&turn);
@@ -312,7 +312,7 @@ impl Copilot {
     }
 
     /// The answer to a create or turn: nothing of that turn follows it.
-    pub(crate) fn on_turn_answered(
+    pub(super) fn on_turn_answered(
         &mut self,
         mux: &mut Mux,
         process: ProcessId,
@@ -338,7 +338,7 @@ impl Copilot {
     }
 
     /// Lets the next turn of the conversation go.
-    pub(crate) fn end_turn(&mut self, mux: &mut Mux, id: &ConversationId, sent: SentId) {
+    pub(super) fn end_turn(&mut self, mux: &mut Mux, id: &ConversationId, sent: SentId) {
         if self.conversations.get(id).is_none_or(|it| !it.runs(sent)) {
             return;
         }
@@ -364,7 +364,7 @@ impl Copilot {
 
     /// A create or turn was refused, or cancelled before any process had seen it. Where there is no conversation,
     /// none keeps its partition busy.
-    pub(crate) fn on_turn_failed(
+    pub(super) fn on_turn_failed(
         &mut self,
         mux: &mut Mux,
         id: &ConversationId,
@@ -482,7 +482,7 @@ impl Copilot {
 
     /// A few more words of an answer, as a report of the usual shape has them. Noted, if the editor gets the report
     /// as it is. This is done for each of them.
-    pub(crate) fn note_told(&mut self, mux: &Mux, process: ProcessId, words: &ReplyDelta<'_>) -> bool {
+    fn note_told(&mut self, mux: &Mux, process: ProcessId, words: &ReplyDelta<'_>) -> bool {
         let ReplyDelta { conversation, turn, round, reply } = words;
         let is_orphan = |it: &Partition| it.restores.is_orphan(conversation);
         if mux.tokens().are_renamed() || self.partitions.get(process.backend).is_some_and(is_orphan) {
@@ -619,7 +619,7 @@ pub(crate) fn destruction(id: &ConversationId) -> Frame {
 }
 
 /// Where the parameters of a create have what is asked: the last of the turns.
-pub(crate) fn question_in(params: &[u8]) -> Option<Range<usize>> {
+pub(super) fn question_in(params: &[u8]) -> Option<Range<usize>> {
     let turns = member(params, "turns")?;
     let last = elements(&params[turns.clone()]).last()?;
     Some(turns.start + last.start..turns.start + last.end)

@@ -15,7 +15,7 @@ use crate::{
         event::{BackendId, ClientId, Effect, Peer, Prepared, ServerId},
         ids::RequestId,
         mux::{
-            failure::{Cause, Failure, Malformed},
+            failure::{Cause, Failure, MalformedMessage},
             pool::{
                 backend::{Backend, NewBackend, Role},
                 lifecycle::LifecycleState,
@@ -447,14 +447,14 @@ impl Mux {
     pub(crate) fn on_malformed_client(
         &mut self,
         client: ClientId,
-        id: Malformed,
+        id: MalformedMessage,
         reason: &str,
     ) -> Option<(SentId, Pending)> {
         warn!(?client, reason, "malformed message");
         let failure = Failure::new(Cause::Malformed, format!("malformed message: {reason}"));
         match id {
-            Malformed::Request(id) => self.send(Peer::Client(client), failure.answer(id)),
-            Malformed::Answer(id) => {
+            MalformedMessage::Request(id) => self.send(Peer::Client(client), failure.answer(id)),
+            MalformedMessage::Answer(id) => {
                 let (sent, pending) = self.requests.answered(&id, Peer::Client(client))?;
                 self.fail(&pending.owner, &Failure { cause: Cause::BadAnswer, ..failure });
                 match pending.owner {
@@ -463,7 +463,7 @@ impl Mux {
                     Owner::Client(..) => {}
                 }
             }
-            Malformed::Other => {}
+            MalformedMessage::Other => {}
         }
         None
     }

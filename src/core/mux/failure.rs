@@ -55,19 +55,19 @@ pub(crate) enum Cause {
 
 /// What a message was that could not be understood, as far as that could be read.
 #[derive(Clone, Debug)]
-pub(crate) enum Malformed {
+pub(crate) enum MalformedMessage {
     Request(RequestId),
     /// The answer to a request of lspool's.
     Answer(RawId),
     Other,
 }
 
-impl From<Option<(RawId, bool)>> for Malformed {
-    fn from(id: Option<(RawId, bool)>) -> Malformed {
+impl From<Option<(RawId, bool)>> for MalformedMessage {
+    fn from(id: Option<(RawId, bool)>) -> MalformedMessage {
         match id {
-            Some((id, true)) => Malformed::Request(id.into()),
-            Some((id, false)) => Malformed::Answer(id),
-            None => Malformed::Other,
+            Some((id, true)) => MalformedMessage::Request(id.into()),
+            Some((id, false)) => MalformedMessage::Answer(id),
+            None => MalformedMessage::Other,
         }
     }
 }

@@ -73,7 +73,7 @@ impl Mux {
 
     /// The editor has answered a request that may have named a token: what was said under it ends with the answer.
     /// One that was created lives until its `end`, also if the editor refused it: some servers do not wait to be told.
-    pub(crate) fn release_token(&mut self, process: ProcessId, asked: &Frame) {
+    pub(super) fn release_token(&mut self, process: ProcessId, asked: &Frame) {
         let method = asked.method().filter(|it| *it != "window/workDoneProgress/create");
         let key = method.and_then(|it| self.token_key(process, it));
         if let Some(token) = key.and_then(|key| field(asked, key)) {

@@ -142,7 +142,7 @@ impl Registrations {
     }
 
     /// A process is gone for good: parameters of the `client/unregisterCapability` that the editor is asked.
-    pub(crate) fn abandoned(&mut self, backend: BackendId) -> Option<Vec<u8>> {
+    pub(super) fn abandoned(&mut self, backend: BackendId) -> Option<Vec<u8>> {
         unregistrations(&self.take_registrations(|(owner, _)| owner.backend == backend))
     }
 
@@ -152,7 +152,7 @@ impl Registrations {
     }
 
     /// Whether anything is held by an older process than this one.
-    pub(crate) fn has_stale(&self, process: ProcessId) -> bool {
+    pub(super) fn has_stale(&self, process: ProcessId) -> bool {
         self.held.iter().flat_map(|it| &it.owners).any(|(owner, _)| is_older(*owner, process))
     }
 

@@ -260,12 +260,12 @@ impl Requests {
     }
 
     /// Whether a process waits for an answer of a client.
-    pub(crate) fn has_asked(&self, process: ProcessId) -> bool {
+    pub(super) fn has_asked(&self, process: ProcessId) -> bool {
         self.by_process.keys().any(|(by, _)| *by == process)
     }
 
     /// How many requests lspool has sent.
-    pub(crate) fn n_sent(&self) -> u64 {
+    pub(super) fn n_sent(&self) -> u64 {
         self.last.into()
     }
 
@@ -355,7 +355,7 @@ impl Requests {
     }
 
     /// How many answers clients are owed.
-    pub(crate) fn n_owed_to_clients(&self) -> usize {
+    pub(super) fn n_owed_to_clients(&self) -> usize {
         self.n_of_clients
     }
 

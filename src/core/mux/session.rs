@@ -76,7 +76,7 @@ pub(crate) struct Replay {
 }
 
 impl Replay {
-    pub(crate) fn into_frames(self) -> Vec<Frame> {
+    pub(super) fn into_frames(self) -> Vec<Frame> {
         let Replay { latest, settings, folders, documents, of_documents, calls } = self;
         let first = latest.into_iter().chain(settings).chain(folders);
         first.chain(documents).chain(of_documents).chain(calls).collect()

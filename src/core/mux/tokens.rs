@@ -183,7 +183,7 @@ impl Tokens {
 
     /// A process is gone: its tokens are forgotten, but for those whose subject goes on. Gives the parameters
     /// of an `end` for each that was open.
-    pub(crate) fn abandoned(
+    pub(super) fn abandoned(
         &mut self,
         backend: BackendId,
         message: &str,

@@ -218,7 +218,7 @@ impl Mux {
     }
 
     /// Answers a request that no process will answer.
-    pub(crate) fn fail_request(&mut self, owner: &Owner, purpose: &Purpose, failure: &Failure) {
+    pub(super) fn fail_request(&mut self, owner: &Owner, purpose: &Purpose, failure: &Failure) {
         let required = self.servers.first().is_none_or(|it| it.settings.policy.required);
         match (owner, purpose) {
             // The editor goes on without the server; a message tells its user.

@@ -34,7 +34,7 @@ pub(super) enum LeadEnd {
 
 impl Agents {
     /// Whether the running turn of a conversation has sub-agents whose results it does not have yet.
-    pub(crate) fn is_followed_up(&self, copilot: &Copilot, mux: &Mux, id: &ConversationId) -> bool {
+    fn is_followed_up(&self, copilot: &Copilot, mux: &Mux, id: &ConversationId) -> bool {
         let lead = self.subagents.lead_of(id).and_then(|it| self.subagents.leads.get(&it));
         let (Some(lead), Some(conversation)) = (lead, copilot.conversations().get(id)) else { return false };
         let ended_well = lead.phase == LeadPhase::Ended || conversation.active_turn.over != Over::Ended;

@@ -155,7 +155,7 @@ impl Copilot {
 
     /// The primary has accepted statuses of tools by name. Where one server has an MCP tool of a name, and nobody
     /// else, it is that: other processes follow.
-    pub(crate) fn on_named_statuses(&mut self, mux: &mut Mux, change: &ToolChange, partitions: &[BackendId]) {
+    pub(super) fn on_named_statuses(&mut self, mux: &mut Mux, change: &ToolChange, partitions: &[BackendId]) {
         let ToolChange::Status(named) = change else { return };
         let mut meant = Vec::new();
         for (name, is_on) in named.iter().filter(|(name, _)| !self.catalog.is_clients(name)) {

@@ -81,7 +81,7 @@ impl Ending {
     }
 
     /// Why it is ended.
-    pub(crate) fn take_fault(&mut self) -> Option<Fault> {
+    pub(super) fn take_fault(&mut self) -> Option<Fault> {
         match self {
             Ending::No => None,
             Ending::Terminated(fault) | Ending::Abandoned(fault) => fault.take(),

@@ -226,14 +226,14 @@ impl Mux {
     }
 
     /// A backend came to owe answers, or owes none any more.
-    pub(crate) fn note_debts(&mut self, id: BackendId) {
+    pub(super) fn note_debts(&mut self, id: BackendId) {
         let (now, n_owed) = (self.now(), self.requests.n_owed_by(id));
         let Some(times) = self.times(id) else { return };
         self.backends.note_debts(id, |it| it.owes(now, n_owed, &times));
     }
 
     /// Asks after a process that has been silent too long, or ends it.
-    pub(crate) fn look_after(&mut self, id: BackendId) {
+    pub(super) fn look_after(&mut self, id: BackendId) {
         let now = self.now();
         let Some(times) = self.times(id) else { return };
         let Some(process) = self.backend(id).map(Backend::process) else { return };

@@ -163,7 +163,7 @@ impl Lifecycle {
     }
 
     /// Whether any process of it has ever been ready.
-    pub(crate) fn has_been_ready(&self) -> bool {
+    pub(super) fn has_been_ready(&self) -> bool {
         self.has_been_ready
     }
 
@@ -218,7 +218,7 @@ impl Lifecycle {
     }
 
     /// The process has had its time to start and to answer `initialize`.
-    pub(crate) fn overdue(&mut self) {
+    pub(super) fn overdue(&mut self) {
         if let LifecycleState::Spawning { deadline, .. } | LifecycleState::Initializing { deadline, .. } =
             &mut self.state
         {
@@ -275,7 +275,7 @@ impl Lifecycle {
     }
 
     /// There is no process, and none can be started.
-    pub(crate) fn fail_to_start(&mut self, now: Instant) {
+    pub(super) fn fail_to_start(&mut self, now: Instant) {
         self.alive = false;
         self.enter(now, LifecycleState::Failed);
     }
@@ -327,7 +327,7 @@ impl Lifecycle {
     }
 
     /// Whether a process that dies now would be followed by another one.
-    pub(crate) fn would_restart(&self, now: Instant, policy: &Policy) -> bool {
+    pub(super) fn would_restart(&self, now: Instant, policy: &Policy) -> bool {
         let is_hopeless = !self.has_been_ready && self.n_restarts > 0;
         policy.restart != Restart::Never && !is_hopeless && self.budget.allows_another(now, policy)
     }

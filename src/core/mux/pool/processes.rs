@@ -14,7 +14,7 @@ use crate::{
         ids::ConversationId,
         mux::{
             Mux, Severity,
-            failure::{Cause, Failure, Malformed, reason},
+            failure::{Cause, Failure, MalformedMessage, reason},
             pool::{
                 backend::{Backend, Fault, Idling},
                 lifecycle::{Death, Demand, Handshake, LifecycleState, Todo},
@@ -56,20 +56,20 @@ pub(crate) struct Aftermath {
     cause: Cause,
     what: String,
     death: Death,
-    next: Next,
+    next: Successor,
     advice: &'static str,
 }
 
 impl Aftermath {
     /// What comes after it.
-    pub(crate) fn next(&self) -> Next {
+    pub(crate) fn next(&self) -> Successor {
         self.next
     }
 }
 
 /// What comes after a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Next {
+pub(crate) enum Successor {
     Follows,
     None,
     Failed,
@@ -348,12 +348,12 @@ impl Mux {
         let cause = if death == Death::Expected && is_expected { Cause::NotStarted } else { cause };
         let (next, advice) = match (death, backend.life.state()) {
             (Death::Expected, LifecycleState::Restarting { .. } | LifecycleState::Waiting) => {
-                (Next::Follows, "another process takes its place, send the request again")
+                (Successor::Follows, "another process takes its place, send the request again")
             }
-            (Death::Expected, _) => (Next::None, "it was stopped"),
-            (Death::Restarts, _) => (Next::Follows, "it is being restarted, send the request again"),
-            (Death::Stops, _) => (Next::None, "send the request again"),
-            (Death::Fails, _) => (Next::Failed, "it is not restarted"),
+            (Death::Expected, _) => (Successor::None, "it was stopped"),
+            (Death::Restarts, _) => (Successor::Follows, "it is being restarted, send the request again"),
+            (Death::Stops, _) => (Successor::None, "send the request again"),
+            (Death::Fails, _) => (Successor::Failed, "it is not restarted"),
         };
         if death != Death::Expected {
             warn!(backend = backend.name, ?death, what, "gone");
@@ -373,7 +373,7 @@ impl Mux {
         self.retry_requests(process, next, cause, what);
         let lost = |sent: &SentId, it: &Pending| match it.to {
             To::Process(asked) => asked == process,
-            To::Queue(asked) => asked == id && (next != Next::Follows || wanted.cut_off.contains(sent)),
+            To::Queue(asked) => asked == id && (next != Successor::Follows || wanted.cut_off.contains(sent)),
             To::Client(_) | To::BuiltinTools => false,
         };
         let lost: Vec<_> = self.requests.iter().filter(|(sent, it)| lost(sent, it)).map(|it| it.0).collect();
@@ -384,13 +384,13 @@ impl Mux {
                 Purpose::Initialize => format!("{name} {what}"),
                 _ => format!("{name} {what} during {during}; {advice}"),
             };
-            let retry = next != Next::Failed;
+            let retry = next != Successor::Failed;
             let failure = Failure { cause, partition: Some(name.clone()), message, retry };
             self.fail_request(&pending.owner, &pending.purpose, &failure);
         }
         match next {
-            Next::Follows => self.drop_replayed(id),
-            Next::None | Next::Failed => {
+            Successor::Follows => self.drop_replayed(id),
+            Successor::None | Successor::Failed => {
                 if let Some(backend) = self.backends.get_mut(id) {
                     backend.queue().clear();
                 }
@@ -540,7 +540,7 @@ impl Mux {
     pub(crate) fn on_malformed_server(
         &mut self,
         process: ProcessId,
-        id: Malformed,
+        id: MalformedMessage,
         reason: &str,
     ) -> Option<(SentId, Pending)> {
         let serves = |it: &&Backend| it.accepts() && !it.is_abandoned();
@@ -553,18 +553,20 @@ impl Mux {
         let message = format!("{name} sent a malformed message: {reason}");
         let failure = Failure { partition: Some(name), ..Failure::new(Cause::Malformed, message) };
         match id {
-            Malformed::Request(id) => self.tell(process, failure.answer(id)),
-            Malformed::Answer(id) => {
+            MalformedMessage::Request(id) => self.tell(process, failure.answer(id)),
+            MalformedMessage::Answer(id) => {
                 let (sent, pending) = self.requests.answered(&id, Peer::Backend(process))?;
                 self.fail(&pending.owner, &Failure { cause: Cause::BadAnswer, ..failure });
                 return Some((sent, pending));
             }
             // An answer may have been lost with it: nobody shall wait for that for ever.
-            Malformed::Other if !self.requests.filter(|it| it.to == To::Process(process)).is_empty() => {
+            MalformedMessage::Other
+                if !self.requests.filter(|it| it.to == To::Process(process)).is_empty() =>
+            {
                 let fault = format!("it sent a malformed message: {reason}");
                 self.terminate(process, Some((Cause::Transport, fault)));
             }
-            Malformed::Other => {}
+            MalformedMessage::Other => {}
         }
         None
     }

@@ -14,7 +14,7 @@ use crate::{
         mux::{
             Mux,
             failure::{Cause, Failure},
-            pool::{backend::Backend, lifecycle::LifecycleState, processes::Next},
+            pool::{backend::Backend, lifecycle::LifecycleState, processes::Successor},
             requests::{Marks, Owner, Pending, To},
             result_ids::Results,
             routes::{Dialect, Keep, source, source_of},
@@ -39,7 +39,7 @@ enum Fate {
 
 impl Mux {
     /// A process has died. What is left in the table afterwards is dropped.
-    pub(super) fn retry_requests(&mut self, process: ProcessId, next: Next, cause: Cause, what: &str) {
+    pub(super) fn retry_requests(&mut self, process: ProcessId, next: Successor, cause: Cause, what: &str) {
         let Some(backend) = self.backend(process.backend) else { return };
         let (name, dialect) = (backend.name.clone(), self.servers.of(backend).dialect);
         let asked = self.requests.iter().filter(|(_, it)| it.to == To::Process(process));
@@ -167,7 +167,7 @@ impl Mux {
     }
 }
 
-fn fate(pending: &Pending, next: Next, dialect: &Dialect) -> Fate {
+fn fate(pending: &Pending, next: Successor, dialect: &Dialect) -> Fate {
     let Marks { cancelled, first, streamed, waits_for_user: _ } = pending.marks;
     let is_clients = matches!(pending.owner, Owner::Client(..));
     if !is_clients || !matches!(pending.purpose, Purpose::Plain) {
@@ -182,7 +182,7 @@ fn fate(pending: &Pending, next: Next, dialect: &Dialect) -> Fate {
     if first.is_some() {
         return Fate::Spent;
     }
-    if streamed || next != Next::Follows { Fate::Dropped } else { Fate::Again }
+    if streamed || next != Successor::Follows { Fate::Dropped } else { Fate::Again }
 }
 
 /// Whether it only reads, or says what every process is told at its start in any case.

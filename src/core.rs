@@ -15,6 +15,7 @@ mod backends;
 mod copilot;
 pub mod event;
 mod identity;
+mod ids;
 mod messages;
 mod mux;
 mod processes;
@@ -133,10 +134,10 @@ impl Proxy {
             Event::Received(Peer::Client(client), frame) => self.on_control_frame(client, &frame),
             Event::Received(Peer::Backend(process), frame) => self.on_server_frame(process, frame),
             Event::Malformed { peer: Peer::Client(client), id, reason } => {
-                self.on_malformed_client(client, id, &reason);
+                self.on_malformed_client(client, id.into(), &reason);
             }
             Event::Malformed { peer: Peer::Backend(process), id, reason } => {
-                self.on_malformed_server(process, id, &reason);
+                self.on_malformed_server(process, id.into(), &reason);
             }
             Event::Closed { peer: Peer::EDITOR, error } => self.on_editor_closed(error),
             Event::Closed { peer: Peer::Client(client), .. } => self.admin.on_client_closed(client),

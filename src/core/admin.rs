@@ -23,7 +23,8 @@ use super::{
 };
 use crate::{
     config::nearest,
-    rpc::{Patch, RawId, elements, member, members, path, text},
+    core::ids::RequestId,
+    rpc::{Patch, elements, member, members, path, text},
 };
 
 /// The one that is there with a Copilot server alone.
@@ -79,7 +80,7 @@ impl Admin {
     }
 
     /// Whether a client is owed an answer under this id.
-    pub(crate) fn is_owed(&self, client: ClientId, id: &RawId) -> bool {
+    pub(crate) fn is_owed(&self, client: ClientId, id: &RequestId) -> bool {
         self.owners().any(|it| matches!(it, Owner::Client(by, of) if *by == client && of == id))
     }
 
@@ -99,7 +100,8 @@ impl Admin {
         self.restarts.retain(|(owner, _)| is_other(owner));
     }
 
-    /// A request to lspool itself that neither conversations nor agents answer. Whether it is one; then it is dealt with.
+    /// A request to lspool itself that neither conversations nor agents answer. Whether it is one; then it is dealt
+    /// with.
     pub(crate) fn on_request(
         &mut self,
         mux: &mut Mux,
@@ -194,7 +196,7 @@ fn ask_logs(mux: &mut Mux, owner: &Owner, params: &[u8]) {
     match named(mux, params).as_deref() {
         Ok([backend]) => {
             let follow = path(params, &["follow"]).is_some_and(|range| &params[range] == b"true");
-            mux.act(Effect::Logs { backend: *backend, client: *client, id: id.clone(), follow });
+            mux.act(Effect::Logs { backend: *backend, client: *client, id: id.clone().into(), follow });
         }
         Ok(_) => mux.fail(owner, &Failure::new(Cause::InvalidParams, "name: which backend's?")),
         Err(failure) => mux.fail(owner, failure),

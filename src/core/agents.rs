@@ -13,10 +13,7 @@ use std::time::Instant;
 use self::{
     conversations::InternalConversations, orchestrations::Orchestrations, subagents::SubAgents, teams::Teams,
 };
-use crate::{
-    core::{copilot::Copilot, mux::Mux},
-    rpc::RawId,
-};
+use crate::core::{copilot::Copilot, ids::RequestId, mux::Mux};
 
 /// Internal conversations, sub-agents, teams and orchestrations.
 #[derive(Debug, Default)]
@@ -29,7 +26,7 @@ pub(crate) struct Agents {
 
 impl Agents {
     /// Whether the editor is owed an answer under this id.
-    pub(crate) fn owes(&self, id: &RawId) -> bool {
+    pub(crate) fn owes(&self, id: &RequestId) -> bool {
         self.orchestrations.is_owed(id)
     }
 

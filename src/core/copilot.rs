@@ -3,6 +3,7 @@
 //!
 //! It acts through the public methods of [`Mux`], and knows no agent. What `Proxy` asks it is in [`hooks`].
 
+pub(crate) mod active_turn;
 mod cancel;
 mod check;
 pub(crate) mod conversation;
@@ -33,12 +34,10 @@ use self::{
     spares::Spares,
     tools::{catalog::Catalog, tool_set::ToolSet},
 };
-use crate::{
-    core::{
-        event::{BackendId, ProcessId, ServerId},
-        mux::{Mux, servers::Server, session::Session},
-    },
-    rpc::RawId,
+use crate::core::{
+    event::{BackendId, ProcessId, ServerId},
+    ids::ConversationId,
+    mux::{Mux, servers::Server, session::Session},
 };
 
 /// What helps where nobody is signed in.
@@ -62,10 +61,10 @@ pub(crate) struct Copilot {
     /// Names of tools that there are not, of which the user has been told.
     unknown_tools: BTreeSet<String>,
     /// Internal conversations that are held. The id of one that is not is an orphan's.
-    internal: BTreeSet<RawId>,
+    internal: BTreeSet<ConversationId>,
     /// Turns that were cancelled at their process, with the conversations of their sub-agents: for whoever answers
     /// their calls.
-    cancelled: Vec<(ProcessId, Vec<RawId>)>,
+    cancelled: Vec<(ProcessId, Vec<ConversationId>)>,
 }
 
 impl Copilot {
@@ -150,22 +149,22 @@ impl Copilot {
     }
 
     /// The turns that were cancelled at their process since this was last asked.
-    pub(crate) fn take_cancelled(&mut self) -> Vec<(ProcessId, Vec<RawId>)> {
+    pub(crate) fn take_cancelled(&mut self) -> Vec<(ProcessId, Vec<ConversationId>)> {
         std::mem::take(&mut self.cancelled)
     }
 
     /// lspool itself holds a conversation of this id.
-    pub(crate) fn hold_internal(&mut self, id: RawId) {
+    pub(crate) fn hold_internal(&mut self, id: ConversationId) {
         self.internal.insert(id);
     }
 
     /// lspool itself does not hold a conversation of this id any more.
-    pub(crate) fn release_internal(&mut self, id: &RawId) {
+    pub(crate) fn release_internal(&mut self, id: &ConversationId) {
         self.internal.remove(id);
     }
 
     /// Whether this is an internal conversation, or of a sub-agent of one, that has no owner any more.
-    pub(crate) fn is_unowned(&self, id: &RawId) -> bool {
+    pub(crate) fn is_unowned(&self, id: &ConversationId) -> bool {
         let top = self.conversations.top(id);
         conversation::is_internal(top.as_bytes()) && !self.internal.contains(&top)
     }

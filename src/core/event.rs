@@ -503,8 +503,8 @@ pub enum Effect {
     },
     /// Close the stdin of a process once what is queued is written. It may finish what it was told, and end.
     CloseInput(ProcessId),
-    /// End a process: what is queued is written, stdin closed, then signals to its group. Answered by [`Event::Exited`];
-    /// if it has not come to be, by [`Event::SpawnFailed`].
+    /// End a process: what is queued is written, stdin closed, then signals to its group. Answered by
+    /// [`Event::Exited`]; if it has not come to be, by [`Event::SpawnFailed`].
     Terminate(ProcessId),
     /// Write what is queued for the editor, end all processes, then exit with this code.
     Exit(i32),

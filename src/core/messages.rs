@@ -6,15 +6,16 @@ use super::{
     backends::{cancel, fail_backend},
     copilot::{Copilot, hooks::FromServer, modes::moving, turns::tool_calls::cancelled_call},
     event::{ClientId, ProcessId},
+    ids::RequestId,
     mux::{
         clients::FromEditor,
-        failure::{Cause, Failure},
+        failure::{Cause, Failure, MalformedMessage},
         requests::Owner,
         routes::Keep,
     },
-    purpose::Purpose,
+    purpose::{Purpose, ToolQuestion},
 };
-use crate::rpc::{Frame, Kind, RawId};
+use crate::rpc::{Frame, Kind};
 
 // A client speaks.
 impl Proxy {
@@ -31,7 +32,7 @@ impl Proxy {
     }
 
     fn on_editor_request(&mut self, frame: &Frame) {
-        let (Some(id), Some(method)) = (frame.id(), frame.method()) else { return };
+        let (Some(id), Some(method)) = (frame.id().map(RequestId::from), frame.method()) else { return };
         let is_owed =
             || self.admin.is_owed(ClientId::EDITOR, &id) || (self.copilot.is_some() && self.agents.owes(&id));
         if self.mux.is_in_use(&id, is_owed) {
@@ -126,7 +127,7 @@ impl Proxy {
         let (Kind::Request, Some(id), Some(method)) = (frame.kind(), frame.id(), frame.method()) else {
             return;
         };
-        let owner = Owner::Client(client, id);
+        let owner = Owner::Client(client, id.into());
         if !self.control(owner.clone(), method, frame.params().unwrap_or(b"{}")) {
             let message = format!("lspool has no method {method:?}");
             self.mux.fail(&owner, &Failure::new(Cause::MethodNotFound, message));
@@ -161,7 +162,7 @@ impl Proxy {
         }
     }
 
-    pub(super) fn on_malformed_client(&mut self, client: ClientId, id: Option<(RawId, bool)>, reason: &str) {
+    pub(super) fn on_malformed_client(&mut self, client: ClientId, id: MalformedMessage, reason: &str) {
         let asked = self.mux.on_malformed_client(client, id, reason);
         if let (Some((sent, pending)), Some(copilot)) = (asked, &mut self.copilot) {
             copilot.on_late_answer(&mut self.mux, sent, pending, None);
@@ -182,7 +183,7 @@ impl Proxy {
             (Kind::Notification, Some("$/progress")) => self.on_server_progress(process, &frame),
             (Kind::Notification, Some("$/cancelRequest")) => {
                 if let Some(wire) = self.mux.on_server_cancel(process, &frame) {
-                    self.mux.tell(process, cancelled_call(wire, false));
+                    self.mux.tell(process, cancelled_call(wire, ToolQuestion::Call));
                 }
             }
             (Kind::Notification, _) => match &mut self.copilot {
@@ -254,12 +255,7 @@ impl Proxy {
         }
     }
 
-    pub(super) fn on_malformed_server(
-        &mut self,
-        process: ProcessId,
-        id: Option<(RawId, bool)>,
-        reason: &str,
-    ) {
+    pub(super) fn on_malformed_server(&mut self, process: ProcessId, id: MalformedMessage, reason: &str) {
         let Some((sent, pending)) = self.mux.on_malformed_server(process, id, reason) else { return };
         match &mut self.copilot {
             Some(copilot) => copilot.on_lost_answer(&mut self.mux, process, sent, &pending),

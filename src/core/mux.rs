@@ -40,13 +40,11 @@ use self::{
     tokens::Tokens,
     wire::Wire,
 };
-use crate::{
-    core::{
-        event::{BackendId, Prepared, ProcessId, ServerId},
-        identity::Identity,
-        purpose::CopilotPurpose,
-    },
-    rpc::RawId,
+use crate::core::{
+    event::{BackendId, Prepared, ProcessId, ServerId},
+    identity::Identity,
+    ids::ConversationId,
+    purpose::CopilotPurpose,
 };
 
 /// How a message to the user is shown.
@@ -207,7 +205,7 @@ impl Mux {
     }
 
     /// Whether tokens and registrations belong to backends that are there.
-    pub(crate) fn check_tokens(&self, goes_on: impl Fn(&RawId) -> bool) -> Result<(), String> {
+    pub(crate) fn check_tokens(&self, goes_on: impl Fn(&ConversationId) -> bool) -> Result<(), String> {
         let is_alive = |id| self.backend(id).is_some_and(|it| it.life.is_alive());
         self.tokens.check(is_alive, goes_on)?;
         self.registrations.check(|id| self.backends.contains(id))?;

@@ -10,8 +10,8 @@ use super::{
         Severity,
         failure::Cause,
         pool::{
-            lifecycle::Handshake,
-            processes::{Due, Ready, StillWanted},
+            lifecycle::{Demand, Handshake},
+            processes::{Due, Outlook, Ready, StillWanted},
         },
     },
 };
@@ -76,22 +76,22 @@ impl Proxy {
     pub(super) fn on_gone(&mut self, process: ProcessId, cause: Cause, what: String) {
         let Proxy { mux, copilot, agents, .. } = self;
         let Some(gone) = mux.begin_gone(process, cause, what) else { return };
-        let mut waits = false;
+        let mut waiting = Demand::Nobody;
         match copilot {
             Some(copilot) => {
                 let followed_up = agents.followed_up(copilot, mux);
-                let (suspended, waits_for_process) = copilot.on_gone(mux, &gone, &followed_up);
+                let (suspended, of_turns) = copilot.on_gone(mux, &gone, &followed_up);
                 for id in &suspended {
                     agents.note_suspended(id);
                 }
-                waits = waits_for_process;
+                waiting = of_turns;
             }
-            None if gone.comes_back => drop(mux.requeue(process)),
+            None if gone.outlook == Outlook::Follows => drop(mux.requeue(process)),
             None => {}
         }
-        let Some(after) = mux.decide_gone(gone, waits) else { return };
+        let Some(after) = mux.decide_gone(gone, waiting) else { return };
         let wanted = match copilot {
-            Some(copilot) => copilot.on_followed(mux, process.backend, after.is_followed()),
+            Some(copilot) => copilot.on_followed(mux, process.backend, after.next()),
             None => StillWanted::default(),
         };
         mux.finish_gone(&after, &wanted);

@@ -2,12 +2,59 @@
 //!
 //! These are data. The mux carries them with its requests; what belongs to a higher owner it never looks into.
 
+use std::fmt;
+
 use bytes::Bytes;
 
-use crate::{core::event::BackendId, rpc::RawId};
+use crate::{
+    core::{
+        event::BackendId,
+        ids::{ConversationId, Token},
+    },
+    rpc::{Frame, RawId},
+};
 
 /// The number under which lspool sent a request.
-pub(crate) type SentId = u64;
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct SentId(u64);
+
+impl SentId {
+    /// More than any request has.
+    pub(crate) const MAX: SentId = SentId(u64::MAX);
+
+    /// The number of a message that lspool sends, or of an answer to it.
+    pub(crate) fn of(frame: &Frame) -> Option<SentId> {
+        SentId::read(&frame.id()?)
+    }
+
+    /// The number in an answer, if it is one.
+    pub(crate) fn read(id: &RawId) -> Option<SentId> {
+        id.as_u64().map(SentId)
+    }
+
+    /// The number of the next request.
+    pub(crate) fn next(self) -> SentId {
+        SentId(self.0 + 1)
+    }
+}
+
+impl From<SentId> for u64 {
+    fn from(sent: SentId) -> u64 {
+        sent.0
+    }
+}
+
+impl From<SentId> for RawId {
+    fn from(sent: SentId) -> RawId {
+        RawId::from(sent.0)
+    }
+}
+
+impl fmt::Display for SentId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
 
 /// What the answer to a request means to lspool.
 #[derive(Clone, Debug)]
@@ -32,7 +79,7 @@ pub(crate) enum Purpose {
 #[derive(Clone, Debug)]
 pub(crate) enum CopilotPurpose {
     /// A `conversation/create` or `conversation/turn`; its answer ends the turn.
-    Turn { conversation: RawId, token: Option<RawId>, create: bool, restriction: Restriction },
+    Turn { conversation: ConversationId, token: Option<Token>, kind: TurnKind, restriction: Restriction },
     /// A change of the tool catalog, which partitions follow once the primary has accepted it.
     Tools(ToolChange),
     /// A partition was told its projection; the answer lists what it offers now.
@@ -44,7 +91,25 @@ pub(crate) enum CopilotPurpose {
     /// A sign-in that one process has done and the others must follow.
     SignIn,
     /// A tool call or confirmation of this conversation, asked of the editor.
-    ToolCall { conversation: Option<RawId>, confirmation: bool },
+    ToolCall { conversation: Option<ConversationId>, kind: ToolQuestion },
+}
+
+/// How a turn is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TurnKind {
+    /// `conversation/create`: the conversation begins with it.
+    First,
+    /// `conversation/turn`.
+    Later,
+}
+
+/// What a process asks of whoever has a tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ToolQuestion {
+    /// Whether a call may be made: `conversation/invokeClientToolConfirmation`.
+    Confirmation,
+    /// To make it: `conversation/invokeClientTool`.
+    Call,
 }
 
 /// One chat mode.

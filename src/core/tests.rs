@@ -22,11 +22,11 @@ mod taped;
 mod tools;
 
 use super::{Proxy, copilot::conversation::Conversation, event::BackendId};
-use crate::rpc::RawId;
+use crate::core::ids::ConversationId;
 
 /// What tests look at.
 impl Proxy {
-    fn all_conversations(&self) -> impl Iterator<Item = (&RawId, &Conversation)> {
+    fn all_conversations(&self) -> impl Iterator<Item = (&ConversationId, &Conversation)> {
         self.copilot.iter().flat_map(|it| it.conversations().iter())
     }
 

@@ -99,5 +99,5 @@ fn check_backend(mux: &Mux, backend: &Backend) -> Checked {
 
 /// The number of a request that waits.
 fn request(frame: &Frame) -> Option<SentId> {
-    frame.id().filter(|_| frame.kind() == Kind::Request)?.as_u64()
+    SentId::of(frame).filter(|_| frame.kind() == Kind::Request)
 }

@@ -7,12 +7,12 @@ use std::time::Duration;
 use serde_json::json;
 use tracing::{info, warn};
 
-use super::{Admin, offered_commands};
+use super::{Admin, offered_commands, restart::Started};
 use crate::{
     config::ServerKind,
     core::{
         backends::{renew, replace, restart},
-        copilot::Copilot,
+        copilot::{Copilot, hooks::Reloaded},
         event::{BackendId, Effect, Prepared},
         mux::{
             Mux, Severity,
@@ -58,14 +58,16 @@ impl Admin {
             return self.reload(mux);
         }
         let waiting = std::mem::take(&mut self.reloads);
-        let is_copilot = copilot.is_some();
-        let prepared = prepared.and_then(|it| is_adoptable(mux, is_copilot, &it).map(|()| it));
-        let mut relaunches = false;
+        let kind = if copilot.is_some() { ServerKind::Copilot } else { ServerKind::Generic };
+        let prepared = prepared.and_then(|it| is_adoptable(mux, kind, &it).map(|()| it));
+        let mut started = Started::Nothing;
         match prepared {
             Ok(prepared) => {
                 self.problem = None;
                 let changed = self.adopt(mux, copilot, *prepared);
-                relaunches = changed.contains(&"processes");
+                if changed.contains(&"processes") {
+                    started = Started::Others;
+                }
                 info!(?changed, "the configuration was read again");
                 for it in &waiting {
                     mux.answer(it, &json!({"changed": changed}));
@@ -86,7 +88,7 @@ impl Admin {
                 self.problem = Some(problem);
             }
         }
-        self.restart_found(mux, copilot, relaunches);
+        self.restart_found(mux, copilot, started);
     }
 
     /// Tells the user what is new among the warnings of a reading.
@@ -108,14 +110,17 @@ impl Admin {
         self.warn_of(mux, &prepared.warnings);
         let Some(server) = mux.servers().first() else { return Vec::new() };
         let id = server.id;
-        let mut changed = Vec::new();
+        let (mut changed, mut of_copilot) = (Vec::new(), Vec::new());
         if server.config.agents != prepared.config.agents {
             changed.push("agents");
+            of_copilot.push(Reloaded::Agents);
         }
         if server.config.routes != prepared.config.routes {
             changed.push("routes");
         }
-        let changes_tools = server.settings.builtin_tools != prepared.server.builtin_tools;
+        if server.settings.builtin_tools != prepared.server.builtin_tools {
+            of_copilot.push(Reloaded::BuiltinTools);
+        }
         if server.config.tools != prepared.config.tools {
             changed.push("tools");
         }
@@ -139,7 +144,7 @@ impl Admin {
             mux.renew_later(RELOAD_GRACE);
         }
         if let Some(copilot) = copilot {
-            copilot.on_reloaded(mux, changes_tools, changed.contains(&"agents"));
+            copilot.on_reloaded(mux, &of_copilot);
         }
         if relaunch {
             renew_all(mux, copilot);
@@ -154,10 +159,10 @@ impl Admin {
 
 /// Whether a configuration can take the place of the one that holds. What the editor was told at its start about
 /// the server cannot be taken back: another server, or another kind, is for the next session.
-fn is_adoptable(mux: &Mux, is_copilot: bool, prepared: &Prepared) -> Result<(), String> {
+fn is_adoptable(mux: &Mux, current: ServerKind, prepared: &Prepared) -> Result<(), String> {
     let Some(server) = mux.servers().first() else { return Ok(()) };
     let hint = "holds when the editor starts lspool again";
-    let is_other = |it: ServerKind| (it == ServerKind::Copilot) != is_copilot;
+    let is_other = |it: ServerKind| it != current;
     match (&prepared.missing, prepared.server.kind) {
         _ if prepared.name != server.name => {
             Err(format!("the server is now {}, no longer {}; that {hint}", prepared.name, server.name))

@@ -22,6 +22,14 @@ use crate::{
     rpc::{Frame, text},
 };
 
+/// What a new configuration has started again, when those who have asked for a restart get it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Started {
+    Nothing,
+    /// All that has neither failed nor been stopped.
+    Others,
+}
+
 impl Admin {
     pub(super) fn ask_restart(
         &mut self,
@@ -43,11 +51,12 @@ impl Admin {
     }
 
     /// Whoever asked for a restart of what was missing has it now, if it has been found.
-    pub(super) fn restart_found(&mut self, mux: &mut Mux, copilot: &mut Option<Copilot>, relaunches: bool) {
+    pub(super) fn restart_found(&mut self, mux: &mut Mux, copilot: &mut Option<Copilot>, started: Started) {
         for (owner, named) in std::mem::take(&mut self.searches) {
-            // The new configuration has started the others.
-            let is_due =
-                |state| !relaunches || matches!(state, LifecycleState::Failed | LifecycleState::Stopped);
+            let is_due = |state| match started {
+                Started::Nothing => true,
+                Started::Others => matches!(state, LifecycleState::Failed | LifecycleState::Stopped),
+            };
             self.restart_named(mux, copilot, owner, &named, is_due);
         }
     }

@@ -45,6 +45,7 @@ use crate::{
             turns::destruction,
         },
         event::ClientId,
+        ids::{ConversationId, RequestId},
         mux::{
             Mux,
             failure::{Failure, reason},
@@ -59,7 +60,7 @@ use crate::{
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Of a request of the editor's, and of the create before it, what each conversation has as well that works for it.
-pub(crate) const INHERITED: [&str; 6] = [
+pub(super) const INHERITED: [&str; 6] = [
     "source",
     "capabilities",
     "userLanguage",
@@ -69,7 +70,7 @@ pub(crate) const INHERITED: [&str; 6] = [
 ];
 
 /// The model that a server takes for its default, unless this is a tier of the configuration.
-pub(crate) const DEFAULT_MODEL: &str = "default";
+pub(super) const DEFAULT_MODEL: &str = "default";
 
 /// How a request says which model it wants.
 const MODEL: [&str; 3] = ["modelInfo", "model", "modelProviderName"];
@@ -115,7 +116,7 @@ pub(crate) struct Opening {
 #[derive(Debug, Default)]
 pub(crate) struct InternalConversations {
     conversations: BTreeMap<u32, InternalConversation>,
-    by_conversation: HashMap<RawId, u32, RandomState>,
+    by_conversation: HashMap<ConversationId, u32, RandomState>,
     due: BTreeSet<(Instant, u32)>,
     /// How many there have been.
     last: u32,
@@ -130,7 +131,7 @@ impl InternalConversations {
     }
 
     /// The one whose conversation, and token, this is.
-    pub(crate) fn of(&self, conversation: &RawId) -> Option<u32> {
+    pub(crate) fn of(&self, conversation: &ConversationId) -> Option<u32> {
         self.by_conversation.get(conversation).copied()
     }
 
@@ -165,7 +166,7 @@ pub(crate) fn usual(chat_mode: &str, create: &[u8], asked: &[u8]) -> Bytes {
 
 impl Agents {
     /// Notes a conversation in which nothing has been said yet, or nothing by this process.
-    pub(crate) fn open_internal(&mut self, opening: Opening) -> u32 {
+    pub(super) fn open_internal(&mut self, opening: Opening) -> u32 {
         self.internal.last += 1;
         let no = self.internal.last;
         self.internal
@@ -193,7 +194,7 @@ impl Agents {
         internal.agent.model = Some(model);
         internal.state = InternalState::Choosing(words.to_owned());
         let id = internal.next_id();
-        let frame = Frame::request(id.clone(), "copilot/models", Some(b"{}"));
+        let frame = Frame::request(id.clone().into(), "copilot/models", Some(b"{}"));
         let owner = Owner::Client(internal.client, id);
         mux.send_to_backend(copilot.primary(), owner, Purpose::Plain, &frame);
     }
@@ -208,7 +209,7 @@ impl Agents {
             self.internal.n_conversations += 1;
             let it = mux.identity();
             let id = format!("{INTERNAL}{}-{}-{}", it.pid, it.started, self.internal.n_conversations);
-            self.rename_internal(copilot, no, RawId::text(&id));
+            self.rename_internal(copilot, no, ConversationId::text(&id));
         }
         let Some(internal) = self.internal.conversations.get_mut(&no) else { return };
         internal.state = InternalState::Turning;
@@ -243,7 +244,7 @@ impl Agents {
     fn bind_again(
         copilot: &mut Copilot,
         mux: &mut Mux,
-        id: &RawId,
+        id: &ConversationId,
         choice: Choice,
         history: History,
     ) -> Result<(), (History, Failure)> {
@@ -265,7 +266,7 @@ impl Agents {
         }
     }
 
-    fn rename_internal(&mut self, copilot: &mut Copilot, no: u32, id: RawId) {
+    fn rename_internal(&mut self, copilot: &mut Copilot, no: u32, id: ConversationId) {
         let Some(internal) = self.internal.conversations.get_mut(&no) else { return };
         self.internal.by_conversation.remove(&internal.conversation);
         copilot.release_internal(&internal.conversation);
@@ -299,7 +300,7 @@ impl Agents {
     }
 
     /// Ends the running turn. Whether there is one that was not ending yet.
-    pub(crate) fn stop_internal(&mut self, copilot: &mut Copilot, mux: &mut Mux, no: u32, why: &str) -> bool {
+    pub(super) fn stop_internal(&mut self, copilot: &mut Copilot, mux: &mut Mux, no: u32, why: &str) -> bool {
         let running = |it: &&mut InternalConversation| it.is_owed() && it.stop.is_none();
         let Some(internal) = self.internal.conversations.get_mut(&no).filter(running) else { return false };
         internal.stop = Some(why.to_owned());
@@ -313,7 +314,7 @@ impl Agents {
     }
 
     /// Ends a conversation, whatever it is doing.
-    pub(crate) fn close_internal(&mut self, copilot: &mut Copilot, mux: &mut Mux, no: u32) {
+    pub(super) fn close_internal(&mut self, copilot: &mut Copilot, mux: &mut Mux, no: u32) {
         let Some(internal) = self.internal.conversations.get_mut(&no) else { return };
         internal.owner = None;
         match internal.is_owed() {
@@ -331,7 +332,7 @@ impl Agents {
         Self::destroy_internal(copilot, mux, &internal.conversation);
     }
 
-    fn destroy_internal(copilot: &mut Copilot, mux: &mut Mux, id: &RawId) {
+    fn destroy_internal(copilot: &mut Copilot, mux: &mut Mux, id: &ConversationId) {
         if copilot.conversations().get(id).is_some() {
             copilot.on_destroy(mux, Owner::Proxy, &destruction(id));
         }
@@ -339,7 +340,7 @@ impl Agents {
 
     /// Internal conversations act on what the effects have for them. Whether anything has come of it. `seen`: how many
     /// effects have been looked at.
-    pub(crate) fn run_internal(&mut self, copilot: &mut Copilot, mux: &mut Mux, seen: &mut usize) -> bool {
+    pub(super) fn run_internal(&mut self, copilot: &mut Copilot, mux: &mut Mux, seen: &mut usize) -> bool {
         if (self.internal.is_unused() && self.subagents.is_idle()) || mux.clients().is_exiting() {
             return false;
         }
@@ -464,7 +465,7 @@ impl Agents {
     fn abandon_turn(&mut self, copilot: &mut Copilot, mux: &mut Mux, no: u32) {
         let Some(internal) = self.internal.conversations.get_mut(&no) else { return };
         let (client, id, asked) =
-            (internal.client, internal.conversation.clone(), RawId::from(internal.asked));
+            (internal.client, internal.conversation.clone(), RequestId::from(RawId::from(internal.asked)));
         warn!(conversation = %id, "a server does not answer a turn that was cancelled: going on without it");
         let result = internal.outcome(None).unwrap_or_else(|| Ok(String::new()));
         if let Some(conversation) = copilot.conversations_mut().get_mut(&id) {
@@ -476,7 +477,7 @@ impl Agents {
         self.internal.by_conversation.remove(&id);
         copilot.release_internal(&id);
         if let Some(internal) = self.internal.conversations.get_mut(&no) {
-            internal.conversation = RawId::null();
+            internal.conversation = RawId::null().into();
         }
         // An answer that comes all the same finds nothing.
         if let Some(sent) = mux.requests().of_client(client, &asked) {
@@ -486,29 +487,29 @@ impl Agents {
     }
 
     /// Whether this conversation is there, and held by that one.
-    pub(crate) fn is_owned_by(&self, no: u32, owner: ConversationOwner) -> bool {
+    pub(super) fn is_owned_by(&self, no: u32, owner: ConversationOwner) -> bool {
         self.owner_of(no) == Some(owner)
     }
 
     /// Who holds a conversation, if anybody wants it still.
-    pub(crate) fn owner_of(&self, no: u32) -> Option<ConversationOwner> {
+    pub(super) fn owner_of(&self, no: u32) -> Option<ConversationOwner> {
         self.internal.conversations.get(&no)?.owner
     }
 
     /// Whether a turn of a conversation is running, be it on its way to its end.
-    pub(crate) fn is_talking(&self, no: u32) -> bool {
+    pub(super) fn is_talking(&self, no: u32) -> bool {
         self.internal.conversations.get(&no).is_some_and(InternalConversation::is_owed)
     }
 
     /// The editor knows a conversation under other ids from now on.
-    pub(crate) fn editor_ids(&mut self, no: u32, editor_ids: EditorIds) {
+    pub(super) fn editor_ids(&mut self, no: u32, editor_ids: EditorIds) {
         if let Some(internal) = self.internal.conversations.get_mut(&no) {
             internal.editor_ids = editor_ids;
         }
     }
 
     /// What was said in a conversation, and whether a turn of it is running that has begun.
-    pub(crate) fn said_in<'a>(&'a self, copilot: &'a Copilot, no: u32) -> Option<(&'a History, bool)> {
+    pub(super) fn said_in<'a>(&'a self, copilot: &'a Copilot, no: u32) -> Option<(&'a History, bool)> {
         let internal = self.internal.conversations.get(&no)?;
         match copilot.conversations().get(&internal.conversation) {
             Some(conversation) => Some((&conversation.history, conversation.active_turn.turn.is_some())),
@@ -517,10 +518,13 @@ impl Agents {
     }
 
     /// Whether internal conversations agree with the other tables.
-    pub(crate) fn check_internal(&self, copilot: &Copilot, mux: &Mux) -> Result<(), String> {
+    pub(super) fn check_internal(&self, copilot: &Copilot, mux: &Mux) -> Result<(), String> {
         for (no, internal) in &self.internal.conversations {
             let name = &internal.editor_ids.name;
-            let is_owed = mux.requests().of_client(internal.client, &RawId::from(internal.asked)).is_some();
+            let is_owed = mux
+                .requests()
+                .of_client(internal.client, &RequestId::from(RawId::from(internal.asked)))
+                .is_some();
             if internal.is_owed() && !is_owed {
                 return Err(format!("{name} waits for an answer that nobody owes: {:?}", internal.state));
             }
@@ -528,7 +532,7 @@ impl Agents {
                 return Err(format!("{name} has ended, and nobody wants it"));
             }
             let is_known = self.internal.of(&internal.conversation) == Some(*no);
-            if !is_known && internal.conversation != RawId::null() {
+            if !is_known && !internal.conversation.as_ref().is_null() {
                 return Err(format!("the conversation of {name} is not found"));
             }
             if internal.due.is_some_and(|at| !self.internal.due.contains(&(at, *no))) {
@@ -537,11 +541,11 @@ impl Agents {
         }
         let n_due = self.internal.conversations.values().filter(|it| it.due.is_some()).count();
         let n_bound =
-            self.internal.conversations.values().filter(|it| it.conversation != RawId::null()).count();
+            self.internal.conversations.values().filter(|it| !it.conversation.as_ref().is_null()).count();
         if n_due != self.internal.due.len() || n_bound != self.internal.by_conversation.len() {
             return Err("an index of the conversations inside holds one that is no more".to_owned());
         }
-        let lost = |id: &RawId| is_internal(id.as_bytes()) && self.internal.of(id).is_none();
+        let lost = |id: &ConversationId| is_internal(id.as_bytes()) && self.internal.of(id).is_none();
         match copilot.conversations().iter().find(|(id, _)| lost(id)) {
             Some((id, _)) => Err(format!("nobody holds conversation {id}")),
             None => Ok(()),

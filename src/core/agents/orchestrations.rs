@@ -29,6 +29,7 @@ use crate::{
         },
         copilot::Copilot,
         event::ClientId,
+        ids::{ConversationId, RequestId, Token, TurnId},
         mux::{
             Mux,
             failure::{Cause, Failure},
@@ -36,7 +37,7 @@ use crate::{
             requests::Owner,
         },
     },
-    rpc::{Frame, Patch, RawId, member},
+    rpc::{Frame, Patch, member},
 };
 
 /// All of them.
@@ -54,7 +55,7 @@ struct OrchestrationRun {
     /// Who has asked for it.
     owner: Owner,
     /// Under which it reports.
-    token: Option<RawId>,
+    token: Option<Token>,
     /// Its internal conversations, by their number here.
     conversations: BTreeMap<usize, u32>,
     /// For whoever has none of his own.
@@ -68,12 +69,12 @@ impl Orchestrations {
         self.runs.iter().find(|(_, it)| wanted(it)).map(|(no, _)| *no)
     }
 
-    fn of_request(&self, id: &RawId) -> Option<u32> {
+    fn of_request(&self, id: &RequestId) -> Option<u32> {
         self.of(|it| matches!(&it.owner, Owner::Client(ClientId::EDITOR, of) if of == id))
     }
 
     /// Whether the editor is owed an answer under this id.
-    pub(crate) fn is_owed(&self, id: &RawId) -> bool {
+    pub(crate) fn is_owed(&self, id: &RequestId) -> bool {
         self.of_request(id).is_some()
     }
 
@@ -153,7 +154,7 @@ impl Agents {
     }
 
     /// Something is heard of a conversation that works for an orchestration.
-    pub(crate) fn on_orchestration_agent_event(
+    pub(super) fn on_orchestration_agent_event(
         &mut self,
         copilot: &mut Copilot,
         mux: &mut Mux,
@@ -161,12 +162,12 @@ impl Agents {
         agent_event: AgentEvent,
     ) {
         let Some(run) = self.orchestrations.runs.get_mut(&no) else { return };
-        let heard = match agent_event {
+        let event = match agent_event {
             AgentEvent::Text(_) => return,
             AgentEvent::Tool(tool) => WorkerEvent::Tool(tool),
             AgentEvent::Ended(result) => WorkerEvent::Answer(result),
         };
-        let todo = run.it.heard(mux.now(), conversation, heard);
+        let todo = run.it.heard(mux.now(), conversation, event);
         self.carry_out(copilot, mux, no, todo);
     }
 
@@ -189,7 +190,7 @@ impl Agents {
         mux: &mut Mux,
         frame: &Frame,
     ) -> bool {
-        let Some(token) = field(frame, "token") else { return false };
+        let Some(token) = field::<Token>(frame, "token") else { return false };
         let no = self.orchestrations.of(|it| it.token.as_ref() == Some(&token));
         self.cancel_orchestration(copilot, mux, no)
     }
@@ -241,7 +242,7 @@ impl Agents {
             return Some(*internal);
         }
         let (who, name) = run.it.who(conversation)?;
-        let id = RawId::text(run.it.id());
+        let id = run.it.id();
         let (role, tools, model, works) = match who {
             // Without tools nothing is done before there is a plan.
             Who::Planner | Who::Summarizer => (name, Some(Vec::new()), None, false),
@@ -256,8 +257,8 @@ impl Agents {
             owner: ConversationOwner::Orchestration(no, conversation),
             agent,
             editor_ids: EditorIds {
-                conversation: id.clone(),
-                turn: id,
+                conversation: ConversationId::text(id),
+                turn: TurnId::text(id),
                 round: 1,
                 name: name.to_owned(),
                 agent: role.to_owned(),
@@ -316,7 +317,7 @@ impl Agents {
     }
 
     /// Whether orchestrations agree with the other tables.
-    pub(crate) fn check_orchestrations(&self) -> Result<(), String> {
+    pub(super) fn check_orchestrations(&self) -> Result<(), String> {
         for (no, run) in &self.orchestrations.runs {
             let (id, end) = (run.it.id(), run.it.end());
             if end.is_some() {
@@ -335,7 +336,7 @@ impl Agents {
     }
 }
 
-fn report(token: &RawId, value: &Value) -> Frame {
+fn report(token: &Token, value: &Value) -> Frame {
     let value = value.to_string();
     let params = Patch::of(b"{}").set("value", value.as_bytes()).set("token", token.as_bytes()).finish();
     Frame::notification("$/progress", Some(&params))

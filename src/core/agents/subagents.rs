@@ -1,8 +1,8 @@
 //! Leads and their sub-agents.
 //!
-//! A *lead* is a conversation that has the tool `delegate_task`. lspool registers it, in partitions of their own kind, and
-//! carries it out: a call is answered at once, and starts a *sub-agent* ([`sub_agent`]), which works in an internal
-//! conversation ([`conversations`](super::conversations)).
+//! A *lead* is a conversation that has the tool `delegate_task`. lspool registers it, in partitions of their own
+//! kind, and carries it out: a call is answered at once, and starts a *sub-agent* ([`sub_agent`]), which works in an
+//! internal conversation ([`conversations`](super::conversations)).
 //!
 //! When the lead's turn comes to its end, and there are sub-agents whose results it does not know, the turn is
 //! *suspended*: lspool keeps back its `end`, and holds its request until all sub-agents have ended. Then lspool asks it
@@ -34,19 +34,20 @@ use crate::{
     config::{Delegation, SubAgentsConfig},
     core::{
         agents::{Agents, conversations::ConversationOwner, teams::TeamToolCall},
-        copilot::{Copilot, conversation::Watch, hooks::ToolCall, tools::calls::CONFIRMATION},
+        copilot::{Copilot, conversation::Watch, hooks::ToolCall},
         event::{BackendId, ProcessId},
+        ids::{ConversationId, RequestId, Token, TurnId},
         mux::Mux,
-        purpose::{CopilotPurpose, Purpose},
+        purpose::{CopilotPurpose, Purpose, ToolQuestion},
     },
-    rpc::{Frame, Patch, RawId, member, path, text},
+    rpc::{Frame, Patch, member, path, text},
 };
 
 /// All leads whose turn has started sub-agents, and the sub-agents.
 #[derive(Debug, Default)]
 pub(crate) struct SubAgents {
     pub(super) leads: BTreeMap<u32, Lead>,
-    pub(super) by_conversation: HashMap<RawId, u32, RandomState>,
+    pub(super) by_conversation: HashMap<ConversationId, u32, RandomState>,
     pub(super) all: BTreeMap<u32, SubAgent>,
     /// Leads for which there may be something to do.
     pub(super) due: BTreeSet<u32>,
@@ -80,11 +81,11 @@ pub(super) struct TeamCall {
 /// A turn that has started sub-agents.
 #[derive(Debug)]
 pub(super) struct Lead {
-    pub(super) conversation: RawId,
+    pub(super) conversation: ConversationId,
     pub(super) backend: BackendId,
-    pub(super) turn: RawId,
+    pub(super) turn: TurnId,
     /// Under which it reports.
-    pub(super) token: Option<RawId>,
+    pub(super) token: Option<Token>,
     /// In the order in which they were started.
     pub(super) sub_agents: Vec<u32>,
     /// The results of so many are known to it, or on the way.
@@ -116,15 +117,15 @@ impl SubAgents {
     }
 
     /// The turn of a conversation that has started sub-agents, and goes on.
-    pub(super) fn lead_of(&self, conversation: &RawId) -> Option<u32> {
+    pub(super) fn lead_of(&self, conversation: &ConversationId) -> Option<u32> {
         self.by_conversation.get(conversation).copied()
     }
 }
 
 /// The answer to a call of a tool.
-pub(super) fn answer_of(wire: &RawId, status: &str, text: &str) -> Frame {
+pub(super) fn answer_of(wire: &RequestId, status: &str, text: &str) -> Frame {
     let result = json!([{"content": [{"value": text}], "status": status}, null]);
-    Frame::response(wire.clone(), result.to_string().as_bytes())
+    Frame::response(wire.clone().into(), result.to_string().as_bytes())
 }
 
 impl Agents {
@@ -132,9 +133,10 @@ impl Agents {
         copilot.server(mux).config.subagents.clone()
     }
 
-    /// A call, or a confirmation, of a tool that starts or steers agents, if lspool is to answer it. Then it is answered.
+    /// A call, or a confirmation, of a tool that starts or steers agents, if lspool is to answer it. Then it is
+    /// answered.
     pub(crate) fn answer_call(&mut self, copilot: &mut Copilot, mux: &mut Mux, call: &ToolCall) -> bool {
-        let ToolCall { process, ref wire, ref conversation, ref frame, confirmation: _ } = *call;
+        let ToolCall { process, ref wire, ref conversation, ref frame, kind } = *call;
         let conversation = conversation.as_ref();
         let params = frame.params().unwrap_or(b"{}");
         let name = text(params, &["name"]).unwrap_or_default();
@@ -142,7 +144,6 @@ impl Agents {
         if command.is_none() && !ORCHESTRATION.contains(&&*name) {
             return false;
         }
-        let is_confirmation = frame.method() == Some(CONFIRMATION);
         let top = conversation.map(|it| copilot.conversations().top(it));
         // The server's own sub-agents live in the process of their caller, and see its tools.
         let caller = conversation.filter(|it| top.as_ref() == Some(it));
@@ -155,7 +156,7 @@ impl Agents {
             Some(_) => {
                 let set = conversation.and_then(|it| copilot.conversations().get(it));
                 let set = set.map_or_else(String::new, |it| it.set.to_string());
-                copilot.refuse(mux, process, wire.clone(), &name, &set, is_confirmation);
+                copilot.refuse(mux, process, wire.clone(), &name, &set, kind);
                 return true;
             }
         };
@@ -165,8 +166,8 @@ impl Agents {
         if live_member.is_none() && (!leads || (is_of_teams && through != Some(Delegation::DelegateTask))) {
             return false;
         }
-        if is_confirmation {
-            let accepted = Frame::response(wire.clone(), br#"[{"result":"accept"},null]"#);
+        if kind == ToolQuestion::Confirmation {
+            let accepted = Frame::response(wire.clone().into(), br#"[{"result":"accept"},null]"#);
             mux.tell(process, accepted);
             return true;
         }
@@ -220,7 +221,7 @@ impl Agents {
         &mut self,
         copilot: &mut Copilot,
         mux: &mut Mux,
-        id: &RawId,
+        id: &ConversationId,
         params: &[u8],
         command: Option<Command>,
     ) -> Result<String, String> {
@@ -287,7 +288,13 @@ impl Agents {
     }
 
     /// What is known of the sub-agents of this turn.
-    pub(super) fn lead(&mut self, copilot: &mut Copilot, mux: &mut Mux, id: &RawId, turn: RawId) -> u32 {
+    pub(super) fn lead(
+        &mut self,
+        copilot: &mut Copilot,
+        mux: &mut Mux,
+        id: &ConversationId,
+        turn: TurnId,
+    ) -> u32 {
         if let Some(no) = self.subagents.lead_of(id) {
             return no;
         }
@@ -321,7 +328,7 @@ impl Agents {
     }
 
     /// The call as it was reported; of one that was not, what is known.
-    pub(super) fn entry(copilot: &mut Copilot, id: &RawId, call: &str, params: &[u8]) -> Vec<u8> {
+    pub(super) fn entry(copilot: &mut Copilot, id: &ConversationId, call: &str, params: &[u8]) -> Vec<u8> {
         let turn = copilot.conversations().get(id).and_then(|it| it.active_turn.turn.clone());
         let turn = turn.and_then(|it| copilot.conversations_mut().get_mut(id)?.history.turn(&it));
         let reported = turn.and_then(|it| it.call(call)).and_then(|it| it.open.as_ref());
@@ -340,7 +347,7 @@ impl Agents {
     }
 
     /// Whether leads and sub-agents agree with the other tables.
-    pub(crate) fn check_agents(&self, copilot: &Copilot) -> Result<(), String> {
+    pub(super) fn check_agents(&self, copilot: &Copilot) -> Result<(), String> {
         for (no, sub_agent) in &self.subagents.all {
             if !self.subagents.leads.get(&sub_agent.lead).is_some_and(|it| it.sub_agents.contains(no)) {
                 return Err(format!("run {} has no lead", sub_agent.name));
@@ -381,7 +388,7 @@ impl Agents {
         let names: Vec<_> = self.subagents.all.values().map(|it| (&it.name, &it.state)).collect();
         assert!(self.subagents.leads.is_empty() && names.is_empty(), "{names:?} are left");
         self.check_quiet_internal();
-        let is_ours = |id: &RawId| id.as_text().is_some_and(|it| it.starts_with("lspool"));
+        let is_ours = |id: &ConversationId| id.as_text().is_some_and(|it| it.starts_with("lspool"));
         let left = copilot.conversations().iter().find(|(id, _)| is_ours(id));
         assert!(left.is_none(), "a conversation is left: {:?}", left.map(|it| it.0));
     }

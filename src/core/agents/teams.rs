@@ -3,11 +3,12 @@
 //! [`team`] decides what a team is and who reads what. Each member works in an internal conversation
 //! ([`conversations`](super::conversations)), in the partition of its tools and `send_message`.
 //!
-//! **Members work while a turn of their lead runs**: it lasts until all are idle, and is then told what they have written to
-//! it, as it is told results of sub-agents. What waits when it ends waits for the next one.
+//! **Members work while a turn of their lead runs**: it lasts until all are idle, and is then told what they have
+//! written to it, as it is told results of sub-agents. What waits when it ends waits for the next one.
 //!
 //! **What is stored is one state of the whole team**: messages, marks and what each has said, so that what a member has
-//! written and its call that has written it are there both or neither. A call is answered when what it has done is stored.
+//! written and its call that has written it are there both or neither. A call is answered when what it has done is
+//! stored.
 
 mod stored;
 
@@ -31,9 +32,10 @@ use crate::{
             resume::{CONTINUE, round_with},
         },
         event::{Effect, ProcessId, TeamFault},
+        ids::{ConversationId, RequestId},
         mux::Mux,
     },
-    rpc::{Frame, Patch, RawId, member, path, text},
+    rpc::{Frame, Patch, member, path, text},
 };
 
 /// All teams of this workspace.
@@ -68,7 +70,7 @@ enum TeamsKnown {
 struct LiveTeam {
     team: Team,
     /// The conversation that leads it.
-    lead: Option<RawId>,
+    lead: Option<ConversationId>,
     live_members: Vec<LiveMember>,
     /// It has never been stored.
     is_new: bool,
@@ -99,9 +101,9 @@ struct LiveMember {
 #[derive(Debug)]
 pub(super) struct TeamToolCall {
     pub(super) process: ProcessId,
-    pub(super) wire: RawId,
+    pub(super) wire: RequestId,
     pub(super) frame: Frame,
-    pub(super) conversation: RawId,
+    pub(super) conversation: ConversationId,
     /// The member that calls; else it is a lead.
     pub(super) live_member: Option<u32>,
     /// It has failed, and it was looked again which teams there are.
@@ -115,7 +117,7 @@ impl Teams {
     }
 
     /// The teams that a conversation leads.
-    fn led_by(&self, conversation: &RawId) -> impl Iterator<Item = (&String, &LiveTeam)> {
+    fn led_by(&self, conversation: &ConversationId) -> impl Iterator<Item = (&String, &LiveTeam)> {
         self.live.iter().filter(move |(_, it)| it.lead.as_ref() == Some(conversation))
     }
 
@@ -230,7 +232,13 @@ impl Agents {
     }
 
     /// The call of a lead that its teams are shown under from now on. The one before it is shown as it ended.
-    fn note_team_call(&mut self, copilot: &mut Copilot, mux: &mut Mux, conversation: &RawId, params: &[u8]) {
+    fn note_team_call(
+        &mut self,
+        copilot: &mut Copilot,
+        mux: &mut Mux,
+        conversation: &ConversationId,
+        params: &[u8],
+    ) {
         let Some(no) = self.lead_of_running(copilot, mux, conversation) else { return };
         let id = text(params, &["toolCallId"]).unwrap_or_default();
         let round = member(params, "roundId").and_then(|it| serde_json::from_slice(&params[it]).ok());
@@ -246,7 +254,7 @@ impl Agents {
     }
 
     /// What the members of a lead's teams are doing, for people, if any is at work.
-    pub(super) fn teams_at_work(&self, conversation: &RawId) -> Option<String> {
+    pub(super) fn teams_at_work(&self, conversation: &ConversationId) -> Option<String> {
         let mut all = Vec::new();
         for (_, live) in self.teams.led_by(conversation) {
             for at in live.team.at_work() {
@@ -273,7 +281,12 @@ impl Agents {
     }
 
     /// The number of the running turn of a conversation that leads.
-    fn lead_of_running(&mut self, copilot: &mut Copilot, mux: &mut Mux, conversation: &RawId) -> Option<u32> {
+    fn lead_of_running(
+        &mut self,
+        copilot: &mut Copilot,
+        mux: &mut Mux,
+        conversation: &ConversationId,
+    ) -> Option<u32> {
         let turn = copilot.conversations().get(conversation)?.active_turn.turn.clone()?;
         Some(self.lead(copilot, mux, conversation, turn))
     }
@@ -282,7 +295,7 @@ impl Agents {
         &mut self,
         copilot: &mut Copilot,
         mux: &mut Mux,
-        lead: &RawId,
+        lead: &ConversationId,
         input: &[u8],
     ) -> Result<(String, String), String> {
         let agents = &copilot.server(mux).config.agents;
@@ -308,7 +321,7 @@ impl Agents {
     fn send_of_lead(
         &mut self,
         copilot: &mut Copilot,
-        lead: &RawId,
+        lead: &ConversationId,
         input: &[u8],
     ) -> Result<(String, String), String> {
         let letter = Letter::read(input)?;
@@ -355,8 +368,8 @@ impl Agents {
     }
 
     /// Whether a conversation leads a team, or may come to, because nobody does.
-    fn may_lead(copilot: &Copilot, live: &LiveTeam, conversation: &RawId) -> bool {
-        let leads = |it: &RawId| copilot.conversations().get(it).is_some_and(|it| it.set.is_lead());
+    fn may_lead(copilot: &Copilot, live: &LiveTeam, conversation: &ConversationId) -> bool {
+        let leads = |it: &ConversationId| copilot.conversations().get(it).is_some_and(|it| it.set.is_lead());
         live.lead.as_ref().is_none_or(|it| it == conversation || !leads(it))
     }
 
@@ -372,7 +385,7 @@ impl Agents {
         &mut self,
         copilot: &mut Copilot,
         mux: &mut Mux,
-        lead: &RawId,
+        lead: &ConversationId,
         input: &[u8],
     ) -> Result<(String, String), String> {
         let name = team::to_delete(input)?;
@@ -427,7 +440,12 @@ impl Agents {
 
     /// A turn of a lead comes to its end: teams that nobody leads, and that have something to say or to do, are its own
     /// from now on.
-    pub(super) fn adopt_teams(&mut self, copilot: &mut Copilot, mux: &mut Mux, conversation: &RawId) {
+    pub(super) fn adopt_teams(
+        &mut self,
+        copilot: &mut Copilot,
+        mux: &mut Mux,
+        conversation: &ConversationId,
+    ) {
         let is_lead = copilot.conversations().get(conversation).is_some_and(|it| it.set.is_lead());
         if !is_lead || self.teams.live.is_empty() {
             return;
@@ -450,7 +468,7 @@ impl Agents {
     }
 
     /// A turn of a lead has ended: what of its teams could not be stored is tried again.
-    pub(super) fn store_again(&mut self, conversation: &RawId) {
+    pub(super) fn store_again(&mut self, conversation: &ConversationId) {
         let teams = &mut self.teams;
         let unsaved =
             teams.live.iter().filter(|(_, it)| it.is_unsaved && it.lead.as_ref() == Some(conversation));
@@ -581,7 +599,7 @@ impl Agents {
     }
 
     /// Something has become of the conversation of a member.
-    pub(crate) fn on_member_event(&mut self, mux: &mut Mux, live_member: u32, agent_event: AgentEvent) {
+    pub(super) fn on_member_event(&mut self, mux: &mut Mux, live_member: u32, agent_event: AgentEvent) {
         let Some((live, at)) = self.teams.of_live_member(live_member) else { return };
         let (name, lead) = (live.team.name.clone(), live.lead.clone());
         let lead = lead.and_then(|it| self.subagents.by_conversation.get(&it).copied());
@@ -619,7 +637,7 @@ impl Agents {
         &mut self,
         copilot: &mut Copilot,
         mux: &mut Mux,
-        conversation: &RawId,
+        conversation: &ConversationId,
     ) -> bool {
         let mut stopped = Vec::new();
         for (name, live) in &mut self.teams.live {
@@ -646,7 +664,7 @@ impl Agents {
     }
 
     /// What the members have written to a lead, as it is told it.
-    pub(super) fn read_by_lead(&mut self, conversation: &RawId) -> Vec<String> {
+    pub(super) fn read_by_lead(&mut self, conversation: &ConversationId) -> Vec<String> {
         let mut agent_event = Vec::new();
         for (name, live) in &mut self.teams.live {
             if live.lead.as_ref() == Some(conversation)

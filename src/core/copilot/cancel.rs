@@ -9,15 +9,16 @@ use super::{
 use crate::{
     core::{
         event::{BackendId, ProcessId},
+        ids::{ConversationId, Token},
         mux::{
             Mux,
             answers::{section_values, with_values},
             from_client::field,
             requests::{Owner, Pending, To},
         },
-        purpose::{CopilotPurpose, Purpose, SentId},
+        purpose::{CopilotPurpose, Purpose, SentId, ToolQuestion},
     },
-    rpc::{Frame, RawId, elements, member},
+    rpc::{Frame, elements, member},
 };
 
 impl Copilot {
@@ -52,8 +53,8 @@ impl Copilot {
         let Some(Pending { purpose: Purpose::Copilot(purpose), .. }) = mux.fail_unsent(sent) else { return };
         match purpose {
             CopilotPurpose::Tools(_) => self.tool_change_decided(mux),
-            CopilotPurpose::Turn { conversation, create, .. } => {
-                self.on_turn_failed(mux, &conversation, sent, create);
+            CopilotPurpose::Turn { conversation, kind, .. } => {
+                self.on_turn_failed(mux, &conversation, sent, kind);
             }
             CopilotPurpose::Project
             | CopilotPurpose::Narrow
@@ -69,11 +70,11 @@ impl Copilot {
         mux: &mut Mux,
         backend: BackendId,
         sent: SentId,
-        conversation: &RawId,
+        conversation: &ConversationId,
     ) {
         mux.unqueue(backend, sent);
         self.forget_restore(backend, conversation, sent);
-        self.conversations.take_waiting(conversation, &RawId::from(sent));
+        self.conversations.take_waiting(conversation, sent);
     }
 
     /// A request is not wanted any more, and its process has been told. A turn that waits for a tool would wait on: the
@@ -101,9 +102,11 @@ impl Copilot {
             else {
                 continue;
             };
-            let confirmation =
-                matches!(purpose, Purpose::Copilot(CopilotPurpose::ToolCall { confirmation: true, .. }));
-            mux.tell(process, cancelled_call(wire, confirmation));
+            let kind = match purpose {
+                Purpose::Copilot(CopilotPurpose::ToolCall { kind, .. }) => kind,
+                _ => ToolQuestion::Call,
+            };
+            mux.tell(process, cancelled_call(wire, kind));
             mux.withdraw(sent, to);
         }
         if self.conversations.get(&id).is_some_and(|it| it.runs(sent)) {
@@ -117,7 +120,7 @@ impl Copilot {
         if mux.on_editor_progress(frame) {
             return;
         }
-        let token = field(frame, "token");
+        let token: Option<Token> = field(frame, "token");
         let cancels = frame.method() == Some("window/workDoneProgress/cancel");
         let turn = |it: &Pending| match &it.purpose {
             Purpose::Copilot(CopilotPurpose::Turn { token: of, .. }) => token.is_some() && *of == token,
@@ -149,13 +152,13 @@ impl Copilot {
             return self.on_late_answer(mux, sent, pending, Some(answer));
         };
         match &pending.purpose {
-            Purpose::Copilot(CopilotPurpose::ToolCall { conversation: Some(id), confirmation }) => {
+            Purpose::Copilot(CopilotPurpose::ToolCall { conversation: Some(id), kind }) => {
                 if !mux.is_waited_for(process, answer) {
                     return;
                 }
-                match confirmation {
-                    false => self.on_tool_answered(id, &pending.frame, Some(answer)),
-                    true => self.on_confirmed(id, &pending.frame, answer),
+                match kind {
+                    ToolQuestion::Call => self.on_tool_answered(id, &pending.frame, Some(answer)),
+                    ToolQuestion::Confirmation => self.on_confirmed(id, &pending.frame, answer),
                 }
                 mux.answer_server(&pending, answer);
             }
@@ -170,8 +173,8 @@ impl Copilot {
         }
     }
 
-    /// The answer to `workspace/configuration` as a process gets it: one value per section, without the MCP servers that
-    /// its set has no use for.
+    /// The answer to `workspace/configuration` as a process gets it: one value per section, without the MCP servers
+    /// that its set has no use for.
     fn configuration(
         &mut self,
         mux: &mut Mux,
@@ -227,6 +230,7 @@ fn with_own_sections(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rpc::RawId;
 
     #[test]
     fn restricted_partition_gets_no_foreign_mcp_servers() {

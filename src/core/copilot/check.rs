@@ -109,5 +109,5 @@ fn count(mux: &Mux, is_meant: impl Fn(&CopilotPurpose) -> bool, wanted: impl Fn(
 
 /// The number of a request that waits.
 fn request(frame: &Frame) -> Option<SentId> {
-    frame.id().filter(|_| frame.kind() == Kind::Request)?.as_u64()
+    SentId::of(frame).filter(|_| frame.kind() == Kind::Request)
 }

@@ -10,17 +10,18 @@ use indexmap::IndexMap;
 use crate::{
     core::{
         copilot::{
+            active_turn::ActiveTurn,
             history::History,
             modes::Wish,
             progress::{Report, Round},
-            resume::ActiveTurn,
             tools::tool_set::ToolSet,
         },
         event::{BackendId, ProcessId},
+        ids::{ConversationId, TurnId},
         mux::pool::usage::Usage,
         purpose::{ModeId, SentId},
     },
-    rpc::{Frame, RawId, path, text},
+    rpc::{Frame, path, text},
 };
 
 /// How ids of internal conversations begin, which are their tokens as well.
@@ -60,9 +61,9 @@ pub(crate) struct Conversation {
     /// Whether it counts as bound. The server's `destroy` takes strings only, so a numeric conversation lives on.
     counted: bool,
     /// A sub-agent's conversation lives in the one that called it.
-    pub(crate) parent: Option<RawId>,
+    pub(crate) parent: Option<ConversationId>,
     /// The turn that called the sub-agent.
-    pub(crate) caller: Option<RawId>,
+    pub(crate) caller: Option<TurnId>,
     /// The tools that the model called in the running turn, by call id. Kept for restricted partitions only.
     pub(crate) called: BTreeMap<String, String>,
 }
@@ -75,8 +76,8 @@ pub(crate) enum Watch {
     Lead,
 }
 
-/// **The running turn is that of the last create**: one that was replaced runs on at its process, and nothing that comes
-/// of its request concerns the conversation any more. So whatever is done for a request asks whether it
+/// **The running turn is that of the last create**: one that was replaced runs on at its process, and nothing that
+/// comes of its request concerns the conversation any more. So whatever is done for a request asks whether it
 /// [runs](Conversation::runs) here.
 impl Conversation {
     /// The request of the running turn.
@@ -90,7 +91,7 @@ impl Conversation {
     }
 
     /// The process that knows it. Another one is told its history before its next turn.
-    pub(crate) fn known_by(&self) -> Option<ProcessId> {
+    pub(super) fn known_by(&self) -> Option<ProcessId> {
         self.known_by
     }
 
@@ -100,7 +101,7 @@ impl Conversation {
     }
 
     /// A turn is asked under another number. Whether it is the running one.
-    pub(crate) fn ask_again(&mut self, sent: SentId, again: SentId) -> bool {
+    pub(super) fn ask_again(&mut self, sent: SentId, again: SentId) -> bool {
         let runs = self.runs(sent);
         if runs {
             self.active = Some(again);
@@ -113,7 +114,7 @@ impl Conversation {
         self.called.clear();
         self.active_turn = ActiveTurn::default();
         let next = self.waiting.pop_front();
-        self.active = next.as_ref().and_then(Frame::id).and_then(|it| it.as_u64());
+        self.active = next.as_ref().and_then(SentId::of);
         next
     }
 
@@ -124,17 +125,17 @@ impl Conversation {
     }
 
     /// A process is told what was said.
-    pub(crate) fn told_to(&mut self, process: ProcessId) {
+    pub(super) fn told_to(&mut self, process: ProcessId) {
         self.known_by = Some(process);
     }
 
     /// The process that knew it does not any more.
-    pub(crate) fn forgotten(&mut self) {
+    pub(super) fn forgotten(&mut self) {
         self.known_by = None;
     }
 
     /// Remembers which tool the model called under which call id.
-    pub(crate) fn note_calls(&mut self, report: &Report<'_>) {
+    pub(super) fn note_calls(&mut self, report: &Report<'_>) {
         for call in report.rounds().flat_map(Round::calls) {
             if let (Some(id), Some(name)) = (text(call, &["id"]), text(call, &["name"])) {
                 self.called.insert(id, name);
@@ -146,29 +147,29 @@ impl Conversation {
 /// All of them.
 #[derive(Debug, Default)]
 pub(crate) struct Conversations {
-    /// By hash, for there may be a thousand. In an order that does not depend on it, for what is done for each is told in
-    /// that order.
-    bound: IndexMap<RawId, Conversation, RandomState>,
+    /// By hash, for there may be a thousand. In an order that does not depend on it, for what is done for each is
+    /// told in that order.
+    bound: IndexMap<ConversationId, Conversation, RandomState>,
     /// Those of sub-agents, by the conversation that called them.
-    sub_agents: HashMap<RawId, Vec<RawId>, RandomState>,
+    sub_agents: HashMap<ConversationId, Vec<ConversationId>, RandomState>,
     /// By backend: those that count.
     served: Usage,
     /// What turns were answered, by model: apart from its ids, an answer says only what the model is.
     answers: BTreeMap<Vec<u8>, Vec<u8>>,
     /// Those that are watched, and were changed, or are gone.
-    touched: BTreeSet<RawId>,
-    turns: HashMap<RawId, BackendId, RandomState>,
-    turns_by_age: VecDeque<RawId>,
+    touched: BTreeSet<ConversationId>,
+    turns: HashMap<TurnId, BackendId, RandomState>,
+    turns_by_age: VecDeque<TurnId>,
 }
 
 impl Conversations {
     /// Binds a conversation to a partition; gives back the one it replaces.
     pub(crate) fn bind(
         &mut self,
-        id: RawId,
+        id: ConversationId,
         backend: BackendId,
         set: ToolSet,
-        parent: Option<RawId>,
+        parent: Option<ConversationId>,
     ) -> Option<Conversation> {
         let replaced = self.take(&id);
         if let Some(parent) = &parent {
@@ -196,7 +197,7 @@ impl Conversations {
         replaced
     }
 
-    fn take(&mut self, id: &RawId) -> Option<Conversation> {
+    fn take(&mut self, id: &ConversationId) -> Option<Conversation> {
         let gone = self.bound.swap_remove(id)?;
         if gone.watch == Watch::Lead {
             self.touched.insert(id.clone());
@@ -215,21 +216,21 @@ impl Conversations {
         Some(gone)
     }
 
-    pub(crate) fn get(&self, id: &RawId) -> Option<&Conversation> {
+    pub(crate) fn get(&self, id: &ConversationId) -> Option<&Conversation> {
         self.bound.get(id)
     }
 
     /// All that are bound.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&RawId, &Conversation)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&ConversationId, &Conversation)> {
         self.bound.iter()
     }
 
     /// What is known elsewhere of a conversation may have changed.
-    pub(crate) fn touch(&mut self, id: &RawId) {
+    pub(crate) fn touch(&mut self, id: &ConversationId) {
         self.get_mut(id);
     }
 
-    pub(crate) fn get_mut(&mut self, id: &RawId) -> Option<&mut Conversation> {
+    pub(crate) fn get_mut(&mut self, id: &ConversationId) -> Option<&mut Conversation> {
         let found = self.bound.get_mut(id)?;
         if found.watch == Watch::Lead {
             self.touched.insert(id.clone());
@@ -238,19 +239,19 @@ impl Conversations {
     }
 
     /// The conversations that are watched, and may have changed since this was last asked.
-    pub(crate) fn take_touched(&mut self) -> BTreeSet<RawId> {
+    pub(crate) fn take_touched(&mut self) -> BTreeSet<ConversationId> {
         std::mem::take(&mut self.touched)
     }
 
     /// Forgets a conversation and those of its sub-agents; gives the turns that waited in them.
-    pub(crate) fn unbind(&mut self, id: &RawId) -> Vec<(BackendId, Frame)> {
+    pub(super) fn unbind(&mut self, id: &ConversationId) -> Vec<(BackendId, Frame)> {
         let gone: Vec<_> = self.family(id).iter().filter_map(|it| self.take(it)).collect();
         let waiting = |it: Conversation| it.waiting.into_iter().map(move |frame| (it.backend, frame));
         gone.into_iter().flat_map(waiting).collect()
     }
 
     /// Forgets the sub-agents that this conversation called.
-    pub(crate) fn forget_sub_agents(&mut self, id: &RawId) {
+    pub(super) fn forget_sub_agents(&mut self, id: &ConversationId) {
         for child in self.family(id).iter().skip(1) {
             self.take(child);
         }
@@ -272,10 +273,10 @@ impl Conversations {
     /// The process of a partition is gone. What was said stays, for the next process; what was not begun, and the
     /// conversations of sub-agents, are forgotten. The turns of those for which `stays` holds have yet to reach a
     /// process; what their sub-agents have done is still to be told. Gives the turns that waited in the others.
-    pub(crate) fn detach(&mut self, backend: BackendId, stays: impl Fn(&Conversation) -> bool) -> Vec<Frame> {
+    pub(super) fn detach(&mut self, backend: BackendId, stays: impl Fn(&Conversation) -> bool) -> Vec<Frame> {
         self.turns.retain(|_, it| *it != backend);
         let of_backend = self.bound.iter().filter(|(_, it)| it.backend == backend);
-        let staying: BTreeSet<RawId> =
+        let staying: BTreeSet<ConversationId> =
             of_backend.filter(|(_, it)| stays(it)).map(|(id, _)| id.clone()).collect();
         let mut waited = Vec::new();
         let (served, touched) = (&mut self.served, &mut self.touched);
@@ -329,7 +330,7 @@ impl Conversations {
     }
 
     /// It is in use, and served by this partition from now on.
-    pub(crate) fn move_to(&mut self, id: &RawId, backend: BackendId) {
+    pub(super) fn move_to(&mut self, id: &ConversationId, backend: BackendId) {
         self.count_out(id);
         if let Some(it) = self.bound.get_mut(id) {
             it.backend = backend;
@@ -339,7 +340,7 @@ impl Conversations {
     }
 
     /// It is not wanted any more, but lives on: it does not count.
-    pub(crate) fn count_out(&mut self, id: &RawId) {
+    pub(super) fn count_out(&mut self, id: &ConversationId) {
         if let Some(it) = self.bound.get_mut(id).filter(|it| it.counted) {
             it.counted = false;
             self.served.remove(it.backend);
@@ -350,23 +351,23 @@ impl Conversations {
     pub(crate) fn check(&self) -> Result<(), String> {
         self.served.check(self.bound.values().filter(|it| it.counted).map(|it| it.backend))?;
         let called = self.bound.iter().filter_map(|(id, it)| Some((it.parent.clone()?, id)));
-        let mut known: Vec<(RawId, &RawId)> = called.collect();
+        let mut known: Vec<(ConversationId, &ConversationId)> = called.collect();
         let pairs = self.sub_agents.iter().flat_map(|(by, all)| all.iter().map(|id| (by.clone(), id)));
-        let mut noted: Vec<(RawId, &RawId)> = pairs.collect();
+        let mut noted: Vec<(ConversationId, &ConversationId)> = pairs.collect();
         known.sort();
         noted.sort();
         if noted == known { Ok(()) } else { Err(format!("callers are {known:?}, noted are {noted:?}")) }
     }
 
     /// Takes a waiting turn out.
-    pub(crate) fn take_waiting(&mut self, id: &RawId, turn: &RawId) -> Option<Frame> {
+    pub(super) fn take_waiting(&mut self, id: &ConversationId, turn: SentId) -> Option<Frame> {
         let waiting = &mut self.bound.get_mut(id)?.waiting;
-        let at = waiting.iter().position(|it| it.id().as_ref() == Some(turn))?;
+        let at = waiting.iter().position(|it| SentId::of(it) == Some(turn))?;
         waiting.remove(at)
     }
 
     /// The conversation that is answered in the end: that of a sub-agent lives in the one that called it.
-    pub(crate) fn top(&self, id: &RawId) -> RawId {
+    pub(crate) fn top(&self, id: &ConversationId) -> ConversationId {
         let mut top = id;
         while let Some(parent) = self.bound.get(top).and_then(|it| it.parent.as_ref()) {
             top = parent;
@@ -375,7 +376,7 @@ impl Conversations {
     }
 
     /// Lets the next turn go; gives it if one waited. What sub-agents have done was told in the one before.
-    pub(crate) fn advance(&mut self, id: &RawId) -> Option<(BackendId, Frame)> {
+    pub(crate) fn advance(&mut self, id: &ConversationId) -> Option<(BackendId, Frame)> {
         self.forget_sub_agents(id);
         let conversation = self.get_mut(id)?;
         let next = conversation.advance();
@@ -383,7 +384,7 @@ impl Conversations {
     }
 
     /// The conversations of the sub-agents that this conversation called, and itself.
-    pub(crate) fn family(&self, id: &RawId) -> Vec<RawId> {
+    pub(crate) fn family(&self, id: &ConversationId) -> Vec<ConversationId> {
         let mut family = vec![id.clone()];
         let mut next = 0;
         while let Some(caller) = family.get(next) {
@@ -395,7 +396,7 @@ impl Conversations {
     }
 
     /// Remembers which partition made a turn.
-    pub(crate) fn learn_turn(&mut self, turn: RawId, backend: BackendId) {
+    pub(super) fn learn_turn(&mut self, turn: TurnId, backend: BackendId) {
         if self.turns.insert(turn.clone(), backend).is_none() {
             self.turns_by_age.push_back(turn);
         }
@@ -407,7 +408,7 @@ impl Conversations {
     }
 
     /// The partition that made a turn.
-    pub(crate) fn of_turn(&self, turn: &RawId) -> Option<BackendId> {
+    pub(super) fn of_turn(&self, turn: &TurnId) -> Option<BackendId> {
         self.turns.get(turn).copied()
     }
 }

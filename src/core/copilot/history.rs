@@ -18,7 +18,8 @@ use serde_json::{Value, value::RawValue};
 use self::stored::Kept;
 use crate::{
     core::copilot::{progress::Report, tools::tool_set::is_edit_tool},
-    rpc::{RawId, decode, elements, member, text},
+    core::ids::{ConversationId, TurnId},
+    rpc::{decode, elements, member, text},
 };
 
 /// One conversation.
@@ -34,7 +35,7 @@ pub(crate) struct History {
 /// A question and what came of it.
 #[derive(Debug)]
 pub(crate) struct RecordedTurn {
-    id: RawId,
+    id: TurnId,
     /// A string, or an array of content parts, as asked.
     request: Bytes,
     rounds: Vec<Kept<RecordedRound>>,
@@ -138,8 +139,8 @@ impl History {
         let Some(turns) = member(create, "turns").map(|range| &create[range]) else { return it };
         let turns: Vec<&[u8]> = elements(turns).map(|range| &turns[range]).collect();
         for (n, turn) in turns.iter().take(turns.len().saturating_sub(1)).enumerate() {
-            let id = member(turn, "turnId").and_then(|range| RawId::from_raw(&turn[range]));
-            let id = id.unwrap_or_else(|| RawId::text(&format!("earlier-{n}")));
+            let id = member(turn, "turnId").and_then(|range| TurnId::from_raw(&turn[range]));
+            let id = id.unwrap_or_else(|| TurnId::text(&format!("earlier-{n}")));
             let request = member(turn, "request").map_or(&b"\"\""[..], |range| &turn[range]);
             let mut kept = RecordedTurn::new(id, request);
             kept.round(1).text = text(turn, &["response"]).unwrap_or_default();
@@ -155,32 +156,32 @@ impl History {
     }
 
     /// A process begins a turn with this question.
-    pub(crate) fn begin(&mut self, id: RawId, request: &[u8]) {
+    pub(crate) fn begin(&mut self, id: TurnId, request: &[u8]) {
         if self.turn(&id).is_none() {
             self.turns.push(RecordedTurn::new(id, request));
         }
     }
 
     /// The turn of this id.
-    pub(crate) fn turn(&mut self, id: &RawId) -> Option<&mut RecordedTurn> {
+    pub(crate) fn turn(&mut self, id: &TurnId) -> Option<&mut RecordedTurn> {
         self.turns.iter_mut().rev().find(|it| it.id == *id)
     }
 
     /// `conversation/turnDelete`, or a turn that is asked again from its start.
-    pub(crate) fn delete(&mut self, id: &RawId) {
+    pub(crate) fn delete(&mut self, id: &TurnId) {
         self.turns.retain(|it| it.id != *id);
     }
 
     /// `conversation/compress`: what was said is this summary now, but for the turn that runs.
-    pub(crate) fn compress(&mut self, summary: &[u8], running: Option<&RawId>) {
+    pub(crate) fn compress(&mut self, summary: &[u8], running: Option<&TurnId>) {
         self.turns.retain(|it| Some(&it.id) == running);
         // As the model sees it: a question that nobody has answered.
-        self.turns.insert(0, RecordedTurn::new(RawId::text("summary"), summary));
+        self.turns.insert(0, RecordedTurn::new(TurnId::text("summary"), summary));
         self.brought = 0;
     }
 
     /// Whether the file of this conversation can be found again by its id: the id becomes a path.
-    pub(crate) fn is_file_name(conversation: &RawId) -> bool {
+    pub(super) fn is_file_name(conversation: &ConversationId) -> bool {
         let Some(text) = conversation.as_text() else { return false };
         let plain = |it: char| it.is_ascii_alphanumeric() || matches!(it, '.' | '_' | '-');
         (1..=200).contains(&text.len()) && text.chars().all(plain) && text != "." && text != ".."
@@ -193,7 +194,7 @@ impl History {
 }
 
 impl RecordedTurn {
-    fn new(id: RawId, request: &[u8]) -> RecordedTurn {
+    fn new(id: TurnId, request: &[u8]) -> RecordedTurn {
         RecordedTurn {
             id,
             request: Bytes::copy_from_slice(request),
@@ -276,13 +277,13 @@ impl RecordedTurn {
     }
 
     /// Notes that more is asked in the middle of the turn, after all that was said.
-    pub(crate) fn follow_up(&mut self, message: Value) {
+    pub(super) fn follow_up(&mut self, message: Value) {
         let last = self.last_round();
         self.follow_ups.push((last, message));
     }
 
     /// Whether nothing that counts has come of what was asked last in the middle of it.
-    pub(crate) fn awaits_answer(&mut self) -> bool {
+    pub(super) fn awaits_answer(&mut self) -> bool {
         self.awaits_answer_after().is_some()
     }
 
@@ -300,7 +301,7 @@ impl RecordedTurn {
     }
 
     /// The ids of all its calls.
-    pub(crate) fn call_ids(&self) -> BTreeSet<String> {
+    pub(super) fn call_ids(&self) -> BTreeSet<String> {
         self.rounds.iter().flat_map(|it| &it.calls).map(|it| it.id.clone()).collect()
     }
 
@@ -371,7 +372,7 @@ impl RecordedRound {
 }
 
 impl RecordedCall {
-    pub(crate) fn has_result(&self) -> bool {
+    pub(super) fn has_result(&self) -> bool {
         match self.status {
             Status::Completed | Status::Error | Status::Cancelled => true,
             Status::Running | Status::Dropped | Status::Unknown => false,
@@ -504,7 +505,7 @@ mod tests {
     use crate::core::copilot::progress::ProgressReport;
 
     fn turn(reports: &[Value]) -> RecordedTurn {
-        let mut turn = RecordedTurn::new(RawId::text("t"), br#""q""#);
+        let mut turn = RecordedTurn::new(TurnId::text("t"), br#""q""#);
         for report in reports {
             let params = json!({"token": 1, "value": report}).to_string();
             turn.report(&ProgressReport::of(params.as_bytes()).report);
@@ -566,11 +567,11 @@ mod tests {
     #[test]
     fn history_accepts_only_plain_file_names() {
         for good in ["a", "lspool-1-2-3", "A.b_c"] {
-            assert!(History::is_file_name(&RawId::text(good)), "{good}");
+            assert!(History::is_file_name(&ConversationId::text(good)), "{good}");
         }
         for bad in ["", ".", "..", "a/b", "../a", "a b", "ü"] {
-            assert!(!History::is_file_name(&RawId::text(bad)), "{bad}");
+            assert!(!History::is_file_name(&ConversationId::text(bad)), "{bad}");
         }
-        assert!(!History::is_file_name(&RawId::from(7)));
+        assert!(!History::is_file_name(&ConversationId::from_raw(b"7").expect("a number")));
     }
 }

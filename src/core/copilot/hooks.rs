@@ -12,7 +12,7 @@ use tracing::debug;
 
 use super::{
     Copilot,
-    routes::{Route, is_own_affair, route},
+    routes::{Route, is_about_process, route},
     session::{CHECK_STATUS, for_set, pushed_mcp_servers},
     spares::{SpareKind, initialize_for},
     tools::{calls::CONFIRMATION, tool_set::ToolSet},
@@ -21,27 +21,36 @@ use super::{
 use crate::{
     core::{
         event::{BackendId, ProcessId},
+        ids::{ConversationId, RequestId, TurnId},
         mux::{
             Mux,
             from_client::field,
             pool::{
                 backend::Backend,
-                processes::{Aftermath, Gone, StillWanted},
+                lifecycle::Demand,
+                processes::{Aftermath, Gone, Outlook, StillWanted, Successor},
             },
             requests::{Owner, Pending, To},
             routes::Keep,
         },
-        purpose::{CopilotPurpose, Purpose, SentId},
+        purpose::{CopilotPurpose, Purpose, SentId, ToolQuestion},
     },
     rpc::{Frame, Kind, RawId, member},
     util::redact::redact,
 };
 
 /// How long a Copilot server may be degraded.
-pub(crate) const HANG_TIMEOUT: Duration = Duration::from_mins(1);
+pub(super) const HANG_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Requests that are answered with the MCP servers there are, and their tools.
 const MCP_LISTS: [&str; 2] = ["mcp/getTools", "mcp/updateToolsStatus"];
+
+/// What of a configuration has changed, and concerns a process that runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reloaded {
+    BuiltinTools,
+    Agents,
+}
 
 /// What becomes of a server's request.
 #[derive(Debug)]
@@ -58,10 +67,10 @@ pub(crate) enum FromServer {
 pub(crate) struct ToolCall {
     pub(crate) process: ProcessId,
     /// The id under which the server has asked.
-    pub(crate) wire: RawId,
-    pub(crate) conversation: Option<RawId>,
+    pub(crate) wire: RequestId,
+    pub(crate) conversation: Option<ConversationId>,
     pub(crate) frame: Frame,
-    pub(crate) confirmation: bool,
+    pub(crate) kind: ToolQuestion,
 }
 
 // A client speaks.
@@ -92,7 +101,7 @@ impl Copilot {
                 mux.send_to_backend(backend, owner, Purpose::Plain, frame);
             }
             Route::Turns => {
-                let turn = field(frame, "turnId");
+                let turn: Option<TurnId> = field(frame, "turnId");
                 let backend = turn.and_then(|it| self.conversations.of_turn(&it)).unwrap_or(self.primary);
                 mux.send_to_backend(self.served(mux, backend), owner, Purpose::Plain, frame);
             }
@@ -225,7 +234,7 @@ impl Copilot {
     }
 
     /// Takes up what will not be answered: a change of the catalog is decided by that.
-    pub(crate) fn settle_dropped(&mut self, mux: &mut Mux) {
+    pub(super) fn settle_dropped(&mut self, mux: &mut Mux) {
         loop {
             let dropped = mux.take_dropped();
             if dropped.is_empty() {
@@ -250,8 +259,8 @@ impl Copilot {
         frame: &Frame,
     ) -> FromServer {
         match frame.method().unwrap_or_default() {
-            "conversation/invokeClientTool" => self.on_tool_call(mux, process, frame, false),
-            CONFIRMATION => self.on_tool_call(mux, process, frame, true),
+            "conversation/invokeClientTool" => self.on_tool_call(mux, process, frame, ToolQuestion::Call),
+            CONFIRMATION => self.on_tool_call(mux, process, frame, ToolQuestion::Confirmation),
             _ => FromServer::Pass,
         }
     }
@@ -283,7 +292,7 @@ impl Copilot {
         let Some(backend) = mux.backend(process.backend) else { return false };
         // A restarted process first says that it is not signed in.
         let restored = backend.is_ready() || process.generation.0 == 1;
-        if is_own_affair(method) && (process.backend != self.primary || !restored) {
+        if is_about_process(method) && (process.backend != self.primary || !restored) {
             let said = String::from_utf8_lossy(frame.params().unwrap_or_default());
             let said = redact(&said);
             debug!(backend = backend.name, method, %said, "not passed on");
@@ -325,8 +334,8 @@ impl Copilot {
     ) {
         match purpose {
             CopilotPurpose::ToolCall { .. } => {}
-            CopilotPurpose::Turn { conversation, create, .. } => {
-                self.on_turn_answered(mux, process, sent, &conversation, create, answer);
+            CopilotPurpose::Turn { conversation, kind, .. } => {
+                self.on_turn_answered(mux, process, sent, &conversation, kind, answer);
             }
             CopilotPurpose::Tools(change) => {
                 self.on_tools_answered(mux, &change, answer.result().is_some());
@@ -419,32 +428,33 @@ impl Copilot {
 
     /// A process is gone: decides about the turns that it was asked. What it had not begun, or what shall go on, waits
     /// for the next process, if there can be one. `followed_up`: conversations whose turn is to be told results. Gives
-    /// those of them that wait for that, and whether anything waits for a process.
+    /// those of them that wait for that, and what waits for a process.
     pub(crate) fn on_gone(
         &mut self,
         mux: &mut Mux,
         gone: &Gone,
-        followed_up: &BTreeSet<RawId>,
-    ) -> (Vec<RawId>, bool) {
+        followed_up: &BTreeSet<ConversationId>,
+    ) -> (Vec<ConversationId>, Demand) {
         if gone.is_lost_spare {
             self.note_lost_spare(mux);
         }
-        let (suspended, waits) = self.keep_turns(mux, gone.process, gone.comes_back, followed_up);
-        if gone.comes_back {
+        let (suspended, waiting) = self.keep_turns(mux, gone.process, gone.outlook, followed_up);
+        if gone.outlook == Outlook::Follows {
             let again = mux.requeue(gone.process);
             self.note_asked_again(mux, &again);
         }
-        (suspended, waits)
+        (suspended, waiting)
     }
 
     /// It is decided whether another process follows. What was said stays, for that one. Gives what is still wanted.
-    pub(crate) fn on_followed(&mut self, mux: &Mux, id: BackendId, is_followed: bool) -> StillWanted {
+    pub(crate) fn on_followed(&mut self, mux: &Mux, id: BackendId, next: Successor) -> StillWanted {
         let subjects = self.kept_by(mux, id);
         let is_to_come = |active: Option<SentId>| {
             active.and_then(|it| mux.requests().get(it)).is_some_and(|it| it.to == To::Queue(id))
         };
-        let waited = self.conversations.detach(id, |it| is_followed && is_to_come(it.active()));
-        let cut_off = waited.iter().filter_map(|it| it.id()?.as_u64()).collect();
+        let waited =
+            self.conversations.detach(id, |it| next == Successor::Follows && is_to_come(it.active()));
+        let cut_off = waited.iter().filter_map(SentId::of).collect();
         StillWanted { subjects, cut_off }
     }
 
@@ -487,11 +497,11 @@ impl Copilot {
     }
 
     /// The configuration has changed.
-    pub(crate) fn on_reloaded(&mut self, mux: &mut Mux, changes_tools: bool, tells_agents: bool) {
-        if changes_tools {
+    pub(crate) fn on_reloaded(&mut self, mux: &mut Mux, changed: &[Reloaded]) {
+        if changed.contains(&Reloaded::BuiltinTools) {
             self.change_builtin_tools(mux);
         }
-        if tells_agents {
+        if changed.contains(&Reloaded::Agents) {
             self.describe_agents(mux);
         }
         self.note_isolation(mux);

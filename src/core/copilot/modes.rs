@@ -1,7 +1,7 @@
 //! Many tool sets in one process: conversations that are kept to their tools by a custom chat mode in the primary.
 //!
-//! A mode is a file that lspool writes ([`Effect::KeepMode`](crate::core::event::Effect::KeepMode)) and registers. A server
-//! that does not find it, or cannot read it, gives a turn *every* tool and says nothing. So:
+//! A mode is a file that lspool writes ([`Effect::KeepMode`](crate::core::event::Effect::KeepMode)) and registers. A
+//! server that does not find it, or cannot read it, gives a turn *every* tool and says nothing. So:
 //!
 //! - **Which conversations may use one is decided per request** ([`Copilot::mode_for`]): those for which it is as good
 //!   as a process. All others have a process.
@@ -37,6 +37,7 @@ use crate::{
             tools::tool_set::{BuiltinToolsFor, SUB_AGENT, ToolSet},
         },
         event::{BackendId, ProcessId},
+        ids::ConversationId,
         mux::{
             Mux,
             failure::{Cause, Failure},
@@ -45,7 +46,7 @@ use crate::{
         },
         purpose::{CopilotPurpose, ModeId, Purpose, Restriction, SentId},
     },
-    rpc::{Frame, Patch, RawId, members, text},
+    rpc::{Frame, Patch, members, text},
     util::fnv::fnv1a,
 };
 pub(crate) use verification::does_not_exist;
@@ -147,9 +148,9 @@ pub(crate) struct Modes {
     /// Turns that must go to a process.
     leaving: Vec<SentId>,
     /// Ids of conversations that the primary may know, and that lspool has forgotten.
-    tombstones: VecDeque<RawId>,
-    /// Why conversations with these sets were not served by a mode, when that was wanted. Of sets that are no more in use, no
-    /// more than [`MOST`].
+    tombstones: VecDeque<ConversationId>,
+    /// Why conversations with these sets were not served by a mode, when that was wanted. Of sets that are no more
+    /// in use, no more than [`MOST`].
     reasons: BTreeMap<ToolSet, String>,
 }
 
@@ -173,7 +174,7 @@ impl Modes {
     }
 
     /// Whether turns can be sent in this mode to this process.
-    pub(crate) fn is_verified(&self, id: ModeId, process: ProcessId) -> bool {
+    pub(super) fn is_verified(&self, id: ModeId, process: ProcessId) -> bool {
         self.get(id).is_some_and(|it| it.state == Verification::Verified(process))
     }
 
@@ -183,19 +184,19 @@ impl Modes {
     }
 
     /// The tools of an MCP server, as the primary last said.
-    pub(crate) fn mcp_tools(&self, server: &str) -> Option<&BTreeMap<String, bool>> {
+    pub(super) fn mcp_tools(&self, server: &str) -> Option<&BTreeMap<String, bool>> {
         self.mcp.get(server)
     }
 
     /// The primary has switched an MCP tool without listing it again.
-    pub(crate) fn switch_mcp_tool(&mut self, server: &str, tool: &str, is_on: bool) {
+    pub(super) fn switch_mcp_tool(&mut self, server: &str, tool: &str, is_on: bool) {
         if let Some(status) = self.mcp.get_mut(server).and_then(|it| it.get_mut(tool)) {
             *status = is_on;
         }
     }
 
     /// The MCP servers that have a tool of this name, as the primary last said.
-    pub(crate) fn mcp_servers_with(&self, tool: &str) -> impl Iterator<Item = &String> {
+    pub(super) fn mcp_servers_with(&self, tool: &str) -> impl Iterator<Item = &String> {
         self.mcp.iter().filter(move |(_, tools)| tools.contains_key(tool)).map(|(server, _)| server)
     }
 
@@ -215,7 +216,7 @@ impl Modes {
     }
 
     /// Remembers the id of a conversation that lspool has forgotten, and the primary may still know.
-    pub(crate) fn add_tombstone(&mut self, id: &RawId) {
+    pub(super) fn add_tombstone(&mut self, id: &ConversationId) {
         if !self.tombstones.contains(id) {
             self.tombstones.push_back(id.clone());
         }
@@ -225,7 +226,7 @@ impl Modes {
     }
 
     /// Whether the primary may know a conversation of this id, with more tools than it may use.
-    pub(crate) fn has_tombstone(&self, id: &RawId) -> bool {
+    pub(super) fn has_tombstone(&self, id: &ConversationId) -> bool {
         self.tombstones.contains(id)
     }
 }
@@ -269,7 +270,7 @@ impl Copilot {
         }
     }
 
-    pub(crate) fn note_reason(&mut self, set: &ToolSet, why: String) {
+    pub(super) fn note_reason(&mut self, set: &ToolSet, why: String) {
         info!(%set, why, "a process, not a chat mode");
         if self.modes.reasons.len() >= MOST && !self.modes.reasons.contains_key(set) {
             let in_use: BTreeSet<&ToolSet> = self.conversations.iter().map(|(_, it)| &it.set).collect();
@@ -279,7 +280,7 @@ impl Copilot {
     }
 
     /// The mode for a turn with this set, if a mode is as good as a process for it; else why it is not.
-    pub(crate) fn mode_for(
+    pub(super) fn mode_for(
         &mut self,
         mux: &mut Mux,
         set: &ToolSet,
@@ -289,7 +290,7 @@ impl Copilot {
         if text(request, &["chatMode"]).as_deref() != Some("Agent") || !once("chatMode") {
             return Err("its chat mode is not Agent".to_owned());
         }
-        match set.own() {
+        match set.used_by() {
             BuiltinToolsFor::Nobody => {}
             BuiltinToolsFor::Lead => return Err("it may start sub-agents".to_owned()),
             BuiltinToolsFor::Member => return Err("it is of a team".to_owned()),
@@ -333,8 +334,8 @@ impl Copilot {
         Ok(self.add_mode(key, name, wanted))
     }
 
-    /// The mode that nobody has wanted for the longest time is no more; gives the name of its file, which the server knows.
-    /// It is another mode from then on, and verified like one whose tools have changed.
+    /// The mode that nobody has wanted for the longest time is no more; gives the name of its file, which the server
+    /// knows. It is another mode from then on, and verified like one whose tools have changed.
     fn drop_mode(&mut self, mux: &mut Mux) -> Option<String> {
         let of_turn = |it: &Pending| match it.purpose {
             Purpose::Copilot(CopilotPurpose::Turn { restriction: Restriction::Mode(mode), .. }) => Some(mode),
@@ -382,7 +383,7 @@ impl Copilot {
     }
 
     /// A request as the server gets it: a turn in a mode says so.
-    pub(crate) fn in_mode(&self, restriction: Restriction, frame: &Frame) -> Frame {
+    pub(super) fn in_mode(&self, restriction: Restriction, frame: &Frame) -> Frame {
         let Restriction::Mode(mode) = restriction else { return frame.clone() };
         let uri = self.modes.get(mode).map_or("", |it| &it.uri);
         let params = frame.params().unwrap_or(b"{}");
@@ -390,7 +391,8 @@ impl Copilot {
         frame.with_params(&Patch::of(params).set("customChatModeId", uri.as_bytes()).finish())
     }
 
-    /// What is wanted for a conversation: what its create, or somebody since, says of it, else its agent, else the server.
+    /// What is wanted for a conversation: what its create, or somebody since, says of it, else its agent, else the
+    /// server.
     pub(crate) fn wish(&self, mux: &Mux, wish: &Wish) -> Isolation {
         let server = self.server(mux);
         let agent = wish.agent.as_ref().and_then(|it| server.config.agents.get(it));

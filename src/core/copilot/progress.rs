@@ -3,7 +3,8 @@
 mod shapes;
 
 pub(crate) use self::shapes::{ReplyDelta, Shapes};
-use crate::rpc::{RawId, elements, values};
+use crate::core::ids::{ConversationId, Token, TurnId};
+use crate::rpc::{elements, values};
 
 /// Parameters of `$/progress`. Values are raw JSON.
 #[derive(Clone, Copy, Debug, Default)]
@@ -72,21 +73,21 @@ impl<'a> ProgressReport<'a> {
     }
 
     /// The token, if it is one.
-    pub(crate) fn token(&self) -> Option<RawId> {
-        RawId::from_raw(self.token?)
+    pub(crate) fn token(&self) -> Option<Token> {
+        Token::from_raw(self.token?)
     }
 
     /// The conversation and the turn that it belongs to, if it belongs to any.
-    pub(crate) fn turn(&self) -> Option<(RawId, RawId)> {
-        Some((self.conversation()?, RawId::from_raw(self.turn?)?))
+    pub(crate) fn turn(&self) -> Option<(ConversationId, TurnId)> {
+        Some((self.conversation()?, TurnId::from_raw(self.turn?)?))
     }
 
-    pub(crate) fn conversation(&self) -> Option<RawId> {
-        RawId::from_raw(self.conversation?)
+    pub(crate) fn conversation(&self) -> Option<ConversationId> {
+        ConversationId::from_raw(self.conversation?)
     }
 
     /// The turn that has called the sub-agent that speaks.
-    pub(crate) fn caller(&self) -> Option<RawId> {
-        RawId::from_raw(self.caller?)
+    pub(crate) fn caller(&self) -> Option<TurnId> {
+        TurnId::from_raw(self.caller?)
     }
 }

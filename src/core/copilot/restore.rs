@@ -31,6 +31,7 @@ use crate::{
             turns::{destruction, question_in},
         },
         event::{BackendId, Effect, ProcessId},
+        ids::{ConversationId, Token},
         mux::{
             Mux,
             cancel::cancellation,
@@ -39,7 +40,7 @@ use crate::{
             pool::backend::Backend,
             requests::{Owner, Pending, To},
         },
-        purpose::{CopilotPurpose, Purpose, Restriction, SentId},
+        purpose::{CopilotPurpose, Purpose, Restriction, SentId, TurnKind},
     },
     rpc::{Frame, Patch, RawId, member},
 };
@@ -50,7 +51,7 @@ const UNKNOWN: &str = "does not exist";
 /// What one process is being told of conversations that it does not know.
 #[derive(Debug, Default)]
 pub(crate) struct Restores {
-    under_way: BTreeMap<RawId, Restore>,
+    under_way: BTreeMap<ConversationId, Restore>,
     /// Turns that wait until their mode is verified, or until they move to another process.
     pub(crate) held_for_mode: BTreeMap<SentId, Restriction>,
     /// The setting names the folder.
@@ -59,26 +60,26 @@ pub(crate) struct Restores {
     is_left: bool,
     /// Orphans: conversations that the server made of creates that it could not restore, or that nobody wants. The
     /// editor does not see them.
-    orphans: BTreeSet<RawId>,
+    orphans: BTreeSet<ConversationId>,
 }
 
 #[derive(Debug)]
 struct Restore {
     /// The request of the turn.
     sent: SentId,
-    step: Step,
+    step: RestoreStep,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+enum RestoreStep {
     Writing,
     Asked,
 }
 
 impl Restores {
     /// Numbers of the turns that no process has been asked yet.
-    pub(crate) fn to_come(&self) -> impl Iterator<Item = SentId> {
-        let writing = self.under_way.values().filter(|it| it.step == Step::Writing).map(|it| it.sent);
+    pub(super) fn to_come(&self) -> impl Iterator<Item = SentId> {
+        let writing = self.under_way.values().filter(|it| it.step == RestoreStep::Writing).map(|it| it.sent);
         writing.chain(self.held_for_mode.keys().copied())
     }
 
@@ -89,7 +90,7 @@ impl Restores {
     }
 
     /// Whether nobody asked for a conversation of this id, or nobody wants it any more.
-    pub(crate) fn is_orphan(&self, id: &RawId) -> bool {
+    pub(super) fn is_orphan(&self, id: &ConversationId) -> bool {
         self.orphans.contains(id)
     }
 }
@@ -98,7 +99,7 @@ impl Copilot {
     /// Hands a message to a process. A turn of a conversation that it does not know is preceded by its history.
     pub(crate) fn deliver(&mut self, mux: &mut Mux, process: ProcessId, frame: Frame) {
         let Some(frame) = mux.for_successor(process, frame) else { return };
-        let sent = frame.id().and_then(|it| it.as_u64());
+        let sent = SentId::of(&frame);
         let pending = sent.filter(|_| frame.method().is_some()).and_then(|it| mux.requests().get(it));
         match (sent, pending.map(|it| &it.purpose)) {
             (Some(sent), Some(Purpose::Copilot(CopilotPurpose::Turn { restriction, .. }))) => {
@@ -118,17 +119,17 @@ impl Copilot {
     }
 
     /// Hands a turn to a process that nothing speaks against.
-    pub(crate) fn hand_over(&mut self, mux: &mut Mux, process: ProcessId, sent: SentId, frame: Frame) {
+    pub(super) fn hand_over(&mut self, mux: &mut Mux, process: ProcessId, sent: SentId, frame: Frame) {
         let mut told = frame;
-        if let Some(Purpose::Copilot(CopilotPurpose::Turn { conversation, create, restriction, .. })) =
+        if let Some(Purpose::Copilot(CopilotPurpose::Turn { conversation, kind, restriction, .. })) =
             mux.requests().get(sent).map(|it| &it.purpose)
         {
-            let (id, create) = (conversation.clone(), *create);
+            let (id, kind) = (conversation.clone(), *kind);
             told = self.in_mode(*restriction, &told);
             if let Some(conversation) = self.conversations.get_mut(&id) {
                 // Turns of a conversation that another create has replaced are for the server to judge.
                 let is_its_turn = conversation.runs(sent);
-                let tells = !create || conversation.active_turn.continues;
+                let tells = kind == TurnKind::Later || conversation.active_turn.continues;
                 if tells && is_its_turn && conversation.known_by() != Some(process) {
                     return self.restore_conversation(mux, process, sent, &id);
                 }
@@ -142,7 +143,7 @@ impl Copilot {
         mux.tell(process, told);
     }
 
-    fn restore_conversation(&mut self, mux: &mut Mux, process: ProcessId, sent: SentId, id: &RawId) {
+    fn restore_conversation(&mut self, mux: &mut Mux, process: ProcessId, sent: SentId, id: &ConversationId) {
         let Some(conversation) = self.conversations.get_mut(id) else { return };
         let name = id.as_text().filter(|_| History::is_file_name(id));
         let step = match &name {
@@ -150,14 +151,14 @@ impl Copilot {
                 let content = Bytes::from(conversation.history.transcript(name));
                 let kept = self.session.kept_transcripts.clone();
                 mux.act(Effect::WriteTranscript { process, conversation: name.to_string(), content, kept });
-                Step::Writing
+                RestoreStep::Writing
             }
-            None => Step::Asked,
+            None => RestoreStep::Asked,
         };
         info!(conversation = %id, as_text = name.is_none(), "telling a process what was said");
         let Some(partition) = self.partitions.get_mut(process.backend) else { return };
         partition.restores.under_way.insert(id.clone(), Restore { sent, step });
-        if step == Step::Asked {
+        if step == RestoreStep::Asked {
             self.ask_restored(mux, process, sent, id, History::plain_turns);
         }
     }
@@ -173,9 +174,9 @@ impl Copilot {
         if !mux.is_current(process) {
             return;
         }
-        let id = RawId::text(conversation);
+        let id = ConversationId::text(conversation);
         let Some(partition) = self.partitions.get_mut(process.backend) else { return };
-        let writing = |it: &&mut Restore| it.step == Step::Writing;
+        let writing = |it: &&mut Restore| it.step == RestoreStep::Writing;
         let Some(restore) = partition.restores.under_way.get_mut(&id).filter(writing) else {
             // Cancelled meanwhile.
             if partition.restores.under_way.is_empty() && self.session.kept_transcripts.is_none() {
@@ -183,7 +184,7 @@ impl Copilot {
             }
             return;
         };
-        restore.step = Step::Asked;
+        restore.step = RestoreStep::Asked;
         let sent = restore.sent;
         let modes = &self.modes;
         let is_held =
@@ -212,7 +213,7 @@ impl Copilot {
         mux: &mut Mux,
         process: ProcessId,
         sent: SentId,
-        id: &RawId,
+        id: &ConversationId,
         earlier: impl Fn(&mut History) -> Vec<Value>,
     ) {
         mux.requests_mut().written(sent, process);
@@ -263,12 +264,12 @@ impl Copilot {
     }
 
     /// A turn has begun in this conversation. Whether the editor hears of it.
-    pub(crate) fn on_begun(
+    pub(super) fn on_begun(
         &mut self,
         mux: &mut Mux,
         process: ProcessId,
-        id: &RawId,
-        token: Option<&RawId>,
+        id: &ConversationId,
+        token: Option<&Token>,
     ) -> bool {
         let Some(partition) = self.partitions.get(process.backend) else { return true };
         // One that was destroyed meanwhile is still the one that was meant.
@@ -280,7 +281,7 @@ impl Copilot {
             Some(Purpose::Copilot(CopilotPurpose::Turn { token: of, .. })) => of.as_ref() == token,
             _ => false,
         };
-        let asked = partition.restores.under_way.iter().filter(|(_, it)| it.step == Step::Asked);
+        let asked = partition.restores.under_way.iter().filter(|(_, it)| it.step == RestoreStep::Asked);
         let found = asked.map(|(id, it)| (id.clone(), it.sent)).find(|(_, sent)| of_token(&sent));
         let Some((meant, sent)) = found else { return true };
         self.on_orphan(mux, process, &meant, sent, id);
@@ -288,7 +289,14 @@ impl Copilot {
     }
 
     /// The server has begun another conversation than it was asked to restore.
-    fn on_orphan(&mut self, mux: &mut Mux, process: ProcessId, meant: &RawId, sent: SentId, orphan: &RawId) {
+    fn on_orphan(
+        &mut self,
+        mux: &mut Mux,
+        process: ProcessId,
+        meant: &ConversationId,
+        sent: SentId,
+        orphan: &ConversationId,
+    ) {
         warn!(conversation = %meant, "the server could not read what was said: telling it as text");
         let Some(partition) = self.partitions.get_mut(process.backend) else { return };
         partition.restores.orphans.insert(orphan.clone());
@@ -320,25 +328,25 @@ impl Copilot {
     }
 
     /// A process is to forget a conversation.
-    pub(crate) fn make_forget(mux: &mut Mux, process: ProcessId, id: &RawId) {
+    pub(super) fn make_forget(mux: &mut Mux, process: ProcessId, id: &ConversationId) {
         let to = To::Process(process);
         let (_, frame) = mux.requests_mut().sent(to, Owner::Proxy, Purpose::Plain, &destruction(id));
         mux.tell(process, frame);
     }
 
-    /// The answer to `conversation/turnDelete`, where the process does not know the conversation and the history does: there the
-    /// turn is deleted.
+    /// The answer to `conversation/turnDelete`, where the process does not know the conversation and the history
+    /// does: there the turn is deleted.
     pub(crate) fn deleted(&self, pending: &Pending, answer: &Frame) -> Option<Frame> {
         let error = answer.error_value()?;
         let asked = Some(&pending.frame).filter(|it| it.method() == Some("conversation/turnDelete"))?;
-        let said = String::from_utf8_lossy(error);
+        let message = String::from_utf8_lossy(error);
         let is_kept =
-            said.contains(UNKNOWN) && self.conversations.get(&field(asked, "conversationId")?).is_some();
+            message.contains(UNKNOWN) && self.conversations.get(&field(asked, "conversationId")?).is_some();
         is_kept.then(|| Frame::response(RawId::from(0), b"\"OK\""))
     }
 
     /// A server has answered `conversation/compress`: that is what it knows of the conversation from now on.
-    pub(crate) fn on_compressed(&mut self, asked: &Frame, answer: &Frame) {
+    pub(super) fn on_compressed(&mut self, asked: &Frame, answer: &Frame) {
         let is_done = |it: &&[u8]| member(it, "success").is_some_and(|range| &it[range] == b"true");
         let result = answer.result().filter(is_done);
         let summary = result.and_then(|it| Some(&it[member(it, "summaryContent")?]));
@@ -351,7 +359,7 @@ impl Copilot {
     }
 
     /// What a process goes on to say of a conversation is not wanted any more.
-    pub(crate) fn ignore_restored(&mut self, mux: &mut Mux, process: ProcessId, id: &RawId) {
+    pub(super) fn ignore_restored(&mut self, mux: &mut Mux, process: ProcessId, id: &ConversationId) {
         self.end_restore(mux, process, id);
         if let Some(partition) = self.partitions.get_mut(process.backend) {
             partition.restores.orphans.insert(id.clone());
@@ -359,31 +367,31 @@ impl Copilot {
     }
 
     /// A conversation of this name is wanted again.
-    fn heed(&mut self, process: ProcessId, id: &RawId) {
+    fn heed(&mut self, process: ProcessId, id: &ConversationId) {
         if let Some(partition) = self.partitions.get_mut(process.backend) {
             partition.restores.orphans.remove(id);
         }
     }
 
     /// Whether progress belongs to a conversation that nobody asked for.
-    pub(crate) fn is_of_orphan(&mut self, process: ProcessId, said: &ProgressReport<'_>) -> bool {
+    pub(super) fn is_of_orphan(&mut self, process: ProcessId, progress: &ProgressReport<'_>) -> bool {
         let Some(partition) =
             self.partitions.get(process.backend).filter(|it| !it.restores.orphans.is_empty())
         else {
             return false;
         };
-        let Some(id) = said.conversation().filter(|it| partition.restores.is_orphan(it)) else {
+        let Some(id) = progress.conversation().filter(|it| partition.restores.is_orphan(it)) else {
             return false;
         };
         // Nothing follows the end of its turn.
-        if said.kind == Some(b"\"end\"") {
+        if progress.kind == Some(b"\"end\"") {
             self.heed(process, &id);
         }
         true
     }
 
     /// A turn is not wanted any more that was to be asked when its file is written.
-    pub(crate) fn forget_restore(&mut self, backend: BackendId, id: &RawId, sent: SentId) {
+    pub(super) fn forget_restore(&mut self, backend: BackendId, id: &ConversationId, sent: SentId) {
         let Some(partition) = self.partitions.get_mut(backend) else { return };
         if partition.restores.under_way.get(id).is_some_and(|it| it.sent == sent) {
             partition.restores.under_way.remove(id);
@@ -392,7 +400,7 @@ impl Copilot {
     }
 
     /// A conversation is destroyed, or replaced, before its turn has been sent on: it never is.
-    pub(crate) fn drop_unsent(&mut self, mux: &mut Mux, id: &RawId) {
+    pub(super) fn drop_unsent(&mut self, mux: &mut Mux, id: &ConversationId) {
         let Some(conversation) = self.conversations.get(id) else { return };
         let Some((backend, sent)) = conversation.active().map(|it| (conversation.backend, it)) else {
             return;
@@ -405,13 +413,13 @@ impl Copilot {
         let Some(pending) = mux.requests_mut().take(sent) else { return };
         let failure = Failure::new(Cause::Cancelled, "destroyed before it was sent on");
         mux.fail(&pending.owner, &failure);
-        let is_create =
-            matches!(pending.purpose, Purpose::Copilot(CopilotPurpose::Turn { create: true, .. }));
-        self.on_turn_failed(mux, id, sent, is_create);
+        if let Purpose::Copilot(CopilotPurpose::Turn { kind, .. }) = pending.purpose {
+            self.on_turn_failed(mux, id, sent, kind);
+        }
     }
 
     /// A create that was to restore this conversation has begun, or has come to nothing.
-    pub(crate) fn end_restore(&mut self, mux: &mut Mux, process: ProcessId, id: &RawId) {
+    pub(super) fn end_restore(&mut self, mux: &mut Mux, process: ProcessId, id: &ConversationId) {
         let Some(partition) = self.partitions.get_mut(process.backend) else { return };
         if partition.restores.under_way.remove(id).is_some() {
             self.stop_transcripts(mux, process);
@@ -450,7 +458,7 @@ impl Copilot {
     }
 
     /// A conversation is no more: what is kept of it goes.
-    pub(crate) fn forget_transcript(&self, mux: &mut Mux, id: &RawId) {
+    pub(super) fn forget_transcript(&self, mux: &mut Mux, id: &ConversationId) {
         if let (Some(kept), Some(name)) = (&self.session.kept_transcripts, id.as_text())
             && History::is_file_name(id)
         {
@@ -468,12 +476,13 @@ impl Copilot {
         pending: &Pending,
         answer: &Frame,
     ) -> bool {
-        let Purpose::Copilot(CopilotPurpose::Turn { conversation: id, create: false, .. }) = &pending.purpose
+        let Purpose::Copilot(CopilotPurpose::Turn { conversation: id, kind: TurnKind::Later, .. }) =
+            &pending.purpose
         else {
             return false;
         };
-        let said = answer.error_value().map(String::from_utf8_lossy);
-        let forgotten = said.is_some_and(|it| it.contains(UNKNOWN))
+        let message = answer.error_value().map(String::from_utf8_lossy);
+        let forgotten = message.is_some_and(|it| it.contains(UNKNOWN))
             && !pending.marks.cancelled
             && pending.frame.method() == Some("conversation/turn");
         let Some(conversation) = self

@@ -28,18 +28,21 @@ use crate::{
     core::{
         copilot::{
             Copilot,
+            active_turn::{ActiveTurn, Dialogue, Over, Suspended, Until},
             conversation::Conversation,
             history::{RecordedCall, Status, ToolKind},
             restore::Restores,
             tools::tool_set::{SUB_AGENT, is_edit_tool},
         },
         event::{BackendId, Peer, ProcessId},
+        ids::{ConversationId, TurnId},
         mux::{
             Mux,
             cancel::cancellation,
+            pool::{lifecycle::Demand, processes::Outlook},
             requests::{Owner, Pending, To},
         },
-        purpose::{CopilotPurpose, Purpose, Restriction, SentId},
+        purpose::{CopilotPurpose, Purpose, Restriction, SentId, ToolQuestion, TurnKind},
     },
     rpc::{Frame, Patch, RawId, member, path, text},
 };
@@ -52,44 +55,6 @@ pub const CONTINUE: &str = "Continue exactly where the text above stops, without
 
 /// The result of a call that nobody can know the result of.
 const INTERRUPTED: &str = "The call was interrupted by a technical fault. It may or may not have happened.";
-
-/// The running turn of a conversation, as the editor knows it.
-#[derive(Debug, Default)]
-pub(crate) struct ActiveTurn {
-    /// Its id, once it has begun.
-    pub(crate) turn: Option<RawId>,
-    pub(crate) over: Over,
-    /// Another process had it before.
-    pub(crate) segment: Option<TurnSegment>,
-    /// The process is asked to continue it; else it is asked from its start.
-    pub(crate) continues: bool,
-    /// The process was told what was said before it.
-    pub(crate) restored: bool,
-    pub(crate) suspended: Option<Suspended>,
-    /// Confirmations that the editor has given to the process. If that dies before it acts on one, it still counts.
-    confirmed: Vec<(Frame, Frame)>,
-    waits_for: BTreeSet<SentId>,
-    dialogues: Vec<late::Dialogue>,
-    /// How many calls of sub-agents belong to processes that are gone.
-    sub_agents: usize,
-}
-
-/// A turn that waits for something else than a process.
-#[derive(Debug)]
-pub(crate) struct Suspended {
-    /// The request, which no process is asked meanwhile.
-    pub(crate) request: Frame,
-    pub(crate) until: Until,
-}
-
-/// What a suspended turn waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Until {
-    /// The editor's answers to what a process that is gone has asked.
-    Answers,
-    /// The results of sub-agents or teams.
-    Results,
-}
 
 /// What becomes of a turn whose process is gone.
 enum TurnFate {
@@ -118,33 +83,6 @@ const ASKED_ONCE: [&str; 9] = [
     "todoList",
 ];
 
-/// What the server has said about the end of a turn.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Over {
-    #[default]
-    No,
-    /// It has counted the tokens: the model will not be asked again.
-    Counted,
-    Ended,
-}
-
-impl ActiveTurn {
-    /// Confirmations that the editor, or the list of what is allowed, has given: what was asked, and the answer.
-    pub(crate) fn confirmed(&self) -> &[(Frame, Frame)] {
-        &self.confirmed
-    }
-
-    /// A call that was confirmed is made.
-    pub(crate) fn forget_confirmed(&mut self, is_made: impl Fn(&Frame) -> bool) {
-        self.confirmed.retain(|(asked, _)| !is_made(asked));
-    }
-
-    /// Requests to the editor that the turn has kept from a process that is gone.
-    fn kept(&self) -> impl Iterator<Item = SentId> {
-        self.waits_for.iter().copied().chain(self.dialogues.iter().filter_map(late::Dialogue::open))
-    }
-}
-
 /// Why a turn ends at lspool's word.
 type Why = (&'static str, String);
 
@@ -161,12 +99,12 @@ impl Copilot {
         &mut self,
         mux: &mut Mux,
         process: ProcessId,
-        restarts: bool,
-        followed_up: &BTreeSet<RawId>,
-    ) -> (Vec<RawId>, bool) {
+        outlook: Outlook,
+        followed_up: &BTreeSet<ConversationId>,
+    ) -> (Vec<ConversationId>, Demand) {
         let (mut next, mut suspended) = (Vec::new(), Vec::new());
         for (sent, id) in self.turns_of(mux, process) {
-            match self.keep_turn(mux, process, sent, &id, restarts, followed_up.contains(&id)) {
+            match self.keep_turn(mux, process, sent, &id, outlook, followed_up) {
                 TurnFate::Next(frame) => next.push(frame),
                 TurnFate::Suspended => suspended.push(id),
                 TurnFate::Nothing => {}
@@ -175,19 +113,20 @@ impl Copilot {
         if let Some(partition) = self.partitions.get_mut(process.backend) {
             partition.restores = Restores::default();
         }
-        if !restarts {
+        if outlook == Outlook::Ends {
             self.drop_turns(mux, process.backend);
-            return (suspended, false);
+            return (suspended, Demand::Nobody);
         }
-        let waits = !next.is_empty();
+        let has_next = !next.is_empty();
         if let Some(backend) = mux.backend_mut(process.backend) {
             next.into_iter().rev().for_each(|it| backend.queue().push_front(it));
         }
-        (suspended, waits || !self.kept_by(mux, process.backend).is_empty())
+        let waits = has_next || !self.kept_by(mux, process.backend).is_empty();
+        (suspended, if waits { Demand::Somebody } else { Demand::Nobody })
     }
 
     /// The running turns that a process was asked, or that were to be told it, in the order they were asked.
-    fn turns_of(&self, mux: &Mux, process: ProcessId) -> Vec<(SentId, RawId)> {
+    fn turns_of(&self, mux: &Mux, process: ProcessId) -> Vec<(SentId, ConversationId)> {
         let Some(partition) = self.partitions.get(process.backend) else { return Vec::new() };
         let to_come: BTreeSet<SentId> = partition.restores.to_come().collect();
         let running = mux
@@ -198,7 +137,7 @@ impl Copilot {
             Purpose::Copilot(CopilotPurpose::Turn { conversation, .. }) => Some((sent, conversation.clone())),
             _ => None,
         };
-        let runs = |(sent, id): &(SentId, RawId)| {
+        let runs = |(sent, id): &(SentId, ConversationId)| {
             to_come.contains(sent) || self.conversations.get(id).is_some_and(|it| it.runs(*sent))
         };
         running.filter_map(turn).filter(runs).collect()
@@ -210,17 +149,20 @@ impl Copilot {
         mux: &mut Mux,
         process: ProcessId,
         sent: SentId,
-        id: &RawId,
-        restarts: bool,
-        is_followed_up: bool,
+        id: &ConversationId,
+        outlook: Outlook,
+        followed_up: &BTreeSet<ConversationId>,
     ) -> TurnFate {
         let Some(conversation) = self.conversations.get(id).filter(|it| it.runs(sent)) else {
             // Destroyed or replaced before it was asked: the server says so.
-            return TurnFate::next(if restarts { self.ask_next(mux, sent) } else { None });
+            return TurnFate::next(match outlook {
+                Outlook::Follows => self.ask_next(mux, sent),
+                Outlook::Ends => None,
+            });
         };
         let has_begun = conversation.active_turn.turn.is_some();
         let is_over = conversation.active_turn.over != Over::No;
-        if restarts && is_over && is_followed_up {
+        if outlook == Outlook::Follows && is_over && followed_up.contains(id) {
             let Some(pending) = mux.requests_mut().take(sent) else { return TurnFate::Nothing };
             self.suspend(mux, sent, id, pending);
             return TurnFate::Suspended;
@@ -233,7 +175,7 @@ impl Copilot {
             return TurnFate::next(if has_begun { self.cancel_turn(mux, sent, id) } else { None });
         }
         let recovery = self.server(mux).settings.turn_recovery;
-        if !restarts || (has_begun && recovery == TurnRecovery::Fail) {
+        if outlook == Outlook::Ends || (has_begun && recovery == TurnRecovery::Fail) {
             return TurnFate::Nothing;
         }
         let Some(request) = self.ask_next(mux, sent) else { return TurnFate::Nothing };
@@ -252,7 +194,7 @@ impl Copilot {
     }
 
     /// The turn that was asked with this request is suspended until it is told results.
-    pub(crate) fn suspend(&mut self, mux: &mut Mux, sent: SentId, id: &RawId, pending: Pending) {
+    pub(crate) fn suspend(&mut self, mux: &mut Mux, sent: SentId, id: &ConversationId, pending: Pending) {
         self.withdraw_kept(mux, id);
         let Some(conversation) = self.conversations.get_mut(id) else { return };
         let Purpose::Copilot(CopilotPurpose::Turn { token, .. }) = pending.purpose else { return };
@@ -270,7 +212,7 @@ impl Copilot {
         let purpose = Purpose::Copilot(CopilotPurpose::Turn {
             conversation: conversation_id,
             token,
-            create: false,
+            kind: TurnKind::Later,
             restriction,
         });
         let to = To::Queue(conversation.backend);
@@ -282,7 +224,7 @@ impl Copilot {
     }
 
     /// A suspended turn is told results, in this message.
-    pub(crate) fn resume_with(&mut self, mux: &mut Mux, id: &RawId, turn: &RawId, message: Value) {
+    pub(crate) fn resume_with(&mut self, mux: &mut Mux, id: &ConversationId, turn: &TurnId, message: Value) {
         let Some(conversation) = self.conversations.get_mut(id) else { return };
         let (backend, active) = (conversation.backend, conversation.active());
         let active_turn = &mut conversation.active_turn;
@@ -302,7 +244,7 @@ impl Copilot {
     }
 
     /// A suspended turn has nothing to be told: it ends.
-    pub(crate) fn end_suspended(&mut self, mux: &mut Mux, id: &RawId) {
+    pub(crate) fn end_suspended(&mut self, mux: &mut Mux, id: &ConversationId) {
         let Some(conversation) = self.conversations.get_mut(id) else { return };
         let (backend, active) = (conversation.backend, conversation.active());
         conversation.active_turn.suspended = None;
@@ -314,9 +256,9 @@ impl Copilot {
     }
 
     /// The request under a number that the process that is gone has not heard.
-    pub(crate) fn ask_next(&mut self, mux: &mut Mux, sent: SentId) -> Option<Frame> {
+    fn ask_next(&mut self, mux: &mut Mux, sent: SentId) -> Option<Frame> {
         let frame = mux.requests_mut().again(sent)?;
-        let again = frame.id().and_then(|it| it.as_u64())?;
+        let again = SentId::of(&frame)?;
         if let Some(Purpose::Copilot(CopilotPurpose::Turn { conversation, .. })) =
             mux.requests().get(again).map(|it| &it.purpose)
             && let Some(conversation) = self.conversations.get_mut(conversation)
@@ -327,7 +269,7 @@ impl Copilot {
     }
 
     /// Whether the running turn of a conversation has begun, and waits for the next process.
-    fn is_kept(mux: &Mux, id: &RawId, conversation: &Conversation) -> bool {
+    fn is_kept(mux: &Mux, id: &ConversationId, conversation: &Conversation) -> bool {
         let active = conversation.active().and_then(|it| mux.requests().get(it));
         let of = |it: &Pending| matches!(&it.purpose, Purpose::Copilot(CopilotPurpose::Turn { conversation, .. }) if conversation == id);
         let waits = |it: &Pending| it.to == To::Queue(conversation.backend) && of(it);
@@ -335,25 +277,25 @@ impl Copilot {
     }
 
     /// The same, by id.
-    pub(crate) fn goes_on(&self, mux: &Mux, id: &RawId) -> bool {
+    pub(crate) fn goes_on(&self, mux: &Mux, id: &ConversationId) -> bool {
         self.conversations.get(id).is_some_and(|it| Self::is_kept(mux, id, it))
     }
 
     /// The conversations of a backend whose running turn has begun, and waits for the next process.
-    pub(crate) fn kept_by(&self, mux: &Mux, backend: BackendId) -> Vec<RawId> {
+    pub(super) fn kept_by(&self, mux: &Mux, backend: BackendId) -> Vec<ConversationId> {
         let of_backend = self.conversations.iter().filter(|(_, it)| it.backend == backend);
         of_backend.filter(|(id, it)| Self::is_kept(mux, id, it)).map(|(id, _)| id.clone()).collect()
     }
 
     /// Whether what is kept of the running turn of a conversation agrees with the other tables.
-    pub(crate) fn check_active_turn(
+    pub(super) fn check_active_turn(
         mux: &Mux,
-        id: &RawId,
+        id: &ConversationId,
         conversation: &Conversation,
     ) -> Result<(), String> {
         let active_turn = &conversation.active_turn;
         if let Some(Suspended { request, until }) = &active_turn.suspended {
-            let sent = request.id().and_then(|it| it.as_u64());
+            let sent = SentId::of(request);
             let waits = !active_turn.waits_for.is_empty() || *until == Until::Results;
             if sent != conversation.active() || !waits {
                 return Err(format!(
@@ -378,7 +320,7 @@ impl Copilot {
     }
 
     /// Settles what was running in a turn whose process is gone. Whether the editor still owes an answer to it.
-    fn settle_calls(&mut self, mux: &mut Mux, process: ProcessId, id: &RawId) -> bool {
+    fn settle_calls(&mut self, mux: &mut Mux, process: ProcessId, id: &ConversationId) -> bool {
         let family = self.conversations.family(id);
         let asked = |it: &Pending| match (&it.owner, &it.purpose) {
             (
@@ -399,38 +341,39 @@ impl Copilot {
     }
 
     /// The editor is still asked what a process has asked that is gone, if its answer can be of use.
-    fn keep_question(&mut self, mux: &mut Mux, sent: SentId, id: &RawId) {
+    fn keep_question(&mut self, mux: &mut Mux, sent: SentId, id: &ConversationId) {
         let Some(Pending {
-            purpose: Purpose::Copilot(CopilotPurpose::ToolCall { conversation, confirmation }),
+            purpose: Purpose::Copilot(CopilotPurpose::ToolCall { conversation, kind }),
             frame,
             ..
         }) = mux.requests().get(sent)
         else {
             return;
         };
-        let (of_sub_agent, confirmation) = (conversation.as_ref() != Some(id), *confirmation);
-        if confirmation && of_sub_agent {
+        let (of_sub_agent, is_confirmation) =
+            (conversation.as_ref() != Some(id), *kind == ToolQuestion::Confirmation);
+        if is_confirmation && of_sub_agent {
             // The sub-agent does not go on.
             return;
         }
-        let is_dialogue = confirmation && !self.can_invoke(frame);
+        let is_dialogue = is_confirmation && !self.can_invoke(frame);
         mux.requests_mut().give_to(sent, Owner::Proxy);
         let Some(conversation) = self.conversations.get_mut(id) else { return };
         match is_dialogue {
-            true => conversation.active_turn.dialogues.push(late::Dialogue::Open(sent)),
+            true => conversation.active_turn.dialogues.push(Dialogue::Open(sent)),
             false => drop(conversation.active_turn.waits_for.insert(sent)),
         }
     }
 
     /// The editor has answered a confirmation of a process that lives.
-    pub(crate) fn on_confirmed(&mut self, id: &RawId, asked: &Frame, answer: &Frame) {
+    pub(super) fn on_confirmed(&mut self, id: &ConversationId, asked: &Frame, answer: &Frame) {
         if let Some(conversation) = self.conversations.get_mut(id) {
             conversation.active_turn.confirmed.push((asked.clone(), answer.clone()));
         }
     }
 
     /// What was confirmed, and of which the process has said no more.
-    fn act_on_confirmed(&mut self, mux: &mut Mux, id: &RawId) {
+    fn act_on_confirmed(&mut self, mux: &mut Mux, id: &ConversationId) {
         let Some(conversation) = self.conversations.get_mut(id) else { return };
         for (asked, answer) in std::mem::take(&mut conversation.active_turn.confirmed) {
             let params = asked.params().unwrap_or(b"{}");
@@ -442,7 +385,7 @@ impl Copilot {
             if self.can_invoke(&asked) {
                 self.on_late_confirmation(mux, id, &asked, Some(&answer));
             } else if let Some(conversation) = self.conversations.get_mut(id) {
-                conversation.active_turn.dialogues.push(late::Dialogue::answered(asked, answer));
+                conversation.active_turn.dialogues.push(Dialogue::answered(asked, answer));
             }
         }
     }
@@ -456,7 +399,13 @@ impl Copilot {
     }
 
     /// Tells the editor what became of calls that it takes for running.
-    fn close_calls(&mut self, mux: &mut Mux, top: &RawId, of: &RawId, which: impl Fn(&RecordedCall) -> bool) {
+    fn close_calls(
+        &mut self,
+        mux: &mut Mux,
+        top: &ConversationId,
+        of: &ConversationId,
+        which: impl Fn(&RecordedCall) -> bool,
+    ) {
         let Some(turn) = self.running_turn(of) else { return };
         let mut closed = Vec::new();
         for (round, call) in turn.calls().filter(|(_, it)| it.open.is_some() && which(it)) {
@@ -477,7 +426,7 @@ impl Copilot {
     }
 
     /// The calls of a conversation for which the editor's answer is waited for.
-    fn asked_calls(&self, mux: &Mux, top: &RawId, of: &RawId) -> BTreeSet<String> {
+    fn asked_calls(&self, mux: &Mux, top: &ConversationId, of: &ConversationId) -> BTreeSet<String> {
         let Some(conversation) = self.conversations.get(top) else { return BTreeSet::new() };
         let call = |sent: &SentId| {
             let pending = mux.requests().get(*sent)?;
@@ -492,7 +441,7 @@ impl Copilot {
     }
 
     /// All calls of a turn are settled: it is ready for the next process.
-    fn go_on(&mut self, mux: &mut Mux, id: &RawId) {
+    fn go_on(&mut self, mux: &mut Mux, id: &ConversationId) {
         self.close_sub_agents(mux, id, id);
         self.conversations.forget_sub_agents(id);
         let Some(conversation) = self.conversations.get_mut(id) else { return };
@@ -518,11 +467,11 @@ impl Copilot {
     }
 
     /// Ends a turn at lspool's word; gives the next turn of the conversation, which no process has seen.
-    pub(crate) fn finish_turn(
+    fn finish_turn(
         &mut self,
         mux: &mut Mux,
         sent: SentId,
-        id: &RawId,
+        id: &ConversationId,
         why: Option<Why>,
     ) -> Option<Frame> {
         let conversation = self.conversations.get_mut(id)?;
@@ -533,14 +482,14 @@ impl Copilot {
         let pending = mux.requests_mut().take(sent)?;
         if let Owner::Client(client, wire) = &pending.owner {
             let answer = self.made_answer(id, turn.as_ref(), pending.frame.params().unwrap_or(b"{}"));
-            mux.send(Peer::Client(*client), Frame::response(wire.clone(), &answer));
+            mux.send(Peer::Client(*client), Frame::response(wire.clone().into(), &answer));
         }
         self.withdraw_kept(mux, id);
         self.conversations.advance(id).map(|(_, next)| next)
     }
 
     /// The answer to a turn that no process will answer, as the server answered others with this model.
-    fn made_answer(&self, id: &RawId, turn: Option<&RawId>, asked: &[u8]) -> Vec<u8> {
+    fn made_answer(&self, id: &ConversationId, turn: Option<&TurnId>, asked: &[u8]) -> Vec<u8> {
         let model = path(asked, &["modelInfo", "id"]).or_else(|| member(asked, "model"));
         let model = model.map(|range| &asked[range]);
         let like = model.and_then(|it| self.conversations.answer_of(it));
@@ -556,7 +505,7 @@ impl Copilot {
     }
 
     /// The user does not want a turn whose process is gone; gives what is next in its conversation.
-    fn cancel_turn(&mut self, mux: &mut Mux, sent: SentId, id: &RawId) -> Option<Frame> {
+    fn cancel_turn(&mut self, mux: &mut Mux, sent: SentId, id: &ConversationId) -> Option<Frame> {
         for of in self.conversations.family(id) {
             self.close_calls(mux, id, &of, |_| true);
         }
@@ -564,7 +513,7 @@ impl Copilot {
     }
 
     /// A turn that waits for its process, having begun in another one, is cancelled. Whether it was one.
-    pub(crate) fn cancel_kept(&mut self, mux: &mut Mux, sent: SentId, id: &RawId) -> bool {
+    pub(super) fn cancel_kept(&mut self, mux: &mut Mux, sent: SentId, id: &ConversationId) -> bool {
         let is_it = self.conversations.get(id).is_some_and(|it| it.runs(sent) && Self::is_kept(mux, id, it));
         if is_it
             && let Some(next) = self.cancel_turn(mux, sent, id)
@@ -577,7 +526,7 @@ impl Copilot {
 
     /// A conversation is destroyed, or replaced, whose turn has begun in a process that is gone. It ends here: how the
     /// next process tells its part of it is known only as long as the conversation is.
-    pub(crate) fn end_kept(&mut self, mux: &mut Mux, id: &RawId) {
+    pub(super) fn end_kept(&mut self, mux: &mut Mux, id: &ConversationId) {
         let Some(conversation) = self.conversations.get(id) else { return };
         let (backend, goes_on) = (conversation.backend, conversation.active_turn.segment.is_some());
         let Some(sent) = conversation.active() else { return };
@@ -590,7 +539,7 @@ impl Copilot {
     }
 
     /// Nobody hears any more of a turn that a process continues.
-    fn end_continued(&mut self, mux: &mut Mux, sent: SentId, id: &RawId) {
+    fn end_continued(&mut self, mux: &mut Mux, sent: SentId, id: &ConversationId) {
         let Some(To::Process(process)) = mux.requests().get(sent).map(|it| it.to) else { return };
         mux.tell(process, cancellation(sent));
         self.note_cancelled(mux, sent, process);
@@ -604,7 +553,7 @@ impl Copilot {
 
     /// The turn of a conversation is over: what the editor is still asked for it is not wanted any more. An answer
     /// that comes all the same is part of the history.
-    pub(crate) fn withdraw_kept(&mut self, mux: &mut Mux, id: &RawId) {
+    pub(super) fn withdraw_kept(&mut self, mux: &mut Mux, id: &ConversationId) {
         let Some(conversation) = self.conversations.get_mut(id) else { return };
         let active_turn = &mut conversation.active_turn;
         let kept: Vec<SentId> = active_turn.kept().collect();
@@ -612,7 +561,10 @@ impl Copilot {
         active_turn.dialogues.clear();
         for sent in kept {
             let confirmation = |it: &Pending| {
-                matches!(it.purpose, Purpose::Copilot(CopilotPurpose::ToolCall { confirmation: true, .. }))
+                matches!(
+                    it.purpose,
+                    Purpose::Copilot(CopilotPurpose::ToolCall { kind: ToolQuestion::Confirmation, .. })
+                )
             };
             let Some(pending) = mux.requests().get(sent) else { continue };
             let (to, is_confirmation) = (pending.to, confirmation(pending));
@@ -624,9 +576,9 @@ impl Copilot {
     }
 
     /// A backend will not serve: no turn of it goes on.
-    pub(crate) fn drop_turns(&mut self, mux: &mut Mux, backend: BackendId) {
-        let of = |(id, it): (&RawId, &Conversation)| (it.backend == backend).then(|| id.clone());
-        let all: Vec<RawId> = self.conversations.iter().filter_map(of).collect();
+    pub(super) fn drop_turns(&mut self, mux: &mut Mux, backend: BackendId) {
+        let of = |(id, it): (&ConversationId, &Conversation)| (it.backend == backend).then(|| id.clone());
+        let all: Vec<ConversationId> = self.conversations.iter().filter_map(of).collect();
         for id in all {
             self.withdraw_kept(mux, &id);
             if let Some(conversation) = self.conversations.get_mut(&id) {
@@ -636,7 +588,7 @@ impl Copilot {
     }
 
     /// The server has answered a turn that another process had begun. If it has not ended it before, it is ended.
-    pub(crate) fn end_before(&mut self, mux: &mut Mux, pending: &Pending, answer: &Frame) {
+    pub(super) fn end_before(&mut self, mux: &mut Mux, pending: &Pending, answer: &Frame) {
         let Purpose::Copilot(CopilotPurpose::Turn { conversation: id, .. }) = &pending.purpose else {
             return;
         };

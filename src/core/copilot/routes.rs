@@ -138,7 +138,7 @@ pub(crate) static DIALECT: Dialect = Dialect {
 };
 
 /// Notifications in which every process of a Copilot server speaks about itself. The editor hears the primary's.
-const OWN_AFFAIRS: &[&str] = &[
+const ABOUT_PROCESS: &[&str] = &[
     "backgroundAgent/sessionUpdate",
     "backgroundAgent/todosChanged",
     "conversation/preconditionsNotification",
@@ -163,8 +163,8 @@ const OWN_AFFAIRS: &[&str] = &[
 ];
 
 /// Whether a notification of a partition other than the primary stays inside lspool.
-pub(crate) fn is_own_affair(method: &str) -> bool {
-    OWN_AFFAIRS.binary_search(&method).is_ok()
+pub(super) fn is_about_process(method: &str) -> bool {
+    ABOUT_PROCESS.binary_search(&method).is_ok()
 }
 
 #[cfg(test)]
@@ -174,6 +174,6 @@ mod tests {
     #[test]
     fn route_tables_are_sorted() {
         assert!(ROUTES.is_sorted_by_key(|it| it.0) && DIALECT.session.is_sorted_by_key(|it| it.0));
-        assert!(OWN_AFFAIRS.is_sorted() && DIALECT.reads.is_sorted());
+        assert!(ABOUT_PROCESS.is_sorted() && DIALECT.reads.is_sorted());
     }
 }

@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Sent to a process whose sign-in it would otherwise not look at until it needs a token.
-pub(crate) const CHECK_STATUS: (&str, &[u8]) = ("checkStatus", b"{}");
+pub(super) const CHECK_STATUS: (&str, &[u8]) = ("checkStatus", b"{}");
 
 /// The record, beside that which any server has.
 #[derive(Debug, Default)]
@@ -31,16 +31,16 @@ pub(crate) struct CopilotSession {
 
 impl CopilotSession {
     /// The editor has signed in, with these parameters.
-    pub(crate) fn sign_in(&mut self, params: &[u8]) {
+    pub(super) fn sign_in(&mut self, params: &[u8]) {
         self.auth = Some(Bytes::copy_from_slice(params));
     }
 
-    pub(crate) fn sign_out(&mut self) {
+    pub(super) fn sign_out(&mut self) {
         self.auth = None;
     }
 
     /// Whether processes are signed in by the editor.
-    pub(crate) fn has_auth(&self) -> bool {
+    pub(super) fn has_auth(&self) -> bool {
         self.auth.is_some()
     }
 
@@ -61,7 +61,7 @@ impl CopilotSession {
     }
 
     /// The MCP servers that the settings name.
-    pub(crate) fn mcp_servers(&self, session: &Session) -> Vec<String> {
+    pub(super) fn mcp_servers(&self, session: &Session) -> Vec<String> {
         self.section(session).and_then(mcp_servers).unwrap_or_default()
     }
 
@@ -73,7 +73,7 @@ impl CopilotSession {
     }
 
     /// The editor has answered `workspace/configuration`.
-    pub(crate) fn pulled(&mut self, sections: &[Option<String>], answer: &[u8]) {
+    pub(super) fn pulled(&mut self, sections: &[Option<String>], answer: &[u8]) {
         let at = sections.iter().position(|it| it.as_deref() == Some("github.copilot"));
         if let Some(value) = at.and_then(|at| elements(answer).nth(at)).map(|range| &answer[range]) {
             self.pulled = Some(Bytes::copy_from_slice(value)).filter(|it| it.starts_with(b"{"));
@@ -104,7 +104,7 @@ impl CopilotSession {
     }
 
     /// The section `github.copilot` of an answer to `workspace/configuration`, likewise.
-    pub(crate) fn keeping_section(&self, section: Vec<u8>) -> Vec<u8> {
+    pub(super) fn keeping_section(&self, section: Vec<u8>) -> Vec<u8> {
         let Some(folder) = &self.kept_transcripts else { return section };
         let object = if section.starts_with(b"{") { &section[..] } else { b"{}" };
         Patch::of(object).set_path(&["agent", "transcriptDirectory"], &quoted(folder)).finish()
@@ -117,7 +117,7 @@ fn quoted(folder: &Path) -> Vec<u8> {
 }
 
 /// What a process with this set is told of a message to every process.
-pub(crate) fn for_set(frame: &Frame, set: &ToolSet) -> Frame {
+pub(super) fn for_set(frame: &Frame, set: &ToolSet) -> Frame {
     if set.is_all() {
         return frame.clone();
     }
@@ -164,13 +164,13 @@ fn pushed(frame: &Frame) -> Option<[&'static str; 3]> {
 }
 
 /// The MCP servers that a push of settings names, if it is about them.
-pub(crate) fn pushed_mcp_servers(frame: &Frame) -> Option<Vec<String>> {
+pub(super) fn pushed_mcp_servers(frame: &Frame) -> Option<Vec<String>> {
     let params = frame.params()?;
     mcp_servers(&params[path(params, &pushed(frame)?)?])
 }
 
 /// The MCP servers that the section `github.copilot` names, if it is about them.
-pub(crate) fn mcp_servers(section: &[u8]) -> Option<Vec<String>> {
+pub(super) fn mcp_servers(section: &[u8]) -> Option<Vec<String>> {
     let raw = &section[member(section, "mcp")?];
     let text: Option<String> = serde_json::from_slice(raw).ok();
     let map = text.as_ref().map_or(raw, |it| it.as_bytes());
@@ -178,7 +178,7 @@ pub(crate) fn mcp_servers(section: &[u8]) -> Option<Vec<String>> {
 }
 
 /// The section `github.copilot` of the settings, likewise. `mcp` is a JSON string that holds a map by server.
-pub(crate) fn section_without_foreign_mcp(section: &[u8], set: &ToolSet) -> Vec<u8> {
+pub(super) fn section_without_foreign_mcp(section: &[u8], set: &ToolSet) -> Vec<u8> {
     let Some(range) = member(section, "mcp") else { return section.to_vec() };
     let raw = &section[range];
     let text: Option<String> = serde_json::from_slice(raw).ok();

@@ -12,24 +12,26 @@ use crate::{
     core::{
         copilot::{
             Copilot,
+            active_turn::Over,
             conversation::is_internal,
             history::{Answer, History},
             modes::{Placement, does_not_exist},
             partition::Partition,
             progress::{ProgressReport, ReplyDelta},
             restore::question,
-            resume::{Over, TurnSegment},
+            resume::TurnSegment,
             selection::Choice,
         },
         event::{BackendId, ProcessId},
         identity::Identity,
+        ids::{ConversationId, Token, TurnId},
         mux::{
             Mux,
             failure::{Cause, Failure},
             from_client::field,
             requests::{Owner, To},
         },
-        purpose::{CopilotPurpose, Purpose, Restriction, SentId},
+        purpose::{CopilotPurpose, Purpose, Restriction, SentId, TurnKind},
     },
     rpc::{Frame, Patch, RawId, elements, member, text},
 };
@@ -40,7 +42,7 @@ pub(crate) struct Placed {
     owner: Owner,
     choice: Choice,
     place: Placement,
-    id: RawId,
+    id: ConversationId,
     frame: Frame,
 }
 
@@ -75,8 +77,8 @@ impl Copilot {
     /// Finds a place for a conversation whose tools are chosen; a request that cannot have one is answered.
     fn place_create(&mut self, mux: &mut Mux, owner: Owner, choice: Choice, frame: &Frame) -> Option<Placed> {
         let params = frame.params().unwrap_or(b"{}");
-        let odd_id =
-            member(params, "conversationId").is_some_and(|it| RawId::from_raw(&params[it]).is_none());
+        let odd_id = member(params, "conversationId")
+            .is_some_and(|it| ConversationId::from_raw(&params[it]).is_none());
         let refusal = match (odd_id, self.generic_session(mux).is_initialized()) {
             (false, true) => None,
             // What is no id, or comes too early, is for the server to refuse.
@@ -91,7 +93,7 @@ impl Copilot {
                 Some(Failure::new(Cause::InvalidParams, message))
             }
         };
-        let id = field(frame, "conversationId");
+        let id: Option<ConversationId> = field(frame, "conversationId");
         let placed = match refusal {
             Some(failure) => Err(failure),
             None => self.place_with_id(mux, id, &choice, params),
@@ -108,10 +110,10 @@ impl Copilot {
     fn place_with_id(
         &mut self,
         mux: &mut Mux,
-        id: Option<RawId>,
+        id: Option<ConversationId>,
         choice: &Choice,
         params: &[u8],
-    ) -> Result<(RawId, Placement), Failure> {
+    ) -> Result<(ConversationId, Placement), Failure> {
         let id = id.unwrap_or_else(|| self.invent_id(mux));
         // The server makes a folder of this name.
         let leaves = |it: &str| it.contains('/') || it == "..";
@@ -130,8 +132,12 @@ impl Copilot {
         let frame = self.with_ids(mux, &without_lspool(&frame), &id);
         let token = field(&frame, "workDoneToken");
         let (conversation, restriction) = (id.clone(), place.restriction());
-        let purpose =
-            Purpose::Copilot(CopilotPurpose::Turn { conversation, token, create: true, restriction });
+        let purpose = Purpose::Copilot(CopilotPurpose::Turn {
+            conversation,
+            token,
+            kind: TurnKind::First,
+            restriction,
+        });
         let Some((sent, frame)) = mux.accept(backend, owner, purpose, &frame) else { return };
         info!(conversation = %id, partition = %set, by_mode = place.mode.is_some(), "bound");
         self.end_kept(mux, &id);
@@ -156,7 +162,7 @@ impl Copilot {
     fn on_replaced(
         &mut self,
         mux: &mut Mux,
-        id: &RawId,
+        id: &ConversationId,
         new: BackendId,
         old: BackendId,
         waiting: Vec<Frame>,
@@ -171,10 +177,10 @@ impl Copilot {
 
     /// The request with an id for the conversation and the turn, if it has none: a turn that is to go on in another
     /// process must be known by name.
-    fn with_ids(&mut self, mux: &mut Mux, frame: &Frame, id: &RawId) -> Frame {
+    fn with_ids(&mut self, mux: &mut Mux, frame: &Frame, id: &ConversationId) -> Frame {
         let params = frame.params().unwrap_or(b"{}");
         let mut patch = Patch::of(params);
-        if field(frame, "conversationId").is_none() {
+        if field::<ConversationId>(frame, "conversationId").is_none() {
             patch.set("conversationId", id.as_bytes());
         }
         let has_turn = |it: &[u8]| member(it, "turnId").is_some_and(|range| &it[range] != b"null");
@@ -196,19 +202,19 @@ impl Copilot {
         frame.with_params(&patch.finish())
     }
 
-    fn invent_turn(&mut self, mux: &mut Mux) -> RawId {
+    fn invent_turn(&mut self, mux: &mut Mux) -> TurnId {
         self.n_turns += 1;
-        RawId::text(&uuid(mux.identity(), self.n_turns))
+        TurnId::text(&uuid(mux.identity(), self.n_turns))
     }
 
-    pub(crate) fn invent_id(&mut self, mux: &mut Mux) -> RawId {
+    fn invent_id(&mut self, mux: &mut Mux) -> ConversationId {
         self.n_conversations += 1;
         let it = &mux.identity();
-        RawId::text(&format!("lspool-{}-{}-{}", it.pid, it.started, self.n_conversations))
+        ConversationId::text(&format!("lspool-{}-{}-{}", it.pid, it.started, self.n_conversations))
     }
 
     pub(crate) fn on_turn(&mut self, mux: &mut Mux, owner: Owner, frame: &Frame) {
-        let id = field(frame, "conversationId");
+        let id: Option<ConversationId> = field(frame, "conversationId");
         if let Some(id) =
             id.as_ref().filter(|it| self.conversations.get(it).is_none() && self.modes.has_tombstone(it))
         {
@@ -228,7 +234,7 @@ impl Copilot {
         let purpose = Purpose::Copilot(CopilotPurpose::Turn {
             conversation: id.clone(),
             token,
-            create: false,
+            kind: TurnKind::Later,
             restriction,
         });
         let Some((sent, frame)) = mux.accept(backend, owner, purpose, &frame) else { return };
@@ -252,7 +258,7 @@ impl Copilot {
     fn next_place(
         &mut self,
         mux: &mut Mux,
-        id: &RawId,
+        id: &ConversationId,
         request: &[u8],
     ) -> Result<(Placement, Restriction), Failure> {
         let Some(conversation) = self.conversations.get(id) else {
@@ -279,7 +285,7 @@ impl Copilot {
     }
 
     /// The server forgets a turn, and so does what it would be told of it.
-    pub(crate) fn on_turn_delete(&mut self, frame: &Frame) {
+    pub(super) fn on_turn_delete(&mut self, frame: &Frame) {
         let conversation = field(frame, "conversationId").and_then(|it| self.conversations.get_mut(&it));
         if let (Some(conversation), Some(turn)) = (conversation, field(frame, "turnId")) {
             conversation.history.delete(&turn);
@@ -287,7 +293,7 @@ impl Copilot {
     }
 
     /// The editor has answered a tool call: its result counts even if no process lives to report it.
-    pub(crate) fn on_tool_answered(&mut self, id: &RawId, call: &Frame, answer: Option<&Frame>) {
+    pub(crate) fn on_tool_answered(&mut self, id: &ConversationId, call: &Frame, answer: Option<&Frame>) {
         let params = call.params().unwrap_or(b"{}");
         let result = answer.and_then(Frame::result);
         let answer = match (result, answer.and_then(Frame::error_value)) {
@@ -306,18 +312,18 @@ impl Copilot {
     }
 
     /// The answer to a create or turn: nothing of that turn follows it.
-    pub(crate) fn on_turn_answered(
+    pub(super) fn on_turn_answered(
         &mut self,
         mux: &mut Mux,
         process: ProcessId,
         sent: SentId,
-        id: &RawId,
-        create: bool,
+        id: &ConversationId,
+        kind: TurnKind,
         answer: &Frame,
     ) {
         match answer.result() {
             Some(result) => {
-                if let Some(turn) = member(result, "turnId").and_then(|it| RawId::from_raw(&result[it])) {
+                if let Some(turn) = member(result, "turnId").and_then(|it| TurnId::from_raw(&result[it])) {
                     self.conversations.learn_turn(turn, process.backend);
                 }
                 self.conversations.learn_answer(result);
@@ -325,14 +331,14 @@ impl Copilot {
             }
             None => {
                 self.end_restore(mux, process, id);
-                self.on_turn_failed(mux, id, sent, create);
+                self.on_turn_failed(mux, id, sent, kind);
             }
         }
         self.clear_transcripts(mux, process);
     }
 
     /// Lets the next turn of the conversation go.
-    pub(crate) fn end_turn(&mut self, mux: &mut Mux, id: &RawId, sent: SentId) {
+    pub(super) fn end_turn(&mut self, mux: &mut Mux, id: &ConversationId, sent: SentId) {
         if self.conversations.get(id).is_none_or(|it| !it.runs(sent)) {
             return;
         }
@@ -343,7 +349,7 @@ impl Copilot {
     }
 
     /// The server says itself what becomes of turns that waited.
-    fn unbind(&mut self, mux: &mut Mux, id: &RawId) {
+    fn unbind(&mut self, mux: &mut Mux, id: &ConversationId) {
         self.withdraw_kept(mux, id);
         for of in self.conversations.family(id) {
             self.forget_transcript(mux, &of);
@@ -358,9 +364,15 @@ impl Copilot {
 
     /// A create or turn was refused, or cancelled before any process had seen it. Where there is no conversation,
     /// none keeps its partition busy.
-    pub(crate) fn on_turn_failed(&mut self, mux: &mut Mux, id: &RawId, sent: SentId, create: bool) {
+    pub(super) fn on_turn_failed(
+        &mut self,
+        mux: &mut Mux,
+        id: &ConversationId,
+        sent: SentId,
+        kind: TurnKind,
+    ) {
         match self.conversations.get(id) {
-            Some(it) if create && it.runs(sent) && it.active_turn.turn.is_none() => {
+            Some(it) if kind == TurnKind::First && it.runs(sent) && it.active_turn.turn.is_none() => {
                 self.unbind(mux, id);
             }
             Some(_) | None => self.end_turn(mux, id, sent),
@@ -369,8 +381,8 @@ impl Copilot {
 
     /// `conversation/destroy` unbinds. The server takes strings only: a number lives on, but counts no more.
     pub(crate) fn on_destroy(&mut self, mux: &mut Mux, owner: Owner, frame: &Frame) {
-        let id = field(frame, "conversationId");
-        let text = id.as_ref().and_then(RawId::as_text).map(std::borrow::Cow::into_owned);
+        let id: Option<ConversationId> = field(frame, "conversationId");
+        let text = id.as_ref().and_then(ConversationId::as_text).map(std::borrow::Cow::into_owned);
         let found = id.as_ref().filter(|_| text.is_some()).and_then(|it| self.conversations.get(it));
         let backend = found.map(|it| it.backend);
         if let (Some(_), Some(id)) = (backend, &id) {
@@ -382,7 +394,7 @@ impl Copilot {
         match (backend, &id) {
             (Some(_), Some(id)) => self.unbind(mux, id),
             (_, _) => {
-                if let Some(number) = text.and_then(|it| RawId::from_raw(it.as_bytes())) {
+                if let Some(number) = text.and_then(|it| ConversationId::from_raw(it.as_bytes())) {
                     self.conversations.count_out(&number);
                 }
             }
@@ -401,11 +413,11 @@ impl Copilot {
         if self.shapes.read(params).is_some_and(|it| self.note_told(mux, process, &it)) {
             return Some(Progress { params: Cow::Borrowed(params), kind: None, ends: None });
         }
-        let said = ProgressReport::of(params);
-        let params = self.hear(mux, process, params, &said)?;
-        let ends = said.turn().map(|(conversation, _)| conversation);
-        let ends = ends.filter(|_| said.kind == Some(b"\"end\""));
-        Some(Progress { params, kind: said.kind, ends })
+        let progress = ProgressReport::of(params);
+        let params = self.hear(mux, process, params, &progress)?;
+        let ends = progress.turn().map(|(conversation, _)| conversation);
+        let ends = ends.filter(|_| progress.kind == Some(b"\"end\""));
+        Some(Progress { params, kind: progress.kind, ends })
     }
 
     /// Passes progress on to the editor.
@@ -424,20 +436,20 @@ impl Copilot {
         mux: &mut Mux,
         process: ProcessId,
         params: &'a [u8],
-        said: &ProgressReport<'_>,
+        progress: &ProgressReport<'_>,
     ) -> Option<Cow<'a, [u8]>> {
         let unchanged = Cow::Borrowed(params);
-        let is_internal = said.token.is_some_and(is_internal);
-        if self.is_of_orphan(process, said)
-            || (is_internal && said.token().is_none_or(|it| !self.internal.contains(&it)))
+        let is_internal = progress.token.is_some_and(is_internal);
+        if self.is_of_orphan(process, progress)
+            || (is_internal && progress.token().is_none_or(|it| !self.internal.contains(&it.cast())))
         {
             return None;
         }
-        let Some((conversation, turn)) = said.turn() else { return Some(unchanged) };
-        match said.kind {
+        let Some((conversation, turn)) = progress.turn() else { return Some(unchanged) };
+        match progress.kind {
             Some(b"\"begin\"") => {
-                let token = said.token();
-                let is_changed = match said.caller() {
+                let token = progress.token();
+                let is_changed = match progress.caller() {
                     Some(caller) => {
                         self.on_sub_agent(mux, process, &conversation, &turn, caller, token.as_ref());
                         true
@@ -451,10 +463,10 @@ impl Copilot {
                 is_changed.then_some(unchanged)
             }
             Some(b"\"report\"") => {
-                self.shapes.learn(params, said);
+                self.shapes.learn(params, progress);
                 let segment = self.segment(&conversation, &turn);
                 let Some(renumbered) = segment.and_then(|it| it.report(params)) else {
-                    self.on_reported(mux, process, &conversation, &turn, said);
+                    self.on_reported(mux, process, &conversation, &turn, progress);
                     return Some(unchanged);
                 };
                 self.on_reported(mux, process, &conversation, &turn, &ProgressReport::of(&renumbered));
@@ -468,9 +480,9 @@ impl Copilot {
         }
     }
 
-    /// A few more words of an answer, as a report of the usual shape has them. Noted, if the editor gets the report as it
-    /// is. This is done for each of them.
-    pub(crate) fn note_told(&mut self, mux: &Mux, process: ProcessId, words: &ReplyDelta<'_>) -> bool {
+    /// A few more words of an answer, as a report of the usual shape has them. Noted, if the editor gets the report
+    /// as it is. This is done for each of them.
+    fn note_told(&mut self, mux: &Mux, process: ProcessId, words: &ReplyDelta<'_>) -> bool {
         let ReplyDelta { conversation, turn, round, reply } = words;
         let is_orphan = |it: &Partition| it.restores.is_orphan(conversation);
         if mux.tokens().are_renamed() || self.partitions.get(process.backend).is_some_and(is_orphan) {
@@ -489,12 +501,12 @@ impl Copilot {
     }
 
     /// How ids of this turn are told to the editor, if another process has begun it.
-    fn segment(&self, id: &RawId, turn: &RawId) -> Option<&TurnSegment> {
+    fn segment(&self, id: &ConversationId, turn: &TurnId) -> Option<&TurnSegment> {
         let active_turn = &self.conversations.get(id)?.active_turn;
         active_turn.segment.as_ref().filter(|_| active_turn.turn.as_ref() == Some(turn))
     }
 
-    fn note_over(&mut self, id: &RawId, turn: &RawId, over: Over) {
+    fn note_over(&mut self, id: &ConversationId, turn: &TurnId, over: Over) {
         if let Some(it) =
             self.conversations.get_mut(id).filter(|it| it.active_turn.turn.as_ref() == Some(turn))
         {
@@ -506,10 +518,10 @@ impl Copilot {
         &mut self,
         mux: &mut Mux,
         process: ProcessId,
-        id: &RawId,
-        turn: &RawId,
-        caller: RawId,
-        token: Option<&RawId>,
+        id: &ConversationId,
+        turn: &TurnId,
+        caller: TurnId,
+        token: Option<&Token>,
     ) {
         let parent = Self::caller(mux, process.backend, token);
         let of_caller = parent.as_ref().and_then(|it| self.conversations.get(it)).map(|it| it.set.clone());
@@ -525,7 +537,13 @@ impl Copilot {
     }
 
     /// A turn begins: its question is part of the history. Whether the editor has not heard of it before.
-    fn on_question(&mut self, mux: &mut Mux, id: &RawId, turn: &RawId, token: Option<&RawId>) -> bool {
+    fn on_question(
+        &mut self,
+        mux: &mut Mux,
+        id: &ConversationId,
+        turn: &TurnId,
+        token: Option<&Token>,
+    ) -> bool {
         let Some(conversation) = self.conversations.get_mut(id) else { return true };
         let Some(asked) = conversation.active().and_then(|it| mux.requests().get(it)) else { return true };
         if !matches!(&asked.purpose, Purpose::Copilot(CopilotPurpose::Turn { token: of, .. }) if of.as_ref() == token)
@@ -549,29 +567,29 @@ impl Copilot {
         &mut self,
         mux: &mut Mux,
         process: ProcessId,
-        id: &RawId,
-        turn: &RawId,
-        said: &ProgressReport<'_>,
+        id: &ConversationId,
+        turn: &TurnId,
+        progress: &ProgressReport<'_>,
     ) {
         let mut is_in_mode = false;
         if let Some(conversation) = self.conversations.get_mut(id) {
             let restricted = !conversation.set.is_all();
-            let may_call = conversation.history.turn(turn).is_none_or(|it| it.report(&said.report));
+            let may_call = conversation.history.turn(turn).is_none_or(|it| it.report(&progress.report));
             if restricted && may_call {
-                conversation.note_calls(&said.report);
+                conversation.note_calls(&progress.report);
                 is_in_mode = conversation.mode.is_some();
             }
         }
         if is_in_mode {
-            self.look_at_calls(mux, process, id, &said.report);
+            self.look_at_calls(mux, process, id, &progress.report);
         }
-        if said.is_counted {
+        if progress.is_counted {
             self.note_over(id, turn, Over::Counted);
         }
     }
 
     /// The conversation whose turn runs under the token of this progress.
-    fn caller(mux: &Mux, backend: BackendId, token: Option<&RawId>) -> Option<RawId> {
+    fn caller(mux: &Mux, backend: BackendId, token: Option<&Token>) -> Option<ConversationId> {
         let running = mux.requests().filter(|it| match (&it.purpose, it.to) {
             (Purpose::Copilot(CopilotPurpose::Turn { token: of, .. }), To::Process(process)) => {
                 process.backend == backend && of.as_ref() == token
@@ -591,27 +609,27 @@ pub(crate) struct Progress<'a> {
     pub(crate) params: Cow<'a, [u8]>,
     kind: Option<&'a [u8]>,
     /// The conversation whose turn it ends.
-    pub(crate) ends: Option<RawId>,
+    pub(crate) ends: Option<ConversationId>,
 }
 
 /// Asks a server to forget a conversation.
-pub(crate) fn destruction(id: &RawId) -> Frame {
+pub(crate) fn destruction(id: &ConversationId) -> Frame {
     let params = Patch::of(b"{}").set("conversationId", id.as_bytes()).finish();
     Frame::request(RawId::from(0), "conversation/destroy", Some(&params))
 }
 
 /// Where the parameters of a create have what is asked: the last of the turns.
-pub(crate) fn question_in(params: &[u8]) -> Option<Range<usize>> {
+pub(super) fn question_in(params: &[u8]) -> Option<Range<usize>> {
     let turns = member(params, "turns")?;
     let last = elements(&params[turns.clone()]).last()?;
     Some(turns.start + last.start..turns.start + last.end)
 }
 
 /// The turn that a create or turn asks for.
-fn turn_of(frame: &Frame) -> Option<RawId> {
+fn turn_of(frame: &Frame) -> Option<TurnId> {
     let params = frame.params()?;
     let turn = question_in(params).map_or(params, |it| &params[it]);
-    RawId::from_raw(&turn[member(turn, "turnId")?])
+    TurnId::from_raw(&turn[member(turn, "turnId")?])
 }
 
 /// The id of a turn, as the server writes those that it makes: clients may take it for one.

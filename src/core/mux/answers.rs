@@ -33,8 +33,8 @@ impl Mux {
     pub(crate) fn answer_client(&mut self, pending: &Pending, answer: &Frame) {
         if let Owner::Client(client, wire) = &pending.owner {
             let told = match pending.purpose {
-                Purpose::Initialize => self.with_commands(answer).with_id(wire.clone()),
-                _ => answer.with_id(wire.clone()),
+                Purpose::Initialize => self.with_commands(answer).with_id(wire.clone().into()),
+                _ => answer.with_id(wire.clone().into()),
             };
             self.send(Peer::Client(*client), told);
         }
@@ -103,7 +103,7 @@ impl Mux {
             Purpose::Configuration { sections } => one_by_section(answer, sections.len()),
             _ => None,
         };
-        self.tell(*process, told.unwrap_or_else(|| answer.clone()).with_id(wire.clone()));
+        self.tell(*process, told.unwrap_or_else(|| answer.clone()).with_id(wire.clone().into()));
     }
 }
 

@@ -4,6 +4,7 @@ use super::Mux;
 use crate::{
     core::{
         event::{BackendId, ClientId, Effect, ProcessId},
+        ids::RequestId,
         mux::{
             failure::{Cause, Failure},
             from_client::field,
@@ -69,13 +70,13 @@ impl Mux {
         let Some(queue) = self.backends.get_mut(backend).map(super::pool::backend::Backend::queue) else {
             return;
         };
-        if let Some(at) = queue.iter().position(|it| it.id().and_then(|it| it.as_u64()) == Some(sent)) {
+        if let Some(at) = queue.iter().position(|it| SentId::of(it) == Some(sent)) {
             queue.remove(at);
         }
     }
 
-    /// `window/workDoneProgress/cancel` and `$/progress` of the editor, under a token that a server chose. Whether it is
-    /// one.
+    /// `window/workDoneProgress/cancel` and `$/progress` of the editor, under a token that a server chose. Whether
+    /// it is one.
     pub(crate) fn on_editor_progress(&mut self, frame: &Frame) -> bool {
         let Some(token) = field(frame, "token") else { return false };
         let Some((backend, theirs)) = self.tokens.owner(&token) else { return false };
@@ -89,9 +90,9 @@ impl Mux {
         true
     }
 
-    /// `$/cancelRequest` of a server, for a request that the editor knows under another id, or one of the builtin tools.
-    /// Gives the id of a call that is not at work, and so will not be answered by anybody else.
-    pub(crate) fn on_server_cancel(&mut self, process: ProcessId, frame: &Frame) -> Option<RawId> {
+    /// `$/cancelRequest` of a server, for a request that the editor knows under another id, or one of the builtin
+    /// tools. Gives the id of a call that is not at work, and so will not be answered by anybody else.
+    pub(crate) fn on_server_cancel(&mut self, process: ProcessId, frame: &Frame) -> Option<RequestId> {
         let wire = field(frame, "id")?;
         let sent = self.requests.of_process(process, &wire)?;
         if self.requests.get(sent).is_some_and(|it| it.to == To::BuiltinTools) {

@@ -13,8 +13,9 @@ use super::Mux;
 use crate::{
     core::{
         event::{BackendId, ClientId, Effect, Peer, Prepared, ServerId},
+        ids::RequestId,
         mux::{
-            failure::{Cause, Failure},
+            failure::{Cause, Failure, MalformedMessage},
             pool::{
                 backend::{Backend, NewBackend, Role},
                 lifecycle::LifecycleState,
@@ -47,7 +48,7 @@ enum Phase {
     /// Messages flow.
     Open,
     /// `shutdown` has come; it is answered when the servers have, or at the deadline. `exit`: has come too.
-    ShuttingDown { id: RawId, deadline: Instant, exit: bool },
+    ShuttingDown { id: RequestId, deadline: Instant, exit: bool },
     /// `shutdown` is answered; only `exit` is expected.
     ShutDown,
     /// The editor has closed its stream and is owed nothing; so the servers have seen the end of theirs. What they
@@ -178,7 +179,7 @@ impl Mux {
             (Kind::Request, Some(_)) if frame.method() == Some("initialize") => self.on_initialize(frame),
             (Kind::Request, Some(id)) => {
                 let failure = Failure::new(Cause::NotInitialized, "send initialize first");
-                self.tell_editor(failure.answer(id));
+                self.tell_editor(failure.answer(id.into()));
             }
             (Kind::Request | Kind::Notification | Kind::Response, _) => {
                 warn!(?frame, "dropped: the editor has not sent initialize");
@@ -230,7 +231,7 @@ impl Mux {
         let (Some(server), Some(id)) = (self.servers.first_mut(), frame.id()) else { return };
         server.session.initialize = params.into();
         let (primary, frame) = (server.primary, frame.with_params(&server.session.initialize));
-        let owner = Owner::Client(ClientId::EDITOR, id);
+        let owner = Owner::Client(ClientId::EDITOR, id.into());
         self.send_to_backend(primary, owner, Purpose::Initialize, &frame);
     }
 
@@ -255,7 +256,7 @@ impl Mux {
         let failure = Failure::new(Cause::Unavailable, message);
         let early = self.open().into_iter().flatten();
         for id in early.filter(|it| it.kind() == Kind::Request).filter_map(|it| it.id()) {
-            self.tell_editor(failure.answer(id));
+            self.tell_editor(failure.answer(id.into()));
         }
         self.exit(2);
     }
@@ -263,7 +264,7 @@ impl Mux {
     /// Two requests with one id could not be told apart. But a client that gives the same id to its `initialize` and
     /// to what it sends without waiting for the answer does not number its requests: it goes by their order.
     /// `is_owed_elsewhere`: whether lspool itself owes an answer under it.
-    pub(crate) fn is_in_use(&mut self, id: &RawId, is_owed_elsewhere: impl FnOnce() -> bool) -> bool {
+    pub(crate) fn is_in_use(&mut self, id: &RequestId, is_owed_elsewhere: impl FnOnce() -> bool) -> bool {
         let Some(earlier) = self.requests.of_client(ClientId::EDITOR, id) else {
             return is_owed_elsewhere() && !self.clients.is_unnumbered;
         };
@@ -272,7 +273,7 @@ impl Mux {
         !self.clients.is_unnumbered
     }
 
-    pub(crate) fn on_shutdown(&mut self, id: RawId) {
+    pub(crate) fn on_shutdown(&mut self, id: RequestId) {
         let serving: Vec<_> = self.backends.iter().filter(|it| it.has_session()).map(|it| it.id).collect();
         for backend in serving {
             let frame = Frame::request(RawId::from(0), "shutdown", None);
@@ -289,7 +290,7 @@ impl Mux {
         let Phase::ShuttingDown { id, exit, .. } = &self.clients.phase else { return };
         let owed = self.requests.filter(|it| matches!(it.purpose, Purpose::Shutdown));
         if owed.is_empty() {
-            let (answer, exit) = (Frame::response(id.clone(), b"null"), *exit);
+            let (answer, exit) = (Frame::response(id.clone().into(), b"null"), *exit);
             self.tell_editor(answer);
             self.clients.phase = Phase::ShutDown;
             if exit {
@@ -302,7 +303,7 @@ impl Mux {
         match (frame.kind(), frame.id()) {
             (Kind::Request, Some(id)) => {
                 let failure = Failure::new(Cause::InvalidRequest, "shut down: only exit may follow");
-                self.tell_editor(failure.answer(id));
+                self.tell_editor(failure.answer(id.into()));
                 FromEditor::Handled
             }
             (Kind::Response, _) => FromEditor::LateAnswer(frame),
@@ -446,14 +447,14 @@ impl Mux {
     pub(crate) fn on_malformed_client(
         &mut self,
         client: ClientId,
-        id: Option<(RawId, bool)>,
+        id: MalformedMessage,
         reason: &str,
     ) -> Option<(SentId, Pending)> {
         warn!(?client, reason, "malformed message");
         let failure = Failure::new(Cause::Malformed, format!("malformed message: {reason}"));
-        match id? {
-            (id, true) => self.send(Peer::Client(client), failure.answer(id)),
-            (id, false) => {
+        match id {
+            MalformedMessage::Request(id) => self.send(Peer::Client(client), failure.answer(id)),
+            MalformedMessage::Answer(id) => {
                 let (sent, pending) = self.requests.answered(&id, Peer::Client(client))?;
                 self.fail(&pending.owner, &Failure { cause: Cause::BadAnswer, ..failure });
                 match pending.owner {
@@ -462,6 +463,7 @@ impl Mux {
                     Owner::Client(..) => {}
                 }
             }
+            MalformedMessage::Other => {}
         }
         None
     }

@@ -42,7 +42,7 @@ impl Diagnostics {
     }
 
     /// Whether the editor shows what an older process than this one has published.
-    pub(crate) fn has_stale(&self, process: ProcessId) -> bool {
+    pub(super) fn has_stale(&self, process: ProcessId) -> bool {
         let all = self.0.get(&process.backend);
         all.is_some_and(|it| it.values().any(|by| *by < process.generation))
     }
@@ -56,7 +56,7 @@ impl Diagnostics {
     }
 
     /// A backend has no process any more: likewise.
-    pub(crate) fn abandoned(&mut self, backend: BackendId) -> Vec<Vec<u8>> {
+    pub(super) fn abandoned(&mut self, backend: BackendId) -> Vec<Vec<u8>> {
         let all = self.0.remove(&backend).unwrap_or_default();
         self.cleared(&all.into_keys().collect::<Vec<_>>())
     }

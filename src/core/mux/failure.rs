@@ -3,12 +3,13 @@
 use serde_json::json;
 
 use crate::{
+    core::ids::RequestId,
     rpc::{ErrorCode, Frame, RawId, text},
     util::redact::redact,
 };
 
-/// What a server says went wrong, where it becomes a text of lspool's: in its log, in a status, in front of the user. Without
-/// secrets, such as the password of a proxy. The answer itself is passed on as it is.
+/// What a server says went wrong, where it becomes a text of lspool's: in its log, in a status, in front of the
+/// user. Without secrets, such as the password of a proxy. The answer itself is passed on as it is.
 pub(crate) fn reason(answer: &Frame) -> String {
     let error = answer.error_value().unwrap_or_default();
     let said = text(error, &["message"]).unwrap_or_else(|| String::from_utf8_lossy(error).into_owned());
@@ -52,6 +53,25 @@ pub(crate) enum Cause {
     NoPlan,
 }
 
+/// What a message was that could not be understood, as far as that could be read.
+#[derive(Clone, Debug)]
+pub(crate) enum MalformedMessage {
+    Request(RequestId),
+    /// The answer to a request of lspool's.
+    Answer(RawId),
+    Other,
+}
+
+impl From<Option<(RawId, bool)>> for MalformedMessage {
+    fn from(id: Option<(RawId, bool)>) -> MalformedMessage {
+        match id {
+            Some((id, true)) => MalformedMessage::Request(id.into()),
+            Some((id, false)) => MalformedMessage::Answer(id),
+            None => MalformedMessage::Other,
+        }
+    }
+}
+
 /// A request that failed here, and what its asker should know.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
@@ -75,7 +95,7 @@ impl Failure {
     }
 
     /// The error answer.
-    pub(crate) fn answer(&self, id: RawId) -> Frame {
+    pub(crate) fn answer(&self, id: RequestId) -> Frame {
         let (code, name) = match self.cause {
             Cause::Crashed => (ErrorCode::RequestFailed, "crashed"),
             Cause::Transport => (ErrorCode::RequestFailed, "transport"),
@@ -95,6 +115,6 @@ impl Failure {
             Cause::Unrestricted => (ErrorCode::RequestFailed, "not restricted"),
         };
         let data = json!({"lspool": {"partition": self.partition, "cause": name, "retry": self.retry}});
-        Frame::error(id, code, &self.message, Some(data.to_string().as_bytes()))
+        Frame::error(id.into(), code, &self.message, Some(data.to_string().as_bytes()))
     }
 }

@@ -53,7 +53,7 @@ impl Mux {
 }
 
 /// An id under this key of the parameters.
-pub(crate) fn field(frame: &Frame, key: &str) -> Option<RawId> {
+pub(crate) fn field<T: From<RawId>>(frame: &Frame, key: &str) -> Option<T> {
     let params = frame.params()?;
-    RawId::from_raw(&params[member(params, key)?]).filter(|it| !it.is_null())
+    RawId::from_raw(&params[member(params, key)?]).filter(|it| !it.is_null()).map(T::from)
 }

@@ -73,7 +73,7 @@ impl Mux {
 
     /// The editor has answered a request that may have named a token: what was said under it ends with the answer.
     /// One that was created lives until its `end`, also if the editor refused it: some servers do not wait to be told.
-    pub(crate) fn release_token(&mut self, process: ProcessId, asked: &Frame) {
+    pub(super) fn release_token(&mut self, process: ProcessId, asked: &Frame) {
         let method = asked.method().filter(|it| *it != "window/workDoneProgress/create");
         let key = method.and_then(|it| self.token_key(process, it));
         if let Some(token) = key.and_then(|key| field(asked, key)) {
@@ -88,14 +88,14 @@ impl Mux {
                 self.ask_editor_for(process, frame, Purpose::Plain);
             }
             (Some(told), _) => self.ask_editor_for(process, &frame.with_params(told), Purpose::Plain),
-            (None, Some(wire)) => self.tell(process, Frame::response(wire, b"null")),
+            (None, Some(id)) => self.tell(process, Frame::response(id, b"null")),
             (None, None) => {}
         }
     }
 
     fn ask_editor_for(&mut self, process: ProcessId, frame: &Frame, purpose: Purpose) {
-        let Some(wire) = frame.id() else { return };
-        let (to, owner) = (To::Client(ClientId::EDITOR), Owner::Backend(process, wire));
+        let Some(id) = frame.id() else { return };
+        let (to, owner) = (To::Client(ClientId::EDITOR), Owner::Backend(process, id.into()));
         let (_, frame) = self.requests.sent(to, owner, purpose, frame);
         self.send(Peer::EDITOR, frame);
     }

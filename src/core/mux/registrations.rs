@@ -7,17 +7,20 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use crate::{
-    core::event::{BackendId, ProcessId},
+    core::{
+        event::{BackendId, ProcessId},
+        ids::RegistrationId,
+    },
     rpc::{Patch, RawId, elements, member},
 };
 
 #[derive(Debug)]
 struct Held {
     /// As the editor knows it.
-    id: RawId,
+    id: RegistrationId,
     method: Bytes,
     options: Value,
-    holders: Vec<(ProcessId, RawId)>,
+    owners: Vec<(ProcessId, RegistrationId)>,
 }
 
 /// What the editor is asked because of a `client/registerCapability`.
@@ -60,31 +63,31 @@ impl Registrations {
         &mut self,
         process: ProcessId,
         one: &Bytes,
-        id: RawId,
+        id: RegistrationId,
         method: Bytes,
         options: Value,
         replaced: &mut Vec<Held>,
     ) -> Option<Bytes> {
-        let foreign = |it: &Held| it.holders.iter().all(|(holder, _)| *holder != process);
+        let foreign = |it: &Held| it.owners.iter().all(|(owner, _)| *owner != process);
         let same = |it: &&mut Held| it.method == method && it.options == options && foreign(it);
         if let Some(held) = self.held.iter_mut().find(same) {
-            held.holders.retain(|(holder, _)| holder.backend != process.backend);
-            held.holders.push((process, id));
+            held.owners.retain(|(owner, _)| owner.backend != process.backend);
+            held.owners.push((process, id));
             return None;
         }
-        let was = |(holder, theirs): &(ProcessId, RawId)| is_older(*holder, process) && *theirs == id;
+        let was = |(owner, theirs): &(ProcessId, RegistrationId)| is_older(*owner, process) && *theirs == id;
         replaced.extend(self.take_registrations(|it| was(it)));
-        let holder = (process, id.clone());
-        let taken = self.held.iter().any(|it| it.id == id && !it.holders.contains(&holder));
+        let owner = (process, id.clone());
+        let taken = self.held.iter().any(|it| it.id == id && !it.owners.contains(&owner));
         let ours = if taken {
             self.minted += 1;
-            RawId::text(&format!("lspool-{}", self.minted))
+            RegistrationId::text(&format!("lspool-{}", self.minted))
         } else {
             id.clone()
         };
         let told =
             if taken { Bytes::from(Patch::of(one).set("id", ours.as_bytes()).finish()) } else { one.clone() };
-        self.held.push(Held { id: ours, method, options, holders: vec![(process, id)] });
+        self.held.push(Held { id: ours, method, options, owners: vec![(process, id)] });
         Some(told)
     }
 
@@ -102,17 +105,17 @@ impl Registrations {
     }
 
     fn remove(&mut self, process: ProcessId, one: &Bytes) -> Option<Bytes> {
-        let Some(id) = member(one, "id").and_then(|range| RawId::from_raw(&one[range])) else {
+        let Some(id) = member(one, "id").and_then(|range| RegistrationId::from_raw(&one[range])) else {
             return Some(one.clone());
         };
-        let holder = (process, id);
-        let Some(at) = self.held.iter().position(|it| it.holders.contains(&holder)) else {
+        let owner = (process, id);
+        let Some(at) = self.held.iter().position(|it| it.owners.contains(&owner)) else {
             // What is another one's under that id stays.
-            let foreign = self.held.iter().any(|it| it.id == holder.1);
+            let foreign = self.held.iter().any(|it| it.id == owner.1);
             return (!foreign).then(|| one.clone());
         };
-        self.held[at].holders.retain(|it| *it != holder);
-        if !self.held[at].holders.is_empty() {
+        self.held[at].owners.retain(|it| *it != owner);
+        if !self.held[at].owners.is_empty() {
             return None;
         }
         let gone = self.held.remove(at);
@@ -122,55 +125,55 @@ impl Registrations {
     /// A process is called otherwise from now on.
     pub(crate) fn rename(&mut self, old: ProcessId, new: ProcessId) {
         for it in &mut self.held {
-            let Some(at) = it.holders.iter().position(|(holder, _)| *holder == old) else { continue };
-            let (_, theirs) = it.holders.remove(at);
-            it.holders.retain(|(holder, _)| holder.backend != new.backend);
-            it.holders.push((new, theirs));
+            let Some(at) = it.owners.iter().position(|(owner, _)| *owner == old) else { continue };
+            let (_, theirs) = it.owners.remove(at);
+            it.owners.retain(|(owner, _)| owner.backend != new.backend);
+            it.owners.push((new, theirs));
         }
     }
 
     /// Whether the editor knows each id once, and somebody holds each.
     pub(crate) fn check(&self, exists: impl Fn(BackendId) -> bool) -> Result<(), String> {
-        let held = |it: &Held| !it.holders.is_empty() && it.holders.iter().all(|(by, _)| exists(by.backend));
+        let held = |it: &Held| !it.owners.is_empty() && it.owners.iter().all(|(by, _)| exists(by.backend));
         if let Some(it) = self.held.iter().find(|it| !held(it)) {
-            return Err(format!("registration {} is held by {:?}", it.id, it.holders));
+            return Err(format!("registration {} is held by {:?}", it.id, it.owners));
         }
         Ok(())
     }
 
     /// A process is gone for good: parameters of the `client/unregisterCapability` that the editor is asked.
-    pub(crate) fn abandoned(&mut self, backend: BackendId) -> Option<Vec<u8>> {
-        unregistrations(&self.take_registrations(|(holder, _)| holder.backend == backend))
+    pub(super) fn abandoned(&mut self, backend: BackendId) -> Option<Vec<u8>> {
+        unregistrations(&self.take_registrations(|(owner, _)| owner.backend == backend))
     }
 
     /// What older processes have registered and this one has not repeated: likewise.
     pub(crate) fn stale(&mut self, process: ProcessId) -> Option<Vec<u8>> {
-        unregistrations(&self.take_registrations(|(holder, _)| is_older(*holder, process)))
+        unregistrations(&self.take_registrations(|(owner, _)| is_older(*owner, process)))
     }
 
     /// Whether anything is held by an older process than this one.
-    pub(crate) fn has_stale(&self, process: ProcessId) -> bool {
-        self.held.iter().flat_map(|it| &it.holders).any(|(holder, _)| is_older(*holder, process))
+    pub(super) fn has_stale(&self, process: ProcessId) -> bool {
+        self.held.iter().flat_map(|it| &it.owners).any(|(owner, _)| is_older(*owner, process))
     }
 
     /// Whether a process of this backend has registered this method.
     pub(crate) fn has(&self, backend: BackendId, method: &str) -> bool {
         let is_it = |it: &Held| RawId::text(method).as_bytes() == &it.method[..];
         let held = self.held.iter().filter(|it| is_it(it));
-        held.flat_map(|it| &it.holders).any(|(holder, _)| holder.backend == backend)
+        held.flat_map(|it| &it.owners).any(|(owner, _)| owner.backend == backend)
     }
 
     /// Processes are gone. Gives the registrations that no process has.
-    fn take_registrations(&mut self, gone: impl Fn(&(ProcessId, RawId)) -> bool) -> Vec<Held> {
+    fn take_registrations(&mut self, gone: impl Fn(&(ProcessId, RegistrationId)) -> bool) -> Vec<Held> {
         for it in &mut self.held {
-            it.holders.retain(|it| !gone(it));
+            it.owners.retain(|it| !gone(it));
         }
-        self.held.extract_if(.., |it| it.holders.is_empty()).collect()
+        self.held.extract_if(.., |it| it.owners.is_empty()).collect()
     }
 }
 
-fn is_older(holder: ProcessId, process: ProcessId) -> bool {
-    holder.backend == process.backend && holder.generation < process.generation
+fn is_older(owner: ProcessId, process: ProcessId) -> bool {
+    owner.backend == process.backend && owner.generation < process.generation
 }
 
 /// Parameters of the `client/unregisterCapability` for these, if there are any.
@@ -180,8 +183,8 @@ fn unregistrations(gone: &[Held]) -> Option<Vec<u8>> {
     (!all.is_empty()).then(|| format!(r#"{{"unregisterations":[{}]}}"#, all.join(",")).into_bytes())
 }
 
-fn parse(one: &Bytes) -> Option<(RawId, Bytes, Value)> {
-    let id = RawId::from_raw(&one[member(one, "id")?])?;
+fn parse(one: &Bytes) -> Option<(RegistrationId, Bytes, Value)> {
+    let id = RegistrationId::from_raw(&one[member(one, "id")?])?;
     let method = one.slice(member(one, "method")?);
     let options = match member(one, "registerOptions") {
         Some(range) => serde_json::from_slice(&one[range]).ok()?,

@@ -11,6 +11,7 @@ use foldhash::fast::RandomState;
 use crate::{
     core::{
         event::{BackendId, ClientId, Peer, ProcessId},
+        ids::{RequestId, Token},
         mux::{
             pool::usage::Usage,
             routes::{Dialect, LSP},
@@ -24,9 +25,9 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
     /// A client, under its own id.
-    Client(ClientId, RawId),
+    Client(ClientId, RequestId),
     /// A backend's process, under its own id.
-    Backend(ProcessId, RawId),
+    Backend(ProcessId, RequestId),
     /// lspool itself.
     Proxy,
 }
@@ -91,11 +92,11 @@ pub(crate) struct Requests {
     /// Boxed: an entry is large, and the others must not be moved when one comes or goes.
     pending: BTreeMap<SentId, Box<Pending>>,
     /// The latest request under this id. A client that does not number them has several: see [`Pending::earlier`].
-    by_client: HashMap<(ClientId, RawId), SentId, RandomState>,
+    by_client: HashMap<(ClientId, RequestId), SentId, RandomState>,
     n_of_clients: usize,
-    by_process: BTreeMap<(ProcessId, RawId), SentId>,
+    by_process: BTreeMap<(ProcessId, RequestId), SentId>,
     /// Requests that only read, by the tokens in them.
-    by_token: BTreeMap<RawId, SentId>,
+    by_token: BTreeMap<Token, SentId>,
     /// By backend: the requests of clients.
     owed: Usage,
 }
@@ -103,8 +104,8 @@ pub(crate) struct Requests {
 impl Requests {
     /// Notes a request about to be sent; returns its number and the frame that carries it.
     pub(crate) fn sent(&mut self, to: To, owner: Owner, purpose: Purpose, frame: &Frame) -> (SentId, Frame) {
-        self.last += 1;
-        let id = self.last;
+        let id = self.last.next();
+        self.last = id;
         let mut earlier = None;
         match &owner {
             Owner::Client(client, wire) => {
@@ -165,7 +166,7 @@ impl Requests {
         if self.by_token.is_empty() {
             return;
         }
-        let token = member(params, "token").and_then(|range| RawId::from_raw(&params[range]));
+        let token = member(params, "token").and_then(|range| Token::from_raw(&params[range]));
         if let Some(id) = token.and_then(|it| self.by_token.get(&it).copied()) {
             self.mark(id, |it| it.streamed = true);
         }
@@ -173,7 +174,7 @@ impl Requests {
 
     /// Takes the request that this answer belongs to, if that peer owes one.
     pub(crate) fn answered(&mut self, id: &RawId, by: Peer) -> Option<(SentId, Pending)> {
-        let id = id.as_u64()?;
+        let id = SentId::read(id)?;
         let asked = match (self.pending.get(&id)?.to, by) {
             (To::Client(asked), Peer::Client(by)) => asked == by,
             (To::Process(asked), Peer::Backend(by)) => asked == by,
@@ -187,7 +188,7 @@ impl Requests {
 
     /// A request to the builtin tools.
     pub(crate) fn asked_of_tools(&self, id: &RawId) -> Option<SentId> {
-        let id = id.as_u64()?;
+        let id = SentId::read(id)?;
         self.pending.get(&id).filter(|it| it.to == To::BuiltinTools).map(|_| id)
     }
 
@@ -226,7 +227,7 @@ impl Requests {
     }
 
     /// A request is no more: the id under which it was asked means the one before it, if there is one.
-    fn forget_id(&mut self, key: &(ClientId, RawId), id: SentId, earlier: Option<SentId>) {
+    fn forget_id(&mut self, key: &(ClientId, RequestId), id: SentId, earlier: Option<SentId>) {
         self.n_of_clients -= 1;
         let mut later = match self.by_client.get_mut(key) {
             Some(latest) if *latest != id => Some(*latest),
@@ -254,22 +255,22 @@ impl Requests {
     }
 
     /// The number of a client's request that is in flight; of several under one id, the last one's.
-    pub(crate) fn of_client(&self, client: ClientId, wire: &RawId) -> Option<SentId> {
+    pub(crate) fn of_client(&self, client: ClientId, wire: &RequestId) -> Option<SentId> {
         self.by_client.get(&(client, wire.clone())).copied()
     }
 
     /// Whether a process waits for an answer of a client.
-    pub(crate) fn has_asked(&self, process: ProcessId) -> bool {
+    pub(super) fn has_asked(&self, process: ProcessId) -> bool {
         self.by_process.keys().any(|(by, _)| *by == process)
     }
 
-    /// The number of the last request.
-    pub(crate) fn last(&self) -> SentId {
-        self.last
+    /// How many requests lspool has sent.
+    pub(super) fn n_sent(&self) -> u64 {
+        self.last.into()
     }
 
     /// The number of a process's request that is in flight.
-    pub(crate) fn of_process(&self, process: ProcessId, wire: &RawId) -> Option<SentId> {
+    pub(crate) fn of_process(&self, process: ProcessId, wire: &RequestId) -> Option<SentId> {
         self.by_process.get(&(process, wire.clone())).copied()
     }
 
@@ -321,7 +322,7 @@ impl Requests {
             // A server may use an id for two requests at once: it is answered twice.
             Owner::Backend(..) | Owner::Proxy => false,
         });
-        let known = |(client, wire): &(ClientId, RawId)| {
+        let known = |(client, wire): &(ClientId, RequestId)| {
             self.under(*client, wire).all(|it| {
                 self.pending.get(&it).is_some_and(|it| it.owner == Owner::Client(*client, wire.clone()))
             })
@@ -333,7 +334,7 @@ impl Requests {
     }
 
     /// All requests of a client under one id, the latest first.
-    fn under(&self, client: ClientId, wire: &RawId) -> impl Iterator<Item = SentId> {
+    fn under(&self, client: ClientId, wire: &RequestId) -> impl Iterator<Item = SentId> {
         let latest = self.of_client(client, wire);
         std::iter::successors(latest, |it| self.pending.get(it)?.earlier)
     }
@@ -354,7 +355,7 @@ impl Requests {
     }
 
     /// How many answers clients are owed.
-    pub(crate) fn n_owed_to_clients(&self) -> usize {
+    pub(super) fn n_owed_to_clients(&self) -> usize {
         self.n_of_clients
     }
 
@@ -369,10 +370,10 @@ impl Requests {
     }
 
     /// The tokens that a client names in a request that only reads.
-    fn tokens_of_read(&self, frame: &Frame) -> Vec<RawId> {
+    fn tokens_of_read(&self, frame: &Frame) -> Vec<Token> {
         let dialect = self.dialect.unwrap_or(&LSP);
         let params = frame.params().filter(|_| frame.method().is_some_and(|it| dialect.is_read(it)));
-        let token = |params: &[u8], key| RawId::from_raw(&params[member(params, key)?]);
+        let token = |params: &[u8], key| Token::from_raw(&params[member(params, key)?]);
         params.into_iter().flat_map(|it| TOKENS.into_iter().filter_map(move |key| token(it, key))).collect()
     }
 }

@@ -44,7 +44,7 @@ impl Results {
     }
 
     /// The request as such a process is asked it, if it must not be asked as it is.
-    pub(crate) fn without_foreign_ids(&self, request: &Frame) -> Option<Frame> {
+    pub(super) fn without_foreign_ids(&self, request: &Frame) -> Option<Frame> {
         let key = Results::key(request)?;
         let (params, id) = (request.params()?, request.id()?);
         if self.0.contains(&key) {

@@ -76,7 +76,7 @@ impl Dialect {
     }
 
     /// Where a request of a server carries a token of its choice, if it does.
-    pub(crate) fn token_key(&self, method: &str) -> Option<&'static str> {
+    pub(super) fn token_key(&self, method: &str) -> Option<&'static str> {
         let mut all = TOKEN_KEYS.iter().chain(self.token_keys);
         all.find(|(name, _)| *name == method).map(|(_, key)| *key)
     }
@@ -121,7 +121,7 @@ const RESOLVES: &[(&str, &str)] = &[
 ];
 
 /// What made the items that this method completes.
-pub(crate) fn source_of(method: &str) -> Option<&'static str> {
+pub(super) fn source_of(method: &str) -> Option<&'static str> {
     RESOLVES.iter().find(|(name, _)| *name == method).map(|(_, source)| *source)
 }
 

@@ -19,6 +19,13 @@ use crate::{
     rpc::{Frame, Kind, RawId, elements, file_path, member, members, path, text},
 };
 
+/// What has become of a workspace folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FolderChange {
+    Added,
+    Removed,
+}
+
 /// The record.
 #[derive(Debug, Default)]
 pub(crate) struct Session {
@@ -31,8 +38,8 @@ pub(crate) struct Session {
     pub(super) documents: Documents,
     /// Sections of the pushed settings, each as last pushed.
     settings: Vec<(String, Bytes)>,
-    /// Workspace folders since `initialize`, by uri: added (with the folder) or removed.
-    folders: BTreeMap<String, (bool, Bytes)>,
+    /// What has become of workspace folders since `initialize`, by uri.
+    folders: BTreeMap<String, (FolderChange, Bytes)>,
     latest: BTreeMap<String, KeptMessage>,
     /// The same, for as long as a document is open.
     of_documents: BTreeMap<String, KeptMessage>,
@@ -69,7 +76,7 @@ pub(crate) struct Replay {
 }
 
 impl Replay {
-    pub(crate) fn into_frames(self) -> Vec<Frame> {
+    pub(super) fn into_frames(self) -> Vec<Frame> {
         let Replay { latest, settings, folders, documents, of_documents, calls } = self;
         let first = latest.into_iter().chain(settings).chain(folders);
         first.chain(documents).chain(of_documents).chain(calls).collect()
@@ -143,14 +150,14 @@ impl Session {
     }
 
     fn change_folders(&mut self, params: &Bytes) {
-        for (key, added) in [("removed", false), ("added", true)] {
+        for (key, change) in [("removed", FolderChange::Removed), ("added", FolderChange::Added)] {
             let Some(range) = path(params, &["event", key]) else { continue };
             let folders = params.slice(range);
             for range in elements(&folders) {
                 let folder = folders.slice(range);
                 let uri = member(&folder, "uri").and_then(|it| serde_json::from_slice(&folder[it]).ok());
                 if let Some(uri) = uri {
-                    self.folders.insert(uri, (added, folder));
+                    self.folders.insert(uri, (change, folder));
                 }
             }
         }
@@ -158,20 +165,21 @@ impl Session {
 
     /// The workspace folders, as they have become of those of `initialize`.
     pub(crate) fn folders_now(&self, first: &[PathBuf]) -> Vec<PathBuf> {
-        let gone: Vec<PathBuf> = self.folder_paths(false).collect();
+        let gone: Vec<PathBuf> = self.folder_paths(FolderChange::Removed).collect();
         let stays: Vec<PathBuf> = first.iter().filter(|it| !gone.contains(it)).cloned().collect();
         self.with_added(stays)
     }
 
     /// These, and the folders that have come since `initialize`.
     pub(crate) fn with_added(&self, mut folders: Vec<PathBuf>) -> Vec<PathBuf> {
-        let come: Vec<PathBuf> = self.folder_paths(true).filter(|it| !folders.contains(it)).collect();
+        let come: Vec<PathBuf> =
+            self.folder_paths(FolderChange::Added).filter(|it| !folders.contains(it)).collect();
         folders.extend(come);
         folders
     }
 
-    fn folder_paths(&self, added: bool) -> impl Iterator<Item = PathBuf> {
-        self.folders.iter().filter(move |(_, it)| it.0 == added).filter_map(|(uri, _)| file_path(uri))
+    fn folder_paths(&self, change: FolderChange) -> impl Iterator<Item = PathBuf> {
+        self.folders.iter().filter(move |(_, it)| it.0 == change).filter_map(|(uri, _)| file_path(uri))
     }
 
     fn close(&mut self, params: &[u8]) {
@@ -235,12 +243,12 @@ impl Session {
         if self.folders.is_empty() {
             return None;
         }
-        let list = |wanted: bool| -> Vec<u8> {
-            let chosen = self.folders.values().filter(|(added, _)| *added == wanted);
+        let list = |wanted: FolderChange| -> Vec<u8> {
+            let chosen = self.folders.values().filter(|(change, _)| *change == wanted);
             array(&chosen.map(|(_, folder)| folder).collect::<Vec<_>>())
         };
-        let parts: [&[u8]; 5] =
-            [br#"{"event":{"added":"#, &list(true), br#","removed":"#, &list(false), b"}}"];
+        let (added, removed) = (list(FolderChange::Added), list(FolderChange::Removed));
+        let parts: [&[u8]; 5] = [br#"{"event":{"added":"#, &added, br#","removed":"#, &removed, b"}}"];
         Some(parts.concat())
     }
 }

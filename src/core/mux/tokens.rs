@@ -6,15 +6,18 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    core::event::BackendId,
-    rpc::{Patch, RawId, member, values},
+    core::{
+        event::BackendId,
+        ids::{ConversationId, Token, TurnId},
+    },
+    rpc::{Patch, member, values},
 };
 
 #[derive(Debug)]
 struct Chosen {
     backend: BackendId,
     /// As the server wrote it.
-    theirs: RawId,
+    theirs: Token,
     /// How many requests that name it are not answered; one that creates it never counts as answered.
     requests: usize,
 }
@@ -23,15 +26,15 @@ struct Chosen {
 #[derive(Debug, PartialEq)]
 struct Open {
     backend: BackendId,
-    token: RawId,
+    token: Token,
     subject: Option<Subject>,
 }
 
 /// What progress is about, for a server that reports on several conversations under one token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Subject {
-    conversation: RawId,
-    turn: Option<RawId>,
+    conversation: ConversationId,
+    turn: Option<TurnId>,
     /// It begins inside another one's token and never ends.
     is_nested: bool,
 }
@@ -41,15 +44,20 @@ impl Subject {
     fn of(params: &[u8]) -> Option<Subject> {
         let value = &params[member(params, "value")?];
         let [conversation, turn, parent] = values(value, ["conversationId", "turnId", "parentTurnId"]);
-        let id = |raw: Option<&[u8]>| RawId::from_raw(raw?);
-        let conversation = id(conversation)?;
-        Some(Subject { conversation, turn: id(turn), is_nested: id(parent).is_some() })
+        let conversation = ConversationId::from_raw(conversation?)?;
+        let turn = turn.and_then(TurnId::from_raw);
+        let is_nested = parent.and_then(TurnId::from_raw).is_some();
+        Some(Subject { conversation, turn, is_nested })
     }
 }
 
 impl Open {
-    fn is_about(&self, id: &RawId) -> bool {
-        self.subject.as_ref().is_some_and(|it| it.conversation == *id)
+    fn is_about(&self, id: &ConversationId) -> bool {
+        self.conversation() == Some(id)
+    }
+
+    fn conversation(&self) -> Option<&ConversationId> {
+        self.subject.as_ref().map(|it| &it.conversation)
     }
 }
 
@@ -58,8 +66,8 @@ impl Open {
 pub(crate) struct Tokens {
     minted: u64,
     /// Tokens that servers chose, by the editor's name for them.
-    chosen: BTreeMap<RawId, Chosen>,
-    renamed: BTreeMap<(BackendId, RawId), RawId>,
+    chosen: BTreeMap<Token, Chosen>,
+    renamed: BTreeMap<(BackendId, Token), Token>,
     open: Vec<Open>,
 }
 
@@ -67,13 +75,13 @@ impl Tokens {
     /// A server's request names a token of its own choice under `key`. Gives the parameters that the editor gets,
     /// if they differ.
     pub(crate) fn choose(&mut self, backend: BackendId, params: &[u8], key: &str) -> Option<Vec<u8>> {
-        let theirs = RawId::from_raw(&params[member(params, key)?])?;
+        let theirs = Token::from_raw(&params[member(params, key)?])?;
         let taken = self.chosen.get(&theirs).is_some_and(|it| it.backend != backend);
         let ours = match self.renamed.get(&(backend, theirs.clone())) {
             Some(ours) => ours.clone(),
             None if taken => {
                 self.minted += 1;
-                let ours = RawId::text(&format!("lspool-{}", self.minted));
+                let ours = Token::text(&format!("lspool-{}", self.minted));
                 self.renamed.insert((backend, theirs.clone()), ours.clone());
                 ours
             }
@@ -85,7 +93,7 @@ impl Tokens {
     }
 
     /// A request that named this token is answered, and with it what was said under the token ends.
-    pub(crate) fn answered(&mut self, backend: BackendId, ours: &RawId) {
+    pub(crate) fn answered(&mut self, backend: BackendId, ours: &Token) {
         let Some(chosen) = self.chosen.get_mut(ours).filter(|it| it.backend == backend) else { return };
         chosen.requests = chosen.requests.saturating_sub(1);
         if chosen.requests == 0 {
@@ -95,26 +103,22 @@ impl Tokens {
 
     /// A server has answered a request. What it has begun under the token of that is over, whether it has said so or
     /// not: what is about this subject, if the request was.
-    pub(crate) fn closed(&mut self, backend: BackendId, request: &[u8], subject: Option<&RawId>) {
+    pub(crate) fn closed(&mut self, backend: BackendId, request: &[u8], subject: Option<&ConversationId>) {
         if self.open.is_empty() {
             return;
         }
-        let token = member(request, "workDoneToken").and_then(|it| RawId::from_raw(&request[it]));
+        let token = member(request, "workDoneToken").and_then(|it| Token::from_raw(&request[it]));
         let Some(token) = token.filter(|it| self.chosen.get(it).is_none_or(|it| it.backend != backend))
         else {
             return;
         };
-        let of = |it: &Open| {
-            it.backend == backend
-                && it.token == token
-                && it.subject.as_ref().map(|it| &it.conversation) == subject
-        };
+        let of = |it: &Open| it.backend == backend && it.token == token && it.conversation() == subject;
         if let Some(at) = self.open.iter().position(of) {
             self.open.remove(at);
         }
     }
 
-    fn forget(&mut self, backend: BackendId, ours: &RawId) {
+    fn forget(&mut self, backend: BackendId, ours: &Token) {
         if self.chosen.get(ours).is_some_and(|it| it.backend == backend)
             && let Some(Chosen { theirs, .. }) = self.chosen.remove(ours)
         {
@@ -123,7 +127,7 @@ impl Tokens {
     }
 
     /// The server that chose this token, and its own name for it.
-    pub(crate) fn owner(&self, token: &RawId) -> Option<(BackendId, RawId)> {
+    pub(crate) fn owner(&self, token: &Token) -> Option<(BackendId, Token)> {
         self.chosen.get(token).map(|it| (it.backend, it.theirs.clone()))
     }
 
@@ -144,7 +148,7 @@ impl Tokens {
         if !begins && !ends && self.renamed.is_empty() {
             return None;
         }
-        let theirs = RawId::from_raw(&params[member(params, "token")?])?;
+        let theirs = Token::from_raw(&params[member(params, "token")?])?;
         let ours = self.renamed.get(&(backend, theirs.clone())).cloned();
         let token = ours.as_ref().unwrap_or(&theirs);
         let subject = if begins || ends { Subject::of(params) } else { None };
@@ -156,11 +160,7 @@ impl Tokens {
             }
         } else if ends {
             let id = subject.as_ref().map(|it| &it.conversation);
-            let same = |it: &Open| {
-                it.backend == backend
-                    && it.token == *token
-                    && it.subject.as_ref().map(|it| &it.conversation) == id
-            };
+            let same = |it: &Open| it.backend == backend && it.token == *token && it.conversation() == id;
             if let Some(at) = self.open.iter().position(same) {
                 self.open.remove(at);
             }
@@ -177,23 +177,21 @@ impl Tokens {
         self.chosen.values_mut().filter(|it| it.backend == old).for_each(|it| it.backend = new);
         self.open.iter_mut().filter(|it| it.backend == old).for_each(|it| it.backend = new);
         let renamed = std::mem::take(&mut self.renamed);
-        let name = |(owner, theirs): (BackendId, RawId)| (if owner == old { new } else { owner }, theirs);
+        let name = |(owner, theirs): (BackendId, Token)| (if owner == old { new } else { owner }, theirs);
         self.renamed = renamed.into_iter().map(|(key, ours)| (name(key), ours)).collect();
     }
 
     /// A process is gone: its tokens are forgotten, but for those whose subject goes on. Gives the parameters
     /// of an `end` for each that was open.
-    pub(crate) fn abandoned(
+    pub(super) fn abandoned(
         &mut self,
         backend: BackendId,
         message: &str,
-        goes_on: impl Fn(&RawId) -> bool,
+        goes_on: impl Fn(&ConversationId) -> bool,
     ) -> Vec<Vec<u8>> {
         self.chosen.retain(|_, it| it.backend != backend);
         self.renamed.retain(|(owner, _), _| *owner != backend);
-        let is_gone = |it: &Open| {
-            it.backend == backend && !it.subject.as_ref().is_some_and(|it| goes_on(&it.conversation))
-        };
+        let is_gone = |it: &Open| it.backend == backend && !it.conversation().is_some_and(&goes_on);
         let (gone, kept) = std::mem::take(&mut self.open).into_iter().partition(is_gone);
         self.open = kept;
         let error = serde_json::json!({"message": message}).to_string();
@@ -209,7 +207,7 @@ impl Tokens {
     pub(crate) fn ended(
         &mut self,
         backend: BackendId,
-        subject: &RawId,
+        subject: &ConversationId,
         why: Option<(&str, String)>,
     ) -> Option<Vec<u8>> {
         let of = |it: &Open| it.backend == backend && it.is_about(subject);
@@ -218,7 +216,7 @@ impl Tokens {
     }
 
     /// What has begun about a subject goes on in another backend, which ends it.
-    pub(crate) fn moved(&mut self, subject: &RawId, old: BackendId, new: BackendId) {
+    pub(crate) fn moved(&mut self, subject: &ConversationId, old: BackendId, new: BackendId) {
         let of = |it: &&mut Open| it.backend == old && it.is_about(subject);
         self.open.iter_mut().filter(of).for_each(|it| it.backend = new);
     }
@@ -228,7 +226,7 @@ impl Tokens {
     pub(crate) fn check(
         &self,
         alive: impl Fn(BackendId) -> bool,
-        goes_on: impl Fn(&RawId) -> bool,
+        goes_on: impl Fn(&ConversationId) -> bool,
     ) -> Result<(), String> {
         for ((backend, theirs), ours) in &self.renamed {
             let chosen = self.chosen.get(ours);
@@ -241,8 +239,7 @@ impl Tokens {
                 return Err(format!("{ours} is called {theirs} by {backend:?}, which does not know"));
             }
         }
-        let open =
-            self.open.iter().filter(|it| !it.subject.as_ref().is_some_and(|it| goes_on(&it.conversation)));
+        let open = self.open.iter().filter(|it| !it.conversation().is_some_and(&goes_on));
         let owners = self.chosen.values().map(|it| it.backend).chain(open.map(|it| it.backend));
         match owners.into_iter().find(|it| !alive(*it)) {
             Some(gone) => Err(format!("a token of {gone:?} is left, which has no process")),
@@ -281,6 +278,10 @@ mod tests {
     const A: BackendId = BackendId(0);
     const B: BackendId = BackendId(1);
 
+    fn token_1() -> Token {
+        Token::from_raw(b"1").expect("a token")
+    }
+
     fn pass(tokens: &mut Tokens, by: BackendId, params: &[u8]) -> Option<Vec<u8>> {
         tokens.passed(by, ProgressReport::of(params).kind, params)
     }
@@ -296,13 +297,13 @@ mod tests {
         assert_eq!(tokens.choose(B, br#"{"token":"1"}"#, "token"), None);
         let renamed = tokens.choose(B, br#"{"token":1}"#, "token");
         assert_eq!(renamed.as_deref(), Some(br#"{"token":"lspool-1"}"#.as_slice()));
-        assert_eq!(tokens.owner(&RawId::text("lspool-1")), Some((B, RawId::from(1))));
+        assert_eq!(tokens.owner(&Token::text("lspool-1")), Some((B, token_1())));
         assert_eq!(pass(&mut tokens, A, &progress("1", r#"{"kind":"report"}"#)), None);
         let passed = pass(&mut tokens, B, &progress("1", r#"{"kind":"begin"}"#));
         assert_eq!(passed, Some(progress("\"lspool-1\"", r#"{"kind":"begin"}"#)));
         let ends = tokens.abandoned(B, "gone", |_| false);
         assert_eq!(ends, [progress("\"lspool-1\"", r#"{"message":"gone","kind":"end"}"#)]);
-        assert_eq!(tokens.owner(&RawId::from(1)), Some((A, RawId::from(1))));
+        assert_eq!(tokens.owner(&token_1()), Some((A, token_1())));
     }
 
     #[test]
@@ -312,15 +313,15 @@ mod tests {
         tokens.choose(A, one, "token");
         assert!(tokens.choose(B, one, "token").is_some());
         assert!(tokens.choose(B, one, "token").is_some(), "it has its name");
-        let name = RawId::text("lspool-1");
-        tokens.answered(A, &RawId::from(1));
+        let name = Token::text("lspool-1");
+        tokens.answered(A, &token_1());
         tokens.answered(B, &name);
-        assert_eq!(tokens.owner(&name), Some((B, RawId::from(1))), "another request names it");
+        assert_eq!(tokens.owner(&name), Some((B, token_1())), "another request names it");
         tokens.answered(B, &name);
         assert!(tokens.chosen.is_empty() && tokens.renamed.is_empty());
         assert_eq!(tokens.choose(B, one, "token"), None);
         pass(&mut tokens, A, &progress("1", r#"{"kind":"end"}"#));
-        assert_eq!(tokens.owner(&RawId::from(1)), Some((B, RawId::from(1))), "that one was the editor's");
+        assert_eq!(tokens.owner(&token_1()), Some((B, token_1())), "that one was the editor's");
     }
 
     #[test]

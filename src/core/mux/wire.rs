@@ -189,7 +189,7 @@ impl Mux {
     /// Writes a message to a process, and notes who was asked.
     pub(crate) fn write(&mut self, process: ProcessId, frame: Frame) {
         if frame.method().is_some()
-            && let Some(sent) = frame.id().and_then(|it| it.as_u64())
+            && let Some(sent) = SentId::of(&frame)
         {
             self.requests.written(sent, process);
         }
@@ -199,7 +199,7 @@ impl Mux {
     /// Answers a request to lspool itself.
     pub(crate) fn answer(&mut self, owner: &Owner, result: &serde_json::Value) {
         if let Owner::Client(client, id) = owner {
-            let frame = Frame::response(id.clone(), result.to_string().as_bytes());
+            let frame = Frame::response(id.clone().into(), result.to_string().as_bytes());
             self.send(Peer::Client(*client), frame);
         }
     }
@@ -218,12 +218,12 @@ impl Mux {
     }
 
     /// Answers a request that no process will answer.
-    pub(crate) fn fail_request(&mut self, owner: &Owner, purpose: &Purpose, failure: &Failure) {
+    pub(super) fn fail_request(&mut self, owner: &Owner, purpose: &Purpose, failure: &Failure) {
         let required = self.servers.first().is_none_or(|it| it.settings.policy.required);
         match (owner, purpose) {
             // The editor goes on without the server; a message tells its user.
             (Owner::Client(client, id), Purpose::Initialize) if !required => {
-                let answer = Frame::response(id.clone(), br#"{"capabilities":{}}"#);
+                let answer = Frame::response(id.clone().into(), br#"{"capabilities":{}}"#);
                 let answer = self.with_commands(&answer);
                 self.send(Peer::Client(*client), answer);
             }

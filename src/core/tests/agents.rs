@@ -1,5 +1,6 @@
-//! Leads, their sub-agents, goals that are worked on, servers that die and an editor that changes its mind, at random: what the
-//! editor hears of each turn is what it hears of a plain one, each goal has its events, and nothing is left in the end.
+//! Leads, their sub-agents, goals that are worked on, servers that die and an editor that changes its mind, at
+//! random: what the editor hears of each turn is what it hears of a plain one, each goal has its events, and nothing
+//! is left in the end.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

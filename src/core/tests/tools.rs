@@ -501,8 +501,8 @@ impl Run {
 }
 
 proptest! {
-    /// Whatever is asked, answered, cancelled or lost in whatever order: each question of the server has one answer, and no
-    /// command is run that nobody has allowed.
+    /// Whatever is asked, answered, cancelled or lost in whatever order: each question of the server has one answer,
+    /// and no command is run that nobody has allowed.
     #[test]
     fn each_call_is_answered_once_and_nothing_runs_unconfirmed(steps in steps()) {
         let mut run = Run {

@@ -12,7 +12,7 @@ use super::{
 const LAYERS: [&str; 7] = ["mux", "copilot", "agents", "backends", "admin", "messages", "processes"];
 
 /// The values that the owners hand to one another.
-const VALUES: [&str; 3] = ["event", "identity", "purpose"];
+const VALUES: [&str; 4] = ["event", "identity", "ids", "purpose"];
 
 /// The effects, and who makes each. In the wire, a message becomes one.
 const MAKERS: [(&str, &[&str]); 19] = [

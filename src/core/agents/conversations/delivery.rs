@@ -13,9 +13,10 @@ use crate::{
         agents::Agents,
         copilot::{Copilot, conversation::is_internal},
         event::{Effect, Peer},
+        ids::ConversationId,
         mux::Mux,
     },
-    rpc::{Frame, Kind, Patch, RawId, member, text},
+    rpc::{Frame, Kind, Patch, member, text},
 };
 
 /// A message for an internal conversation, by its number.
@@ -53,19 +54,19 @@ impl Agents {
         mux: &mut Mux,
         from: usize,
     ) -> Vec<Delivery> {
-        let mut said = Vec::new();
+        let mut deliveries = Vec::new();
         for effect in mux.take_effects(from) {
             match effect {
                 Effect::Send(Peer::Client(client), frame) if client.is_internal() => {
-                    said.push(Delivery::Answer(client.internal(), frame));
+                    deliveries.push(Delivery::Answer(client.internal(), frame));
                 }
                 Effect::Send(Peer::EDITOR, frame) if frame.kind() != Kind::Response => {
-                    self.take_of_editor(copilot, mux, frame, &mut said);
+                    self.take_of_editor(copilot, mux, frame, &mut deliveries);
                 }
                 other => mux.act(other),
             }
         }
-        said
+        deliveries
     }
 
     fn take_of_editor(
@@ -73,7 +74,7 @@ impl Agents {
         copilot: &mut Copilot,
         mux: &mut Mux,
         frame: Frame,
-        said: &mut Vec<Delivery>,
+        deliveries: &mut Vec<Delivery>,
     ) {
         let params = frame.params().unwrap_or(b"{}");
         let method = frame.method().unwrap_or_default();
@@ -82,8 +83,8 @@ impl Agents {
             if !is_internal(token) {
                 return self.show_lead(copilot, mux, frame);
             }
-            if let Some(no) = RawId::from_raw(token).and_then(|it| self.internal.of(&it)) {
-                said.push(Delivery::Progress(no, params.to_vec()));
+            if let Some(no) = ConversationId::from_raw(token).and_then(|it| self.internal.of(&it)) {
+                deliveries.push(Delivery::Progress(no, params.to_vec()));
             }
             return;
         }
@@ -91,7 +92,7 @@ impl Agents {
             return mux.tell_editor(frame);
         }
         let conversation = member(params, "conversationId");
-        let top = conversation.and_then(|it| RawId::from_raw(&params[it]));
+        let top = conversation.and_then(|it| ConversationId::from_raw(&params[it]));
         let top = top.map(|it| copilot.conversations().top(&it)).filter(|it| is_internal(it.as_bytes()));
         let internal = top.as_ref().and_then(|it| self.internal.conversations.get(&self.internal.of(it)?));
         match (top.is_some(), frame.kind()) {

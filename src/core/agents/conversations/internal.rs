@@ -17,6 +17,7 @@ use crate::{
     core::{
         copilot::{history::History, progress::ProgressReport},
         event::ClientId,
+        ids::{ConversationId, RequestId, TurnId},
     },
     rpc::{RawId, path, text},
 };
@@ -32,7 +33,7 @@ pub(crate) struct InternalConversation {
     pub(super) editor_ids: EditorIds,
     pub(super) limits: Limits,
     /// Of its conversation, and its token. Another one each time that it is created.
-    pub(super) conversation: RawId,
+    pub(super) conversation: ConversationId,
     /// What was said in it, while no partition has it.
     pub(super) history: Option<History>,
     /// The parameters that each of its requests has.
@@ -64,8 +65,8 @@ pub(super) enum InternalState {
 /// The ids by which the editor knows an internal conversation. They replace lspool's ids in calls of tools.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct EditorIds {
-    pub(crate) conversation: RawId,
-    pub(crate) turn: RawId,
+    pub(crate) conversation: ConversationId,
+    pub(crate) turn: TurnId,
     pub(crate) round: u64,
     /// Whose tool it is: `explore-1`.
     pub(crate) name: String,
@@ -110,7 +111,7 @@ impl InternalConversation {
             agent,
             editor_ids,
             limits,
-            conversation: RawId::null(),
+            conversation: RawId::null().into(),
             history: history.filter(History::has_begun),
             usual,
             state: InternalState::Idle,
@@ -123,9 +124,9 @@ impl InternalConversation {
     }
 
     /// The number of its next request.
-    pub(super) fn next_id(&mut self) -> RawId {
+    pub(super) fn next_id(&mut self) -> RequestId {
         self.asked += 1;
-        RawId::from(self.asked)
+        RawId::from(self.asked).into()
     }
 
     /// Whether an answer is owed to it.
@@ -154,14 +155,14 @@ impl InternalConversation {
 
 impl TurnReport {
     /// Takes in progress of this conversation.
-    pub(super) fn hear(&mut self, conversation: &RawId, params: &[u8]) -> Vec<AgentEvent> {
-        let said = ProgressReport::of(params);
+    pub(super) fn hear(&mut self, conversation: &ConversationId, params: &[u8]) -> Vec<AgentEvent> {
+        let progress = ProgressReport::of(params);
         // The server's own sub-agents are its tools.
-        if said.conversation().as_ref() != Some(conversation) {
+        if progress.conversation().as_ref() != Some(conversation) {
             return Vec::new();
         }
-        match said.kind {
-            Some(b"\"report\"") => self.report(&said),
+        match progress.kind {
+            Some(b"\"report\"") => self.report(&progress),
             Some(b"\"end\"") => {
                 self.fault = match path(params, &["value", "error"]) {
                     Some(_) => {
@@ -178,7 +179,7 @@ impl TurnReport {
         }
     }
 
-    fn report(&mut self, said: &ProgressReport<'_>) -> Vec<AgentEvent> {
+    fn report(&mut self, progress: &ProgressReport<'_>) -> Vec<AgentEvent> {
         let before = self.tool().map(str::to_owned);
         let mut words = String::new();
         let decoded = |it: Option<&[u8]>| serde_json::from_slice::<String>(it?).ok();
@@ -187,10 +188,10 @@ impl TurnReport {
             words.push_str(&reply);
             texts.entry(round).or_default().push_str(&reply);
         };
-        if said.report.reply.is_some() {
-            say(&mut self.texts, 1, said.report.reply);
+        if progress.report.reply.is_some() {
+            say(&mut self.texts, 1, progress.report.reply);
         }
-        for round in said.report.rounds() {
+        for round in progress.report.rounds() {
             say(&mut self.texts, round.id, round.reply);
             for call in round.calls() {
                 let [id, name, status] = ["id", "name", "status"].map(|key| text(call, &[key]));
@@ -249,7 +250,7 @@ mod tests {
     fn hear(report: &mut TurnReport, value: &Value) -> Vec<AgentEvent> {
         let mut value = value.clone();
         value["conversationId"] = json!("c");
-        report.hear(&RawId::text("c"), json!({"token": "c", "value": value}).to_string().as_bytes())
+        report.hear(&ConversationId::text("c"), json!({"token": "c", "value": value}).to_string().as_bytes())
     }
 
     fn tool(name: &str) -> AgentEvent {

@@ -4,7 +4,8 @@ use serde_json::Value;
 
 use crate::{
     config::{AgentSource, WorkerConfig},
-    rpc::{RawId, member},
+    core::ids::Token,
+    rpc::member,
 };
 
 /// `lspool/orchestrate`.
@@ -15,7 +16,7 @@ pub(super) struct GoalRequest {
     pub(super) workers: Vec<WorkerConfig>,
     pub(super) model: Option<String>,
     pub(super) max_parallel: Option<usize>,
-    pub(super) token: Option<RawId>,
+    pub(super) token: Option<Token>,
 }
 
 impl GoalRequest {
@@ -30,13 +31,13 @@ impl GoalRequest {
                 Some(n.ok_or("`maxParallel` must be an integer of at least 1")?)
             }
         };
-        let token = member(params, "workDoneToken").and_then(|it| RawId::from_raw(&params[it]));
+        let token = member(params, "workDoneToken").and_then(|it| Token::from_raw(&params[it]));
         Ok(GoalRequest {
             goal,
             workers: workers(given(&asked, "workers"), known)?,
             model: text(&asked, "model")?,
             max_parallel,
-            token: token.filter(|it| !it.is_null()),
+            token: token.filter(|it| !it.as_ref().is_null()),
         })
     }
 }
@@ -153,7 +154,7 @@ mod tests {
         assert!(reviewer.system_prompt.is_some(), "what is not said stays");
         assert_eq!((poet.system_prompt.as_deref(), poet.agent_mode), (Some("p"), false));
         assert_eq!((some.model.as_deref(), some.max_parallel), (Some("m"), Some(2)));
-        assert_eq!(some.token, Some(RawId::from(7)));
+        assert_eq!(some.token, Token::from_raw(b"7"));
     }
 
     #[test]

@@ -12,21 +12,29 @@ use crate::{
         agents::{Agents, subagents::Lead},
         copilot::{
             Copilot,
+            active_turn::Over,
             conversation::{Conversation, Watch},
-            resume::Over,
         },
+        ids::ConversationId,
         mux::{
             Mux,
             requests::{Pending, To},
         },
         purpose::{CopilotPurpose, Purpose, SentId},
     },
-    rpc::{Frame, RawId, path},
+    rpc::{Frame, path},
 };
+
+/// How the turn of a lead comes to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LeadEnd {
+    Answered,
+    Cancelled,
+}
 
 impl Agents {
     /// Whether the running turn of a conversation has sub-agents whose results it does not have yet.
-    pub(crate) fn is_followed_up(&self, copilot: &Copilot, mux: &Mux, id: &RawId) -> bool {
+    fn is_followed_up(&self, copilot: &Copilot, mux: &Mux, id: &ConversationId) -> bool {
         let lead = self.subagents.lead_of(id).and_then(|it| self.subagents.leads.get(&it));
         let (Some(lead), Some(conversation)) = (lead, copilot.conversations().get(id)) else { return false };
         let ended_well = lead.phase == LeadPhase::Ended || conversation.active_turn.over != Over::Ended;
@@ -38,7 +46,7 @@ impl Agents {
         &mut self,
         copilot: &mut Copilot,
         mux: &mut Mux,
-        id: &RawId,
+        id: &ConversationId,
         params: &[u8],
     ) -> bool {
         let ends_well =
@@ -90,16 +98,18 @@ impl Agents {
             self.note_suspended(&id);
             return None;
         }
-        self.end_lead(copilot, mux, no, is_cancelled);
+        let end = if is_cancelled { LeadEnd::Cancelled } else { LeadEnd::Answered };
+        self.end_lead(copilot, mux, no, end);
         Some(pending)
     }
 
     /// The turn of a lead comes to its end: the editor hears of its calls, and the `end` that was kept back.
-    pub(super) fn end_lead(&mut self, copilot: &mut Copilot, mux: &mut Mux, no: u32, is_cancelled: bool) {
+    pub(super) fn end_lead(&mut self, copilot: &mut Copilot, mux: &mut Mux, no: u32, end: LeadEnd) {
         self.end_sub_agents(copilot, mux, no);
         let Some(lead) = self.subagents.leads.remove(&no) else { return };
         if lead.phase == LeadPhase::Ended {
-            let why = is_cancelled.then(|| ("cancellationReason", "\"CancelledByUser\"".to_owned()));
+            let why =
+                (end == LeadEnd::Cancelled).then(|| ("cancellationReason", "\"CancelledByUser\"".to_owned()));
             if let Some(params) = mux.tokens_mut().ended(lead.backend, &lead.conversation, why) {
                 mux.tell_editor(Frame::notification("$/progress", Some(&params)));
             }
@@ -115,7 +125,7 @@ impl Agents {
     }
 
     /// The turn of this conversation is suspended until its sub-agents have ended.
-    pub(crate) fn note_suspended(&mut self, id: &RawId) {
+    pub(crate) fn note_suspended(&mut self, id: &ConversationId) {
         let Some(no) = self.subagents.lead_of(id) else { return };
         if let Some(lead) = self.subagents.leads.get_mut(&no) {
             lead.phase = LeadPhase::Suspended;
@@ -125,7 +135,7 @@ impl Agents {
     }
 
     /// The conversations whose turn, if its server has ended it, is to be told results.
-    pub(crate) fn followed_up(&self, copilot: &Copilot, mux: &Mux) -> BTreeSet<RawId> {
+    pub(crate) fn followed_up(&self, copilot: &Copilot, mux: &Mux) -> BTreeSet<ConversationId> {
         let leads = self.subagents.leads.values().map(|it| &it.conversation);
         leads.filter(|it| self.is_followed_up(copilot, mux, it)).cloned().collect()
     }

@@ -6,9 +6,10 @@ use crate::{
     core::{
         agents::{Agents, subagents::Lead},
         copilot::{Copilot, conversation::Conversation, resume::round_with},
+        ids::ConversationId,
         mux::Mux,
     },
-    rpc::{Frame, Patch, RawId, elements, member, path, text},
+    rpc::{Frame, Patch, elements, member, path, text},
 };
 
 impl Agents {
@@ -19,7 +20,7 @@ impl Agents {
         }
         let params = frame.params().unwrap_or(b"{}");
         let conversation =
-            path(params, &["value", "conversationId"]).and_then(|it| RawId::from_raw(&params[it]));
+            path(params, &["value", "conversationId"]).and_then(|it| ConversationId::from_raw(&params[it]));
         let Some(no) = conversation.and_then(|it| self.subagents.lead_of(&it)) else {
             return mux.tell_editor(frame);
         };
@@ -74,7 +75,7 @@ impl Agents {
     }
 
     /// Shows what the teams of a lead are doing, if that has changed.
-    pub(in crate::core::agents) fn show_teams(&mut self, mux: &mut Mux, conversation: &RawId) {
+    pub(in crate::core::agents) fn show_teams(&mut self, mux: &mut Mux, conversation: &ConversationId) {
         let doing = self.teams_at_work(conversation);
         let lead = self.subagents.lead_of(conversation).and_then(|it| self.subagents.leads.get_mut(&it));
         let Some((lead, mut call)) = lead.and_then(|it| it.team_call.take().map(|call| (it, call))) else {
@@ -90,7 +91,8 @@ impl Agents {
         lead.team_call = Some(call);
     }
 
-    /// Whether a turn was cancelled that is to be told results. The server may have come to its end before it heard of that.
+    /// Whether a turn was cancelled that is to be told results. The server may have come to its end before it heard
+    /// of that.
     fn is_cut_off(&self, copilot: &Copilot, mux: &Mux, no: u32) -> bool {
         let Some(lead) = self.subagents.leads.get(&no) else { return false };
         let active = copilot.conversations().get(&lead.conversation).and_then(Conversation::active);

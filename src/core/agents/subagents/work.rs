@@ -4,7 +4,11 @@ use std::collections::BTreeSet;
 
 use tracing::info;
 
-use super::{LeadPhase, sub_agent::SubAgentState, turn::is_turn_of};
+use super::{
+    LeadPhase,
+    sub_agent::SubAgentState,
+    turn::{LeadEnd, is_turn_of},
+};
 use crate::{
     config::AgentConfig,
     core::{
@@ -45,7 +49,7 @@ impl Agents {
             copilot.conversations().get(&lead.conversation).filter(|it| is_turn_of(lead, it))
         else {
             // Destroyed, or replaced. The server goes on with the turn all the same.
-            self.end_lead(copilot, mux, no, true);
+            self.end_lead(copilot, mux, no, LeadEnd::Cancelled);
             return true;
         };
         if mux.is_cancelled(conversation.active()) {

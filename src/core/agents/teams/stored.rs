@@ -12,9 +12,10 @@ use crate::{
         agents::{Agents, subagents::answer_of},
         copilot::{Copilot, history::History, turns::tool_calls::cancelled_call},
         event::{Effect, ProcessId, StoredTeam, TeamFault},
+        ids::ConversationId,
         mux::Mux,
+        purpose::ToolQuestion,
     },
-    rpc::RawId,
 };
 
 impl Agents {
@@ -159,7 +160,7 @@ impl Agents {
         }
     }
 
-    fn settle_team_calls(&mut self, mux: &mut Mux, process: ProcessId, family: &[RawId]) {
+    fn settle_team_calls(&mut self, mux: &mut Mux, process: ProcessId, family: &[ConversationId]) {
         let is_open = |it: &TeamToolCall| it.process == process && family.contains(&it.conversation);
         let teams = &mut self.teams;
         let mut open: Vec<TeamToolCall> = teams.early.extract_if(.., |it| is_open(it)).collect();
@@ -169,7 +170,7 @@ impl Agents {
             }
         }
         for TeamToolCall { wire, .. } in open {
-            mux.tell(process, cancelled_call(wire, false));
+            mux.tell(process, cancelled_call(wire, ToolQuestion::Call));
         }
     }
 }

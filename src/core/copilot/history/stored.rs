@@ -16,8 +16,8 @@ use serde_json::{
 
 use super::{History, RecordedCall, RecordedRound, RecordedTurn, Status, Thinking, ToolKind};
 use crate::{
-    core::copilot::resume::CONTINUE,
-    rpc::{Patch, RawId},
+    core::{copilot::resume::CONTINUE, ids::TurnId},
+    rpc::Patch,
 };
 
 /// Something that is stored, and what is stored of it while it is as it was then.
@@ -163,7 +163,7 @@ impl History {
             Some(RecordedTurn {
                 rounds: it.rounds.into_iter().map(round).collect::<Option<_>>()?,
                 follow_ups: it.follow_ups,
-                ..RecordedTurn::new(RawId::from_raw(it.id.as_bytes())?, it.request.as_bytes())
+                ..RecordedTurn::new(TurnId::from_raw(it.id.as_bytes())?, it.request.as_bytes())
             })
         };
         let turns = turns.into_iter().map(turn).collect::<Option<_>>()?;
@@ -194,7 +194,7 @@ mod tests {
     #[test]
     fn stored_history_restores_what_the_model_knows() {
         let mut history = History::new(br#"{"turns":[{"request":"a"}],"modelInfo":{"id":"m"}}"#);
-        history.begin(RawId::text("T"), b"\"a\"");
+        history.begin(TurnId::text("T"), b"\"a\"");
         let call = |status: &str, id: &str| {
             json!({"id": id, "name": "grep", "toolType": "client", "status": status, "input": {"z": 1.50, "a": 2},
                    "result": [{"type": "text", "value": "found"}]})
@@ -204,8 +204,8 @@ mod tests {
             json!([{"roundId": 1, "reply": "I look.", "toolCalls": calls}, {"roundId": 2, "reply": "Hm"}]);
         let said = json!({"value": {"kind": "report", "editAgentRounds": rounds, "thinking": {"id": "t", "text": "…"}}});
         let said = said.to_string();
-        history.turn(&RawId::text("T")).unwrap().report(&ProgressReport::of(said.as_bytes()).report);
-        history.turn(&RawId::text("T")).unwrap().follow_up(json!("and?"));
+        history.turn(&TurnId::text("T")).unwrap().report(&ProgressReport::of(said.as_bytes()).report);
+        history.turn(&TurnId::text("T")).unwrap().follow_up(json!("and?"));
         let stored = |history: &History| -> Value {
             serde_json::from_str(history.to_stored(true).get()).expect("it is JSON")
         };
@@ -214,7 +214,7 @@ mod tests {
         assert!(is_running && again.has_begun() && again.can_continue());
         assert_eq!(again.transcript("c"), history.transcript("c"));
         assert_eq!(stored(&again), before);
-        history.begin(RawId::text("U"), b"\"b\"");
+        history.begin(TurnId::text("U"), b"\"b\"");
         let (mut again, _) = History::from_stored(&stored(&history)).unwrap();
         assert!(!again.can_continue());
         assert_eq!(stored(&again), before, "nothing had come of it");
@@ -226,7 +226,7 @@ mod tests {
         let mut history = History::new(b"{}");
         let mut n_written = 0;
         for turn in 0..3 {
-            let id = RawId::from(turn);
+            let id = TurnId::from_raw(turn.to_string().as_bytes()).expect("a number");
             history.begin(id.clone(), b"\"q\"");
             for round in 1..=20_u64 {
                 let call = format!("c{turn}-{round}");

@@ -29,8 +29,8 @@ impl Copilot {
         (!own.is_empty()).then(|| answer.with_result(&others))
     }
 
-    /// A notification of a process. Whether it tells of nothing but what lspool has done; else, if it says that modes may
-    /// have changed, none is taken for what it was.
+    /// A notification of a process. Whether it tells of nothing but what lspool has done; else, if it says that
+    /// modes may have changed, none is taken for what it was.
     pub(crate) fn is_about_modes(&mut self, process: ProcessId, method: &str) -> bool {
         if process.backend != self.primary || !matches!(method, CHANGED | "policy/didChange") {
             return false;

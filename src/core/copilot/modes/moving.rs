@@ -1,8 +1,8 @@
 //! Conversations that go from one kind of isolation to the other: because somebody says so, because the configuration
 //! has changed, or because a mode does not hold.
 //!
-//! **A turn that runs stays where it is.** The conversation is told to the other process before its next turn, as after a
-//! crash.
+//! **A turn that runs stays where it is.** The conversation is told to the other process before its next turn, as
+//! after a crash.
 
 use std::{borrow::Cow, collections::BTreeSet};
 
@@ -21,6 +21,7 @@ use crate::{
             tools::tool_set::ToolSet,
         },
         event::{BackendId, ProcessId},
+        ids::ConversationId,
         mux::{
             Mux, Severity,
             cancel::cancellation,
@@ -30,7 +31,7 @@ use crate::{
         },
         purpose::{CopilotPurpose, Purpose, Restriction},
     },
-    rpc::{RawId, text},
+    rpc::text,
 };
 
 /// What is to be moved, and where.
@@ -71,12 +72,12 @@ fn nothing_to_move(name: &str, sets: &BTreeSet<String>) -> Failure {
 }
 
 impl Copilot {
-    /// What is wanted may have changed: each conversation that is elsewhere moves with its next turn. A process that only
-    /// such conversations are in is ended, if it is at rest.
+    /// What is wanted may have changed: each conversation that is elsewhere moves with its next turn. A process that
+    /// only such conversations are in is ended, if it is at rest.
     pub(crate) fn note_isolation(&mut self, mux: &mut Mux) {
         // What was found out about the modes may have been mended with the file.
         self.modes.unverify();
-        let differs: Vec<(RawId, bool)> = self
+        let differs: Vec<(ConversationId, bool)> = self
             .conversations
             .iter()
             .filter(|(_, it)| !it.set.is_all() && it.parent.is_none())
@@ -116,7 +117,7 @@ impl Copilot {
 
     fn move_conversations(&mut self, mux: &mut Mux, owner: &Owner, asked: Move) {
         let Move { name, to } = asked;
-        let is_meant = |id: &RawId, set: &ToolSet, backend: BackendId| {
+        let is_meant = |id: &ConversationId, set: &ToolSet, backend: BackendId| {
             let Some(name) = &name else { return true };
             id.as_text().is_some_and(|it| it == *name)
                 || id.to_string() == *name
@@ -124,7 +125,7 @@ impl Copilot {
                 || set.shown() == *name
                 || mux.name_of(backend) == name
         };
-        let meant: Vec<RawId> = self
+        let meant: Vec<ConversationId> = self
             .conversations
             .iter()
             .filter(|(id, it)| !it.set.is_all() && it.parent.is_none() && !self.internal.contains(id))
@@ -144,7 +145,7 @@ impl Copilot {
                 refused.push((id.clone(), why));
             }
         }
-        let meant: Vec<RawId> =
+        let meant: Vec<ConversationId> =
             meant.into_iter().filter(|id| !refused.iter().any(|(it, _)| it == id)).collect();
         if let ([], [(id, why), ..]) = (&meant[..], &refused[..]) {
             let others = match refused.len() {
@@ -161,7 +162,7 @@ impl Copilot {
         }
         info!(?meant, to = to.word(), "moved: somebody asks for it");
         self.note_isolation(mux);
-        let shown = |it: &RawId| it.as_text().map_or_else(|| it.to_string(), Cow::into_owned);
+        let shown = |it: &ConversationId| it.as_text().map_or_else(|| it.to_string(), Cow::into_owned);
         let moved: Vec<String> = meant.iter().map(shown).collect();
         let refused: Vec<_> =
             refused.iter().map(|(id, why)| json!({"conversation": shown(id), "why": why})).collect();
@@ -170,20 +171,20 @@ impl Copilot {
     }
 
     fn nothing_to_move(&self, name: &str) -> Failure {
-        let movable = |id: &RawId, it: &Conversation| {
+        let movable = |id: &ConversationId, it: &Conversation| {
             !it.set.is_all() && it.parent.is_none() && !self.internal.contains(id)
         };
         let movable = self.conversations.iter().filter(|(id, it)| movable(id, it));
         nothing_to_move(name, &movable.map(|(_, it)| it.set.shown()).collect())
     }
 
-    /// A turn in a mode tells of its calls. One outside the set says that the mode did not hold: the turn is ended, and the
-    /// mode is not used any more.
+    /// A turn in a mode tells of its calls. One outside the set says that the mode did not hold: the turn is ended,
+    /// and the mode is not used any more.
     pub(crate) fn look_at_calls(
         &mut self,
         mux: &mut Mux,
         process: ProcessId,
-        id: &RawId,
+        id: &ConversationId,
         report: &Report<'_>,
     ) {
         let Some(conversation) = self.conversations.get(id) else { return };

@@ -19,8 +19,8 @@ use crate::{
 };
 
 impl Copilot {
-    /// The tools of a set, each by the name that the file of a mode has for it. Those that are switched off are left out:
-    /// a mode would switch them on.
+    /// The tools of a set, each by the name that the file of a mode has for it. Those that are switched off are left
+    /// out: a mode would switch them on.
     pub(super) fn tools_in(&self, mux: &Mux, set: &ToolSet) -> Vec<String> {
         let offered = self.modes.offered.iter().flatten().cloned();
         let spare_kind = SpareKind::of(set, self.generic_session(mux).initialize());

@@ -11,6 +11,7 @@ use crate::{
     core::{
         copilot::{Copilot, tools::tool_set::SUB_AGENT},
         event::{Effect, KeepMode, KeptMode, ProcessId},
+        ids::ConversationId,
         mux::{
             Mux,
             failure::{Cause, Failure},
@@ -18,7 +19,7 @@ use crate::{
         },
         purpose::{Ask, CopilotPurpose, ModeId, Purpose, Restriction, SentId},
     },
-    rpc::{Frame, Patch, RawId, elements, file_path, file_uri, member, text},
+    rpc::{Frame, Patch, elements, file_path, file_uri, member, text},
 };
 
 /// Who registers the modes.
@@ -132,7 +133,8 @@ impl Copilot {
         mux.ask_backend(self.primary, verify, "conversation/modes", &folders);
     }
 
-    /// A server lists the modes of a workspace only to those who name its folders: those of a turn that waits for this mode.
+    /// A server lists the modes of a workspace only to those who name its folders: those of a turn that waits for
+    /// this mode.
     fn folders_of(&self, mux: &Mux, id: ModeId) -> Vec<u8> {
         let key = "workspaceFolders";
         let held_for_mode =
@@ -283,7 +285,7 @@ impl Copilot {
         let Some(primary) = self.partitions.get_mut(self.primary) else { return };
         let Some(restriction) = primary.restores.held_for_mode.remove(&sent) else { return };
         let Some(pending) = mux.requests().get(sent).cloned() else { return };
-        let Purpose::Copilot(CopilotPurpose::Turn { conversation: id, create, .. }) = &pending.purpose else {
+        let Purpose::Copilot(CopilotPurpose::Turn { conversation: id, kind, .. }) = &pending.purpose else {
             return;
         };
         let of_mode = match restriction {
@@ -308,7 +310,7 @@ impl Copilot {
                     mux.tell_editor(Frame::notification("$/progress", Some(&end)));
                 }
                 mux.fail(&pending.owner, &failure);
-                return self.on_turn_failed(mux, id, sent, *create);
+                return self.on_turn_failed(mux, id, sent, *kind);
             }
         };
         info!(conversation = %id, partition = %set, "moved to a process");
@@ -318,12 +320,12 @@ impl Copilot {
         mux.tokens_mut().moved(id, self.primary, backend);
         if let Some(conversation) = self.conversations.get_mut(id) {
             conversation.mode = None;
-            all.extend(conversation.waiting.iter().filter_map(|it| it.id()?.as_u64()));
+            all.extend(conversation.waiting.iter().filter_map(SentId::of));
             conversation.waiting.clear();
         }
         for of in all {
             let Some(frame) = mux.requests_mut().moved(of, backend, kept_by_process) else { continue };
-            let Some(again) = frame.id().and_then(|it| it.as_u64()) else { continue };
+            let Some(again) = SentId::of(&frame) else { continue };
             let Some(conversation) = self.conversations.get_mut(id) else { continue };
             if !conversation.ask_again(of, again) {
                 conversation.waiting.push_back(frame);
@@ -334,7 +336,7 @@ impl Copilot {
     }
 
     /// A conversation is served by another process from now on: the one that knows it forgets it.
-    pub(crate) fn leave_behind(&mut self, mux: &mut Mux, id: &RawId, backend: super::BackendId) {
+    pub(crate) fn leave_behind(&mut self, mux: &mut Mux, id: &ConversationId, backend: super::BackendId) {
         let Some(conversation) = self.conversations.get_mut(id) else { return };
         let Some(process) = conversation.known_by().filter(|it| it.backend != backend) else { return };
         if process.backend == self.primary {
@@ -387,7 +389,7 @@ fn kept_by_process(mut purpose: Purpose) -> Purpose {
 }
 
 /// What a server says of a conversation that it does not know.
-pub(crate) fn does_not_exist(id: &RawId) -> Failure {
+pub(crate) fn does_not_exist(id: &ConversationId) -> Failure {
     let id = id.as_text().map_or_else(|| id.to_string(), Cow::into_owned);
     let message =
         format!("Request conversation/turn failed with message: Conversation with id {id} does not exist");

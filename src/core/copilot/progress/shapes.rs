@@ -1,12 +1,12 @@
 //! Progress reports that differ from an earlier one in their words only.
 //!
-//! An answer comes in thousands of reports that differ in one string. Where all around it is byte for byte as it was, so
-//! is what it means: only the string is read.
+//! An answer comes in thousands of reports that differ in one string. Where all around it is byte for byte as it
+//! was, so is what it means: only the string is read.
 
 use std::collections::VecDeque;
 
 use super::ProgressReport;
-use crate::rpc::RawId;
+use crate::core::ids::{ConversationId, TurnId};
 
 /// So many are remembered: answers that come at the same time.
 const REMEMBERED: usize = 16;
@@ -18,8 +18,8 @@ pub(crate) struct Shapes(VecDeque<Shape>);
 /// A few more words of an answer.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ReplyDelta<'a> {
-    pub(crate) conversation: RawId,
-    pub(crate) turn: RawId,
+    pub(crate) conversation: ConversationId,
+    pub(crate) turn: TurnId,
     pub(crate) round: u64,
     /// A raw string.
     pub(crate) reply: &'a [u8],
@@ -31,8 +31,8 @@ struct Shape {
     before: Vec<u8>,
     /// All that follows, from the quote on.
     after: Vec<u8>,
-    conversation: RawId,
-    turn: RawId,
+    conversation: ConversationId,
+    turn: TurnId,
     round: u64,
 }
 
@@ -43,10 +43,10 @@ impl Shapes {
     }
 
     /// Remembers how this looks, if it is a report that says a few words and nothing else, and is like no earlier one.
-    pub(crate) fn learn(&mut self, params: &[u8], said: &ProgressReport<'_>) {
+    pub(crate) fn learn(&mut self, params: &[u8], progress: &ProgressReport<'_>) {
         // It may be, and have been read as a whole all the same: that of a turn which goes on in another process.
         if self.read(params).is_none()
-            && let Some(shape) = Shape::of(params, said)
+            && let Some(shape) = Shape::of(params, progress)
         {
             self.0.truncate(REMEMBERED - 1);
             self.0.push_front(shape);
@@ -55,13 +55,13 @@ impl Shapes {
 }
 
 impl Shape {
-    fn of(params: &[u8], said: &ProgressReport<'_>) -> Option<Shape> {
-        if said.kind != Some(b"\"report\"") || said.is_counted || said.report.thinking.is_some() {
+    fn of(params: &[u8], progress: &ProgressReport<'_>) -> Option<Shape> {
+        if progress.kind != Some(b"\"report\"") || progress.is_counted || progress.report.thinking.is_some() {
             return None;
         }
-        let (conversation, turn) = said.turn()?;
-        let mut rounds = said.report.rounds();
-        let (Some(round), None, None) = (rounds.next(), rounds.next(), said.report.reply) else {
+        let (conversation, turn) = progress.turn()?;
+        let mut rounds = progress.report.rounds();
+        let (Some(round), None, None) = (rounds.next(), rounds.next(), progress.report.reply) else {
             return None;
         };
         let reply = round.reply.filter(|it| it.starts_with(b"\""))?;
@@ -123,8 +123,8 @@ mod tests {
         for (conversation, text) in [("c", "two"), ("d", ""), ("c", r#"a \"b\" \\"#)] {
             let params = words(conversation, text);
             let read = shapes.read(params.as_bytes()).unwrap();
-            assert_eq!(read.conversation, RawId::text(conversation));
-            assert_eq!((read.turn, read.round), (RawId::text("u"), 3));
+            assert_eq!(read.conversation, ConversationId::text(conversation));
+            assert_eq!((read.turn, read.round), (TurnId::text("u"), 3));
             assert_eq!(read.reply, format!("\"{text}\"").as_bytes());
         }
         for params in [
@@ -182,9 +182,9 @@ mod tests {
             let shapes = learned(&words("c", "one"));
             let params = words("c", &text).replace("}]}}", &format!("{more}}}]}}}}"));
             if let Some(read) = shapes.read(params.as_bytes()) {
-                let said = ProgressReport::of(params.as_bytes());
-                prop_assert_eq!(said.turn(), Some((read.conversation, read.turn)));
-                let rounds: Vec<_> = said.report.rounds().collect();
+                let progress = ProgressReport::of(params.as_bytes());
+                prop_assert_eq!(progress.turn(), Some((read.conversation, read.turn)));
+                let rounds: Vec<_> = progress.report.rounds().collect();
                 prop_assert_eq!((rounds.len(), rounds[0].id, rounds[0].reply), (1, read.round, Some(read.reply)));
                 prop_assert_eq!(rounds[0].calls().count(), 0);
             }

@@ -11,14 +11,15 @@ use crate::{
     core::{
         copilot::{
             Copilot,
-            resume::{Suspended, Until},
+            active_turn::{Dialogue, Suspended, Until},
         },
         event::ProcessId,
+        ids::{ConversationId, RequestId},
         mux::{
             Mux,
             requests::{Owner, Pending},
         },
-        purpose::{CopilotPurpose, Purpose, SentId},
+        purpose::{CopilotPurpose, Purpose, SentId, ToolQuestion},
     },
     rpc::{Frame, Patch, RawId, elements, member, path, text},
 };
@@ -28,27 +29,6 @@ const SKIPPED: &str = "The user chose to skip the tool call, they want to procee
 
 /// What a server adds to the input in a confirmation.
 const ADDED: [&str; 2] = ["toolType", "commandLineType"];
-
-/// A confirmation that the editor was asked by a process that is gone.
-#[derive(Debug)]
-pub(super) enum Dialogue {
-    Open(SentId),
-    /// What was asked, and the answer, for which nobody has asked yet.
-    Answered(Box<(Frame, Frame)>),
-}
-
-impl Dialogue {
-    pub(super) fn answered(asked: Frame, answer: Frame) -> Dialogue {
-        Dialogue::Answered(Box::new((asked, answer)))
-    }
-
-    pub(super) fn open(&self) -> Option<SentId> {
-        match self {
-            Dialogue::Open(sent) => Some(*sent),
-            Dialogue::Answered(_) => None,
-        }
-    }
-}
 
 impl Copilot {
     /// The editor has answered what a process has asked that is gone.
@@ -62,8 +42,7 @@ impl Copilot {
         if let Purpose::Allow(call) = pending.purpose {
             return self.on_allowed(mux, call, answer);
         }
-        let Purpose::Copilot(CopilotPurpose::ToolCall { conversation: Some(of), confirmation }) =
-            pending.purpose
+        let Purpose::Copilot(CopilotPurpose::ToolCall { conversation: Some(of), kind }) = pending.purpose
         else {
             return;
         };
@@ -79,10 +58,10 @@ impl Copilot {
             return;
         }
         let is_waited_for = conversation.active_turn.waits_for.remove(&sent);
-        match (confirmation, is_waited_for) {
-            (true, true) => self.on_late_confirmation(mux, &id, &pending.frame, answer),
-            (true, false) => {}
-            (false, _) => {
+        match (kind, is_waited_for) {
+            (ToolQuestion::Confirmation, true) => self.on_late_confirmation(mux, &id, &pending.frame, answer),
+            (ToolQuestion::Confirmation, false) => {}
+            (ToolQuestion::Call, _) => {
                 self.on_tool_answered(&of, &pending.frame, answer);
                 if is_waited_for {
                     let call = text(pending.frame.params().unwrap_or(b"{}"), &["toolCallId"]);
@@ -93,7 +72,7 @@ impl Copilot {
         self.go_on_if_settled(mux, &id);
     }
 
-    fn go_on_if_settled(&mut self, mux: &mut Mux, id: &RawId) {
+    fn go_on_if_settled(&mut self, mux: &mut Mux, id: &ConversationId) {
         let Some(conversation) = self.conversations.get_mut(id) else { return };
         let (backend, active_turn) = (conversation.backend, &mut conversation.active_turn);
         if !active_turn.waits_for.is_empty() {
@@ -111,7 +90,7 @@ impl Copilot {
     pub(super) fn on_late_confirmation(
         &mut self,
         mux: &mut Mux,
-        id: &RawId,
+        id: &ConversationId,
         asked: &Frame,
         answer: Option<&Frame>,
     ) {
@@ -134,7 +113,7 @@ impl Copilot {
     }
 
     /// Calls a client's tool in place of the process that is gone.
-    fn invoke(&mut self, mux: &mut Mux, id: &RawId, params: &[u8]) {
+    fn invoke(&mut self, mux: &mut Mux, id: &ConversationId, params: &[u8]) {
         let mut call = Patch::of(b"{}");
         for key in ["toolCallId", "roundId", "turnId", "conversationId"] {
             if let Some(range) = member(params, key) {
@@ -147,7 +126,7 @@ impl Copilot {
         }
         let purpose = Purpose::Copilot(CopilotPurpose::ToolCall {
             conversation: Some(id.clone()),
-            confirmation: false,
+            kind: ToolQuestion::Call,
         });
         let call = Frame::request(RawId::from(0), "conversation/invokeClientTool", Some(&call.finish()));
         let sent = self.ask_tool(mux, Owner::Proxy, purpose, &call);
@@ -162,8 +141,8 @@ impl Copilot {
         &mut self,
         mux: &mut Mux,
         process: ProcessId,
-        wire: &RawId,
-        id: &RawId,
+        wire: &RequestId,
+        id: &ConversationId,
         frame: &Frame,
     ) -> bool {
         let Some(conversation) = self.conversations.get_mut(id) else { return false };
@@ -177,7 +156,7 @@ impl Copilot {
         match dialogues.remove(at) {
             Dialogue::Open(sent) => mux.requests_mut().give_to(sent, Owner::Backend(process, wire.clone())),
             Dialogue::Answered(it) => {
-                mux.tell(process, it.1.with_id(wire.clone()));
+                mux.tell(process, it.1.with_id(wire.clone().into()));
             }
         }
         true

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::Over;
+use super::super::active_turn::Over;
 use crate::{
     core::{
         copilot::{
@@ -10,10 +10,11 @@ use crate::{
             history::{RecordedCall, RecordedTurn, Status},
             tools::tool_set::SUB_AGENT,
         },
+        ids::{ConversationId, TurnId},
         mux::Mux,
         purpose::{CopilotPurpose, Purpose},
     },
-    rpc::{Frame, Patch, RawId},
+    rpc::{Frame, Patch},
 };
 
 /// A round with what became of a call that the editor takes for running.
@@ -41,14 +42,14 @@ pub(crate) fn round_with(round: u64, call: &[u8]) -> Vec<u8> {
 
 impl Copilot {
     /// The record of the running turn of a conversation, be it a sub-agent's.
-    pub(super) fn running_turn(&mut self, id: &RawId) -> Option<&mut RecordedTurn> {
+    pub(super) fn running_turn(&mut self, id: &ConversationId) -> Option<&mut RecordedTurn> {
         let conversation = self.conversations.get_mut(id)?;
         let turn = conversation.active_turn.turn.clone()?;
         conversation.history.turn(&turn)
     }
 
     /// Reports one round of a turn to the editor.
-    pub(super) fn report(&self, mux: &mut Mux, top: &RawId, of: &RawId, round: &[u8]) {
+    pub(super) fn report(&self, mux: &mut Mux, top: &ConversationId, of: &ConversationId, round: &[u8]) {
         let token =
             self.conversations.get(top).and_then(|it| match &mux.requests().get(it.active()?)?.purpose {
                 Purpose::Copilot(CopilotPurpose::Turn { token, .. }) => token.clone(),
@@ -68,7 +69,7 @@ impl Copilot {
 
     /// A sub-agent cannot be resumed. The call that started it gets what it has done as its result; one that never
     /// came to start it is dropped.
-    pub(super) fn close_sub_agents(&mut self, mux: &mut Mux, top: &RawId, of: &RawId) {
+    pub(super) fn close_sub_agents(&mut self, mux: &mut Mux, top: &ConversationId, of: &ConversationId) {
         let Some(conversation) = self.conversations.get_mut(of) else { return };
         let (before, caller) = (conversation.active_turn.sub_agents, conversation.active_turn.turn.clone());
         let Some(turn) = self.running_turn(of) else { return };
@@ -104,15 +105,17 @@ impl Copilot {
     }
 
     /// The sub-agents that a turn has called, without those that were done: of these, there are so many.
-    fn sub_agents(&self, top: &RawId, caller: Option<&RawId>, done: usize) -> Vec<RawId> {
+    fn sub_agents(&self, top: &ConversationId, caller: Option<&TurnId>, done: usize) -> Vec<ConversationId> {
         let family = self.conversations.family(top);
-        let over = |id: &RawId| self.conversations.get(id).map_or(Over::No, |it| it.active_turn.over);
-        let called = |id: &&RawId| {
+        let over =
+            |id: &ConversationId| self.conversations.get(id).map_or(Over::No, |it| it.active_turn.over);
+        let called = |id: &&ConversationId| {
             self.conversations.get(id).is_some_and(|it| it.caller.as_ref() == caller && caller.is_some())
         };
-        let mut called: Vec<(usize, RawId)> = family.iter().filter(called).cloned().enumerate().collect();
+        let mut called: Vec<(usize, ConversationId)> =
+            family.iter().filter(called).cloned().enumerate().collect();
         called.sort_by_key(|(n, id)| (std::cmp::Reverse(over(id)), *n));
-        let mut left: Vec<(usize, RawId)> = called.into_iter().skip(done).collect();
+        let mut left: Vec<(usize, ConversationId)> = called.into_iter().skip(done).collect();
         left.sort_by_key(|(n, _)| *n);
         left.into_iter().map(|(_, id)| id).collect()
     }

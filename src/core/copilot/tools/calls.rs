@@ -1,11 +1,11 @@
 //! Who carries out a call: the editor, if it has registered a tool of that name, else lspool itself.
 //!
 //! The builtin tools are asked like a client: under a number of the same table, with the same frames, and their
-//! answer is treated as a client's. So a call of theirs is kept from the other tools of a set, survives the death of its
-//! process, is part of the history, and is cancelled with its turn, as any other is.
+//! answer is treated as a client's. So a call of theirs is kept from the other tools of a set, survives the death of
+//! its process, is part of the history, and is cancelled with its turn, as any other is.
 //!
-//! **lspool runs no command that nobody has allowed**: the list in the configuration, or the editor in the confirmation that
-//! the server asks for. If the server asks for none, lspool does.
+//! **lspool runs no command that nobody has allowed**: the list in the configuration, or the editor in the
+//! confirmation that the server asks for. If the server asks for none, lspool does.
 
 use serde_json::json;
 use tracing::{debug, info};
@@ -17,11 +17,12 @@ use crate::{
     core::{
         copilot::{Copilot, tools::tool_set::ToolSet},
         event::{ClientId, Effect, Scope},
+        ids::ConversationId,
         mux::{
             Mux,
             requests::{Owner, Pending, To},
         },
-        purpose::{CopilotPurpose, Purpose, SentId, ToolChange},
+        purpose::{CopilotPurpose, Purpose, SentId, ToolChange, ToolQuestion},
     },
     rpc::{Frame, Patch, RawId, elements, member, text},
 };
@@ -44,7 +45,8 @@ impl Copilot {
         self.change_primary(mux, ToolChange::Nothing, "conversation/registerTools", &params);
     }
 
-    /// A change of the primary's tools, as if the editor had made it: until it is answered, no other process takes turns.
+    /// A change of the primary's tools, as if the editor had made it: until it is answered, no other process takes
+    /// turns.
     fn change_primary(&mut self, mux: &mut Mux, change: ToolChange, method: &str, params: &[u8]) {
         let frame = Frame::request(RawId::from(0), method, Some(params));
         self.send_tool_change(mux, Owner::Proxy, change, &frame);
@@ -83,7 +85,7 @@ impl Copilot {
         let name = bare(&name);
         // Any other question of a server is none that a list could answer.
         let is_for_list =
-            matches!(purpose, Purpose::Copilot(CopilotPurpose::ToolCall { confirmation: false, .. }))
+            matches!(purpose, Purpose::Copilot(CopilotPurpose::ToolCall { kind: ToolQuestion::Call, .. }))
                 || name == TERMINAL;
         if !self.catalog.is_builtin(name) || !is_for_list {
             let (sent, frame) = mux.requests_mut().sent(To::Client(ClientId::EDITOR), owner, purpose, frame);
@@ -91,8 +93,10 @@ impl Copilot {
             return sent;
         }
         let is_confirmed = self.is_allowed(&purpose, frame);
-        if let Purpose::Copilot(CopilotPurpose::ToolCall { conversation: Some(id), confirmation: false }) =
-            &purpose
+        if let Purpose::Copilot(CopilotPurpose::ToolCall {
+            conversation: Some(id),
+            kind: ToolQuestion::Call,
+        }) = &purpose
         {
             self.spend_confirmation(&id.clone(), frame);
         }
@@ -117,7 +121,7 @@ impl Copilot {
     }
 
     /// What was allowed is one call: neither another one, nor the same once more after the death of its process.
-    fn spend_confirmation(&mut self, id: &RawId, call: &Frame) {
+    fn spend_confirmation(&mut self, id: &ConversationId, call: &Frame) {
         for id in [id.clone(), self.conversations.top(id)] {
             if let Some(conversation) = self.conversations.get_mut(&id) {
                 conversation.active_turn.forget_confirmed(|asked| is_about(asked, call));
@@ -141,7 +145,10 @@ impl Copilot {
     /// No list allows a command: the user is asked.
     fn ask_to_allow(mux: &mut Mux, sent: SentId) {
         let Some(Pending { purpose, frame, .. }) = mux.requests().get(sent) else { return };
-        if matches!(purpose, Purpose::Copilot(CopilotPurpose::ToolCall { confirmation: true, .. })) {
+        if matches!(
+            purpose,
+            Purpose::Copilot(CopilotPurpose::ToolCall { kind: ToolQuestion::Confirmation, .. })
+        ) {
             let frame = frame.clone();
             mux.requests_mut().redirect(sent, To::Client(ClientId::EDITOR));
             return mux.tell_editor(frame);

@@ -66,7 +66,7 @@ impl ToolChange {
     }
 
     /// What of this change a partition with this set is told: method and parameters.
-    pub(crate) fn projected(&self, set: &ToolSet) -> Option<(&'static str, Vec<u8>)> {
+    pub(super) fn projected(&self, set: &ToolSet) -> Option<(&'static str, Vec<u8>)> {
         match self {
             ToolChange::Register(tools) => {
                 let mine: Vec<&Bytes> =
@@ -131,13 +131,13 @@ impl Catalog {
     }
 
     /// From now on these stand in for what the client has not registered.
-    pub(crate) fn stand_in(&mut self, own: BTreeMap<String, Bytes>) {
+    pub(super) fn stand_in(&mut self, own: BTreeMap<String, Bytes>) {
         self.own = own;
         self.own.retain(|name, _| !self.unwanted.contains(name));
     }
 
     /// Whether calls of this tool are lspool's own to carry out.
-    pub(crate) fn is_builtin(&self, name: &str) -> bool {
+    pub(super) fn is_builtin(&self, name: &str) -> bool {
         self.own.contains_key(name) && !self.tools.contains_key(name)
     }
 
@@ -157,7 +157,7 @@ impl Catalog {
     }
 
     /// How the server calls them.
-    pub(crate) fn builtin_ids(&self) -> Vec<String> {
+    pub(super) fn builtin_ids(&self) -> Vec<String> {
         self.own().map(|(name, _)| format!("{CLIENT_TOOL_ID}{name}")).collect()
     }
 
@@ -205,7 +205,7 @@ impl Catalog {
 
     /// Everything a fresh process with this set is told. The first call is made even when it registers nothing:
     /// its answer lists what the process offers.
-    pub(crate) fn projection(&self, set: &ToolSet) -> Vec<(&'static str, Vec<u8>)> {
+    pub(super) fn projection(&self, set: &ToolSet) -> Vec<(&'static str, Vec<u8>)> {
         let mine = self.all().filter(|(name, _)| set.contains(name)).map(|(_, it)| it);
         let mut calls = vec![("conversation/registerTools", register_params(mine))];
         if !self.removed.is_empty() {

@@ -1,5 +1,5 @@
-//! MCP servers: which are still to come up, and taking away their tools that are outside the set, or that the editor has
-//! switched off.
+//! MCP servers: which are still to come up, and taking away their tools that are outside the set, or that the editor
+//! has switched off.
 //!
 //! **A turn of a restricted partition begins when the MCP servers that the set wants have come up**, or `mcp_wait` is
 //! over: a server offers all its tools at first, and lspool cannot take them away before they are there. A server that
@@ -126,8 +126,8 @@ impl SwitchedOff {
 }
 
 impl Copilot {
-    /// The editor switches MCP tools on or off: `mcp/updateToolsStatus`. Of those that it does not know yet a server takes
-    /// no notice; for a mode it writes to a file.
+    /// The editor switches MCP tools on or off: `mcp/updateToolsStatus`. Of those that it does not know yet a server
+    /// takes no notice; for a mode it writes to a file.
     pub(crate) fn note_mcp_statuses(&mut self, params: &[u8]) {
         #[derive(serde::Deserialize)]
         #[serde(rename_all = "camelCase")]
@@ -155,9 +155,9 @@ impl Copilot {
         self.session.switched_off.0.contains(&(server.to_owned(), tool.to_owned()))
     }
 
-    /// The primary has accepted statuses of tools by name. Where one server has an MCP tool of a name, and nobody else, it is
-    /// that: other processes follow.
-    pub(crate) fn on_named_statuses(&mut self, mux: &mut Mux, change: &ToolChange, partitions: &[BackendId]) {
+    /// The primary has accepted statuses of tools by name. Where one server has an MCP tool of a name, and nobody
+    /// else, it is that: other processes follow.
+    pub(super) fn on_named_statuses(&mut self, mux: &mut Mux, change: &ToolChange, partitions: &[BackendId]) {
         let ToolChange::Status(named) = change else { return };
         let mut meant = Vec::new();
         for (name, is_on) in named.iter().filter(|(name, _)| !self.catalog.is_clients(name)) {
@@ -205,8 +205,8 @@ impl Copilot {
         mux.ask_backend(id, Purpose::Copilot(CopilotPurpose::Narrow), "mcp/updateToolsStatus", &params);
     }
 
-    /// MCP tools appear when their server is up, and cannot be taken away before: then those outside the set are, and those
-    /// that are switched off.
+    /// MCP tools appear when their server is up, and cannot be taken away before: then those outside the set are,
+    /// and those that are switched off.
     pub(crate) fn on_mcp_tools(&mut self, mux: &mut Mux, process: ProcessId, params: &[u8]) {
         if mux.backend(process.backend).is_some_and(Backend::goes_on) {
             self.take_away(mux, process, params);

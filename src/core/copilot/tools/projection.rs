@@ -118,13 +118,13 @@ impl Copilot {
         self.project_builtin_tools(mux, id);
     }
 
-    /// Tells a process of the tools that lspool has for its conversations: whatever the editor has under their names, here
-    /// they are lspool's.
+    /// Tells a process of the tools that lspool has for its conversations: whatever the editor has under their
+    /// names, here they are lspool's.
     fn project_builtin_tools(&mut self, mux: &mut Mux, id: BackendId) {
         let Some(set) = self.partitions.set(id) else { return };
         let server = self.server(mux);
         let through = server.settings.delegation;
-        let tools = builtin_tools(set.own(), &server.config, through, &self.catalog);
+        let tools = builtin_tools(set.used_by(), &server.config, through, &self.catalog);
         self.project(mux, id, tools.map(|it| ("conversation/registerTools", it)));
     }
 
@@ -203,15 +203,15 @@ impl Copilot {
     }
 }
 
-/// Parameters that register the tools that lspool has for a partition; none, if it has none, or if the tool is one of the
-/// editor's and that has none.
+/// Parameters that register the tools that lspool has for a partition; none, if it has none, or if the tool is one
+/// of the editor's and that has none.
 fn builtin_tools(
-    own: BuiltinToolsFor,
+    used_by: BuiltinToolsFor,
     config: &Config,
     through: Delegation,
     catalog: &Catalog,
 ) -> Option<Vec<u8>> {
-    let tools = match (own, through) {
+    let tools = match (used_by, through) {
         (BuiltinToolsFor::Nobody, _) => return None,
         (BuiltinToolsFor::Member, _) => words::member_tools(),
         (BuiltinToolsFor::Lead, Delegation::DelegateTask) => {

@@ -23,7 +23,7 @@ pub(crate) struct ToolSet {
     /// Taken out of every tool; empty unless `allowed` is `None`.
     denied: BTreeSet<String>,
     /// With builtin tools: a partition of its own kind.
-    own: BuiltinToolsFor,
+    used_by: BuiltinToolsFor,
 }
 
 /// Which conversations use the set, if lspool has builtin tools for them.
@@ -50,12 +50,12 @@ impl BuiltinToolsFor {
 impl ToolSet {
     /// Every tool: the set of the primary partition.
     pub(crate) fn all() -> ToolSet {
-        ToolSet { allowed: None, denied: BTreeSet::new(), own: BuiltinToolsFor::Nobody }
+        ToolSet { allowed: None, denied: BTreeSet::new(), used_by: BuiltinToolsFor::Nobody }
     }
 
     /// No tool.
     pub(crate) fn none() -> ToolSet {
-        ToolSet { allowed: Some(BTreeSet::new()), denied: BTreeSet::new(), own: BuiltinToolsFor::Nobody }
+        ToolSet { allowed: Some(BTreeSet::new()), denied: BTreeSet::new(), used_by: BuiltinToolsFor::Nobody }
     }
 
     /// A declared list (`None` = every tool, empty = none) without the names in `denied`.
@@ -65,12 +65,12 @@ impl ToolSet {
         };
         let denied = clean(denied);
         match tools {
-            None => ToolSet { allowed: None, denied, own: BuiltinToolsFor::Nobody },
+            None => ToolSet { allowed: None, denied, used_by: BuiltinToolsFor::Nobody },
             Some(tools) => {
                 let mut allowed = clean(tools);
                 // A declared `*` is every tool, however it is spelled.
                 if allowed.contains("*") {
-                    return ToolSet { allowed: None, denied, own: BuiltinToolsFor::Nobody };
+                    return ToolSet { allowed: None, denied, used_by: BuiltinToolsFor::Nobody };
                 }
                 allowed.retain(|name| !denied.iter().any(|it| matches(it, name)));
                 // A shorthand may still cover a denied name: the denial then stays part of the key.
@@ -78,29 +78,29 @@ impl ToolSet {
                     .into_iter()
                     .filter(|it| allowed.iter().any(|name| is_shorthand(name) || same_family(name, it)))
                     .collect();
-                ToolSet { allowed: Some(allowed), denied, own: BuiltinToolsFor::Nobody }
+                ToolSet { allowed: Some(allowed), denied, used_by: BuiltinToolsFor::Nobody }
             }
         }
     }
 
     /// The same set, for conversations that may start sub-agents or for others.
     pub(crate) fn with_lead(self, lead: bool) -> ToolSet {
-        ToolSet { own: if lead { BuiltinToolsFor::Lead } else { BuiltinToolsFor::Nobody }, ..self }
+        ToolSet { used_by: if lead { BuiltinToolsFor::Lead } else { BuiltinToolsFor::Nobody }, ..self }
     }
 
     /// The same set, for the conversations of a team.
     pub(crate) fn with_member(self) -> ToolSet {
-        ToolSet { own: BuiltinToolsFor::Member, ..self }
+        ToolSet { used_by: BuiltinToolsFor::Member, ..self }
     }
 
     /// Whether its conversations may start sub-agents.
     pub(crate) fn is_lead(&self) -> bool {
-        self.own == BuiltinToolsFor::Lead
+        self.used_by == BuiltinToolsFor::Lead
     }
 
     /// Whose they are.
-    pub(crate) fn own(&self) -> BuiltinToolsFor {
-        self.own
+    pub(crate) fn used_by(&self) -> BuiltinToolsFor {
+        self.used_by
     }
 
     /// Whether every tool is in it that is not taken out.
@@ -126,7 +126,7 @@ impl ToolSet {
         };
         names.extend(self.denied.iter().map(|it| format!("!{it}")));
         // One of its own tools stands for all.
-        names.extend(self.own.tools().first().map(|it| format!("+{it}")));
+        names.extend(self.used_by.tools().first().map(|it| format!("+{it}")));
         names
     }
 
@@ -141,12 +141,12 @@ impl ToolSet {
 
     /// Whether this is every tool: such conversations live in the primary partition.
     pub(crate) fn is_all(&self) -> bool {
-        self.allowed.is_none() && self.denied.is_empty() && self.own == BuiltinToolsFor::Nobody
+        self.allowed.is_none() && self.denied.is_empty() && self.used_by == BuiltinToolsFor::Nobody
     }
 
     /// Whether a tool of this name is in the set.
     pub(crate) fn contains(&self, name: &str) -> bool {
-        if self.own.tools().contains(&name) {
+        if self.used_by.tools().contains(&name) {
             return true;
         }
         let hit = |names: &BTreeSet<String>| names.iter().any(|it| matches(it, name));

@@ -25,7 +25,7 @@ const SHORTEST: usize = 4;
 
 impl Copilot {
     /// A partition has said what it offers, and has no tool outside its set any more.
-    pub(crate) fn note_offered(&mut self, mux: &mut Mux, id: BackendId, offered: &[u8]) {
+    pub(super) fn note_offered(&mut self, mux: &mut Mux, id: BackendId, offered: &[u8]) {
         let Some(partition) = self.partitions.get_mut(id) else { return };
         let names = elements(offered).filter_map(|range| text(&offered[range], &["name"]));
         let set = partition.set.clone();

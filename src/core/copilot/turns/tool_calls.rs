@@ -13,14 +13,15 @@ use crate::{
             tools::tool_set::{ToolSet, is_edit_tool},
         },
         event::{BackendId, ProcessId},
+        ids::{ConversationId, RequestId, TurnId},
         mux::{
             Mux,
             from_client::field,
             requests::{Owner, Pending, To},
         },
-        purpose::{CopilotPurpose, Purpose, Restriction, SentId},
+        purpose::{CopilotPurpose, Purpose, Restriction, SentId, ToolQuestion},
     },
-    rpc::{Frame, Patch, RawId, member, text},
+    rpc::{Frame, Patch, member, text},
 };
 
 /// What the server asks the client for when the model has called one of its own edit tools.
@@ -34,19 +35,21 @@ impl Copilot {
         mux: &mut Mux,
         process: ProcessId,
         frame: &Frame,
-        confirmation: bool,
+        kind: ToolQuestion,
     ) -> FromServer {
-        let (Some(wire), Some(partition)) = (frame.id(), self.partitions.get(process.backend)) else {
+        let (Some(wire), Some(partition)) =
+            (frame.id().map(RequestId::from), self.partitions.get(process.backend))
+        else {
             return FromServer::Handled;
         };
         let (conversation, turn) = (field(frame, "conversationId"), field(frame, "turnId"));
-        let is_unwanted = |it: &RawId| {
+        let is_unwanted = |it: &ConversationId| {
             partition.restores.is_orphan(it)
                 || mux.is_cancelled(self.turn_of_call(mux, process, it, turn.clone()))
                 || self.is_unowned(it)
         };
         if conversation.as_ref().is_some_and(is_unwanted) {
-            mux.tell(process, cancelled_call(wire, confirmation));
+            mux.tell(process, cancelled_call(wire, kind));
             return FromServer::Handled;
         }
         let segment = conversation.as_ref().and_then(|it| self.segment(it, turn.as_ref()?));
@@ -57,35 +60,37 @@ impl Copilot {
             .as_ref()
             .and_then(|it| self.conversations.get(it)?.called.get(&text(params, &["toolCallId"])?));
         let sets = self.sets_of(mux, process.backend, conversation.as_ref(), turn.as_ref());
-        let judged = sets.iter().map(|set| match confirmation {
-            true => judge_confirmation(set, params, called.map(String::as_str)),
-            false => judge(set, params, called.map(String::as_str)),
+        let judged = sets.iter().map(|set| match kind {
+            ToolQuestion::Confirmation => judge_confirmation(set, params, called.map(String::as_str)),
+            ToolQuestion::Call => judge(set, params, called.map(String::as_str)),
         });
         let refused = judged.zip(&sets).find_map(|(judged, set)| Some((judged.err()?, set.to_string())));
         let switched_off = || {
             let (server, tool) = mcp_tool(params).filter(|(server, tool)| self.is_mcp_off(server, tool))?;
             Some((format!("{server}/{tool}"), partition.set.to_string()))
         };
-        if let Some((name, set)) = refused.or_else(|| confirmation.then(switched_off).flatten()) {
-            self.refuse(mux, process, wire, &name, &set, confirmation);
+        if let Some((name, set)) =
+            refused.or_else(|| (kind == ToolQuestion::Confirmation).then(switched_off).flatten())
+        {
+            self.refuse(mux, process, wire, &name, &set, kind);
             return FromServer::Handled;
         }
         let frame = frame.clone();
         if let (Some(id), Some(turn)) = (&conversation, turn) {
-            self.note_unreported(mux, id, &turn, confirmation, frame.params().unwrap_or(b"{}"));
+            self.note_unreported(mux, id, &turn, kind, frame.params().unwrap_or(b"{}"));
         }
-        FromServer::Call(ToolCall { process, wire, conversation, frame, confirmation })
+        FromServer::Call(ToolCall { process, wire, conversation, frame, kind })
     }
 
     /// Asks whoever has the tool of a call, unless the answer is known.
     pub(crate) fn ask_call(&mut self, mux: &mut Mux, call: ToolCall) {
-        let ToolCall { process, wire, conversation, frame, confirmation } = call;
-        if let Some(id) = conversation.as_ref().filter(|_| confirmation)
+        let ToolCall { process, wire, conversation, frame, kind } = call;
+        if let Some(id) = conversation.as_ref().filter(|_| kind == ToolQuestion::Confirmation)
             && self.answer_confirmation(mux, process, &wire, id, &frame)
         {
             return;
         }
-        let purpose = Purpose::Copilot(CopilotPurpose::ToolCall { conversation, confirmation });
+        let purpose = Purpose::Copilot(CopilotPurpose::ToolCall { conversation, kind });
         self.ask_tool(mux, Owner::Backend(process, wire), purpose, &frame);
     }
 
@@ -93,9 +98,9 @@ impl Copilot {
     fn note_unreported(
         &mut self,
         mux: &mut Mux,
-        id: &RawId,
-        turn: &RawId,
-        confirmation: bool,
+        id: &ConversationId,
+        turn: &TurnId,
+        kind: ToolQuestion,
         params: &[u8],
     ) {
         let silent = |it: SentId| match mux.requests().get(it).map(|it| &it.purpose) {
@@ -106,7 +111,7 @@ impl Copilot {
             return;
         }
         self.on_question(mux, id, turn, None);
-        if !confirmation
+        if kind == ToolQuestion::Call
             && let Some((round, call)) = unreported(params)
             && let Some(turn) = self.conversations.get_mut(id).and_then(|it| it.history.turn(turn))
         {
@@ -114,14 +119,14 @@ impl Copilot {
         }
     }
 
-    /// The sets in each of which a call must be: that of its process, and in the primary that of its conversation. One that
-    /// lspool does not know any more may still run.
+    /// The sets in each of which a call must be: that of its process, and in the primary that of its conversation.
+    /// One that lspool does not know any more may still run.
     fn sets_of(
         &self,
         mux: &Mux,
         backend: BackendId,
-        id: Option<&RawId>,
-        turn: Option<&RawId>,
+        id: Option<&ConversationId>,
+        turn: Option<&TurnId>,
     ) -> Vec<ToolSet> {
         let mut sets: Vec<ToolSet> = self.partitions.set(backend).cloned().into_iter().collect();
         if backend != self.primary {
@@ -159,14 +164,14 @@ impl Copilot {
         sets
     }
 
-    /// The turn in which a process has called a tool: that which runs in the conversation, or one whose conversation was
-    /// destroyed or replaced since. Such a turn runs on.
+    /// The turn in which a process has called a tool: that which runs in the conversation, or one whose conversation
+    /// was destroyed or replaced since. Such a turn runs on.
     pub(crate) fn turn_of_call(
         &self,
         mux: &Mux,
         process: ProcessId,
-        id: &RawId,
-        turn: Option<RawId>,
+        id: &ConversationId,
+        turn: Option<TurnId>,
     ) -> Option<SentId> {
         let (mut id, mut turn) = (id, turn);
         while let Some(sub_agent) = self.conversations.get(id)
@@ -192,33 +197,34 @@ impl Copilot {
         &mut self,
         mux: &mut Mux,
         process: ProcessId,
-        wire: RawId,
+        wire: RequestId,
         tool: &str,
         set: &str,
-        confirmation: bool,
+        kind: ToolQuestion,
     ) {
         let Some(partition) = self.partitions.get_mut(process.backend) else { return };
         partition.refused += 1;
         let refused = partition.refused;
         warn!(backend = mux.name_of(process.backend), tool, refused, "refused a tool call outside the set");
-        let result = if confirmation {
-            serde_json::json!([{"result": "dismiss"}, null])
-        } else {
-            let why = format!("the tool {tool} is not available to this agent; its tools are {set}");
-            Outcome::Failed(why).answer()
+        let result = match kind {
+            ToolQuestion::Confirmation => serde_json::json!([{"result": "dismiss"}, null]),
+            ToolQuestion::Call => {
+                let why = format!("the tool {tool} is not available to this agent; its tools are {set}");
+                Outcome::Failed(why).answer()
+            }
         };
-        let answer = Frame::response(wire, result.to_string().as_bytes());
+        let answer = Frame::response(wire.into(), result.to_string().as_bytes());
         mux.tell(process, answer);
     }
 }
 
 /// The answer to a tool call or confirmation of a cancelled turn.
-pub(crate) fn cancelled_call(wire: RawId, confirmation: bool) -> Frame {
-    let result = match confirmation {
-        true => serde_json::json!([{"result": "dismiss"}, null]),
-        false => Outcome::Cancelled.answer(),
+pub(crate) fn cancelled_call(wire: RequestId, kind: ToolQuestion) -> Frame {
+    let result = match kind {
+        ToolQuestion::Confirmation => serde_json::json!([{"result": "dismiss"}, null]),
+        ToolQuestion::Call => Outcome::Cancelled.answer(),
     };
-    Frame::response(wire, result.to_string().as_bytes())
+    Frame::response(wire.into(), result.to_string().as_bytes())
 }
 
 /// A call that no report tells of, as a report, and its round.

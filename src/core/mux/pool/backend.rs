@@ -1,9 +1,9 @@
 //! One backend: its process, its queue, and what is known of the process that runs.
 //!
 //! The queue holds what clients send while the process cannot take it: before the handshake is over, and while a
-//! higher owner [holds](Backend::set_held) it. **Order from one client to one backend is kept**: while anything is in the
-//! queue, nothing passes it. A turn that has left it, and waits for its history or its mode, is passed by all that
-//! comes meanwhile.
+//! higher owner [holds](Backend::set_held) it. **Order from one client to one backend is kept**: while anything is
+//! in the queue, nothing passes it. A turn that has left it, and waits for its history or its mode, is passed by all
+//! that comes meanwhile.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -81,7 +81,7 @@ impl Ending {
     }
 
     /// Why it is ended.
-    pub(crate) fn take_fault(&mut self) -> Option<Fault> {
+    pub(super) fn take_fault(&mut self) -> Option<Fault> {
         match self {
             Ending::No => None,
             Ending::Terminated(fault) | Ending::Abandoned(fault) => fault.take(),

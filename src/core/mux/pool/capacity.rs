@@ -84,7 +84,7 @@ impl Mux {
     }
 
     /// How many backends of a server have a place among its processes.
-    pub(crate) fn n_held(&self, server: ServerId) -> usize {
+    fn n_held(&self, server: ServerId) -> usize {
         self.backends.iter().filter(|it| it.server == server && it.holds_a_place()).count()
     }
 

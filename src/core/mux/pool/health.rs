@@ -78,6 +78,14 @@ enum Size {
     Needed,
 }
 
+/// Whether anybody can expect a process to speak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Silence {
+    /// It waits for somebody else, or is not read.
+    Excused,
+    Unexplained,
+}
+
 /// What the silence of a process calls for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ProbeFinding {
@@ -115,14 +123,14 @@ impl Health {
         probe.into_iter().chain(renewal).min_by_key(|(at, _)| *at)
     }
 
-    /// It came to owe an answer, or owes none any more. Whether it has another deadline by that: one that was set for an
-    /// earlier debt stands, since this is done for most messages.
-    fn owes(&mut self, now: Instant, owes: bool, times: &Times) -> bool {
-        match owes {
-            true => drop(self.owes_since.get_or_insert(now)),
-            false => self.owes_since = None,
+    /// It came to owe an answer, or owes none any more. Whether it has another deadline by that: one that was set
+    /// for an earlier debt stands, since this is done for most messages.
+    fn owes(&mut self, now: Instant, n_owed: usize, times: &Times) -> bool {
+        match n_owed {
+            0 => self.owes_since = None,
+            _ => drop(self.owes_since.get_or_insert(now)),
         }
-        let begins = owes && self.probe == Probe::Off;
+        let begins = n_owed > 0 && self.probe == Probe::Off;
         if begins {
             self.watch(now, times);
         }
@@ -148,14 +156,17 @@ impl Health {
         self.probe = times.stall.map_or(Probe::Off, |it| Probe::Watching { until: from + it });
     }
 
-    /// Looks at its silence, if that is due. `excused`: nobody can expect it to speak.
-    fn look(&mut self, now: Instant, excused: bool, times: &Times) -> ProbeFinding {
+    /// Looks at its silence, if that is due.
+    fn look(&mut self, now: Instant, silence: Silence, times: &Times) -> ProbeFinding {
         let is_due = |until: Instant| until <= now;
         let Some(owes_since) = self.owes_since else {
             self.probe = Probe::Off;
             return ProbeFinding::Lives;
         };
-        let silent_since = if excused { now } else { self.heard.max(owes_since) };
+        let silent_since = match silence {
+            Silence::Excused => now,
+            Silence::Unexplained => self.heard.max(owes_since),
+        };
         match self.probe {
             Probe::Watching { until } if is_due(until) => {
                 if times.stall.is_none_or(|it| now < silent_since + it) {
@@ -215,20 +226,23 @@ impl Mux {
     }
 
     /// A backend came to owe answers, or owes none any more.
-    pub(crate) fn note_debts(&mut self, id: BackendId) {
-        let (now, owes) = (self.now(), self.requests.n_owed_by(id) > 0);
+    pub(super) fn note_debts(&mut self, id: BackendId) {
+        let (now, n_owed) = (self.now(), self.requests.n_owed_by(id));
         let Some(times) = self.times(id) else { return };
-        self.backends.note_debts(id, |it| it.owes(now, owes, &times));
+        self.backends.note_debts(id, |it| it.owes(now, n_owed, &times));
     }
 
     /// Asks after a process that has been silent too long, or ends it.
-    pub(crate) fn look_after(&mut self, id: BackendId) {
+    pub(super) fn look_after(&mut self, id: BackendId) {
         let now = self.now();
         let Some(times) = self.times(id) else { return };
         let Some(process) = self.backend(id).map(Backend::process) else { return };
-        let excused = self.clients.is_slow() || self.waits_for_the_editor(process);
+        let silence = match self.clients.is_slow() || self.waits_for_the_editor(process) {
+            true => Silence::Excused,
+            false => Silence::Unexplained,
+        };
         let Some(backend) = self.backends.get_mut(id) else { return };
-        match backend.health.look(now, excused, &times) {
+        match backend.health.look(now, silence, &times) {
             ProbeFinding::Lives => {}
             ProbeFinding::Ask => {
                 info!(backend = backend.name, "it owes an answer and is silent: asking whether it lives");
@@ -380,15 +394,19 @@ mod tests {
     fn health_probes_silent_process_before_judging_it() {
         let start = Instant::now();
         let mut it = Health::new(start);
-        assert_eq!(it.look(start + seconds(600), false, &TIMES), ProbeFinding::Lives, "it owes nothing");
-        it.owes(start, true, &TIMES);
+        assert_eq!(
+            it.look(start + seconds(600), Silence::Unexplained, &TIMES),
+            ProbeFinding::Lives,
+            "it owes nothing"
+        );
+        it.owes(start, 1, &TIMES);
         assert_eq!(it.deadline().map(|it| it.0), Some(start + seconds(60)));
-        assert_eq!(it.look(start + seconds(59), false, &TIMES), ProbeFinding::Lives);
-        assert_eq!(it.look(start + seconds(60), false, &TIMES), ProbeFinding::Ask);
-        assert_eq!(it.look(start + seconds(69), false, &TIMES), ProbeFinding::Lives);
-        assert_eq!(it.look(start + seconds(70), false, &TIMES), ProbeFinding::Degraded);
-        assert_eq!(it.look(start + seconds(129), false, &TIMES), ProbeFinding::Lives);
-        assert_eq!(it.look(start + seconds(130), false, &TIMES), ProbeFinding::Hangs);
+        assert_eq!(it.look(start + seconds(59), Silence::Unexplained, &TIMES), ProbeFinding::Lives);
+        assert_eq!(it.look(start + seconds(60), Silence::Unexplained, &TIMES), ProbeFinding::Ask);
+        assert_eq!(it.look(start + seconds(69), Silence::Unexplained, &TIMES), ProbeFinding::Lives);
+        assert_eq!(it.look(start + seconds(70), Silence::Unexplained, &TIMES), ProbeFinding::Degraded);
+        assert_eq!(it.look(start + seconds(129), Silence::Unexplained, &TIMES), ProbeFinding::Lives);
+        assert_eq!(it.look(start + seconds(130), Silence::Unexplained, &TIMES), ProbeFinding::Hangs);
     }
 
     #[test]
@@ -408,13 +426,13 @@ mod tests {
     fn health_counts_any_message_as_life() {
         let start = Instant::now();
         let mut it = Health::new(start);
-        it.owes(start, true, &TIMES);
+        it.owes(start, 1, &TIMES);
         it.heard(start + seconds(50));
-        assert_eq!(it.look(start + seconds(60), false, &TIMES), ProbeFinding::Lives);
+        assert_eq!(it.look(start + seconds(60), Silence::Unexplained, &TIMES), ProbeFinding::Lives);
         assert_eq!(it.deadline().map(|it| it.0), Some(start + seconds(110)));
-        assert_eq!(it.look(start + seconds(110), false, &TIMES), ProbeFinding::Ask);
+        assert_eq!(it.look(start + seconds(110), Silence::Unexplained, &TIMES), ProbeFinding::Ask);
         it.heard(start + seconds(111));
-        assert_eq!(it.look(start + seconds(120), false, &TIMES), ProbeFinding::Lives);
+        assert_eq!(it.look(start + seconds(120), Silence::Unexplained, &TIMES), ProbeFinding::Lives);
         assert_eq!(it.deadline().map(|it| it.0), Some(start + seconds(171)));
     }
 
@@ -422,11 +440,11 @@ mod tests {
     fn health_skips_probe_while_process_waits_for_editor() {
         let start = Instant::now();
         let mut it = Health::new(start);
-        it.owes(start, true, &TIMES);
+        it.owes(start, 1, &TIMES);
         for n in 1..=5 {
-            assert_eq!(it.look(start + seconds(60 * n), true, &TIMES), ProbeFinding::Lives);
+            assert_eq!(it.look(start + seconds(60 * n), Silence::Excused, &TIMES), ProbeFinding::Lives);
         }
-        assert_eq!(it.look(start + seconds(360), false, &TIMES), ProbeFinding::Ask);
-        assert_eq!(it.look(start + seconds(370), true, &TIMES), ProbeFinding::Lives);
+        assert_eq!(it.look(start + seconds(360), Silence::Unexplained, &TIMES), ProbeFinding::Ask);
+        assert_eq!(it.look(start + seconds(370), Silence::Excused, &TIMES), ProbeFinding::Lives);
     }
 }

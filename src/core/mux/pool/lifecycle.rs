@@ -104,6 +104,13 @@ pub(crate) enum Death {
     Fails,
 }
 
+/// Who waits for the process after one that is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Demand {
+    Nobody,
+    Somebody,
+}
+
 /// The lifecycle of one backend.
 #[derive(Clone, Debug)]
 pub(crate) struct Lifecycle {
@@ -156,7 +163,7 @@ impl Lifecycle {
     }
 
     /// Whether any process of it has ever been ready.
-    pub(crate) fn has_been_ready(&self) -> bool {
+    pub(super) fn has_been_ready(&self) -> bool {
         self.has_been_ready
     }
 
@@ -211,7 +218,7 @@ impl Lifecycle {
     }
 
     /// The process has had its time to start and to answer `initialize`.
-    pub(crate) fn overdue(&mut self) {
+    pub(super) fn overdue(&mut self) {
         if let LifecycleState::Spawning { deadline, .. } | LifecycleState::Initializing { deadline, .. } =
             &mut self.state
         {
@@ -268,19 +275,19 @@ impl Lifecycle {
     }
 
     /// There is no process, and none can be started.
-    pub(crate) fn fail_to_start(&mut self, now: Instant) {
+    pub(super) fn fail_to_start(&mut self, now: Instant) {
         self.alive = false;
         self.enter(now, LifecycleState::Failed);
     }
 
-    /// A process is gone, or could not be started. `wanted`: somebody waits for the next one. `None`: it was an
+    /// A process is gone, or could not be started. `demand`: who waits for the next one. `None`: it was an
     /// older one, whose end changes nothing.
     pub(crate) fn exited(
         &mut self,
         now: Instant,
         generation: Generation,
         policy: &Policy,
-        wanted: bool,
+        demand: Demand,
         chance: u64,
     ) -> Option<Death> {
         if generation != self.generation || !self.alive {
@@ -295,11 +302,11 @@ impl Lifecycle {
             LifecycleState::Spawning { .. }
             | LifecycleState::Initializing { .. }
             | LifecycleState::Ready
-            | LifecycleState::Degraded => Some(self.died(now, policy, wanted, chance)),
+            | LifecycleState::Degraded => Some(self.died(now, policy, demand, chance)),
         }
     }
 
-    fn died(&mut self, now: Instant, policy: &Policy, wanted: bool, chance: u64) -> Death {
+    fn died(&mut self, now: Instant, policy: &Policy, demand: Demand, chance: u64) -> Death {
         self.died = true;
         // What is wrong with a server that has never been ready is no accident.
         let is_hopeless = !self.has_been_ready && self.n_restarts > 0;
@@ -310,7 +317,7 @@ impl Lifecycle {
         };
         let (death, state) = match wait {
             None => (Death::Fails, LifecycleState::Failed),
-            Some(_) if !wanted && policy.restart != Restart::Always => {
+            Some(_) if demand == Demand::Nobody && policy.restart != Restart::Always => {
                 (Death::Stops, LifecycleState::Stopped)
             }
             Some(wait) => (Death::Restarts, LifecycleState::Restarting { at: now + wait }),
@@ -320,7 +327,7 @@ impl Lifecycle {
     }
 
     /// Whether a process that dies now would be followed by another one.
-    pub(crate) fn would_restart(&self, now: Instant, policy: &Policy) -> bool {
+    pub(super) fn would_restart(&self, now: Instant, policy: &Policy) -> bool {
         let is_hopeless = !self.has_been_ready && self.n_restarts > 0;
         policy.restart != Restart::Never && !is_hopeless && self.budget.allows_another(now, policy)
     }

@@ -11,19 +11,20 @@ use tracing::{debug, info, warn};
 use crate::{
     core::{
         event::{BackendId, Effect, Exit, Peer, ProcessId, SpawnFailure},
+        ids::ConversationId,
         mux::{
             Mux, Severity,
-            failure::{Cause, Failure, reason},
+            failure::{Cause, Failure, MalformedMessage, reason},
             pool::{
                 backend::{Backend, Fault, Idling},
-                lifecycle::{Death, Handshake, LifecycleState, Todo},
+                lifecycle::{Death, Demand, Handshake, LifecycleState, Todo},
             },
             requests::{Owner, Pending, To},
             session::documents::Encoding,
         },
         purpose::{Purpose, SentId},
     },
-    rpc::{Frame, Kind, RawId},
+    rpc::{Frame, Kind},
 };
 
 /// A process is gone, or was never there.
@@ -36,10 +37,16 @@ pub(crate) struct Gone {
     before: LifecycleState,
     /// It was kept ready, and nobody has asked for its end.
     pub(crate) is_lost_spare: bool,
-    /// Another process would follow.
-    pub(crate) comes_back: bool,
+    pub(crate) outlook: Outlook,
     /// So that several lspool do not restart their servers in step.
     chance: u64,
+}
+
+/// Whether another process would follow one that is gone, if one is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outlook {
+    Follows,
+    Ends,
 }
 
 /// What follows a process that is gone.
@@ -49,20 +56,20 @@ pub(crate) struct Aftermath {
     cause: Cause,
     what: String,
     death: Death,
-    next: Next,
+    next: Successor,
     advice: &'static str,
 }
 
 impl Aftermath {
-    /// Whether another process takes its place.
-    pub(crate) fn is_followed(&self) -> bool {
-        self.next == Next::Follows
+    /// What comes after it.
+    pub(crate) fn next(&self) -> Successor {
+        self.next
     }
 }
 
 /// What comes after a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Next {
+pub(crate) enum Successor {
     Follows,
     None,
     Failed,
@@ -72,7 +79,7 @@ enum Next {
 #[derive(Debug, Default)]
 pub(crate) struct StillWanted {
     /// Subjects whose progress the next process goes on with.
-    pub(crate) subjects: Vec<RawId>,
+    pub(crate) subjects: Vec<ConversationId>,
     /// Queued requests that are not asked any more.
     pub(crate) cut_off: Vec<SentId>,
 }
@@ -151,7 +158,7 @@ impl Mux {
         let unanswered = |it: &Pending| it.to == To::Queue(id) && matches!(it.purpose, Purpose::Initialize);
         let unanswered = self.requests.filter(unanswered).first().copied();
         let Some(backend) = self.backends.get_mut(id) else { return };
-        let is_it = |it: &Frame| it.id().and_then(|it| it.as_u64()) == unanswered;
+        let is_it = |it: &Frame| SentId::of(it) == unanswered;
         let at = unanswered.and_then(|_| backend.queued().iter().position(is_it));
         match at.and_then(|at| backend.queue().remove(at)) {
             Some(frame) => self.deliver(process, frame),
@@ -290,7 +297,7 @@ impl Mux {
     pub(crate) fn begin_gone(&mut self, process: ProcessId, cause: Cause, what: String) -> Option<Gone> {
         let now = self.now();
         let goes_on = !self.clients.is_shut_down();
-        let chance = self.identity.mixed(self.requests.last());
+        let chance = self.identity.mixed(self.requests.n_sent());
         let backend = self.backends.get_mut(process.backend)?;
         let policy = &self.servers.get(backend.server).settings.policy;
         let before = backend.life.state();
@@ -319,30 +326,34 @@ impl Mux {
             | LifecycleState::Degraded => goes_on && backend.life.would_restart(now, policy),
             LifecycleState::Stopped | LifecycleState::Failed => false,
         };
-        Some(Gone { process, cause, what, before, is_lost_spare, comes_back, chance })
+        let outlook = if comes_back { Outlook::Follows } else { Outlook::Ends };
+        Some(Gone { process, cause, what, before, is_lost_spare, outlook, chance })
     }
 
-    /// Decides whether another process follows. `is_wanted`: something waits for it that is in no queue. `None`: nothing
+    /// Decides whether another process follows. `waiting`: what waits for it and is in no queue. `None`: nothing
     /// follows from it.
-    pub(crate) fn decide_gone(&mut self, gone: Gone, is_wanted: bool) -> Option<Aftermath> {
+    pub(crate) fn decide_gone(&mut self, gone: Gone, waiting: Demand) -> Option<Aftermath> {
         let now = self.now();
-        let Gone { process, cause, what, before, is_lost_spare: _, comes_back, chance } = gone;
-        let waits = self.has_queued_requests(process.backend) || is_wanted;
+        let Gone { process, cause, what, before, is_lost_spare: _, outlook, chance } = gone;
+        let waits = self.has_queued_requests(process.backend) || waiting == Demand::Somebody;
         let backend = self.backends.get_mut(process.backend)?;
         let policy = &self.servers.get(backend.server).settings.policy;
-        let is_wanted = comes_back && (waits || backend.is_primary());
-        let death = backend.life.exited(now, process.generation, policy, is_wanted, chance)?;
+        let demand = match outlook == Outlook::Follows && (waits || backend.is_primary()) {
+            true => Demand::Somebody,
+            false => Demand::Nobody,
+        };
+        let death = backend.life.exited(now, process.generation, policy, demand, chance)?;
         backend.pid = None;
         let is_expected = !matches!(before, LifecycleState::Ready | LifecycleState::Degraded);
         let cause = if death == Death::Expected && is_expected { Cause::NotStarted } else { cause };
         let (next, advice) = match (death, backend.life.state()) {
             (Death::Expected, LifecycleState::Restarting { .. } | LifecycleState::Waiting) => {
-                (Next::Follows, "another process takes its place, send the request again")
+                (Successor::Follows, "another process takes its place, send the request again")
             }
-            (Death::Expected, _) => (Next::None, "it was stopped"),
-            (Death::Restarts, _) => (Next::Follows, "it is being restarted, send the request again"),
-            (Death::Stops, _) => (Next::None, "send the request again"),
-            (Death::Fails, _) => (Next::Failed, "it is not restarted"),
+            (Death::Expected, _) => (Successor::None, "it was stopped"),
+            (Death::Restarts, _) => (Successor::Follows, "it is being restarted, send the request again"),
+            (Death::Stops, _) => (Successor::None, "send the request again"),
+            (Death::Fails, _) => (Successor::Failed, "it is not restarted"),
         };
         if death != Death::Expected {
             warn!(backend = backend.name, ?death, what, "gone");
@@ -359,10 +370,10 @@ impl Mux {
         let Some(name) = self.backend(id).map(|it| it.name.clone()) else { return };
         self.end_progress(id, &format!("{name} {what}"), |it| wanted.subjects.contains(it));
         self.withdraw_questions(process);
-        self.retry_requests(process, next == Next::Follows, cause, what);
+        self.retry_requests(process, next, cause, what);
         let lost = |sent: &SentId, it: &Pending| match it.to {
             To::Process(asked) => asked == process,
-            To::Queue(asked) => asked == id && (next != Next::Follows || wanted.cut_off.contains(sent)),
+            To::Queue(asked) => asked == id && (next != Successor::Follows || wanted.cut_off.contains(sent)),
             To::Client(_) | To::BuiltinTools => false,
         };
         let lost: Vec<_> = self.requests.iter().filter(|(sent, it)| lost(sent, it)).map(|it| it.0).collect();
@@ -373,13 +384,13 @@ impl Mux {
                 Purpose::Initialize => format!("{name} {what}"),
                 _ => format!("{name} {what} during {during}; {advice}"),
             };
-            let retry = next != Next::Failed;
+            let retry = next != Successor::Failed;
             let failure = Failure { cause, partition: Some(name.clone()), message, retry };
             self.fail_request(&pending.owner, &pending.purpose, &failure);
         }
         match next {
-            Next::Follows => self.drop_replayed(id),
-            Next::None | Next::Failed => {
+            Successor::Follows => self.drop_replayed(id),
+            Successor::None | Successor::Failed => {
                 if let Some(backend) = self.backends.get_mut(id) {
                     backend.queue().clear();
                 }
@@ -399,7 +410,7 @@ impl Mux {
     }
 
     /// Every progress token of a process that is gone comes to its end, so that no spinner turns for ever.
-    fn end_progress(&mut self, id: BackendId, message: &str, goes_on: impl Fn(&RawId) -> bool) {
+    fn end_progress(&mut self, id: BackendId, message: &str, goes_on: impl Fn(&ConversationId) -> bool) {
         for params in self.tokens.abandoned(id, message, goes_on) {
             self.tell_editor(Frame::notification("$/progress", Some(&params)));
         }
@@ -437,12 +448,12 @@ impl Mux {
         let now = self.now();
         let Some(backend) = self.backends.get_mut(id) else { return };
         backend.stopped = Some(why);
-        let (process, ready, name) = (backend.process(), backend.is_ready(), backend.name.clone());
+        let (process, before, name) = (backend.process(), backend.life.state(), backend.name.clone());
         let todo = backend.life.stop(now);
         let message = format!("{name} was stopped");
         let failure = Failure { partition: Some(name), ..Failure::new(Cause::NotStarted, message) };
         self.abandon(id, &failure);
-        self.end_gently(process, ready, todo);
+        self.end_gently(process, before, todo);
     }
 
     /// A backend that has no process, and was promised one, will not have it.
@@ -488,18 +499,18 @@ impl Mux {
         let Some(process) = self.backend(id).map(Backend::process) else { return Vec::new() };
         let again = self.requeue(process);
         let Some(backend) = self.backends.get_mut(id) else { return again };
-        let ready = backend.is_ready();
+        let before = backend.life.state();
         backend.failure_told = false;
         let todo = backend.life.restart(now);
-        self.end_gently(process, ready, todo);
+        self.end_gently(process, before, todo);
         again
     }
 
-    fn end_gently(&mut self, process: ProcessId, ready: bool, todo: Todo) {
+    fn end_gently(&mut self, process: ProcessId, before: LifecycleState, todo: Todo) {
         if todo == Todo::Nothing {
             return;
         }
-        if ready {
+        if matches!(before, LifecycleState::Ready | LifecycleState::Degraded) {
             self.ask_backend(process.backend, Purpose::Plain, "shutdown", b"null");
             self.tell(process, Frame::notification("exit", None));
         }
@@ -529,7 +540,7 @@ impl Mux {
     pub(crate) fn on_malformed_server(
         &mut self,
         process: ProcessId,
-        id: Option<(RawId, bool)>,
+        id: MalformedMessage,
         reason: &str,
     ) -> Option<(SentId, Pending)> {
         let serves = |it: &&Backend| it.accepts() && !it.is_abandoned();
@@ -542,18 +553,20 @@ impl Mux {
         let message = format!("{name} sent a malformed message: {reason}");
         let failure = Failure { partition: Some(name), ..Failure::new(Cause::Malformed, message) };
         match id {
-            Some((id, true)) => self.tell(process, failure.answer(id)),
-            Some((id, false)) => {
+            MalformedMessage::Request(id) => self.tell(process, failure.answer(id)),
+            MalformedMessage::Answer(id) => {
                 let (sent, pending) = self.requests.answered(&id, Peer::Backend(process))?;
                 self.fail(&pending.owner, &Failure { cause: Cause::BadAnswer, ..failure });
                 return Some((sent, pending));
             }
             // An answer may have been lost with it: nobody shall wait for that for ever.
-            None if !self.requests.filter(|it| it.to == To::Process(process)).is_empty() => {
+            MalformedMessage::Other
+                if !self.requests.filter(|it| it.to == To::Process(process)).is_empty() =>
+            {
                 let fault = format!("it sent a malformed message: {reason}");
                 self.terminate(process, Some((Cause::Transport, fault)));
             }
-            None => {}
+            MalformedMessage::Other => {}
         }
         None
     }

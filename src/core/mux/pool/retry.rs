@@ -14,14 +14,14 @@ use crate::{
         mux::{
             Mux,
             failure::{Cause, Failure},
-            pool::{backend::Backend, lifecycle::LifecycleState},
+            pool::{backend::Backend, lifecycle::LifecycleState, processes::Successor},
             requests::{Marks, Owner, Pending, To},
             result_ids::Results,
             routes::{Dialect, Keep, source, source_of},
         },
         purpose::{Purpose, SentId},
     },
-    rpc::{Frame, Kind, RawId},
+    rpc::{Frame, Kind},
 };
 
 /// What becomes of a request whose process has died.
@@ -39,12 +39,11 @@ enum Fate {
 
 impl Mux {
     /// A process has died. What is left in the table afterwards is dropped.
-    pub(super) fn retry_requests(&mut self, process: ProcessId, restarts: bool, cause: Cause, what: &str) {
+    pub(super) fn retry_requests(&mut self, process: ProcessId, next: Successor, cause: Cause, what: &str) {
         let Some(backend) = self.backend(process.backend) else { return };
         let (name, dialect) = (backend.name.clone(), self.servers.of(backend).dialect);
         let asked = self.requests.iter().filter(|(_, it)| it.to == To::Process(process));
-        let fates: Vec<(SentId, Fate)> =
-            asked.map(|(sent, it)| (sent, fate(it, restarts, dialect))).collect();
+        let fates: Vec<(SentId, Fate)> = asked.map(|(sent, it)| (sent, fate(it, next, dialect))).collect();
         let mut again: Vec<Frame> = Vec::new();
         for (sent, fate) in fates {
             let failure = match fate {
@@ -76,16 +75,16 @@ impl Mux {
     /// What is asked again is asked before all that the process that is gone has not heard, and in its order, turns
     /// included.
     fn put_first(&mut self, id: BackendId, again: Vec<Frame>) {
-        let first = |it: &Frame| self.requests.get(it.id()?.as_u64()?)?.marks.first;
+        let first = |it: &Frame| self.requests.get(SentId::of(it)?)?.marks.first;
         let queued = self.backend(id).into_iter().flat_map(Backend::queued);
-        let first: BTreeMap<RawId, SentId> =
-            again.iter().chain(queued).filter_map(|it| Some((it.id()?, first(it)?))).collect();
+        let first: BTreeMap<SentId, SentId> =
+            again.iter().chain(queued).filter_map(|it| Some((SentId::of(it)?, first(it)?))).collect();
         let Some(backend) = self.backends.get_mut(id) else { return };
         let queue = backend.queue();
         queue.extend(again);
         queue
             .make_contiguous()
-            .sort_by_key(|it| it.id().and_then(|it| first.get(&it).copied()).unwrap_or(SentId::MAX));
+            .sort_by_key(|it| SentId::of(it).and_then(|it| first.get(&it).copied()).unwrap_or(SentId::MAX));
     }
 
     /// A process that took the place of another has answered a client: it has made items, or given ids, itself.
@@ -113,13 +112,13 @@ impl Mux {
         }
         let Some(backend) = self.backend(process.backend) else { return Some(frame) };
         let foreign = frame.method().and_then(source_of).is_some_and(|it| !backend.sources.contains(it));
-        match frame.id().and_then(|it| it.as_u64()).filter(|_| foreign) {
+        match SentId::of(&frame).filter(|_| foreign) {
             Some(sent) => {
                 // What the item holds for the server means nothing, or something else, to this process.
                 let Pending { owner, .. } = self.requests.take(sent)?;
                 if let Owner::Client(client, id) = owner {
                     let item = frame.params().unwrap_or(b"null");
-                    self.send(Peer::Client(client), Frame::response(id, item));
+                    self.send(Peer::Client(client), Frame::response(id.into(), item));
                 }
                 None
             }
@@ -127,8 +126,8 @@ impl Mux {
         }
     }
 
-    /// What a process that is gone was asked before it was ready is asked of the next one. Gives the numbers under which
-    /// it was asked, and is now.
+    /// What a process that is gone was asked before it was ready is asked of the next one. Gives the numbers under
+    /// which it was asked, and is now.
     pub(crate) fn requeue(&mut self, process: ProcessId) -> Vec<(SentId, SentId)> {
         let id = process.backend;
         let Some(backend) = self.backend(id) else { return Vec::new() };
@@ -142,7 +141,7 @@ impl Mux {
         let mut again = Vec::new();
         for sent in self.requests.filter(asked).into_iter().rev() {
             let Some(frame) = self.requests.again(sent) else { continue };
-            again.extend(frame.id().and_then(|it| it.as_u64()).map(|it| (sent, it)));
+            again.extend(SentId::of(&frame).map(|it| (sent, it)));
             if let Some(backend) = self.backends.get_mut(id) {
                 backend.queue().push_front(frame);
             }
@@ -168,7 +167,7 @@ impl Mux {
     }
 }
 
-fn fate(pending: &Pending, restarts: bool, dialect: &Dialect) -> Fate {
+fn fate(pending: &Pending, next: Successor, dialect: &Dialect) -> Fate {
     let Marks { cancelled, first, streamed, waits_for_user: _ } = pending.marks;
     let is_clients = matches!(pending.owner, Owner::Client(..));
     if !is_clients || !matches!(pending.purpose, Purpose::Plain) {
@@ -183,7 +182,7 @@ fn fate(pending: &Pending, restarts: bool, dialect: &Dialect) -> Fate {
     if first.is_some() {
         return Fate::Spent;
     }
-    if streamed || !restarts { Fate::Dropped } else { Fate::Again }
+    if streamed || next != Successor::Follows { Fate::Dropped } else { Fate::Again }
 }
 
 /// Whether it only reads, or says what every process is told at its start in any case.

@@ -105,20 +105,20 @@ impl Documents {
         }
     }
 
-    pub(crate) fn notebook_opened(&mut self, params: &Bytes) {
+    pub(super) fn notebook_opened(&mut self, params: &Bytes) {
         if let Some(uri) = uri(params, "notebookDocument") {
             self.notebooks.insert(uri, Notebook::opened(params));
         }
     }
 
-    pub(crate) fn notebook_changed(&mut self, params: &Bytes) {
+    pub(super) fn notebook_changed(&mut self, params: &Bytes) {
         let uri = uri(params, "notebookDocument");
         if let Some(notebook) = uri.and_then(|uri| self.notebooks.get_mut(&uri)) {
             notebook.changed(params, self.encoding);
         }
     }
 
-    pub(crate) fn notebook_closed(&mut self, params: &[u8]) {
+    pub(super) fn notebook_closed(&mut self, params: &[u8]) {
         if let Some(uri) = uri(params, "notebookDocument") {
             self.notebooks.remove(&uri);
         }

@@ -1,5 +1,5 @@
-//! What is in doubt has no tools: calls of conversations that nobody wants any more, modes that have not held, and turns
-//! that leave the primary in the middle.
+//! What is in doubt has no tools: calls of conversations that nobody wants any more, modes that have not held, and
+//! turns that leave the primary in the middle.
 
 use serde_json::{Value, json};
 

@@ -26,7 +26,7 @@ fn crash_loop_ends_although_handshakes_succeed() {
     let mut waits = Vec::new();
     loop {
         now += Duration::from_secs(2);
-        let death = it.exited(now, it.generation(), &policy, true, 0);
+        let death = it.exited(now, it.generation(), &policy, Demand::Somebody, 0);
         let LifecycleState::Restarting { at } = it.state() else {
             assert_eq!((death, it.state()), (Some(Death::Fails), LifecycleState::Failed));
             break;
@@ -47,7 +47,7 @@ fn restart_budget_recovers_as_window_slides() {
     let mut now = Instant::now();
     let (mut it, policy) = (ready(now), policy());
     for _ in 0..50 {
-        assert_eq!(it.exited(now, it.generation(), &policy, true, 0), Some(Death::Restarts));
+        assert_eq!(it.exited(now, it.generation(), &policy, Demand::Somebody, 0), Some(Death::Restarts));
         now += policy.restart_window / 4;
         it.spawn(now, Handshake::Own, now);
         it.spawned(now);
@@ -63,22 +63,22 @@ fn server_that_was_never_ready_starts_at_most_twice() {
     it.start(now);
     it.spawn(now, Handshake::Editor, now);
     it.spawned(now);
-    assert_eq!(it.exited(now, it.generation(), &policy(), true, 0), Some(Death::Restarts));
+    assert_eq!(it.exited(now, it.generation(), &policy(), Demand::Somebody, 0), Some(Death::Restarts));
     it.spawn(now, Handshake::Own, now);
-    assert_eq!(it.exited(now, it.generation(), &policy(), true, 0), Some(Death::Fails));
+    assert_eq!(it.exited(now, it.generation(), &policy(), Demand::Somebody, 0), Some(Death::Fails));
 }
 
 #[test]
 fn unneeded_process_restarts_only_with_policy_always() {
     let now = Instant::now();
     let (mut it, mut policy) = (ready(now), policy());
-    assert_eq!(it.exited(now, it.generation(), &policy, false, 0), Some(Death::Stops));
+    assert_eq!(it.exited(now, it.generation(), &policy, Demand::Nobody, 0), Some(Death::Stops));
     it = ready(now);
     policy.restart = Restart::Always;
-    assert_eq!(it.exited(now, it.generation(), &policy, false, 0), Some(Death::Restarts));
+    assert_eq!(it.exited(now, it.generation(), &policy, Demand::Nobody, 0), Some(Death::Restarts));
     it = ready(now);
     policy.restart = Restart::Never;
-    assert_eq!(it.exited(now, it.generation(), &policy, true, 0), Some(Death::Fails));
+    assert_eq!(it.exited(now, it.generation(), &policy, Demand::Somebody, 0), Some(Death::Fails));
 }
 
 #[test]
@@ -169,7 +169,7 @@ proptest! {
                 Step::Silent => it.silent(now),
                 Step::Heard => it.heard(now),
                 Step::Exits { wanted } => if let Some(generation) = lives.take() {
-                    let (before, death) = (it.state(), it.exited(now, generation, &policy, wanted, 0));
+                    let (before, death) = (it.state(), it.exited(now, generation, &policy, if wanted { Demand::Somebody } else { Demand::Nobody }, 0));
                     let asked = matches!(before, LifecycleState::Stopped | LifecycleState::Failed | LifecycleState::Restarting { .. } | LifecycleState::Waiting);
                     prop_assert_eq!(death == Some(Death::Expected), asked, "{:?} {:?}", before, death);
                     prop_assert!(!matches!(said, Some(Step::Stop)) || matches!(it.state(), LifecycleState::Stopped | LifecycleState::Waiting));
@@ -177,7 +177,7 @@ proptest! {
                 },
                 Step::LateExit(ago) => if let Some(older) = it.generation().0.checked_sub(ago) {
                     let before = format!("{it:?}");
-                    prop_assert_eq!(it.exited(now, Generation(older), &policy, true, 0), None);
+                    prop_assert_eq!(it.exited(now, Generation(older), &policy, Demand::Somebody, 0), None);
                     prop_assert_eq!(format!("{it:?}"), before);
                 },
                 Step::Pass(millis) => now += Duration::from_millis(millis.into()),
@@ -187,7 +187,7 @@ proptest! {
         // Whatever it has come to, a restart starts it.
         it.restart(now);
         if let Some(generation) = lives {
-            it.exited(now, generation, &policy, false, 0);
+            it.exited(now, generation, &policy, Demand::Nobody, 0);
         }
         prop_assert!(it.is_due(now), "{:?}", it);
     }

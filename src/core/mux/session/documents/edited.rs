@@ -84,8 +84,8 @@ impl Edited {
         Some(self.len() - self.below[index])
     }
 
-    /// The byte at a position in a line that is behind the gap; past the end of a line is the end of the line, past the last line
-    /// the end of the text.
+    /// The byte at a position in a line that is behind the gap; past the end of a line is the end of the line, past
+    /// the last line the end of the text.
     fn offset(&self, position: Position) -> usize {
         let Some(start) = self.start_of(position.line) else { return self.len() };
         let line = &self.bytes[start + self.gap.len()..];

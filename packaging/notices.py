@@ -83,7 +83,7 @@ def text(target):
         users.setdefault("\n\n".join(texts(package)), []).append(package)
     parts = ["lspool contains the following software. Each part is under the license printed below its name."]
     for license, packages in users.items():
-        names = [f"{it['name']} {it['version']} ({it['license']}), {it['repository']}" for it in packages]
+        names = [f"{it['name']} {it['version']} ({it['license']}), {it['repository'] or 'no repository named'}" for it in packages]
         parts.append(section("\n".join(names), license))
     parts.append(section("The Rust standard library", standard_library()))
     if "musl" in target:

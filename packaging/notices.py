@@ -1,7 +1,7 @@
 """The license texts of everything that is linked into lspool, for packages that carry the executable.
 
-Reads `cargo metadata` and the files that each crate brings. Where a crate offers a choice that includes MIT, lspool
-takes MIT. A crate without a license file is an error.
+Reads `cargo metadata` and the files that each crate brings. Where a crate offers a choice that includes MIT,
+lspool takes MIT. A crate without a license file is an error.
 """
 
 import html
@@ -77,18 +77,24 @@ def standard_library():
 
 def text(target):
     """The text of THIRD-PARTY-NOTICES.txt for an executable for this target."""
-    metadata = json.loads(run("cargo", "metadata", "--format-version=1", "--locked", "--filter-platform", target))
+    metadata = json.loads(
+        run("cargo", "metadata", "--format-version=1", "--locked", "--filter-platform", target)
+    )
     users = {}
     for package in linked(metadata):
         users.setdefault("\n\n".join(texts(package)), []).append(package)
     parts = ["lspool contains the following software. Each part is under the license printed below its name."]
     for license, packages in users.items():
-        names = [f"{it['name']} {it['version']} ({it['license']}), {it['repository'] or 'no repository named'}" for it in packages]
-        parts.append(section("\n".join(names), license))
+        parts.append(section("\n".join(map(heading, packages)), license))
     parts.append(section("The Rust standard library", standard_library()))
     if "musl" in target:
         parts.append(section("musl (MIT), https://musl.libc.org", MUSL))
     return "\n\n".join(parts) + "\n"
+
+
+def heading(package):
+    source = package["repository"] or f"https://crates.io/crates/{package['name']}"
+    return f"{package['name']} {package['version']} ({package['license']}), {source}"
 
 
 def section(head, body):
@@ -98,16 +104,17 @@ def section(head, body):
 MUSL = """\
 Copyright (c) 2005-2020 Rich Felker, et al.
 
-Permission is hereby granted, free of charge, to any person obtaining a copy of this software and associated
-documentation files (the "Software"), to deal in the Software without restriction, including without limitation the
-rights to use, copy, modify, merge, publish, distribute, sublicense, and/or sell copies of the Software, and to permit
-persons to whom the Software is furnished to do so, subject to the following conditions:
+Permission is hereby granted, free of charge, to any person obtaining a copy of this software and
+associated documentation files (the "Software"), to deal in the Software without restriction, including
+without limitation the rights to use, copy, modify, merge, publish, distribute, sublicense, and/or sell
+copies of the Software, and to permit persons to whom the Software is furnished to do so, subject to the
+following conditions:
 
-The above copyright notice and this permission notice shall be included in all copies or substantial portions of the
-Software.
+The above copyright notice and this permission notice shall be included in all copies or substantial
+portions of the Software.
 
-THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR IMPLIED, INCLUDING BUT NOT LIMITED TO THE
-WARRANTIES OF MERCHANTABILITY, FITNESS FOR A PARTICULAR PURPOSE AND NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR
-COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR
-OTHERWISE, ARISING FROM, OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE."""
-
+THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR IMPLIED, INCLUDING BUT NOT
+LIMITED TO THE WARRANTIES OF MERCHANTABILITY, FITNESS FOR A PARTICULAR PURPOSE AND NONINFRINGEMENT. IN NO
+EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER LIABILITY, WHETHER
+IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM, OUT OF OR IN CONNECTION WITH THE SOFTWARE OR
+THE USE OR OTHER DEALINGS IN THE SOFTWARE."""

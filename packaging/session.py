@@ -1,6 +1,7 @@
 """Drives sessions through an installed lspool.
 
-The server behind it is `lspool serve-recording`, which plays the recording inside lspool, so nothing else is needed.
+The server behind it is `lspool serve-recording`, which plays the recording inside lspool, so nothing else is
+needed.
 """
 
 import json
@@ -38,7 +39,11 @@ def start(command, environment=None):
         stdout=subprocess.PIPE,
         env=environment,
     )
-    params = {"processId": os.getpid(), "capabilities": {"workspace": {"workspaceFolders": True}}, "rootUri": None}
+    params = {
+        "processId": os.getpid(),
+        "capabilities": {"workspace": {"workspaceFolders": True}},
+        "rootUri": None,
+    }
     send(lspool.stdin, {"id": 1, "method": "initialize", "params": params})
     result = answer(lspool.stdout, 1)["result"]
     assert result["capabilities"]["textDocumentSync"], result
@@ -57,7 +62,7 @@ def drive(command, environment):
 
 
 def terminate(command, environment=None):
-    """A session that SIGTERM ends: as an editor does it that has no patience."""
+    """A session that SIGTERM ends: as an editor does that does not wait."""
     lspool = start(command, environment)
     lspool.terminate()
     code = lspool.wait(timeout=60)

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-// Starts the executable of the package for this platform. An editor can start that executable itself, which saves
-// the memory of node: `lspool --version` works the same from either.
+// Starts the executable from the package for this platform. An editor can start that executable itself, which
+// saves the memory of node.
 "use strict";
 
 const { spawn } = require("node:child_process");
@@ -27,7 +27,7 @@ child.on("error", (error) => {
   process.exit(1);
 });
 
-// A terminal sends SIGINT and SIGHUP to the child as well, and a second signal would cut its orderly end short.
+// A terminal sends SIGINT and SIGHUP to the child as well, and a second signal would cut its shutdown short.
 const atTerminal = [0, 1, 2].some((fd) => isatty(fd));
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) {
   process.on(signal, () => {

@@ -20,6 +20,7 @@ mod modes_copilot;
 mod neovim;
 mod one_voice;
 mod orchestrate;
+mod packaging;
 mod partitions;
 mod processes;
 mod real_server;

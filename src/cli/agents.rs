@@ -2,13 +2,10 @@
 
 mod listing;
 
-use std::{
-    io::{self, Write as _},
-    process::ExitCode,
-};
+use std::process::ExitCode;
 
 use self::listing::{Listing, Row};
-use super::{args::Args, instances, world};
+use super::{args::Args, instances, print, screen::Screen, world};
 use crate::{
     config::AgentConfig,
     core::partition_of,
@@ -18,8 +15,8 @@ use crate::{
     },
 };
 
-/// Prints them, for people or as JSON.
-pub(super) fn run(args: &Args, json: bool) -> anyhow::Result<ExitCode> {
+/// Prints them, for people or as JSON. With `check`, a file that cannot be read is a failure.
+pub(super) fn run(args: &Args, json: bool, check: bool, screen: Screen) -> anyhow::Result<ExitCode> {
     let env = Env::real();
     let user = read_user(args.config.as_deref(), &env).map_err(anyhow::Error::msg)?;
     let (config, registry) =
@@ -37,11 +34,10 @@ pub(super) fn run(args: &Args, json: bool) -> anyhow::Result<ExitCode> {
         problems: registry.problems,
         warnings: registry.warnings,
     };
-    let mut out = io::stdout();
-    // Nobody may read it any more, `head` for one.
     match json {
-        true => writeln!(out, "{:#}", listing.json()).ok(),
-        false => write!(out, "{}", listing.text()).ok(),
-    };
-    Ok(ExitCode::SUCCESS)
+        true => print(&format!("{:#}\n", listing.json()))?,
+        false => print(&listing.text(screen))?,
+    }
+    let has_failed = check && !listing.problems.is_empty();
+    Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }

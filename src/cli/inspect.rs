@@ -8,16 +8,12 @@ mod table;
 mod tests;
 mod timeline;
 
-use std::{
-    io::{self, BufRead, Write as _},
-    path::Path,
-    process::ExitCode,
-};
+use std::{io::BufRead, path::Path, process::ExitCode};
 
 use anyhow::Context as _;
 
 use self::timeline::Timeline;
-use super::{replay, screen::Screen};
+use super::{print, replay, screen::Screen};
 use crate::recording::{reader::Problem, source::Source};
 
 /// What is shown.
@@ -32,10 +28,10 @@ pub(super) struct Filter {
 }
 
 /// Prints the timeline.
-pub(super) fn run(file: &Path, filter: &Filter) -> anyhow::Result<ExitCode> {
-    let text = text(replay::open(file)?, filter, Screen::stdout());
+pub(super) fn run(file: &Path, filter: &Filter, screen: Screen) -> anyhow::Result<ExitCode> {
+    let text = text(replay::open(file)?, filter, screen);
     let text = text.with_context(|| file.display().to_string())?;
-    write!(io::stdout(), "{text}").ok();
+    print(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -17,14 +17,13 @@ use tokio::{
 
 use super::{
     DONE, FAILED, INTERRUPTED, NOTHING, Task,
-    client::Client,
     pen::Pen,
     questions::{self, May, Questions},
     view::View,
 };
 use crate::{
     agents::orchestration::{End, Notice},
-    cli::screen::Screen,
+    cli::{client::Client, screen::Screen},
     rpc::{Frame, Kind, RawId, file_uri, member, text},
     util::text::plain,
 };

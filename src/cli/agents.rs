@@ -7,7 +7,8 @@ use std::process::ExitCode;
 use self::listing::{Listing, Row};
 use super::{args::Args, instances, print, screen::Screen, world};
 use crate::{
-    config::AgentConfig,
+    agents::likely_tools,
+    config::{AgentConfig, Config},
     core::partition_of,
     shell::{
         control,
@@ -21,6 +22,7 @@ pub(super) fn run(args: &Args, json: bool, check: bool, screen: Screen) -> anyho
     let user = read_user(args.config.as_deref(), &env).map_err(anyhow::Error::msg)?;
     let (config, registry) =
         known_agents(&user, std::slice::from_ref(&env.cwd), &env).map_err(anyhow::Error::msg)?;
+    let doubts: Vec<String> = doubts(&config).collect();
     let running = world::runtime()?.block_on(instances::partitions(&control::folders(&env), &env.cwd));
     let row = |(name, agent): (String, AgentConfig)| {
         let partition = partition_of(&agent);
@@ -32,7 +34,7 @@ pub(super) fn run(args: &Args, json: bool, check: bool, screen: Screen) -> anyho
         workers: config.workers,
         shadowed: registry.shadowed,
         problems: registry.problems,
-        warnings: registry.warnings,
+        warnings: registry.warnings.into_iter().chain(doubts).collect(),
     };
     match json {
         true => print(&format!("{:#}\n", listing.json()))?,
@@ -40,4 +42,17 @@ pub(super) fn run(args: &Args, json: bool, check: bool, screen: Screen) -> anyho
     }
     let has_failed = check && !listing.problems.is_empty();
     Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Names of tools that seem to be mistyped. An editor may register any name, so none is an error.
+fn doubts(config: &Config) -> impl Iterator<Item = String> {
+    let agents = config.agents.iter().map(|(name, it)| (format!("agent {name:?}"), it.tools.as_deref()));
+    let workers = config.workers.iter().map(|it| (format!("worker {:?}", it.role), it.tools.as_deref()));
+    agents.chain(workers).flat_map(|(owner, tools)| {
+        let doubt = move |name: &String| match likely_tools(name) {
+            meant if meant.is_empty() => None,
+            meant => Some(format!("{owner}: unknown tool {name:?}; did you mean {}?", meant.join(", "))),
+        };
+        tools.unwrap_or_default().iter().filter_map(doubt)
+    })
 }

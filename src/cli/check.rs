@@ -257,8 +257,8 @@ impl Trials {
             if let State::Failed(message) = &mut row.state
                 && !stderr.is_empty()
             {
-                message.push_str("\nstderr ends with:\n");
-                message.push_str(stderr);
+                message.push_str("\nstderr ends with:");
+                message.extend(stderr.lines().flat_map(|line| ["\n  ", line]));
             }
         }
         self.next(now, out);

@@ -22,8 +22,7 @@ use crate::{
 };
 
 /// What a person is told who starts lspool as an editor would.
-const ALONE: &str =
-    "an editor starts lspool and speaks the Language Server Protocol on its stdin; this is a terminal
+const ALONE: &str = "an editor starts lspool; it speaks the Language Server Protocol on stdin
 
   lspool demo           shows a crash that the editor does not notice
   lspool setup EDITOR   prints the settings for an editor

@@ -197,7 +197,12 @@ fn check_failure(play: fn(&mut Script), expected: &Expect) {
     // What is said of the first one.
     let (_, told) = told.split_once("\na\n").unwrap();
     let (told, _) = told.split_once("\n\nb\n").unwrap();
-    let told: Vec<_> = told.lines().skip(1).filter(|it| !it.contains(" is not used: ")).collect();
+    let told: Vec<_> = told
+        .lines()
+        .skip(1)
+        .filter(|it| !it.contains(" is not used: "))
+        .map(|it| it.strip_prefix("  ").unwrap_or(it))
+        .collect();
     expected.assert_eq(&(told.join("\n") + "\n"));
 }
 
@@ -236,8 +241,8 @@ fn check_reports_each_kind_of_failure() {
         &expect![[r#"
               it ended before it answered `initialize` (exit code 1)
               stderr ends with:
-              first
-              last�[2J
+                first
+                last�[2J
         "#]],
     );
     check_failure(

@@ -74,7 +74,7 @@ pub fn run(words: &[OsString]) -> ExitCode {
         Command::ServeRecording { file, process, speed, is_strict } => {
             serve_recording::run(file.as_deref(), process.as_deref(), speed, is_strict)
         }
-        Command::Inspect { file, filter } => inspect::run(&file, &filter, screen),
+        Command::Inspect { file, filter, html } => inspect::run(&file, &filter, html, screen),
         Command::Schema => describe::schema(),
         Command::Completions(shell) => describe::completions(shell),
         Command::Man(command) => describe::man(command.as_deref()),

@@ -137,6 +137,8 @@ pub(super) enum Command {
         file: PathBuf,
         /// What of it.
         filter: inspect::Filter,
+        /// As a page for a browser.
+        html: bool,
     },
     /// Print the schema of the configuration.
     Schema,

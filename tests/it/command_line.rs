@@ -92,13 +92,14 @@ fn alone_at_terminal_says_what_to_do_and_ends() {
     let (shown, status) = at_terminal(&Sandbox::new(), &[]);
     assert_eq!(status, Some(2), "{shown}");
     expect![[r#"
-        lspool: an editor starts lspool and speaks the Language Server Protocol on its stdin; this is a terminal
+        lspool: an editor starts lspool; it speaks the Language Server Protocol on stdin
 
           lspool demo           shows a crash that the editor does not notice
           lspool setup EDITOR   prints the settings for an editor
           lspool check          starts your servers and reports whether they work
           lspool --help         lists the other commands
-    "#]].assert_eq(&shown);
+    "#]]
+    .assert_eq(&shown);
 }
 
 #[test]
@@ -190,6 +191,15 @@ fn agents_check_fails_for_unreadable_files() {
 }
 
 #[test]
+fn agents_suggests_names_for_unknown_tools() {
+    let sandbox = Sandbox::new();
+    sandbox.write(".lspool.toml", "[agent.reviewer]\ntools = [\"grep_searh\", \"my_own_tool\"]\n");
+    let told = text(&run(&sandbox, &["agents"]).stdout);
+    let doubt = "agent \"reviewer\": unknown tool \"grep_searh\"; did you mean grep_search?\n";
+    assert!(told.contains(doubt) && !told.contains("unknown tool \"my_own_tool\""), "{told}");
+}
+
+#[test]
 fn replay_prints_only_the_verdict_at_terminal() {
     let sandbox = Sandbox::new();
     let recording = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/crash-watched.jsonl");
@@ -201,4 +211,17 @@ fn replay_prints_only_the_verdict_at_terminal() {
     let (shown, status) = at_terminal(&sandbox, &["replay", "--until", "9", recording]);
     assert!(shown.contains("events up to line 9, and all effects are the same"), "{shown}");
     assert_eq!(status, Some(0));
+}
+
+#[test]
+fn inspect_prints_page_for_browser() {
+    let sandbox = Sandbox::new();
+    let recording = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/crash-in-a-turn.jsonl");
+    let output = run(&sandbox, &["inspect", "--html", recording]);
+    let page = text(&output.stdout);
+    assert!(output.status.success() && page.starts_with("<!doctype html>"), "{page}");
+    assert!(page.contains("process 0.2 copilot") && page.contains("was ended by signal 9"), "{page}");
+    let (shown, status) = at_terminal(&sandbox, &["inspect", "--html", recording]);
+    assert_eq!(status, Some(2));
+    assert!(shown.contains("hint: lspool inspect --html"), "{shown}");
 }

@@ -239,7 +239,8 @@ pub(super) enum Task {
     },
     /// Show a recording as a timeline
     #[command(
-        long_about = "Show a recording as a timeline: conversations, requests and their times, tool calls, crashes"
+        long_about = "Show a recording as a timeline: conversations, requests and their times, tool calls, crashes",
+        after_help = "For example, for a browser:\n  lspool inspect --html session.jsonl > session.html"
     )]
     Inspect {
         /// A recording of lspool, or a transcript
@@ -253,6 +254,9 @@ pub(super) enum Task {
         /// Show only what went wrong
         #[arg(long)]
         errors: bool,
+        /// Print a page for a browser instead
+        #[arg(long)]
+        html: bool,
     },
     /// Replay a recording and compare
     #[command(
@@ -408,9 +412,9 @@ impl Task {
             Task::Config { task: ConfigTask::Schema } => return (Command::Schema, nothing),
             Task::Completions { shell } => return (Command::Completions(shell), nothing),
             Task::Man { command } => return (Command::Man(command), nothing),
-            Task::Inspect { file, conversation, method, errors } => {
+            Task::Inspect { file, conversation, method, errors, html } => {
                 let filter = inspect::Filter { conversation, method, only_errors: errors };
-                return (Command::Inspect { file, filter }, nothing);
+                return (Command::Inspect { file, filter, html }, nothing);
             }
             Task::ServeRecording { file, proc: process, speed, strict: is_strict, stdio: _ } => {
                 return (Command::ServeRecording { file, process, speed, is_strict }, nothing);

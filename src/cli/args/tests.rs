@@ -160,14 +160,14 @@ fn cli_parses_recording_commands_and_orchestrate() {
     let all = parse("serve-recording --proc A --speed=real --strict a.jsonl").command;
     assert_eq!(all, serve(Some("A"), Speed::Real, true));
     let filter = inspect::Filter::default();
-    assert_eq!(parse("inspect a.jsonl").command, Command::Inspect { file: file(), filter });
+    assert_eq!(parse("inspect a.jsonl").command, Command::Inspect { file: file(), filter, html: false });
     let filter = inspect::Filter {
         conversation: Some("c".to_owned()),
         method: Some("conversation/*".to_owned()),
         only_errors: true,
     };
     let all = parse("inspect a.jsonl --conversation c --method conversation/* --errors").command;
-    assert_eq!(all, Command::Inspect { file: file(), filter });
+    assert_eq!(all, Command::Inspect { file: file(), filter, html: false });
     let mut work = Orchestrate {
         goal: "g".to_owned(),
         workers: None,

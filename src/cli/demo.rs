@@ -18,7 +18,7 @@ use super::{
     screen::{Screen, Tone},
     world,
 };
-use crate::core::CONTINUE;
+use crate::{core::CONTINUE, shell::signals};
 
 /// A session with Pyright: a file is opened, hovered over, and mended.
 const PYRIGHT: &str = include_str!("demo/pyright.jsonl");
@@ -29,13 +29,25 @@ const COPILOT: &str = include_str!("demo/copilot.jsonl");
 pub(super) fn run(screen: Screen) -> anyhow::Result<ExitCode> {
     let mut show = Show { screen, n_failed: 0 };
     let stage = Stage::new()?;
-    world::runtime()?.block_on(async {
-        show.begin()?;
-        plain_server(&stage, &mut show).await?;
-        agent(&stage, &mut show).await?;
-        show.end()
+    let signal = world::runtime()?.block_on(async {
+        let mut signals = signals::listen();
+        // The folder goes and the servers end also after Ctrl-C.
+        tokio::select! {
+            played = play(&stage, &mut show) => played.map(|()| None),
+            Some(signal) = signals.recv() => Ok(Some(signal)),
+        }
     })?;
+    if let Some(signal) = signal {
+        return Ok(ExitCode::from(u8::try_from(128 + signal).unwrap_or(u8::MAX)));
+    }
     Ok(if show.n_failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+async fn play(stage: &Stage, show: &mut Show) -> anyhow::Result<()> {
+    show.begin()?;
+    plain_server(stage, show).await?;
+    agent(stage, show).await?;
+    show.end()
 }
 
 /// A server dies while the user types.

@@ -5,15 +5,22 @@
 //!
 //! - `args`: what a command line asks for
 //! - `serve`, `orchestrate`: lspool for an editor, and for a goal typed at a terminal
+//! - `demo`, `setup`: lspool for somebody who does not know it yet
 //! - `check`, `agents`: what is configured
 //! - `instances`: `status`, `restart`, `stop`, `move`, `logs` and `reload`, which talk to a running lspool
 //! - `inspect`, `replay`, `serve_recording`: what recordings are for
+//! - `describe`: completions, manual pages and the schema
 //! - `world`, `log`, `search`: what commands that start servers have in common
-//! - `screen`, `table`: how it looks
+//! - `client`: the other end of lspool, where a command is its editor
+//! - `screen`, `table`, `columns`: how it looks
 
 mod agents;
 mod args;
 mod check;
+mod client;
+mod columns;
+mod demo;
+mod describe;
 mod inspect;
 mod instances;
 mod log;
@@ -23,6 +30,7 @@ mod screen;
 mod search;
 mod serve;
 mod serve_recording;
+mod setup;
 mod table;
 mod world;
 
@@ -32,7 +40,9 @@ use std::{
     process::ExitCode,
 };
 
-use self::args::Command;
+use anyhow::Context as _;
+
+use self::{args::Command, screen::Screen};
 use crate::shell::{discover::Env, guard, tools};
 
 /// Exit status when there is nothing to serve with, or a command cannot begin.
@@ -51,17 +61,23 @@ pub fn run(words: &[OsString]) -> ExitCode {
         }
     }
     let args = args::parse(words).at_home(&Env::real());
+    let screen = Screen::stdout(args.color);
     let done = match args.command.clone() {
         Command::Serve(server) => serve::run(&args, server),
-        Command::Check => check::run(&args),
-        Command::Agents { json } => agents::run(&args, json),
+        Command::Demo => demo::run(screen),
+        Command::Setup { editor, servers } => setup::run(editor, &servers),
+        Command::Check { is_verbose, server } => check::run(&args, server, is_verbose, screen),
+        Command::Agents { json, check } => agents::run(&args, json, check, screen),
         Command::Replay(task) => replay::run(&task),
-        Command::Orchestrate(task) => orchestrate::run(&args, task),
-        Command::Instances { task, pid } => instances::run(&task, pid),
+        Command::Orchestrate(task) => orchestrate::run(&args, task, screen),
+        Command::Instances { task, pid } => instances::run(&task, pid, screen),
         Command::ServeRecording { file, process, speed, is_strict } => {
             serve_recording::run(file.as_deref(), process.as_deref(), speed, is_strict)
         }
-        Command::Inspect { file, filter } => inspect::run(&file, &filter),
+        Command::Inspect { file, filter, html } => inspect::run(&file, &filter, html, screen),
+        Command::Schema => describe::schema(),
+        Command::Completions(shell) => describe::completions(shell),
+        Command::Man(command) => describe::man(command.as_deref()),
     };
     done.unwrap_or_else(|error| {
         tell(&format!("{error:#}"));
@@ -72,4 +88,15 @@ pub fn run(words: &[OsString]) -> ExitCode {
 /// Says something on stderr, which nobody may read any more.
 fn tell(words: &str) {
     writeln!(io::stderr(), "lspool: {words}").ok();
+}
+
+/// Prints the result of a command. A reader that is gone, `head` for one, is no failure; a full disk is.
+fn print(text: &str) -> anyhow::Result<()> {
+    let mut out = io::stdout();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(error).context("cannot write to stdout")
+        }
+        Ok(()) | Err(_) => Ok(()),
+    }
 }

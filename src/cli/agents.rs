@@ -2,15 +2,13 @@
 
 mod listing;
 
-use std::{
-    io::{self, Write as _},
-    process::ExitCode,
-};
+use std::process::ExitCode;
 
 use self::listing::{Listing, Row};
-use super::{args::Args, instances, world};
+use super::{args::Args, instances, print, screen::Screen, world};
 use crate::{
-    config::AgentConfig,
+    agents::likely_tools,
+    config::{AgentConfig, Config},
     core::partition_of,
     shell::{
         control,
@@ -18,12 +16,13 @@ use crate::{
     },
 };
 
-/// Prints them, for people or as JSON.
-pub(super) fn run(args: &Args, json: bool) -> anyhow::Result<ExitCode> {
+/// Prints them, for people or as JSON. With `check`, a file that cannot be read is a failure.
+pub(super) fn run(args: &Args, json: bool, check: bool, screen: Screen) -> anyhow::Result<ExitCode> {
     let env = Env::real();
     let user = read_user(args.config.as_deref(), &env).map_err(anyhow::Error::msg)?;
     let (config, registry) =
         known_agents(&user, std::slice::from_ref(&env.cwd), &env).map_err(anyhow::Error::msg)?;
+    let doubts: Vec<String> = doubts(&config).collect();
     let running = world::runtime()?.block_on(instances::partitions(&control::folders(&env), &env.cwd));
     let row = |(name, agent): (String, AgentConfig)| {
         let partition = partition_of(&agent);
@@ -35,13 +34,25 @@ pub(super) fn run(args: &Args, json: bool) -> anyhow::Result<ExitCode> {
         workers: config.workers,
         shadowed: registry.shadowed,
         problems: registry.problems,
-        warnings: registry.warnings,
+        warnings: registry.warnings.into_iter().chain(doubts).collect(),
     };
-    let mut out = io::stdout();
-    // Nobody may read it any more, `head` for one.
     match json {
-        true => writeln!(out, "{:#}", listing.json()).ok(),
-        false => write!(out, "{}", listing.text()).ok(),
-    };
-    Ok(ExitCode::SUCCESS)
+        true => print(&format!("{:#}\n", listing.json()))?,
+        false => print(&listing.text(screen))?,
+    }
+    let has_failed = check && !listing.problems.is_empty();
+    Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Names of tools that seem to be mistyped. An editor may register any name, so none is an error.
+fn doubts(config: &Config) -> impl Iterator<Item = String> {
+    let agents = config.agents.iter().map(|(name, it)| (format!("agent {name:?}"), it.tools.as_deref()));
+    let workers = config.workers.iter().map(|it| (format!("worker {:?}", it.role), it.tools.as_deref()));
+    agents.chain(workers).flat_map(|(owner, tools)| {
+        let doubt = move |name: &String| match likely_tools(name) {
+            meant if meant.is_empty() => None,
+            meant => Some(format!("{owner}: unknown tool {name:?}; did you mean {}?", meant.join(", "))),
+        };
+        tools.unwrap_or_default().iter().filter_map(doubt)
+    })
 }

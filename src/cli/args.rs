@@ -1,7 +1,7 @@
-//! The command line: what the flags are, and what a line of them asks for.
+//! The command line: its options, and what a line asks for.
 //!
-//! Does nothing of what is asked for. The command lines of the guard and of a confined command are their own:
-//! they are looked at before this one.
+//! Carries nothing out. The guard and a confined command have command lines of their own, which `cli::run` looks at
+//! before this one.
 
 mod flags;
 #[cfg(test)]
@@ -10,13 +10,14 @@ mod tests;
 use std::{ffi::OsString, path::PathBuf};
 
 use clap::{
-    CommandFactory as _, Parser as _,
+    ColorChoice, CommandFactory as _, FromArgMatches as _, ValueEnum as _,
     error::{ContextKind, ContextValue, ErrorKind},
 };
+use clap_complete::Shell;
 
-use self::flags::Flags;
+use self::flags::{Flags, Serving};
 pub(super) use self::flags::{Orchestrate, Replay};
-use super::{inspect, instances};
+use super::{inspect, instances, setup::Editor};
 use crate::{
     config::{LogLevel, nearest},
     player::Speed,
@@ -36,22 +37,29 @@ pub(super) struct Args {
     pub(super) record: Option<PathBuf>,
     /// Whether the recording has texts as they are; before what the configuration says.
     pub(super) record_texts: Option<bool>,
+    /// When to use color.
+    pub(super) color: ColorChoice,
     /// The task itself.
     pub(super) command: Command,
 }
 
 impl Args {
-    /// An option that the command has no use for, and why.
+    /// An option without effect in front of the command, and why it has none.
     fn unused(&self) -> Option<(&'static str, &'static str)> {
         const UNREAD: &str = "reads no configuration";
         const UNSERVED: &str = "does not serve an editor";
         let (is_configured, serves) = match &self.command {
             Command::Serve(_) | Command::Orchestrate(_) => (true, true),
-            Command::Check | Command::Agents { .. } => (true, false),
+            Command::Check { .. } | Command::Agents { .. } => (true, false),
             Command::Replay(_)
             | Command::Instances { .. }
             | Command::ServeRecording { .. }
-            | Command::Inspect { .. } => (false, false),
+            | Command::Inspect { .. }
+            | Command::Demo
+            | Command::Setup { .. }
+            | Command::Schema
+            | Command::Completions(_)
+            | Command::Man(_) => (false, false),
         };
         let given = [
             (self.config.is_some() && !is_configured, ("--config", UNREAD)),
@@ -78,14 +86,30 @@ impl Args {
 pub(super) enum Command {
     /// Serve the editor on stdin and stdout.
     Serve(CliServer),
-    /// Try the configuration and tell what there is.
-    Check,
+    /// Show a crash that an editor does not notice.
+    Demo,
+    /// Print the settings of an editor.
+    Setup {
+        /// Of this one.
+        editor: Editor,
+        /// For these servers; those that are found if there are none.
+        servers: Vec<String>,
+    },
+    /// Try the configured servers, or one.
+    Check {
+        /// Also say what is not used.
+        is_verbose: bool,
+        /// The command of the one.
+        server: Vec<String>,
+    },
     /// List the agents of the current folder.
     Agents {
         /// For a program.
         json: bool,
+        /// Fail if a file has a mistake.
+        check: bool,
     },
-    /// Do again what a recording says, and compare.
+    /// Replay a recording and compare.
     Replay(Replay),
     /// Work on a goal.
     Orchestrate(Orchestrate),
@@ -96,15 +120,15 @@ pub(super) enum Command {
         /// To the one with this process id.
         pid: Option<u32>,
     },
-    /// Be a language server made of a recording.
+    /// Act as a server from a recording.
     ServeRecording {
-        /// The recording; none: the one that lspool has with it.
+        /// The recording; none: the one inside lspool.
         file: Option<PathBuf>,
         /// Which process of it.
         process: Option<String>,
         /// When things are said.
         speed: Speed,
-        /// Whether a client that is not like the recorded one is a failure.
+        /// Whether a client that differs from the recorded one is a failure.
         is_strict: bool,
     },
     /// Show what a recording holds.
@@ -113,65 +137,112 @@ pub(super) enum Command {
         file: PathBuf,
         /// What of it.
         filter: inspect::Filter,
+        /// As a page for a browser.
+        html: bool,
     },
+    /// Print the schema of the configuration.
+    Schema,
+    /// Print completions.
+    Completions(Shell),
+    /// Print the manual page of a command, or of lspool.
+    Man(Option<String>),
 }
 
-/// Reads a command line, the name of the program included. Tells what is wrong with it on stderr and exits with 2;
-/// `--help` and `--version` are answered on stdout.
+/// All options and commands, for help, completions and manual pages.
+pub(super) fn definition() -> clap::Command {
+    Flags::command()
+}
+
+/// Reads a command line, the name of the program included. Reports mistakes on stderr and exits with 2; answers `--help`
+/// and `--version` on stdout.
 pub(super) fn parse(words: &[OsString]) -> Args {
     try_parse(words).unwrap_or_else(|error| error.exit())
 }
 
 fn try_parse(words: &[OsString]) -> Result<Args, clap::Error> {
-    let flags = Flags::try_parse_from(words).map_err(|error| explained(error, words))?;
+    let definition = Flags::command().color(color(words));
+    let mistake = |message: String| definition.clone().error(ErrorKind::ArgumentConflict, message);
+    let mut matches =
+        definition.clone().try_get_matches_from(words).map_err(|it| explained(it, words, &definition))?;
+    let flags = Flags::from_arg_matches_mut(&mut matches)?;
     if let Some(way) = flags.other_way() {
-        let message = format!("lspool speaks with the editor on stdin and stdout (--stdio); it has no {way}");
-        return Err(Flags::command().error(ErrorKind::ArgumentConflict, message));
+        return Err(mistake(format!(
+            "lspool speaks with the editor on stdin and stdout (--stdio); it has no {way}"
+        )));
     }
     let mut words = flags.command.into_iter();
-    let command = match flags.task {
-        None => Command::Serve(CliServer { command: words.next(), args: words.collect() }),
+    let (command, own) = match flags.task {
+        None => {
+            let server = CliServer { command: words.next(), args: words.collect() };
+            (Command::Serve(server), Serving::default())
+        }
         Some(task) => task.command(),
     };
+    let first = flags.serving;
     let args = Args {
-        config: flags.config,
-        log_file: flags.log_file,
-        log_level: flags.log_level,
-        record: flags.record,
-        record_texts: flags.record_texts,
+        config: own.file.config.or(first.file.config),
+        log_file: own.log_file.or(first.log_file),
+        log_level: own.log_level.or(first.log_level),
+        record: own.record.or(first.record),
+        record_texts: own.record_texts.or(first.record_texts),
+        color: flags.color.unwrap_or(ColorChoice::Auto),
         command,
     };
     match args.unused() {
-        Some((option, why)) => {
-            let message = format!("{option} would do nothing: this command {why}");
-            Err(Flags::command().error(ErrorKind::ArgumentConflict, message))
-        }
+        Some((option, why)) => Err(mistake(format!("{option} would do nothing: this command {why}"))),
         None => Ok(args),
     }
 }
 
-/// A word that is no task, with what was probably meant by it.
-fn explained(error: clap::Error, words: &[OsString]) -> clap::Error {
+/// What `--color` says, before the rest is read: help and errors have colors too.
+fn color(words: &[OsString]) -> ColorChoice {
+    let mut words = words.iter().skip(1).map_while(|it| it.to_str()).take_while(|it| *it != "--");
+    while let Some(word) = words.next() {
+        let value = match word.strip_prefix("--color") {
+            Some("") => words.next(),
+            Some(rest) => rest.strip_prefix('='),
+            None => None,
+        };
+        if let Some(choice) = value.and_then(|it| ColorChoice::from_str(it, false).ok()) {
+            return choice;
+        }
+    }
+    ColorChoice::Auto
+}
+
+/// An error with what was probably meant.
+fn explained(mut error: clap::Error, words: &[OsString], definition: &clap::Command) -> clap::Error {
+    if error.kind() != ErrorKind::UnknownArgument {
+        return error;
+    }
+    // `-- --confg` would start a server of that name.
+    if let Some(ContextValue::StyledStrs(mut tips)) = error.remove(ContextKind::Suggested) {
+        tips.retain(|it| !it.to_string().starts_with("to pass"));
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
+    }
     let Some(ContextValue::String(odd)) = error.get(ContextKind::InvalidArg) else { return error };
     let is_odd = |(_, it): &(usize, &OsString)| it.to_str() == Some(odd);
     let Some((at, _)) = words.iter().enumerate().skip(1).find(is_odd) else { return error };
-    let command = Flags::command();
-    let is_task = |word: &OsString| word.to_str().is_some_and(|it| command.find_subcommand(it).is_some());
-    if error.kind() != ErrorKind::UnknownArgument || odd.starts_with('-') || words[1..at].iter().any(is_task)
-    {
+    if odd.starts_with('-') {
         return error;
     }
-    let tasks = command.get_subcommands().map(clap::Command::get_name);
-    let hint = match (odd.as_str(), nearest(odd, tasks)) {
-        ("help", _) => "did you mean `lspool --help`?".to_owned(),
-        (_, Some(task)) => format!("did you mean `lspool {task}`?"),
-        (_, None) => {
-            let rest: Vec<_> = words[at..].iter().map(|it| it.to_string_lossy()).collect();
-            format!(
-                "to stand in front of a server, put -- before its command: `lspool -- {}`",
-                rest.join(" ")
-            )
+    let task = |word: &OsString| word.to_str().and_then(|it| definition.find_subcommand(it));
+    let (what, tip) = match words[1..at].iter().find_map(task).map(clap::Command::get_name) {
+        Some("orchestrate") => {
+            (format!("unexpected argument '{odd}' found"), "put the goal in quotes".to_owned())
+        }
+        Some(_) => return error,
+        None => {
+            let known = definition.get_subcommands().map(clap::Command::get_name);
+            let tip = match nearest(odd, known) {
+                Some(meant) => format!("did you mean `lspool {meant}`?"),
+                None => {
+                    let rest: Vec<_> = words[at..].iter().map(|it| it.to_string_lossy()).collect();
+                    format!("put -- before the command of a server: `lspool -- {}`", rest.join(" "))
+                }
+            };
+            (format!("unknown command '{odd}'"), tip)
         }
     };
-    Flags::command().error(ErrorKind::UnknownArgument, format!("there is no task {odd:?}; {hint}"))
+    definition.clone().error(ErrorKind::UnknownArgument, format!("{what}\n\n  tip: {tip}"))
 }

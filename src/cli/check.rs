@@ -1,4 +1,4 @@
-//! `lspool check`: finds and tries all servers that are configured, and tells what there is.
+//! `lspool check`: starts every configured server, or the one of its command line, and reports whether it works.
 //!
 //! Owns how a server is tried, one after the other: started, initialized, stopped. It is a core like the real
 //! one, so it is the same shell that starts the servers, reads them and sees to their end.
@@ -15,8 +15,7 @@ mod tests;
 use std::{
     cell::RefCell,
     collections::VecDeque,
-    io::{self, Write as _},
-    path::Path,
+    io::{self, IsTerminal as _, Write as _},
     process::ExitCode,
     rc::Rc,
     sync::Arc,
@@ -27,14 +26,14 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use self::report::{Report, Row, State};
-use super::{args::Args, world};
+use super::{args::Args, columns::shorten, print, screen::Screen, world};
 use crate::{
     config::ServerKind,
     core::event::{BackendId, Effect, Effects, Event, Generation, Peer, ProcessId},
     rpc::{ErrorCode, Frame, Kind, RawId},
     shell::{
         Settings,
-        discover::{Env, Target, Targets, read_user, targets, user_file},
+        discover::{CliServer, Env, Target, Targets, named_target, read_user, targets, user_file},
         driver::{Core, Driver},
         process::World,
         signals,
@@ -46,31 +45,41 @@ const ACCOUNT: Duration = Duration::from_secs(10);
 /// How long a server may take to answer `shutdown`.
 const STOP: Duration = Duration::from_secs(2);
 
-/// Tries, prints, and fails if a server does.
-pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+/// Tries, prints, and fails if a server does. `server` is the command of the only one that is tried, if it has words.
+pub(super) fn run(
+    args: &Args,
+    server: Vec<String>,
+    is_verbose: bool,
+    screen: Screen,
+) -> anyhow::Result<ExitCode> {
+    let mut words = server.into_iter();
+    let named = words.next().map(|command| CliServer { command: Some(command), args: words.collect() });
     let runtime = world::runtime()?;
     let checked = runtime.block_on(async {
         let (world, env) = (world::world(&world::identity()), Env::real());
-        try_all(args.config.as_deref(), &env, world, signals::listen()).await
+        try_all(args, named.as_ref(), &env, world, signals::listen()).await
     });
     let report = checked.map_err(anyhow::Error::msg)?;
-    // Nobody may read it any more, `head` for one.
-    write!(io::stdout(), "{report}").ok();
+    print(&report.text(is_verbose, screen))?;
     Ok(ExitCode::from(u8::try_from(report.status()).unwrap_or(u8::MAX)))
 }
 
-/// Finds and tries all servers of the configuration. Fails if that cannot be read.
+/// Finds and tries the named server, or all of the configuration. Fails if that cannot be read.
 async fn try_all<W: World>(
-    config: Option<&Path>,
+    args: &Args,
+    named: Option<&CliServer>,
     env: &Env,
     world: W,
     signals: mpsc::Receiver<i32>,
 ) -> Result<Report, String> {
-    let user = read_user(config, env)?;
+    let user = read_user(args.config.as_deref(), env)?;
     // In the home folder, everything that the user installed would lie in the workspace.
     let is_home = env.home.as_ref().is_some_and(|home| home.starts_with(&env.cwd));
     let folders: Vec<_> = (!is_home).then(|| env.cwd.clone()).into_iter().collect();
-    let Targets { servers, warnings } = targets(&user, &folders, env)?;
+    let Targets { servers, warnings } = match named {
+        Some(server) => named_target(server, &user, &folders, env)?,
+        None => targets(&user, &folders, env)?,
+    };
 
     let mut rows = Vec::new();
     let mut trials = VecDeque::new();
@@ -84,7 +93,8 @@ async fn try_all<W: World>(
         }
     }
     let rows = Rc::new(RefCell::new(rows));
-    let core = Trials::new(tokio::time::Instant::now().into_std(), trials, rows.clone());
+    let core =
+        Trials::new(tokio::time::Instant::now().into_std(), trials, rows.clone(), Progress::to_stderr());
     let driver = Driver::new(core, world, Arc::new(()), Settings::default());
     let status = driver.run(Box::new(tokio::io::empty()), Box::new(tokio::io::sink()), signals).await;
     let file = user.file.ok_or_else(|| user_file(env));
@@ -98,6 +108,28 @@ struct Trials {
     current: Option<Trial>,
     /// When to look what is next.
     at: Instant,
+    progress: Progress,
+}
+
+/// What a person sees while a server starts: one line of a terminal, which is gone at the end.
+#[derive(Clone, Copy, Debug)]
+struct Progress {
+    is_shown: bool,
+}
+
+impl Progress {
+    /// Shows it if stderr is a terminal.
+    fn to_stderr() -> Progress {
+        Progress { is_shown: io::stderr().is_terminal() }
+    }
+
+    /// Replaces the line.
+    fn show(self, text: &str) {
+        if self.is_shown {
+            // Narrow enough for any terminal: a line that wraps cannot be taken back.
+            write!(io::stderr(), "\r\x1b[K{}", shorten(text, 50)).ok();
+        }
+    }
 }
 
 /// A server that is being tried.
@@ -121,17 +153,24 @@ enum Step {
 }
 
 impl Trials {
-    fn new(now: Instant, waiting: VecDeque<(usize, Target)>, rows: Rc<RefCell<Vec<Row>>>) -> Trials {
-        Trials { rows, waiting, current: None, at: now }
+    fn new(
+        now: Instant,
+        waiting: VecDeque<(usize, Target)>,
+        rows: Rc<RefCell<Vec<Row>>>,
+        progress: Progress,
+    ) -> Trials {
+        Trials { rows, waiting, current: None, at: now, progress }
     }
 
     fn next(&mut self, now: Instant, out: &mut Effects) {
         self.at = now;
         let Some((row, target)) = self.waiting.pop_front() else {
             self.current = None;
+            self.progress.show("");
             out.push(Effect::Exit(0));
             return;
         };
+        self.progress.show(&format!("starting {} …", target.name));
         let backend = BackendId(u32::try_from(row).unwrap_or(u32::MAX));
         let process = ProcessId { backend, generation: Generation(1) };
         let (kind, patience) = (target.server.kind, target.server.startup_timeout);
@@ -146,11 +185,12 @@ impl Trials {
         match frame.kind() {
             Kind::Notification => {}
             Kind::Request if frame.method() == Some("initialize") => {
-                self.fail("it sends back what it is sent: it is no language server".to_owned(), out);
+                self.fail("it sends back what lspool sends: it is not a language server".to_owned(), out);
             }
             Kind::Request => {
                 let id = frame.id().unwrap_or_else(RawId::null);
-                let refused = Frame::error(id, ErrorCode::MethodNotFound, "this is only a trial", None);
+                let refused =
+                    Frame::error(id, ErrorCode::MethodNotFound, "lspool only checks this server", None);
                 out.push(Effect::Send(to, refused));
             }
             Kind::Response => {
@@ -182,7 +222,7 @@ impl Trials {
             let error: Value =
                 frame.error_value().and_then(|it| serde_json::from_slice(it).ok()).unwrap_or_default();
             let message = error["message"].as_str().unwrap_or("without a message").to_owned();
-            return self.fail(format!("it answers initialize with an error: {message}"), out);
+            return self.fail(format!("it answers `initialize` with an error: {message}"), out);
         };
         let result: Value = serde_json::from_slice(result).unwrap_or_default();
         let Some(trial) = &mut self.current else { return };
@@ -196,6 +236,7 @@ impl Trials {
             return trial.stop(now, out);
         }
         trial.step = Step::Asking { until: now + ACCOUNT };
+        self.progress.show("asking who is signed in …");
         out.push(Effect::Send(to, Frame::request(id(ACCOUNT_ID), "checkStatus", Some(b"{}"))));
     }
 
@@ -216,8 +257,8 @@ impl Trials {
             if let State::Failed(message) = &mut row.state
                 && !stderr.is_empty()
             {
-                message.push_str("; its last words:\n");
-                message.push_str(stderr);
+                message.push_str("\nstderr ends with:");
+                message.extend(stderr.lines().flat_map(|line| ["\n  ", line]));
             }
         }
         self.next(now, out);
@@ -251,11 +292,11 @@ impl Core for Trials {
                 self.on_message(now, &frame, out);
             }
             Event::Malformed { peer: Peer::Backend(process), reason, .. } if is_current(process) => {
-                self.fail(format!("it sends what is no message: {reason}"), out);
+                self.fail(format!("it sends something that is not a message: {reason}"), out);
             }
             Event::Closed { peer: Peer::Backend(process), error } if is_current(process) => {
                 let error = error.map(|it| format!(": {it}")).unwrap_or_default();
-                self.fail(format!("it ends its output{error}"), out);
+                self.fail(format!("it closes its output{error}"), out);
             }
             Event::Stalled(Peer::Backend(process)) if is_current(process) => {
                 self.fail("it reads nothing".to_owned(), out);
@@ -276,7 +317,10 @@ impl Core for Trials {
             Event::Exited { process, exit, stderr } if is_current(process) => {
                 self.on_exited(now, &exit.to_string(), &stderr, out);
             }
-            Event::Quit(signal) => out.push(Effect::Exit(128 + signal)),
+            Event::Quit(signal) => {
+                self.progress.show("");
+                out.push(Effect::Exit(128 + signal));
+            }
             // There is no editor, and what an ended server says does not matter.
             Event::Received(..)
             | Event::Malformed { .. }
@@ -305,14 +349,14 @@ impl Core for Trials {
             Some(trial) => match trial.step {
                 Step::Starting { until } if now >= until => {
                     let patience = trial.patience.as_secs_f64();
-                    self.fail(format!("it does not start within {patience} s: does its disk answer?"), out);
+                    self.fail(format!("it does not start within {patience} s: does its disk respond?"), out);
                     // It ends when it is there, if ever.
                     self.next(now, out);
                 }
                 Step::Initializing { until } if now >= until => {
                     let patience = trial.patience.as_secs_f64();
-                    let hint = "if it needs more time, raise startup_timeout";
-                    self.fail(format!("it does not answer initialize within {patience} s; {hint}"), out);
+                    let hint = "hint: if it needs more time, raise `startup_timeout`";
+                    self.fail(format!("it does not answer `initialize` within {patience} s\n{hint}"), out);
                 }
                 Step::Asking { until } if now >= until => trial.stop(now, out),
                 Step::Stopping { until } if now >= until => trial.end(out),

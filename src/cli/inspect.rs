@@ -1,23 +1,24 @@
 //! `lspool inspect`: what a recording holds, as a timeline for people.
 //!
 //! Requests and what came of them, grouped by conversation; the calls of tools within; what became of the processes. The
-//! file is read once, and of each message no more is kept than is shown.
+//! file is read once, and of each message no more is kept than is shown. `--html` makes a page of it for a browser.
 
+mod html;
 mod table;
 #[cfg(test)]
 mod tests;
 mod timeline;
 
 use std::{
-    io::{self, BufRead, Write as _},
+    io::{self, BufRead, IsTerminal as _},
     path::Path,
     process::ExitCode,
 };
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 
 use self::timeline::Timeline;
-use super::{replay, screen::Screen};
+use super::{print, replay, screen::Screen};
 use crate::recording::{reader::Problem, source::Source};
 
 /// What is shown.
@@ -32,21 +33,36 @@ pub(super) struct Filter {
 }
 
 /// Prints the timeline.
-pub(super) fn run(file: &Path, filter: &Filter) -> anyhow::Result<ExitCode> {
-    let text = text(replay::open(file)?, filter, Screen::stdout());
+pub(super) fn run(file: &Path, filter: &Filter, html: bool, screen: Screen) -> anyhow::Result<ExitCode> {
+    if html && io::stdout().is_terminal() {
+        bail!("the page needs a file\nhint: lspool inspect --html {} > page.html", file.display());
+    }
+    let form = if html { Form::Page } else { Form::Text(screen) };
+    let text = text(replay::open(file)?, filter, form);
     let text = text.with_context(|| file.display().to_string())?;
-    write!(io::stdout(), "{text}").ok();
+    print(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 
+/// What is made of a timeline.
+#[derive(Clone, Copy, Debug)]
+enum Form {
+    Text(Screen),
+    Page,
+}
+
 /// The text for a recording.
-fn text(input: impl BufRead, filter: &Filter, screen: Screen) -> Result<String, Problem> {
+fn text(input: impl BufRead, filter: &Filter, form: Form) -> Result<String, Problem> {
     let mut source = Source::new(input);
     let mut timeline = Timeline::new(filter.method.as_deref());
     while let Some(entry) = source.next().transpose()? {
         timeline.add(&entry, source.is_of_lspool());
     }
-    Ok(table::text(&timeline.finish(), filter, source.note().as_deref(), screen))
+    let (timeline, note) = (timeline.finish(), source.note());
+    Ok(match form {
+        Form::Text(screen) => table::text(&timeline, filter, note.as_deref(), screen),
+        Form::Page => html::page(&timeline, filter, note.as_deref()),
+    })
 }
 
 /// Whether a text is like a pattern in which `*` stands for anything.

@@ -116,10 +116,10 @@ impl From<Error> for Failure {
 }
 
 /// Does it, and prints what comes of it.
-pub(super) fn run(task: &Task, pid: Option<u32>) -> anyhow::Result<ExitCode> {
+pub(super) fn run(task: &Task, pid: Option<u32>, screen: Screen) -> anyhow::Result<ExitCode> {
     let folders = control::folders(&Env::real());
     let mut out = io::stdout();
-    let asking = ask(task, pid, &folders, &mut out, Screen::stdout());
+    let asking = ask(task, pid, &folders, &mut out, screen);
     let Err(failure) = world::runtime()?.block_on(asking) else { return Ok(ExitCode::SUCCESS) };
     // One that was shown where the result is expected has no words.
     if let Some(message) = failure.message().filter(|it| !it.is_empty()) {

@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use rustix::fs::OFlags;
 use tracing::level_filters::LevelFilter;
 
-use super::args::Args;
+use super::{args::Args, tell};
 use crate::{
     config::{Config, LogLevel},
     shell::discover::Env,
@@ -17,7 +17,12 @@ pub(super) fn begin(args: &Args, config: &Config, env: &Env) -> anyhow::Result<(
     let file = match (&args.log_file, &config.log.file) {
         (Some(file), _) => file.clone(),
         (None, Some(file)) => env.expand(file).map_err(anyhow::Error::msg)?,
-        (None, None) => return Ok(()),
+        (None, None) => {
+            if args.log_level.is_some() {
+                tell("--log-level has no effect without --log-file");
+            }
+            return Ok(());
+        }
     };
     let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
     let log = OpenOptions::new()

@@ -6,7 +6,6 @@
 //! - Nothing that a model says moves the cursor.
 //! - A command of a worker is run only if the user, `--yes` or the configuration allows it.
 
-mod client;
 mod pen;
 mod questions;
 mod terminal;
@@ -74,7 +73,7 @@ struct Task {
 }
 
 /// Plays the editor for a goal.
-pub(super) fn run(args: &Args, task: args::Orchestrate) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: &Args, task: args::Orchestrate, screen: Screen) -> anyhow::Result<ExitCode> {
     let args::Orchestrate { goal, workers, model, json, yes, command } = task;
     let mut command = command.into_iter();
     let search = Search::new(args, CliServer { command: command.next(), args: command.collect() });
@@ -99,8 +98,8 @@ pub(super) fn run(args: &Args, task: args::Orchestrate) -> anyhow::Result<ExitCo
     let core = Proxy::new(identity);
     let search = Arc::new(search);
     match search.recorder(args, identity) {
-        Some(recorder) => at_terminal(Recorded::new(core, recorder), world, search, &task),
-        None => at_terminal(core, world, search, &task),
+        Some(recorder) => at_terminal(Recorded::new(core, recorder), world, search, &task, screen),
+        None => at_terminal(core, world, search, &task, screen),
     }
 }
 
@@ -110,6 +109,7 @@ fn at_terminal(
     world: System,
     search: Arc<Search>,
     task: &Task,
+    screen: Screen,
 ) -> anyhow::Result<ExitCode> {
     let driver = Driver::new(core, world, Arc::new(WithTools(search)), Settings::default());
     let runtime = world::runtime()?;
@@ -119,7 +119,7 @@ fn at_terminal(
         let (quit, signals) = tokio::sync::mpsc::channel(1);
         let driver = spawn_local(driver.run(Box::new(input), Box::new(output), signals));
         let mut out = io::stdout();
-        let done = terminal::run(task, near, signals::listen(), quit, &mut out, Screen::stdout()).await;
+        let done = terminal::run(task, near, signals::listen(), quit, &mut out, screen).await;
         // Its processes end with it.
         driver.await.ok();
         done

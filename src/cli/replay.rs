@@ -1,8 +1,8 @@
-//! `lspool replay`: does a recording again, prints what comes of it, and what is not as it was.
+//! `lspool replay`: replays a recording, and reports the first effect that differs.
 
 use std::{
     fs::File,
-    io::{self, BufReader, Write},
+    io::{self, BufReader, IsTerminal as _, Write},
     path::Path,
     process::ExitCode,
     time::Instant,
@@ -16,16 +16,18 @@ use crate::recording::{
     replay::{Difference, Replay},
 };
 
+const UNWRITABLE: &str = "cannot write to stdout";
 /// Bytes that are read at once.
 const BUFFER: usize = 1 << 20;
 
 /// Replays, and fails with 1 at the first difference.
 pub(super) fn run(task: &args::Replay) -> anyhow::Result<ExitCode> {
     let mut out = io::BufWriter::new(io::stdout());
-    let done = replay(task, &mut out);
-    // Nobody may read it any more, `head` for one.
-    out.flush().ok();
-    match done? {
+    // On a terminal, hundreds of lines of JSON would hide the verdict.
+    let prints = task.effects || !io::stdout().is_terminal();
+    let done = replay(task, prints, &mut out)?;
+    flush(&mut out)?;
+    match done {
         None => Ok(ExitCode::SUCCESS),
         Some(difference) => {
             write!(io::stderr(), "lspool: {difference}").ok();
@@ -34,9 +36,9 @@ pub(super) fn run(task: &args::Replay) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Does the recording again. The answer is the first difference, if there is one. Without another file to compare with,
-/// effects are printed up to there.
-fn replay(task: &args::Replay, out: &mut dyn Write) -> anyhow::Result<Option<Difference>> {
+/// Replays. The answer is the first difference, if there is one. With `prints`, and without another file to compare with,
+/// prints effects up to there.
+fn replay(task: &args::Replay, prints: bool, out: &mut dyn Write) -> anyhow::Result<Option<Difference>> {
     let name = || task.file.display().to_string();
     let (mut replay, header) = Replay::new(open(&task.file)?, Instant::now()).with_context(name)?;
     let other = |file: &Path| Ok::<_, anyhow::Error>((Reader::new(open(file)?), file.to_owned()));
@@ -48,6 +50,11 @@ fn replay(task: &args::Replay, out: &mut dyn Write) -> anyhow::Result<Option<Dif
     let mut events = 0u64;
     while let Some(step) = replay.step().with_context(name)? {
         if task.until.is_some_and(|until| step.line > until) {
+            flush(out)?;
+            tell(&format!(
+                "{events} events up to line {}, and all effects are the same",
+                step.line.saturating_sub(1)
+            ));
             return Ok(None);
         }
         events += 1;
@@ -56,11 +63,11 @@ fn replay(task: &args::Replay, out: &mut dyn Write) -> anyhow::Result<Option<Dif
                 replay.difference_from(&step, expected).with_context(|| file.display().to_string())?
             }
             None => {
-                for effect in &step.effects {
+                for effect in step.effects.iter().filter(|_| prints) {
                     match out.write_all(effect) {
                         // Nobody reads on.
                         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(None),
-                        done => done.context("cannot print")?,
+                        done => done.context(UNWRITABLE)?,
                     }
                 }
                 replay.difference(&step)
@@ -76,9 +83,18 @@ fn replay(task: &args::Replay, out: &mut dyn Write) -> anyhow::Result<Option<Dif
     {
         return Ok(Some(difference));
     }
-    let cut = if replay.is_torn() { "; the file ends within a line, which was left out" } else { "" };
-    tell(&format!("{events} events, and all effects are as they were{cut}"));
+    flush(out)?;
+    let cut = if replay.is_torn() { "; the last line is incomplete and was left out" } else { "" };
+    tell(&format!("{events} events, and all effects are the same{cut}"));
     Ok(None)
+}
+
+/// Writes what waits, so that it stands before the verdict. A reader that is gone, `head` for one, is no failure.
+fn flush(out: &mut dyn Write) -> anyhow::Result<()> {
+    match out.flush() {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error).context(UNWRITABLE),
+        Ok(()) | Err(_) => Ok(()),
+    }
 }
 
 /// Opens a recording.

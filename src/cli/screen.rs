@@ -1,38 +1,52 @@
-//! What is written to: how wide it is, and whether it knows colors.
+//! What is written to: how wide it is, and whether it gets colors.
 
 use std::{
     env,
     io::{self, IsTerminal as _},
 };
 
+use clap::ColorChoice;
+
 /// What stdout is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Screen {
     /// Columns and rows of a terminal.
     pub(super) size: Option<(usize, usize)>,
-    /// Whether it shows colors.
+    /// Whether it gets colors.
     pub(super) is_colored: bool,
 }
 
 impl Screen {
     /// Stdout, as it is now.
-    pub(super) fn stdout() -> Screen {
-        if !io::stdout().is_terminal() {
-            return Screen::default();
-        }
-        let size = rustix::termios::tcgetwinsize(io::stdout()).ok();
-        let size = size.map(|it| (usize::from(it.ws_col), usize::from(it.ws_row)));
-        // Some terminals do not know.
-        let size = size.filter(|(columns, rows)| *columns > 0 && *rows > 0).unwrap_or((80, 24));
+    pub(super) fn stdout(color: ColorChoice) -> Screen {
+        let is_terminal = io::stdout().is_terminal();
         let is_set = |name: &str| env::var_os(name).is_some_and(|it| !it.is_empty());
         let is_dumb = env::var_os("TERM").is_some_and(|it| it == "dumb");
-        Screen { size: Some(size), is_colored: !is_set("NO_COLOR") && !is_dumb }
+        let is_colored = match color {
+            ColorChoice::Always => true,
+            ColorChoice::Never => false,
+            ColorChoice::Auto => is_terminal && !is_set("NO_COLOR") && !is_dumb,
+        };
+        Screen { size: is_terminal.then(size), is_colored }
     }
 
     /// The same, with the size that it has now.
     pub(super) fn again(self) -> Screen {
-        if self.size.is_some() { Screen::stdout() } else { self }
+        Screen { size: self.size.map(|_| size()), ..self }
     }
+
+    /// How wide a terminal is.
+    pub(super) fn columns(self) -> Option<usize> {
+        self.size.map(|(columns, _)| columns)
+    }
+}
+
+/// Columns and rows of stdout, which is a terminal.
+fn size() -> (usize, usize) {
+    let size = rustix::termios::tcgetwinsize(io::stdout()).ok();
+    let size = size.map(|it| (usize::from(it.ws_col), usize::from(it.ws_row)));
+    // Some terminals do not know.
+    size.filter(|(columns, rows)| *columns > 0 && *rows > 0).unwrap_or((80, 24))
 }
 
 /// Each line stays in its row, however wide its characters are: what is drawn over must be as high as it is thought to be.
@@ -62,6 +76,10 @@ impl Screen {
             Tone::Passing => "33",
             Tone::Bad => "31",
         };
-        if self.is_colored { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+        if self.is_colored && !text.is_empty() {
+            format!("\x1b[{code}m{text}\x1b[0m")
+        } else {
+            text.to_owned()
+        }
     }
 }

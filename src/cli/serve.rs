@@ -21,15 +21,27 @@ use crate::{
     },
 };
 
+/// What a person is told who starts lspool as an editor would.
+const ALONE: &str = "an editor starts lspool; it speaks the Language Server Protocol on stdin
+
+  lspool demo           shows a crash that the editor does not notice
+  lspool setup EDITOR   prints the settings for an editor
+  lspool check          starts your servers and reports whether they work
+  lspool --help         lists the other commands";
+
 /// Serves until the editor ends it.
 pub(super) fn run(args: &Args, server: CliServer) -> anyhow::Result<ExitCode> {
+    if io::stdin().is_terminal() && server.command.is_none() {
+        tell(ALONE);
+        return Ok(ExitCode::from(NOTHING_TO_SERVE));
+    }
     let search = Search::new(args, server);
     if io::stdin().is_terminal() {
-        // Nobody is there who could be told by an error answer.
+        // Nobody is there to get an error answer.
         if search.prepare(&[]).is_err() {
             return Ok(ExitCode::from(NOTHING_TO_SERVE));
         }
-        tell("this is a terminal, and an editor is waited for; `lspool --help` says what else there is");
+        tell("waiting for an editor to speak the Language Server Protocol on stdin; Ctrl-C ends lspool");
     }
     let search = Arc::new(search);
     let identity = world::identity();

@@ -20,5 +20,7 @@ pub use agents::agent_folders;
 pub use env::Env;
 pub use files::{UserConfig, read_user, user_file, workspace_files};
 pub use path::{Skipped, Workspace};
-pub use prepare::{CliServer, Missing, Target, Targets, known_agents, prepare, target, targets};
+pub use prepare::{
+    CliServer, Missing, Target, Targets, known_agents, named_target, prepare, target, targets,
+};
 pub use search::{Found, NotFound, search};

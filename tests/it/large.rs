@@ -97,7 +97,7 @@ fn check(questions: usize) {
 
     let replayed = run(within(8, &sandbox, &["replay", &file]));
     let told = String::from_utf8_lossy(&replayed.stderr).into_owned();
-    assert!(replayed.status.success() && told.contains("all effects are as they were"), "{told}");
+    assert!(replayed.status.success() && told.contains("all effects are the same"), "{told}");
 
     let shown = run(within(8, &sandbox, &["inspect", &file]));
     let text = String::from_utf8_lossy(&shown.stdout);

@@ -5,6 +5,7 @@ mod builtin_tools;
 mod cancel;
 mod catalog;
 mod clients;
+mod command_line;
 mod control;
 mod conversations;
 mod crash;

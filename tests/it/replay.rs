@@ -106,7 +106,7 @@ fn real_session_is_recorded_without_secrets_and_replays() {
     let same = replay(&[], &file);
     let (code, said) = status(&same);
     assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("all effects are as they were"), "{said}");
+    assert!(said.contains("all effects are the same"), "{said}");
     // What was printed is what the file says.
     let printed = String::from_utf8(same.stdout).expect("a text");
     let recorded: Vec<&str> = recording.lines().filter(|it| it.contains("\"dir\":\"out\"")).collect();

@@ -4,7 +4,11 @@ use serde_json::{Value, json};
 
 use crate::{
     agents::{allowed, tools},
-    cli::table::table,
+    cli::{
+        columns::wrap,
+        screen::{Screen, Tone},
+        table::{Cell, table},
+    },
     config::{AgentConfig, AgentSource, Shadowed, WorkerConfig},
 };
 
@@ -81,35 +85,44 @@ impl Listing {
     }
 
     /// For people.
-    pub(super) fn text(&self) -> String {
-        let head = ["AGENT", "MODEL", "SOURCE", "PARTITION", "TOOLS"].map(str::to_owned);
+    pub(super) fn text(&self, screen: Screen) -> String {
+        let head = ["AGENT", "MODEL", "SOURCE", "PARTITION", "TOOLS"];
         let row = |it: &Row| {
             let model = it.agent.model.clone().unwrap_or_else(|| "inherit".to_owned());
             let partition = match &*it.running {
-                [] => "not running".to_owned(),
-                running => running.join("; "),
+                [] => Cell::new("not running", Tone::Faint),
+                running => Cell::plain(running.join("; ")),
             };
             let name = if it.agent.lead { format!("{} (lead)", it.name) } else { it.name.clone() };
-            [name, model, source(&it.agent.source), partition, tools(&it.agent)]
+            let [model, source, tools] = [model, source(&it.agent.source), tools(&it.agent)].map(Cell::plain);
+            [Cell::plain(name), model, source, partition, tools]
         };
-        let mut text = table(std::iter::once(head).chain(self.rows.iter().map(row)));
+        let mut text = table(head, self.rows.iter().map(row), &[4, 2, 3], screen);
         if !self.workers.is_empty() {
-            let head = ["WORKER", "MODEL", "SOURCE", "TOOLS"].map(str::to_owned);
+            let head = ["WORKER", "MODEL", "SOURCE", "TOOLS"];
             let row = |it: &WorkerConfig| {
                 let model = it.model.clone().unwrap_or_else(|| "inherit".to_owned());
                 let role = if it.enabled { it.role.clone() } else { format!("{} (off)", it.role) };
-                [role, model, source(&it.source), allowed(tools_of(it))]
+                [role, model, source(&it.source), allowed(tools_of(it))].map(Cell::plain)
             };
             text.push('\n');
-            text += &table(std::iter::once(head).chain(self.workers.iter().map(row)));
+            text += &table(head, self.workers.iter().map(row), &[3, 2], screen);
         }
-        let told = self.problems.iter().map(|it| format!("not read: {it}"));
-        let told = told.chain(self.shadowed.iter().map(ToString::to_string));
-        let told: Vec<String> = told.chain(self.warnings.iter().cloned()).collect();
+        let problems = self.problems.iter().map(|it| (format!("not read: {it}"), Tone::Bad));
+        let shadowed = self.shadowed.iter().map(|it| (it.to_string(), Tone::Passing));
+        let warnings = self.warnings.iter().map(|it| (it.clone(), Tone::Passing));
+        let told: Vec<_> = problems.chain(shadowed).chain(warnings).collect();
         if !told.is_empty() {
             text.push('\n');
         }
-        told.iter().fold(text, |text, it| text + it + "\n")
+        let columns = screen.columns().unwrap_or(usize::MAX);
+        for (it, tone) in told {
+            for line in wrap(&it, columns, "  ") {
+                text += &screen.paint(&line, tone);
+                text.push('\n');
+            }
+        }
+        text
     }
 }
 
@@ -155,7 +168,7 @@ mod tests {
             tester          inherit  built in         all
             writer          inherit  /w/.lspool.toml  none
         "#]]
-        .assert_eq(&listing.text());
+        .assert_eq(&listing.text(Screen::default()));
         let json = listing.json();
         assert_eq!(json["workers"][1]["enabled"], false);
         assert_eq!((&json["workers"][3]["tools"], &json["workers"][0]["tools"]), (&json!([]), &Value::Null));

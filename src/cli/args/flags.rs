@@ -1,75 +1,50 @@
-//! The flags, as clap reads them. What is said of each here is its help.
+//! The options, as clap reads them. The comments here are the help texts.
+//!
+//! A command lists only the options that it takes. Those of all commands are last, under a heading of their own.
 
 use std::{ffi::OsString, path::PathBuf};
 
 use clap::{
-    ArgAction, Parser, Subcommand,
+    ArgAction, ColorChoice, Parser, Subcommand,
     builder::{PossibleValuesParser, TypedValueParser as _},
 };
+use clap_complete::Shell;
 
 use super::Command;
 use crate::{
-    cli::{inspect, instances},
+    cli::{inspect, instances, setup::Editor},
     config::LogLevel,
     player::Speed,
 };
+
+/// The heading of the options that every command takes.
+const GLOBAL: &str = "Global options";
 
 #[derive(Debug, Parser)]
 #[command(
     name = "lspool",
     version,
-    about = "A language server that stands in front of another one",
-    // clap breaks no lines.
-    long_about = "A language server that stands in front of another one: the editor starts lspool\n\
-                  instead of its server. Conversations of a Copilot server run in processes of\n\
-                  their own, one for each set of tools; everything else passes unchanged.\n\n\
-                  COMMAND, which must come after --, is the server and its arguments. Without it the\n\
-                  server is taken from the configuration file, or copilot-language-server is\n\
-                  searched for.",
-    after_long_help = "Example, for an editor's configuration:\n  lspool -- copilot-language-server --stdio",
-    override_usage = "lspool [OPTIONS] [-- COMMAND [ARG]...]\n       lspool agents|check|status|restart|stop|move|logs|reload [OPTIONS]\n       lspool inspect|replay|serve-recording FILE [OPTIONS]\n       lspool orchestrate GOAL [OPTIONS] [-- COMMAND [ARG]...]",
-    disable_help_subcommand = true
+    about = "A language server proxy: a crashed server comes back, agents keep to their tools",
+    long_about = "lspool stands between an editor and a language server: the editor starts lspool instead of the server. \
+                  lspool restarts a server that crashes, with its documents and settings, and runs the conversations of a \
+                  Copilot server in one process for each tool set.\n\n\
+                  SERVER is the command of the server. It comes after --. Without it, lspool takes the server from the \
+                  configuration file, or searches for copilot-language-server.",
+    after_help = "Run `lspool demo` to see it work, and `lspool setup EDITOR` for the settings of an editor.",
+    override_usage = "lspool [OPTIONS] [-- SERVER [ARG]...]\n       lspool COMMAND [OPTIONS]",
+    max_term_width = 100,
+    disable_help_flag = true,
+    disable_version_flag = true
 )]
 pub(super) struct Flags {
-    /// The configuration file [default: lspool/config.toml in the user's configuration folder]
-    #[arg(long, value_name = "FILE", global = true)]
-    pub(super) config: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) serving: Serving,
 
-    /// Write the log to this file; without one there is no log
-    #[arg(long, value_name = "FILE", global = true)]
-    pub(super) log_file: Option<PathBuf>,
-
-    /// How much is logged [default: info]
-    #[arg(
-        long,
-        value_name = "LEVEL",
-        global = true,
-        value_parser = PossibleValuesParser::new(LogLevel::WORDS)
-            .try_map(|it| LogLevel::from_word(&it).ok_or("no level"))
-    )]
-    pub(super) log_level: Option<LogLevel>,
-
-    #[arg(
-        long,
-        value_name = "FILE",
-        help = "Record the session in this file, or in the next free one of FILE-2 and so on [env: LSPOOL_RECORD]"
-    )]
-    pub(super) record: Option<PathBuf>,
-
-    /// Whether the recording has documents, prompts and answers as they are [default: no]
-    #[arg(
-        long,
-        value_name = "yes|no",
-        value_parser = PossibleValuesParser::new(["yes", "no"]).map(|it| it == "yes"),
-        hide_possible_values = true
-    )]
-    pub(super) record_texts: Option<bool>,
-
-    /// Accepted and ignored: lspool always speaks on stdin and stdout
+    /// Accepted and ignored: lspool always uses stdin and stdout
     #[arg(long, overrides_with = "stdio")]
     stdio: bool,
 
-    /// Accepted and ignored: the process is named in `initialize`
+    /// Accepted and ignored: `initialize` names the process
     #[arg(
         long = "clientProcessId",
         value_name = "N",
@@ -94,127 +69,274 @@ pub(super) struct Flags {
     pipe: Option<OsString>,
 
     // Help would show it as if it needed no `--`.
-    #[arg(last = true, value_name = "COMMAND", hide = true)]
+    #[arg(last = true, value_name = "SERVER", hide = true)]
     pub(super) command: Vec<String>,
+
+    /// When to use color [default: auto]
+    #[arg(long, value_name = "WHEN", global = true, help_heading = GLOBAL)]
+    pub(super) color: Option<ColorChoice>,
+
+    /// Print help
+    #[arg(short, long, global = true, action = ArgAction::Help, help_heading = GLOBAL)]
+    help: Option<bool>,
+
+    /// Print the version
+    #[arg(short = 'V', long, action = ArgAction::Version, help_heading = GLOBAL)]
+    version: Option<bool>,
 
     #[command(subcommand)]
     pub(super) task: Option<Task>,
 }
 
+/// Where the configuration is.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(super) struct ConfigFile {
+    /// The configuration file [default: lspool/config.toml in the user's configuration folder]
+    #[arg(long, value_name = "FILE")]
+    pub(super) config: Option<PathBuf>,
+}
+
+/// The options of lspool itself, where it serves somebody.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(super) struct Serving {
+    #[command(flatten)]
+    pub(super) file: ConfigFile,
+
+    /// Write the log to this file [default: no log]
+    #[arg(long, value_name = "FILE")]
+    pub(super) log_file: Option<PathBuf>,
+
+    /// How much to log [default: info]
+    #[arg(
+        long,
+        value_name = "LEVEL",
+        value_parser = PossibleValuesParser::new(LogLevel::WORDS)
+            .try_map(|it| LogLevel::from_word(&it).ok_or("no level"))
+    )]
+    pub(super) log_level: Option<LogLevel>,
+
+    #[arg(
+        long,
+        value_name = "FILE",
+        help = "Record the session in this file, or in FILE-2 and so on if it exists [env: LSPOOL_RECORD]"
+    )]
+    pub(super) record: Option<PathBuf>,
+
+    /// Record documents, prompts and answers as they are [default: no]
+    #[arg(
+        long,
+        value_name = "yes|no",
+        value_parser = PossibleValuesParser::new(["yes", "no"]).map(|it| it == "yes"),
+        hide_possible_values = true
+    )]
+    pub(super) record_texts: Option<bool>,
+}
+
 #[derive(Debug, Subcommand)]
 pub(super) enum Task {
-    /// Find and try all servers that are configured, and tell what there is
-    Check,
-    /// The agents of the current folder: where they come from, their tools, models and processes
-    Agents {
-        /// For a program: one JSON document
-        #[arg(long)]
-        json: bool,
+    /// Show a crash that the editor does not notice
+    #[command(long_about = "Show a crash that the editor does not notice\n\n\
+                      Plays an editor, kills its language server, and checks what the editor sees. The servers are recordings \
+                      inside lspool: the demo needs no account, no server and no network, and leaves nothing behind.")]
+    Demo,
+    /// Print the settings for an editor
+    #[command(long_about = "Print the settings for an editor\n\n\
+                      Prints what to write into the settings of an editor so that it starts lspool in front of its servers. \
+                      Without SERVER, it does so for the known servers that are on PATH.")]
+    Setup {
+        /// The editor
+        #[arg(value_name = "EDITOR")]
+        editor: Editor,
+        /// A server such as pyright, gopls, rust-analyzer or copilot
+        #[arg(value_name = "SERVER")]
+        servers: Vec<String>,
     },
-    /// What each running lspool and its servers are doing
-    Status {
-        /// For a program: one JSON document
+    /// Start every configured server and report whether it works
+    #[command(
+        after_help = "Exit status: 0 if every server works, 1 if one does not, 2 if the configuration cannot be used. A server \
+                      where nobody is signed in works."
+    )]
+    Check {
+        /// Also report executables that were found and are not used
+        #[arg(short, long)]
+        verbose: bool,
+        #[command(flatten)]
+        file: ConfigFile,
+        /// Check this server instead of the configured ones
+        #[arg(last = true, value_name = "SERVER")]
+        server: Vec<String>,
+    },
+    /// List the agents of the current folder
+    #[command(long_about = "List the agents of the current folder\n\n\
+                      Shows where each agent and worker is defined, its model, its tools, and its process.")]
+    Agents {
+        /// Print JSON
         #[arg(long)]
         json: bool,
-        /// Again and again, whenever something changes
+        /// Exit with 1 if a file of agents cannot be read
+        #[arg(long)]
+        check: bool,
+        #[command(flatten)]
+        file: ConfigFile,
+    },
+    /// Show each running lspool and its servers
+    Status {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+        /// Keep running and redraw on changes
         #[arg(long)]
         watch: bool,
-        /// Also the ids of conversations that have not every tool
+        /// Also show the ids of conversations that have not every tool
         #[arg(short, long, conflicts_with = "watch")]
         long: bool,
         #[command(flatten)]
         which: Which,
     },
-    /// Start a server, or a partition of it, anew; also one that was stopped or has failed
+    /// Restart a server or partition
+    #[command(long_about = "Restart a server or partition\n\n\
+                      Also starts one that was stopped or has failed.")]
     Restart {
         #[command(flatten)]
         backend: Named,
         #[command(flatten)]
         which: Which,
     },
-    /// Stop a server, or a partition of it, until it is needed again
+    /// Stop a server, or a partition until its next turn
+    #[command(long_about = "Stop a server until you restart it, or a partition until its next turn")]
     Stop {
         #[command(flatten)]
         backend: Named,
         #[command(flatten)]
         which: Which,
     },
-    /// Keep conversations to their tools by a process of their own, or by a chat mode, from their next turn on
+    /// Choose how conversations are kept to their tools
+    #[command(long_about = "Choose how conversations are kept to their tools, from their next turn on")]
     Move {
-        /// A conversation, or what `lspool status` shows under TOOLS; all, if it is left out
+        /// A conversation, or a tool set as `lspool status` shows it under TOOLS [default: all]
         #[arg(value_name = "NAME")]
         name: Option<String>,
-        /// By what
+        /// Whether a process or a chat mode keeps them to their tools
         #[arg(long, value_name = "KIND", value_parser = ["process", "mode"])]
         to: String,
         #[command(flatten)]
         which: Which,
     },
-    /// What a server has written to stderr
+    /// Print what a server wrote to stderr
     Logs {
         #[command(flatten)]
         backend: Named,
-        /// And what it goes on to write
+        /// Keep running and print new lines
         #[arg(short, long)]
         follow: bool,
         #[command(flatten)]
         which: Which,
     },
-    /// Read the configuration files anew
+    /// Read the configuration files again
     Reload {
         #[command(flatten)]
         which: Which,
     },
-    /// Show what a recording holds: conversations, requests, how long they took, crashes
+    /// Show a recording as a timeline
+    #[command(
+        long_about = "Show a recording as a timeline: conversations, requests and their times, tool calls, crashes",
+        after_help = "For example, for a browser:\n  lspool inspect --html session.jsonl > session.html"
+    )]
     Inspect {
         /// A recording of lspool, or a transcript
         file: PathBuf,
-        /// Only this conversation
+        /// Show only this conversation
         #[arg(long, value_name = "ID")]
         conversation: Option<String>,
-        /// Only messages of these methods; `*` stands for anything
+        /// Show only messages of these methods; `*` matches anything
         #[arg(long, value_name = "GLOB")]
         method: Option<String>,
-        /// Only what went wrong
+        /// Show only what went wrong
         #[arg(long)]
         errors: bool,
+        /// Print a page for a browser instead
+        #[arg(long)]
+        html: bool,
     },
-    /// Be a language server made of a recording: answer as the recorded one did, on stdin and stdout
+    /// Replay a recording and compare
+    #[command(
+        long_about = "Replay a recording and compare\n\n\
+                      Gives the recorded events to lspool, and reports the first effect that differs from the recording. If \
+                      stdout is not a terminal, it also prints each effect.",
+        after_help = "Exit status: 0 if all effects are the same, 1 if one differs, 2 if a file cannot be used."
+    )]
+    Replay(Replay),
+    /// Act as a server from a recording
+    #[command(long_about = "Act as a server from a recording\n\n\
+                      Answers on stdin and stdout as the recorded server did.")]
     ServeRecording {
-        /// A recording of lspool, or a transcript [default: a session with four agents that lspool has with it]
+        /// A recording of lspool, or a transcript [default: a session with four agents, inside lspool]
         file: Option<PathBuf>,
-        /// The process whose part is played, where several are in the file, or `*` for each that is asked the same [default:
-        /// of a recording of lspool, lspool itself]
+        /// The process to play if the file has several, or `*` for every process that was asked the same [default: lspool
+        /// itself, if lspool wrote the recording]
         #[arg(long, value_name = "NAME")]
         proc: Option<String>,
-        /// Take the time that it took, or none
+        /// Whether to answer at once, or to take the recorded time
         #[arg(
             long,
+            value_name = "SPEED",
             default_value = "fast",
             value_parser = PossibleValuesParser::new(["real", "fast"])
                 .map(|it| if it == "real" { Speed::Real } else { Speed::Fast })
         )]
         speed: Speed,
-        /// Fail at the end, and say why on stderr, if the client was not like the recorded one
+        /// Exit with 1 if the client differs from the recorded one, and say how
         #[arg(long)]
         strict: bool,
         /// Accepted and ignored
         #[arg(long, hide = true)]
         stdio: bool,
     },
-    /// Do again what a recording says: prints each effect, and the first that is not as it was
+    /// Let workers reach a goal in the current folder
     #[command(
-        after_help = "Exit status: 0 if all is as it was, 1 if something is different, 2 if a file cannot be used."
+        long_about = "Let workers reach a goal in the current folder\n\n\
+                      lspool makes a plan, gives its tasks to workers, and prints a summary.",
+        after_help = "Workers create and overwrite files in the current folder without asking. They ask before they run a \
+                      command. Begin with a clean git tree.\n\n\
+                      Exit status: 0 if all tasks are done, 1 if one has failed or was skipped, 2 if nothing could be done, 130 \
+                      after Ctrl-C."
     )]
-    Replay(Replay),
-    /// Have workers reach a goal in the current folder: a plan is made, its tasks are done, and you are told what has come of it
+    Orchestrate {
+        #[command(flatten)]
+        task: Orchestrate,
+        #[command(flatten)]
+        serving: Serving,
+    },
+    /// Print what a configuration file may contain
+    Config {
+        #[command(subcommand)]
+        task: ConfigTask,
+    },
+    /// Print completions for a shell
     #[command(
-        after_help = "Workers create and overwrite files in the current folder without asking; only commands are asked about. Begin \
-                      with a clean git tree.\n\n\
-                      Exit status: 0 if all tasks are done, 1 if one has failed or was skipped, 2 if nothing could be done, 130 after \
-                      Ctrl-C."
+        after_help = "For example, for bash:\n  lspool completions bash > ~/.local/share/bash-completion/completions/lspool"
     )]
-    Orchestrate(Orchestrate),
+    Completions {
+        /// The shell
+        #[arg(value_name = "SHELL")]
+        shell: Shell,
+    },
+    /// Print a manual page
+    #[command(after_help = "For example:\n  lspool man status | man -l -")]
+    Man {
+        /// A command [default: lspool itself]
+        #[arg(value_name = "COMMAND")]
+        command: Option<String>,
+    },
+}
+
+/// `lspool config`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Subcommand)]
+pub(super) enum ConfigTask {
+    /// Print the JSON schema
+    #[command(after_help = "An editor with TOML support checks and completes a file that begins with\n  \
+                      #:schema /path/to/config.schema.json")]
+    Schema,
 }
 
 /// `lspool replay`.
@@ -223,58 +345,80 @@ pub(in crate::cli) struct Replay {
     /// The recording
     #[arg(value_name = "FILE")]
     pub(in crate::cli) file: PathBuf,
-    /// Compare with the effects in another file: a recording, or what an earlier replay has printed
+    /// Compare with the effects in this file: a recording, or the output of an earlier replay
     #[arg(long, value_name = "EXPECTED")]
     pub(in crate::cli) diff: Option<PathBuf>,
-    /// Stop after what follows from line N
+    /// Print each effect, also to a terminal
+    #[arg(long, conflicts_with = "diff")]
+    pub(in crate::cli) effects: bool,
+    /// Stop after the event on line N
     #[arg(long, value_name = "N")]
     pub(in crate::cli) until: Option<usize>,
 }
 
 /// `lspool orchestrate`.
 #[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
+// The command has a group of this name.
+#[group(skip)]
 pub(in crate::cli) struct Orchestrate {
-    /// What is to be done
+    /// The goal, in quotes
     #[arg(value_name = "GOAL")]
     pub(in crate::cli) goal: String,
-    /// Who can be given tasks: a file with [worker.ROLE] sections [default: those of the configuration]
+    /// A file with [worker.ROLE] sections [default: the workers of the configuration]
     #[arg(long, value_name = "FILE")]
     pub(in crate::cli) workers: Option<PathBuf>,
-    /// The model of the plan, the summary, and of workers that have none of their own: an id, a name, or a tier
+    /// The model for the plan, the summary and workers without one of their own: an id, a name or a tier
     #[arg(long, value_name = "ID")]
     pub(in crate::cli) model: Option<String>,
-    /// For a program: one event per line
+    /// Print events as JSON, one per line
     #[arg(long)]
     pub(in crate::cli) json: bool,
-    /// Run every command that a worker wants to run, without asking; files are written without asking in any case
+    /// Run the commands of workers without asking
     #[arg(long)]
     pub(in crate::cli) yes: bool,
-    /// The server, and its arguments [default: that of the configuration file, or copilot-language-server, which is searched for]
-    #[arg(last = true, value_name = "COMMAND")]
+    /// The server and its arguments [default: the configured one, or copilot-language-server]
+    #[arg(last = true, value_name = "SERVER")]
     pub(in crate::cli) command: Vec<String>,
 }
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Which {
-    /// The lspool with this process id, where several are running
+    /// The lspool with this process id
     #[arg(long, value_name = "PID")]
     pid: Option<u32>,
 }
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Named {
-    /// What `lspool status` shows under SERVER; for a partition what it shows under TOOLS, or the beginning of it
+    /// A server as `lspool status` shows it under SERVER, or a partition as under TOOLS; its beginning is enough
     #[arg(value_name = "NAME")]
     name: String,
 }
 
 impl Task {
-    pub(super) fn command(self) -> Command {
+    /// What is to be done, and the options of lspool itself that were given with it.
+    pub(super) fn command(self) -> (Command, Serving) {
+        let nothing = Serving::default();
+        let with = |file: ConfigFile| Serving { file, ..Serving::default() };
         let (task, which) = match self {
-            Task::Check => return Command::Check,
-            Task::Agents { json } => return Command::Agents { json },
-            Task::Replay(replay) => return Command::Replay(replay),
-            Task::Orchestrate(it) => return Command::Orchestrate(it),
+            Task::Demo => return (Command::Demo, nothing),
+            Task::Setup { editor, servers } => return (Command::Setup { editor, servers }, nothing),
+            Task::Check { verbose, file, server } => {
+                return (Command::Check { is_verbose: verbose, server }, with(file));
+            }
+            Task::Agents { json, check, file } => return (Command::Agents { json, check }, with(file)),
+            Task::Replay(replay) => return (Command::Replay(replay), nothing),
+            Task::Orchestrate { task, serving } => return (Command::Orchestrate(task), serving),
+            Task::Config { task: ConfigTask::Schema } => return (Command::Schema, nothing),
+            Task::Completions { shell } => return (Command::Completions(shell), nothing),
+            Task::Man { command } => return (Command::Man(command), nothing),
+            Task::Inspect { file, conversation, method, errors, html } => {
+                let filter = inspect::Filter { conversation, method, only_errors: errors };
+                return (Command::Inspect { file, filter, html }, nothing);
+            }
+            Task::ServeRecording { file, proc: process, speed, strict: is_strict, stdio: _ } => {
+                return (Command::ServeRecording { file, process, speed, is_strict }, nothing);
+            }
             Task::Status { json, watch, long, which } => {
                 (instances::Task::Status { json, watch, long }, which)
             }
@@ -285,15 +429,8 @@ impl Task {
                 (instances::Task::Logs { name: backend.name, follow }, which)
             }
             Task::Reload { which } => (instances::Task::Reload, which),
-            Task::Inspect { file, conversation, method, errors } => {
-                let filter = inspect::Filter { conversation, method, only_errors: errors };
-                return Command::Inspect { file, filter };
-            }
-            Task::ServeRecording { file, proc: process, speed, strict: is_strict, stdio: _ } => {
-                return Command::ServeRecording { file, process, speed, is_strict };
-            }
         };
-        Command::Instances { task, pid: which.pid }
+        (Command::Instances { task, pid: which.pid }, nothing)
     }
 }
 

@@ -22,17 +22,26 @@ fn check_error(line: &str, expected: &Expect) {
 #[test]
 fn cli_refuses_options_without_effect() {
     for (line, option) in [
-        ("status --config x", "--config"),
-        ("check --log-file x", "--log-file"),
-        ("agents --log-level debug", "--log-level"),
+        ("--config x status", "--config"),
+        ("--log-file x check", "--log-file"),
+        ("--log-level debug agents", "--log-level"),
         ("--record x check", "--record"),
         ("--record-texts yes reload", "--record-texts"),
     ] {
         let error = read(line).unwrap_err().to_string();
         assert!(error.starts_with(&format!("error: {option} would do nothing: ")), "{error}");
     }
-    for line in ["check --config x", "agents --config x", "--record x orchestrate goal", "--log-file x -- y"]
-    {
+    for line in ["status --config x", "check --log-file x", "reload --record x"] {
+        let error = read(line).unwrap_err().to_string();
+        assert!(error.starts_with("error: unexpected argument '--"), "{error}");
+    }
+    for line in [
+        "check --config x",
+        "agents --config x",
+        "--record x orchestrate goal",
+        "orchestrate goal --record x --log-level debug --config y",
+        "--log-file x -- y",
+    ] {
         parse(line);
     }
 }
@@ -63,6 +72,7 @@ fn cli_ignores_flags_that_editors_pass() {
             log_level: None,
             record: None,
             record_texts: None,
+            color: ColorChoice::Auto,
             command: serve(None, &[]),
         };
         assert_eq!(parse(line), nothing, "{line}");
@@ -93,9 +103,14 @@ fn cli_passes_everything_after_two_dashes_to_server() {
 
 #[test]
 fn cli_parses_check_and_agents() {
-    assert_eq!(parse("check").command, Command::Check);
-    assert_eq!(parse("agents").command, Command::Agents { json: false });
-    assert_eq!(parse("agents --json").command, Command::Agents { json: true });
+    let check = |is_verbose, server: &[&str]| Command::Check {
+        is_verbose,
+        server: server.iter().map(ToString::to_string).collect(),
+    };
+    assert_eq!(parse("check").command, check(false, &[]));
+    assert_eq!(parse("check -v -- gopls -x --config").command, check(true, &["gopls", "-x", "--config"]));
+    assert_eq!(parse("agents").command, Command::Agents { json: false, check: false });
+    assert_eq!(parse("agents --json --check").command, Command::Agents { json: true, check: true });
     assert_eq!(parse("check --config x").config, Some("x".into()));
     assert_eq!(parse("--config x check").config, Some("x".into()));
 }
@@ -145,14 +160,14 @@ fn cli_parses_recording_commands_and_orchestrate() {
     let all = parse("serve-recording --proc A --speed=real --strict a.jsonl").command;
     assert_eq!(all, serve(Some("A"), Speed::Real, true));
     let filter = inspect::Filter::default();
-    assert_eq!(parse("inspect a.jsonl").command, Command::Inspect { file: file(), filter });
+    assert_eq!(parse("inspect a.jsonl").command, Command::Inspect { file: file(), filter, html: false });
     let filter = inspect::Filter {
         conversation: Some("c".to_owned()),
         method: Some("conversation/*".to_owned()),
         only_errors: true,
     };
     let all = parse("inspect a.jsonl --conversation c --method conversation/* --errors").command;
-    assert_eq!(all, Command::Inspect { file: file(), filter });
+    assert_eq!(all, Command::Inspect { file: file(), filter, html: false });
     let mut work = Orchestrate {
         goal: "g".to_owned(),
         workers: None,
@@ -184,38 +199,51 @@ fn help_and_version_exit_with_zero() {
     }
     let help = read("-h").unwrap_err().to_string();
     expect![[r#"
-        A language server that stands in front of another one
+        A language server proxy: a crashed server comes back, agents keep to their tools
 
-        Usage: lspool [OPTIONS] [-- COMMAND [ARG]...]
-               lspool agents|check|status|restart|stop|move|logs|reload [OPTIONS]
-               lspool inspect|replay|serve-recording FILE [OPTIONS]
-               lspool orchestrate GOAL [OPTIONS] [-- COMMAND [ARG]...]
+        Usage: lspool [OPTIONS] [-- SERVER [ARG]...]
+               lspool COMMAND [OPTIONS]
 
         Commands:
-          check            Find and try all servers that are configured, and tell what there is
-          agents           The agents of the current folder: where they come from, their tools, models and processes
-          status           What each running lspool and its servers are doing
-          restart          Start a server, or a partition of it, anew; also one that was stopped or has failed
-          stop             Stop a server, or a partition of it, until it is needed again
-          move             Keep conversations to their tools by a process of their own, or by a chat mode, from their next turn on
-          logs             What a server has written to stderr
-          reload           Read the configuration files anew
-          inspect          Show what a recording holds: conversations, requests, how long they took, crashes
-          serve-recording  Be a language server made of a recording: answer as the recorded one did, on stdin and stdout
-          replay           Do again what a recording says: prints each effect, and the first that is not as it was
-          orchestrate      Have workers reach a goal in the current folder: a plan is made, its tasks are done, and you are told what has come of it
+          demo             Show a crash that the editor does not notice
+          setup            Print the settings for an editor
+          check            Start every configured server and report whether it works
+          agents           List the agents of the current folder
+          status           Show each running lspool and its servers
+          restart          Restart a server or partition
+          stop             Stop a server, or a partition until its next turn
+          move             Choose how conversations are kept to their tools
+          logs             Print what a server wrote to stderr
+          reload           Read the configuration files again
+          inspect          Show a recording as a timeline
+          replay           Replay a recording and compare
+          serve-recording  Act as a server from a recording
+          orchestrate      Let workers reach a goal in the current folder
+          config           Print what a configuration file may contain
+          completions      Print completions for a shell
+          man              Print a manual page
+          help             Print this message or the help of the given subcommand(s)
 
         Options:
-              --config <FILE>          The configuration file [default: lspool/config.toml in the user's configuration folder]
-              --log-file <FILE>        Write the log to this file; without one there is no log
-              --log-level <LEVEL>      How much is logged [default: info] [possible values: error, warn, info, debug, trace]
-              --record <FILE>          Record the session in this file, or in the next free one of FILE-2 and so on [env: LSPOOL_RECORD]
-              --record-texts <yes|no>  Whether the recording has documents, prompts and answers as they are [default: no]
-              --stdio                  Accepted and ignored: lspool always speaks on stdin and stdout
-              --clientProcessId <N>    Accepted and ignored: the process is named in `initialize`
-          -h, --help                   Print help (see more with '--help')
-          -V, --version                Print version
-    "#]].assert_eq(&help);
+              --config <FILE>          The configuration file [default: lspool/config.toml in the user's
+                                       configuration folder]
+              --log-file <FILE>        Write the log to this file [default: no log]
+              --log-level <LEVEL>      How much to log [default: info] [possible values: error, warn, info,
+                                       debug, trace]
+              --record <FILE>          Record the session in this file, or in FILE-2 and so on if it exists
+                                       [env: LSPOOL_RECORD]
+              --record-texts <yes|no>  Record documents, prompts and answers as they are [default: no]
+              --stdio                  Accepted and ignored: lspool always uses stdin and stdout
+              --clientProcessId <N>    Accepted and ignored: `initialize` names the process
+
+        Global options:
+              --color <WHEN>  When to use color [default: auto] [possible values: auto, always, never]
+          -h, --help          Print help
+          -V, --version       Print the version
+
+        Run `lspool demo` to see it work, and `lspool setup EDITOR` for the settings of an editor.
+    "#]]
+    .assert_eq(&help);
 }
 
 #[test]
@@ -225,10 +253,8 @@ fn cli_reports_wrong_arguments() {
         &expect![[r#"
             error: lspool speaks with the editor on stdin and stdout (--stdio); it has no --node-ipc
 
-            Usage: lspool [OPTIONS] [-- COMMAND [ARG]...]
-                   lspool agents|check|status|restart|stop|move|logs|reload [OPTIONS]
-                   lspool inspect|replay|serve-recording FILE [OPTIONS]
-                   lspool orchestrate GOAL [OPTIONS] [-- COMMAND [ARG]...]
+            Usage: lspool [OPTIONS] [-- SERVER [ARG]...]
+                   lspool COMMAND [OPTIONS]
 
             For more information, try '--help'.
         "#]],
@@ -238,10 +264,8 @@ fn cli_reports_wrong_arguments() {
         &expect![[r#"
             error: lspool speaks with the editor on stdin and stdout (--stdio); it has no --pipe
 
-            Usage: lspool [OPTIONS] [-- COMMAND [ARG]...]
-                   lspool agents|check|status|restart|stop|move|logs|reload [OPTIONS]
-                   lspool inspect|replay|serve-recording FILE [OPTIONS]
-                   lspool orchestrate GOAL [OPTIONS] [-- COMMAND [ARG]...]
+            Usage: lspool [OPTIONS] [-- SERVER [ARG]...]
+                   lspool COMMAND [OPTIONS]
 
             For more information, try '--help'.
         "#]],
@@ -251,10 +275,8 @@ fn cli_reports_wrong_arguments() {
         &expect![[r#"
             error: lspool speaks with the editor on stdin and stdout (--stdio); it has no --socket
 
-            Usage: lspool [OPTIONS] [-- COMMAND [ARG]...]
-                   lspool agents|check|status|restart|stop|move|logs|reload [OPTIONS]
-                   lspool inspect|replay|serve-recording FILE [OPTIONS]
-                   lspool orchestrate GOAL [OPTIONS] [-- COMMAND [ARG]...]
+            Usage: lspool [OPTIONS] [-- SERVER [ARG]...]
+                   lspool COMMAND [OPTIONS]
 
             For more information, try '--help'.
         "#]],
@@ -274,23 +296,20 @@ fn cli_reports_wrong_arguments() {
             error: unexpected argument '--lgo-file' found
 
               tip: a similar argument exists: '--log-file'
-              tip: to pass '--lgo-file' as a value, use '-- --lgo-file'
 
-            Usage: lspool [OPTIONS] [-- COMMAND [ARG]...]
-                   lspool agents|check|status|restart|stop|move|logs|reload [OPTIONS]
-                   lspool inspect|replay|serve-recording FILE [OPTIONS]
-                   lspool orchestrate GOAL [OPTIONS] [-- COMMAND [ARG]...]
+            Usage: lspool [OPTIONS] [-- SERVER [ARG]...]
+                   lspool COMMAND [OPTIONS]
 
             For more information, try '--help'.
         "#]],
     );
-    for (line, hint) in [
+    for (line, tip) in [
         ("stauts", "did you mean `lspool status`?"),
-        ("help", "did you mean `lspool --help`?"),
         ("--log-file x restrat copilot", "did you mean `lspool restart`?"),
+        ("orchestrate add a flag", "put the goal in quotes"),
     ] {
         let error = read(line).unwrap_err().to_string();
-        assert!(error.lines().next().unwrap().ends_with(hint), "{error}");
+        assert!(error.contains(&format!("\n\n  tip: {tip}\n")), "{error}");
     }
     // What follows a task is no server.
     let error = read("reload copilot").unwrap_err().to_string();
@@ -298,12 +317,12 @@ fn cli_reports_wrong_arguments() {
     check_error(
         "pyright-langserver --stdio",
         &expect![[r#"
-            error: there is no task "pyright-langserver"; to stand in front of a server, put -- before its command: `lspool -- pyright-langserver --stdio`
+            error: unknown command 'pyright-langserver'
 
-            Usage: lspool [OPTIONS] [-- COMMAND [ARG]...]
-                   lspool agents|check|status|restart|stop|move|logs|reload [OPTIONS]
-                   lspool inspect|replay|serve-recording FILE [OPTIONS]
-                   lspool orchestrate GOAL [OPTIONS] [-- COMMAND [ARG]...]
+              tip: put -- before the command of a server: `lspool -- pyright-langserver --stdio`
+
+            Usage: lspool [OPTIONS] [-- SERVER [ARG]...]
+                   lspool COMMAND [OPTIONS]
 
             For more information, try '--help'.
         "#]],
@@ -323,4 +342,109 @@ fn log_levels_round_trip_through_words() {
     for word in LogLevel::WORDS {
         assert_eq!(LogLevel::from_word(word).map(LogLevel::word), Some(word));
     }
+}
+
+/// lspool and each of its commands, as words of a line.
+fn commands() -> Vec<String> {
+    let definition = definition();
+    let names = definition.get_subcommands().map(|it| it.get_name().to_owned());
+    let inner = definition.get_subcommands().flat_map(|outer| {
+        outer.get_subcommands().map(|it| format!("{} {}", outer.get_name(), it.get_name()))
+    });
+    std::iter::once(String::new()).chain(names).chain(inner).collect()
+}
+
+/// What clap prints at this width, with colors or without.
+fn help(line: &str, flag: &str, columns: usize, is_colored: bool) -> String {
+    let words: Vec<OsString> =
+        ["lspool"].into_iter().chain(line.split_whitespace()).chain([flag]).map(Into::into).collect();
+    let definition = definition().term_width(columns.min(100));
+    let text = definition.try_get_matches_from(words).unwrap_err().render();
+    if is_colored { text.ansi().to_string() } else { text.to_string() }
+}
+
+#[test]
+fn help_of_every_command_fits_the_terminal() {
+    for line in commands() {
+        for flag in ["-h", "--help"] {
+            for columns in [60, 80, 120] {
+                let text = help(&line, flag, columns, false);
+                // clap does not wrap the lines of usage.
+                let lines = text.lines().filter(|it| columns >= 80 || !it.contains("lspool "));
+                for it in lines {
+                    assert!(it.chars().count() <= columns.min(100), "{line} {flag} at {columns}: {it}");
+                }
+                let colored = help(&line, flag, columns, true);
+                assert!(colored.contains('\u{1b}'), "{line}");
+                let mut parts = colored.split('\u{1b}');
+                let mut bare = parts.next().unwrap_or_default().to_owned();
+                parts.for_each(|it| bare += it.split_once('m').map_or("", |(_, rest)| rest));
+                assert_eq!(bare, text);
+            }
+        }
+    }
+}
+
+#[test]
+fn summaries_of_commands_are_short() {
+    for it in definition().get_subcommands() {
+        let about = it.get_about().map(ToString::to_string).unwrap_or_default();
+        assert!(!about.is_empty() && about.chars().count() < 60 && !about.ends_with('.'), "{about}");
+    }
+}
+
+#[test]
+fn every_listed_option_is_accepted() {
+    // What a command cannot do without.
+    let needed = [
+        ("setup", "nvim"),
+        ("restart", "x"),
+        ("stop", "x"),
+        ("move", "--to=mode"),
+        ("logs", "x"),
+        ("inspect", "x"),
+        ("replay", "x"),
+        ("orchestrate", "x"),
+        ("completions", "bash"),
+    ];
+    // `config` needs a command of its own.
+    for line in commands().into_iter().filter(|it| it != "config") {
+        let mut definition = definition();
+        definition.build();
+        let mut command = &definition;
+        for name in line.split_whitespace() {
+            command = command.find_subcommand(name).unwrap();
+        }
+        let listed = command.get_arguments().filter(|it| !it.is_hide_set() && !it.is_positional());
+        for option in listed {
+            let name = option.get_long().unwrap();
+            if matches!(name, "help" | "version") || (line == "move" && name == "to") {
+                continue;
+            }
+            let values = option.get_possible_values();
+            let value = match (option.get_action().takes_values(), values.first()) {
+                (false, _) => String::new(),
+                (true, Some(value)) => format!("={}", value.get_name()),
+                (true, None) => "=7".to_owned(),
+            };
+            let rest = needed.iter().find(|(it, _)| *it == line).map_or("", |it| it.1);
+            let whole = format!("{line} {rest} --{name}{value}");
+            assert!(read(&whole).is_ok(), "{whole}: {}", read(&whole).unwrap_err());
+        }
+    }
+}
+
+#[test]
+fn color_is_read_before_the_rest() {
+    let color_of =
+        |line: &str| color(&format!("lspool {line}").split(' ').map(OsString::from).collect::<Vec<_>>());
+    for (line, expected) in [
+        ("--color always status", ColorChoice::Always),
+        ("status --color=never --wrong", ColorChoice::Never),
+        ("-- server --color always", ColorChoice::Auto),
+        ("--color pink", ColorChoice::Auto),
+    ] {
+        assert_eq!(color_of(line), expected, "{line}");
+    }
+    assert_eq!(parse("status --color always").color, ColorChoice::Always);
 }

@@ -1,14 +1,19 @@
 //! What came of the trials, as a table and what there is to say about it.
 
-use std::{fmt, path::PathBuf, time::Duration};
+use std::{path::PathBuf, time::Duration};
 
 use serde_json::Value;
 
 use crate::{
-    cli::table::table,
+    cli::{
+        columns::wrap,
+        screen::{Screen, Tone},
+        table::{Cell, table},
+    },
     core::SIGN_IN,
     rpc::Frame,
     shell::discover::{Missing, Skipped, Target},
+    util::text::plain,
 };
 
 /// What came of it all.
@@ -39,11 +44,18 @@ pub(super) enum State {
     Well {
         version: String,
         after: Duration,
-        /// What a Copilot server says of whoever is signed in, if it is not all well.
-        account: Option<String>,
+        /// What a Copilot server says of whoever is signed in, if not all is well.
+        account: Option<Account>,
     },
     Missing(String),
     Failed(String),
+}
+
+/// Why nobody can use a Copilot server.
+#[derive(Debug)]
+pub(super) struct Account {
+    state: &'static str,
+    message: String,
 }
 
 impl Row {
@@ -68,61 +80,62 @@ impl Row {
     pub(super) fn ended(&mut self, how: &str) {
         let advice = match &self.command {
             Some((_, args, _)) if args.is_empty() => {
-                "; it has no `args`: if your editor gives it some, such as --stdio, write them there"
+                "\nhint: it has no arguments; if your editor gives it some, such as --stdio, write them in `args`"
             }
             Some(_) | None => "",
         };
-        self.fail(format!("it ended before it answered initialize ({how}){advice}"));
+        self.fail(format!("it ended before it answered `initialize` ({how}){advice}"));
     }
 
     /// A Copilot server has said who is signed in.
     pub(super) fn note_account(&mut self, answer: &Frame) {
         let State::Well { account, .. } = &mut self.state else { return };
         let said: Value = answer.result().and_then(|it| serde_json::from_slice(it).ok()).unwrap_or_default();
+        let of = |state, message: String| Some(Account { state, message });
         *account = match said["status"].as_str() {
             Some("OK" | "MaybeOK" | "AlreadySignedIn") | None => None,
-            Some("NotSignedIn") => Some(format!("nobody is signed in: {SIGN_IN}")),
+            Some("NotSignedIn") => of("signed out", format!("nobody is signed in\nhint: {SIGN_IN}")),
             Some("NotAuthorized") => {
-                let user = said["user"].as_str().unwrap_or("whoever is signed in");
-                Some(format!("{user} has no access to Copilot"))
+                let user = said["user"].as_str().unwrap_or("the user");
+                of("no access", format!("{user} has no access to Copilot"))
             }
-            Some(other) => Some(format!("of the account it says {other:?}")),
+            Some(other) => of("no access", format!("the server reports the account status {other:?}")),
         };
     }
 
-    fn cells(&self) -> [String; 5] {
-        let (state, after, version) = match &self.state {
-            State::Untried => ("untried", None, None),
+    fn cells(&self) -> [Cell; 4] {
+        let (state, tone, after, version) = match &self.state {
+            State::Untried => ("not tried", Tone::Faint, None, None),
             State::Well { version, after, account } => {
-                let state = if account.is_none() { "ok" } else { "ok, but" };
-                (state, Some(*after), Some(version.as_str()))
+                let (state, tone) =
+                    account.as_ref().map_or(("ok", Tone::Good), |it| (it.state, Tone::Passing));
+                (state, tone, Some(*after), Some(version.as_str()))
             }
-            State::Missing(_) => ("missing", None, None),
-            State::Failed(_) => ("failed", None, None),
+            State::Missing(_) => ("missing", Tone::Bad, None, None),
+            State::Failed(_) => ("failed", Tone::Bad, None, None),
         };
         let none = || "-".to_owned();
         [
-            self.name.clone(),
-            state.to_owned(),
-            after.map_or_else(none, |it| format!("{:.2} s", it.as_secs_f64())),
-            version.filter(|it| !it.is_empty()).map_or_else(none, plain),
-            self.command.as_ref().map_or_else(none, |(program, ..)| program.display().to_string()),
+            Cell::plain(self.name.clone()),
+            Cell::new(state, tone),
+            Cell::plain(after.map_or_else(none, |it| format!("{:.2} s", it.as_secs_f64()))),
+            Cell::plain(version.filter(|it| !it.is_empty()).map_or_else(none, plain)),
         ]
     }
 
-    fn notes(&self) -> Vec<String> {
+    fn notes(&self, is_verbose: bool) -> Vec<String> {
         let mut notes = Vec::new();
         if let Some((program, args, place)) = &self.command {
             let words = [program.display().to_string()].into_iter().chain(args.iter().cloned());
-            notes.push(format!("started as: {} (from {place})", words.collect::<Vec<_>>().join(" ")));
+            notes.push(format!("{} (from {place})", words.collect::<Vec<_>>().join(" ")));
         }
         match &self.state {
-            // What was found is part of the message.
+            // The message says what was found.
             State::Missing(message) | State::Failed(message) => notes.push(message.clone()),
-            State::Well { account, .. } => notes.extend(account.clone()),
+            State::Well { account, .. } => notes.extend(account.as_ref().map(|it| it.message.clone())),
             State::Untried => {}
         }
-        if !matches!(self.state, State::Missing(_)) {
+        if is_verbose && !matches!(self.state, State::Missing(_)) {
             notes.extend(self.skipped.iter().map(ToString::to_string));
         }
         notes
@@ -135,31 +148,33 @@ impl Report {
         let is_well = self.rows.iter().all(|row| matches!(row.state, State::Well { .. }));
         self.interrupted.unwrap_or(i32::from(!is_well))
     }
-}
 
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.file {
-            Ok(file) => writeln!(f, "configuration: {}", file.display())?,
-            Err(None) => writeln!(f, "configuration: built in")?,
-            Err(Some(file)) => writeln!(f, "configuration: built in (there is no {})", file.display())?,
+    /// The report. Verbose: also what was found and is not used.
+    pub(super) fn text(&self, is_verbose: bool, screen: Screen) -> String {
+        let columns = screen.columns().unwrap_or(usize::MAX);
+        let mut lines = Vec::new();
+        let configuration = match &self.file {
+            Ok(file) => format!("configuration: {}", file.display()),
+            Err(None) => "configuration: defaults".to_owned(),
+            Err(Some(file)) => format!("configuration: defaults (no file {})", file.display()),
+        };
+        lines.extend(wrap(&configuration, columns, "  "));
+        for it in &self.warnings {
+            let wrapped = wrap(&format!("warning: {}", plain(it)), columns, "  ");
+            lines.extend(wrapped.iter().map(|it| screen.paint(it, Tone::Passing)));
         }
-        self.warnings.iter().try_for_each(|it| writeln!(f, "warning: {}", plain(it)))?;
-
-        let head = ["SERVER", "STATE", "START-UP", "VERSION", "PATH"].map(ToOwned::to_owned);
-        write!(f, "\n{}", table([head].into_iter().chain(self.rows.iter().map(Row::cells))))?;
-
+        lines.push(String::new());
+        let head = ["SERVER", "STATE", "START-UP", "VERSION"];
+        let table = table(head, self.rows.iter().map(Row::cells), &[3, 0], screen);
+        lines.extend(table.lines().map(ToOwned::to_owned));
         for row in &self.rows {
-            writeln!(f)?;
-            for note in row.notes() {
-                writeln!(f, "{}: {}", row.name, plain(&note).replace('\n', "\n    "))?;
+            lines.push(String::new());
+            lines.push(screen.paint(&row.name, Tone::Strong));
+            for note in row.notes(is_verbose) {
+                let note = plain(&note);
+                lines.extend(note.lines().flat_map(|it| wrap(&format!("  {it}"), columns, "    ")));
             }
         }
-        Ok(())
+        lines.iter().fold(String::new(), |text, line| text + line + "\n")
     }
-}
-
-/// What a server says, without what would move the cursor of a terminal.
-fn plain(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() && c != '\n' && c != '\t' { '\u{fffd}' } else { c }).collect()
 }

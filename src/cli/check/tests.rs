@@ -4,6 +4,7 @@ use expect_test::{Expect, expect};
 
 use super::*;
 use crate::{
+    cli::columns,
     config::ServerConfig,
     core::event::{Exit, Launch, SpawnFailure},
     shell::discover::{Missing, Skipped},
@@ -43,7 +44,7 @@ impl Script {
         let rows =
             Rc::new(RefCell::new(vec![Row::found("a".to_owned(), &a), Row::found("b".to_owned(), &b)]));
         let now = tokio::time::Instant::now().into_std();
-        let core = Trials::new(now, [(0, a), (1, b)].into(), rows.clone());
+        let core = Trials::new(now, [(0, a), (1, b)].into(), rows.clone(), Progress { is_shown: false });
         let mut script = Script { core, rows, now, effects: Effects::new() };
         script.wait(Duration::ZERO);
         script
@@ -115,9 +116,9 @@ fn check_hints_at_missing_args_when_server_exits_early() {
     let mut row = Row::found("a".to_owned(), &target);
     row.ended("exit code 1");
     let report = Report { file: Ok("c".into()), warnings: Vec::new(), rows: vec![row], interrupted: None };
-    let expected = "a: it ended before it answered initialize (exit code 1); it has no `args`: if your editor gives it \
-                    some, such as --stdio, write them there";
-    assert_eq!(report.to_string().lines().last(), Some(expected));
+    let expected =
+        "  hint: it has no arguments; if your editor gives it some, such as --stdio, write them in `args`";
+    assert_eq!(report.text(false, Screen::default()).lines().last(), Some(expected));
 }
 
 #[test]
@@ -133,7 +134,7 @@ fn check_starts_initializes_and_stops_servers_one_by_one() {
     script.says(0, r#"{"method":"window/logMessage","params":{}}"#);
     script.says(0, r#"{"id":1,"method":"workspace/configuration","params":{}}"#);
     script.check(&expect![[r#"
-        0 < {"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"this is only a trial"}}
+        0 < {"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"lspool only checks this server"}}
     "#]]);
     script.wait(Duration::from_millis(840));
     script
@@ -166,20 +167,22 @@ fn check_starts_initializes_and_stops_servers_one_by_one() {
     "]]);
     let report = script.report();
     assert_eq!(report.status(), 0);
-    expect![[r"
+    expect![[r#"
         configuration: /home/config.toml
 
-        SERVER  STATE  START-UP  VERSION       PATH
-        a       ok     0.84 s    A server 1.2  /bin/a
-        b       ok     0.00 s    -             /bin/b
+        SERVER  STATE  START-UP  VERSION
+        a       ok     0.84 s    A server 1.2
+        b       ok     0.00 s    -
 
-        a: started as: /bin/a --stdio (from PATH)
-        a: /ws/x is not used: inside the workspace /ws
+        a
+          /bin/a --stdio (from PATH)
+          /ws/x is not used: inside the workspace /ws
 
-        b: started as: /bin/b --stdio (from PATH)
-        b: /ws/x is not used: inside the workspace /ws
-    "]]
-    .assert_eq(&report.to_string());
+        b
+          /bin/b --stdio (from PATH)
+          /ws/x is not used: inside the workspace /ws
+    "#]]
+    .assert_eq(&report.text(true, Screen::default()));
 }
 
 #[track_caller]
@@ -190,14 +193,17 @@ fn check_failure(play: fn(&mut Script), expected: &Expect) {
     assert!(script.effects.iter().any(|it| matches!(it, Effect::Exit(0))), "it goes on to the end");
     let report = script.report();
     assert_eq!(report.status(), 1);
-    let told = report.to_string();
-    let told: Vec<_> = told.lines().filter(|it| it.starts_with("a ") || it.starts_with("a:")).collect();
-    let rest = report
-        .to_string()
+    let told = report.text(true, Screen::default());
+    // What is said of the first one.
+    let (_, told) = told.split_once("\na\n").unwrap();
+    let (told, _) = told.split_once("\n\nb\n").unwrap();
+    let told: Vec<_> = told
         .lines()
-        .filter(|it| it.starts_with("    "))
-        .fold(String::new(), |all, it| all + "\n" + it);
-    expected.assert_eq(&format!("{}\n{}{rest}", told[0], told[2]));
+        .skip(1)
+        .filter(|it| !it.contains(" is not used: "))
+        .map(|it| it.strip_prefix("  ").unwrap_or(it))
+        .collect();
+    expected.assert_eq(&(told.join("\n") + "\n"));
 }
 
 #[test]
@@ -209,9 +215,9 @@ fn check_reports_each_kind_of_failure() {
                 SpawnFailure { permanent: true, message: "cannot start".into() },
             ));
         },
-        &expect![[r"
-            a       failed  -         -        /bin/a
-            a: cannot start"]],
+        &expect![[r#"
+              cannot start
+        "#]],
     );
     check_failure(
         |it| {
@@ -223,20 +229,21 @@ fn check_reports_each_kind_of_failure() {
             it.spawned(0);
             it.exited(0, Exit::Signal(15), "late");
         },
-        &expect![[r"
-            a       failed  -         -        /bin/a
-            a: it does not start within 1.5 s: does its disk answer?"]],
+        &expect![[r#"
+              it does not start within 1.5 s: does its disk respond?
+        "#]],
     );
     check_failure(
         |it| {
             it.spawned(0);
             it.exited(0, Exit::Code(1), "first\nlast\u{1b}[2J");
         },
-        &expect![[r"
-            a       failed  -         -        /bin/a
-            a: it ended before it answered initialize (exit code 1); its last words:
+        &expect![[r#"
+              it ended before it answered `initialize` (exit code 1)
+              stderr ends with:
                 first
-                last�[2J"]],
+                last�[2J
+        "#]],
     );
     check_failure(
         |it| {
@@ -244,9 +251,9 @@ fn check_reports_each_kind_of_failure() {
             it.says(0, r#"{"id":1,"method":"initialize","params":{}}"#);
             it.exited(0, Exit::Code(0), "");
         },
-        &expect![[r"
-            a       failed  -         -        /bin/a
-            a: it sends back what it is sent: it is no language server"]],
+        &expect![[r#"
+              it sends back what lspool sends: it is not a language server
+        "#]],
     );
     check_failure(
         |it| {
@@ -256,9 +263,10 @@ fn check_reports_each_kind_of_failure() {
             it.wait(Duration::from_millis(1));
             it.exited(0, Exit::Signal(9), "");
         },
-        &expect![[r"
-            a       failed  -         -        /bin/a
-            a: it does not answer initialize within 1.5 s; if it needs more time, raise startup_timeout"]],
+        &expect![[r#"
+              it does not answer `initialize` within 1.5 s
+              hint: if it needs more time, raise `startup_timeout`
+        "#]],
     );
     check_failure(
         |it| {
@@ -266,9 +274,9 @@ fn check_reports_each_kind_of_failure() {
             it.says(0, r#"{"id":1,"error":{"code":-32603,"message":"no"}}"#);
             it.exited(0, Exit::Code(0), "");
         },
-        &expect![[r"
-            a       failed  -         -        /bin/a
-            a: it answers initialize with an error: no"]],
+        &expect![[r#"
+              it answers `initialize` with an error: no
+        "#]],
     );
     check_failure(
         |it| {
@@ -276,9 +284,9 @@ fn check_reports_each_kind_of_failure() {
             it.event(Event::Closed { peer: Peer::Backend(process(0)), error: None });
             it.exited(0, Exit::Code(0), "");
         },
-        &expect![[r"
-            a       failed  -         -        /bin/a
-            a: it ends its output"]],
+        &expect![[r#"
+              it closes its output
+        "#]],
     );
     check_failure(
         |it| {
@@ -287,9 +295,9 @@ fn check_reports_each_kind_of_failure() {
             it.event(Event::Malformed { peer, id: None, reason: "no JSON".to_owned() });
             it.exited(0, Exit::Code(0), "");
         },
-        &expect![[r"
-            a       failed  -         -        /bin/a
-            a: it sends what is no message: no JSON"]],
+        &expect![[r#"
+              it sends something that is not a message: no JSON
+        "#]],
     );
 }
 
@@ -312,10 +320,10 @@ fn check_terminates_server_that_ignores_shutdown() {
 
 #[test]
 fn check_reports_sign_in_problems_without_failing() {
-    for (said, told) in [
-        (r#"{"status":"NotSignedIn"}"#, "nobody is signed in: sign in once"),
-        (r#"{"status":"NotAuthorized","user":"me"}"#, "me has no access to Copilot"),
-        (r#"{"status":"Odd"}"#, "of the account it says \"Odd\""),
+    for (said, state, told) in [
+        (r#"{"status":"NotSignedIn"}"#, "signed out", "nobody is signed in\n  hint: sign in once"),
+        (r#"{"status":"NotAuthorized","user":"me"}"#, "no access", "me has no access to Copilot"),
+        (r#"{"status":"Odd"}"#, "no access", "the server reports the account status \"Odd\""),
     ] {
         let mut script = Script::new();
         script.spawned(0);
@@ -326,8 +334,11 @@ fn check_reports_sign_in_problems_without_failing() {
         script.goes_well(1);
         let report = script.report();
         assert_eq!(report.status(), 0, "the server is well");
-        let text = report.to_string();
-        assert!(text.contains("a       ok, but  ") && text.contains(&format!("a: {told}")), "{text}");
+        let text = report.text(true, Screen::default());
+        assert!(
+            text.contains(&format!("a       {state}  ")) && text.contains(&format!("\n  {told}")),
+            "{text}"
+        );
     }
 }
 
@@ -349,13 +360,61 @@ fn check_fails_when_server_is_missing() {
     let report = Report { file, warnings: vec!["shadowed".to_owned()], rows, interrupted: None };
     assert_eq!(report.status(), 1);
     expect![[r#"
-        configuration: built in (there is no /home/config.toml)
+        configuration: defaults (no file /home/config.toml)
         warning: shadowed
 
-        SERVER  STATE    START-UP  VERSION  PATH
-        x       missing  -         -        -
+        SERVER  STATE    START-UP  VERSION
+        x       missing  -         -
 
-        x: "x" was not found
+        x
+          "x" was not found
     "#]]
-    .assert_eq(&report.to_string());
+    .assert_eq(&report.text(true, Screen::default()));
+}
+
+#[test]
+fn check_report_fits_the_terminal() {
+    let mut well =
+        Row::found("pyright-langserver in /home/me/projects/one".to_owned(), &target("pyright", None));
+    well.state = State::Well {
+        version: "GitHub Copilot Language Server 1.539.0".to_owned(),
+        after: Duration::from_millis(840),
+        account: None,
+    };
+    let message =
+        "\"gopls\" was not found on PATH\nhint: install it, or write its absolute path as `command`";
+    let missing = Missing { message: message.to_owned(), skipped: Vec::new() };
+    let rows = vec![well, Row::missing("gopls".to_owned(), missing)];
+    let file = Ok("/home/me/.config/lspool/a/rather/long/path/to/config.toml".into());
+    let report = Report { file, warnings: vec!["shadowed".to_owned()], rows, interrupted: None };
+    for room in [60, 80, 120] {
+        let plain = report.text(true, Screen { size: Some((room, 24)), is_colored: false });
+        let longest = plain.lines().map(columns::width).max().unwrap();
+        assert!(longest <= room, "{room}: {longest}\n{plain}");
+        let colored = report.text(true, Screen { size: Some((room, 24)), is_colored: true });
+        assert_eq!(strip_colors(&colored), plain);
+    }
+    expect![[r#"
+        configuration:
+          /home/me/.config/lspool/a/rather/long/path/to/config.toml
+        warning: shadowed
+
+        SERVER                           STATE    START-UP  VERSION
+        pyright-langserver in /home/me…  ok       0.84 s    GitHub …
+        gopls                            missing  -         -
+
+        pyright-langserver in /home/me/projects/one
+          /bin/pyright --stdio (from PATH)
+
+        gopls
+          "gopls" was not found on PATH
+          hint: install it, or write its absolute path as `command`
+    "#]]
+    .assert_eq(&report.text(false, Screen { size: Some((60, 24)), is_colored: false }));
+}
+
+fn strip_colors(text: &str) -> String {
+    let mut parts = text.split('\u{1b}');
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |all, it| all + it.split_once('m').map_or("", |(_, rest)| rest))
 }

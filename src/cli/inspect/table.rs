@@ -7,8 +7,11 @@ use super::{
     timeline::{Group, Outcome, Row, Timeline},
 };
 use crate::{
-    cli::screen::{Screen, Tone},
-    util::text::{plain, shorten},
+    cli::{
+        columns::{shorten, width as columns_of},
+        screen::{Screen, Tone},
+    },
+    util::text::plain,
 };
 
 /// Where there is no terminal.
@@ -30,7 +33,7 @@ pub(super) fn text(all: &Timeline, filter: &Filter, note: Option<&str>, screen: 
     }
     if rows.is_empty() {
         lines.push(String::new());
-        lines.push("nothing of that kind".to_owned());
+        lines.push("no message matches".to_owned());
     }
     if let Some(note) = note {
         lines.push(String::new());
@@ -39,7 +42,7 @@ pub(super) fn text(all: &Timeline, filter: &Filter, note: Option<&str>, screen: 
     lines.iter().fold(String::new(), |text, line| text + line.trim_end() + "\n")
 }
 
-fn head(all: &Timeline) -> String {
+pub(super) fn head(all: &Timeline) -> String {
     let what = if all.is_of_lspool { "recording of lspool" } else { "transcript" };
     let end = all.end.as_ref().map_or_else(String::new, |it| format!("; {it}"));
     let with = if all.is_of_lspool { " with the editor" } else { "" };
@@ -55,7 +58,7 @@ fn key(row: &Row, is_of_lspool: bool) -> Key<'_> {
 
 /// Those that belong together, in the order in which they begin; what became of processes last, and each process of a
 /// transcript by itself.
-fn grouped<'a>(rows: &[&'a Row], is_of_lspool: bool) -> Vec<(Key<'a>, Vec<&'a Row>)> {
+pub(super) fn grouped<'a>(rows: &[&'a Row], is_of_lspool: bool) -> Vec<(Key<'a>, Vec<&'a Row>)> {
     let mut groups: Vec<(Key<'a>, Vec<&Row>)> = Vec::new();
     let mut known: HashMap<Key<'a>, usize> = HashMap::new();
     let mut processes: HashMap<&str, usize> = HashMap::new();
@@ -73,7 +76,7 @@ fn grouped<'a>(rows: &[&'a Row], is_of_lspool: bool) -> Vec<(Key<'a>, Vec<&'a Ro
     groups
 }
 
-fn title((process, group): Key<'_>, all: &Timeline) -> String {
+pub(super) fn title((process, group): Key<'_>, all: &Timeline) -> String {
     let before = if process.is_empty() { String::new() } else { format!("{process}: ") };
     let what = match group {
         Group::Session => "session".to_owned(),
@@ -88,11 +91,8 @@ fn title((process, group): Key<'_>, all: &Timeline) -> String {
     plain(&format!("{before}{what}"))
 }
 
-fn is_shown(row: &Row, filter: &Filter) -> bool {
-    let is_bad = match row.outcome {
-        Outcome::Fine(_) => false,
-        Outcome::Bad(_) | Outcome::Open => true,
-    };
+pub(super) fn is_shown(row: &Row, filter: &Filter) -> bool {
+    let (_, is_bad) = outcome(row);
     let is_meant = |wanted: &String| match &row.group {
         Group::Conversation(id) => id == wanted,
         Group::Session | Group::Processes => false,
@@ -104,11 +104,8 @@ fn is_shown(row: &Row, filter: &Filter) -> bool {
 
 fn line(row: &Row, screen: Screen) -> String {
     let at = format!("{:>10.3}", row.at.as_secs_f64());
-    let (outcome, tone) = match &row.outcome {
-        Outcome::Fine(text) => (text.as_str(), Tone::Plain),
-        Outcome::Bad(text) => (text.as_str(), Tone::Bad),
-        Outcome::Open => ("no answer", Tone::Bad),
-    };
+    let (outcome, is_bad) = outcome(row);
+    let tone = if is_bad { Tone::Bad } else { Tone::Plain };
     let what = match (&row.group, row.is_of_server, short_name(&row.method)) {
         (Group::Processes, ..) => {
             return format!("{at}  {}  {}", row.process, screen.paint(&one_line(outcome), tone));
@@ -121,14 +118,23 @@ fn line(row: &Row, screen: Screen) -> String {
     let outcome = one_line(outcome);
     let took = row.took.map_or_else(String::new, took);
     let rest = width.saturating_sub(at.len() + 2 + 8 + 2);
-    let room = rest.saturating_sub(outcome.chars().count() + 2).max(FEWEST);
+    let room = rest.saturating_sub(columns_of(&outcome) + 2).max(FEWEST);
     let what = shorten(&one_line(what.trim_end()), room);
     let outcome = if outcome.is_empty() { outcome } else { format!("  {}", screen.paint(&outcome, tone)) };
     format!("{at}  {took:>8}  {what}{outcome}")
 }
 
+/// What came of a row, and whether that is bad.
+pub(super) fn outcome(row: &Row) -> (&str, bool) {
+    match &row.outcome {
+        Outcome::Fine(text) => (text, false),
+        Outcome::Bad(text) => (text, true),
+        Outcome::Open => ("no answer", true),
+    }
+}
+
 /// What a tool is called is more than the method by which it is called.
-fn short_name(method: &str) -> Option<&'static str> {
+pub(super) fn short_name(method: &str) -> Option<&'static str> {
     match method {
         "conversation/invokeClientTool" => Some("tool"),
         "conversation/invokeClientToolConfirmation" => Some("confirm"),

@@ -1,10 +1,11 @@
 use expect_test::{Expect, expect};
+use serde_json::Value;
 
 use super::*;
 use crate::{config::Config, core::Identity, recording::encode::Encoder};
 
 fn inspect(text: &str, filter: &Filter) -> String {
-    super::text(text.as_bytes(), filter, Screen::default()).unwrap()
+    super::text(text.as_bytes(), filter, Form::Text(Screen::default())).unwrap()
 }
 
 fn fixture(name: &str) -> String {
@@ -212,7 +213,7 @@ fn inspect_shows_only_the_chosen_conversation() {
         &expect![[r#"
             transcript: 54 messages in 2.24 s
 
-            nothing of that kind
+            no message matches
         "#]],
     );
 }
@@ -227,7 +228,7 @@ fn inspect_reports_torn_last_line() {
           1.1   partition "read_file" of copilot
           1.2   partition "read_file" of copilot
 
-        nothing of that kind
+        no message matches
 
         line 18, the last one, was torn and is left out
     "#]]
@@ -237,7 +238,7 @@ fn inspect_reports_torn_last_line() {
 #[test]
 fn inspect_colors_change_no_text() {
     let screen = Screen { size: Some((40, 24)), is_colored: true };
-    let text = super::text(crash().as_bytes(), &Filter::default(), screen).unwrap();
+    let text = super::text(crash().as_bytes(), &Filter::default(), Form::Text(screen)).unwrap();
     let mut plain = String::new();
     let mut rest = text.as_str();
     while let Some((before, after)) = rest.split_once("\x1b[") {
@@ -267,4 +268,112 @@ fn is_like_matches_wildcards() {
     for (text, pattern) in [("a/b", "a"), ("a", "a*a"), ("ab", "b*"), ("a/b", ""), ("abc", "a*c*c")] {
         assert!(!is_like(text, pattern), "{text} {pattern}");
     }
+}
+
+#[test]
+fn page_has_lanes_and_loads_nothing() {
+    let evil = crash().replace("out of memory", "</script><script>alert(1)");
+    let page = super::text(evil.as_bytes(), &Filter::default(), Form::Page).unwrap();
+    assert_eq!(page.matches("</script>").count(), 2, "the data and the program");
+    for loading in ["http:", "https:", "src=", "import ", "url(", "fetch("] {
+        assert!(!page.contains(loading), "{loading}");
+    }
+    let (_, data) = page.split_once("type=\"application/json\">").unwrap();
+    let data: Value = serde_json::from_str(data.split_once("</script>").unwrap().0).unwrap();
+    expect![[r#"
+        {
+          "title": "recording of lspool: 6 messages with the editor in 1.1 min; lspool has ended",
+          "length": 64000.0,
+          "lanes": [
+            "conversation c  served by 1.1, then 1.2",
+            "session",
+            "process 1.1 partition \"read_file\" of copilot",
+            "process 1.2 partition \"read_file\" of copilot"
+          ],
+          "rows": [
+            [
+              1.0,
+              63499.0,
+              0,
+              1,
+              "conversation/create \"go\"",
+              "",
+              false
+            ],
+            [
+              2.0,
+              1998.0,
+              2,
+              3,
+              "process 1.1",
+              "",
+              false
+            ],
+            [
+              2.0,
+              null,
+              2,
+              4,
+              "started (process 4711)",
+              "",
+              false
+            ],
+            [
+              1001.0,
+              2.0,
+              0,
+              2,
+              "tool read_file {\"a\":1}",
+              "error",
+              true
+            ],
+            [
+              2000.0,
+              null,
+              2,
+              4,
+              "was ended by signal 6: </script><script>alert(1)",
+              "",
+              true
+            ],
+            [
+              2501.0,
+              61399.0,
+              3,
+              3,
+              "process 1.2",
+              "",
+              false
+            ],
+            [
+              2501.0,
+              null,
+              3,
+              4,
+              "started again (process 4712)",
+              "",
+              false
+            ],
+            [
+              63600.0,
+              0.0,
+              1,
+              0,
+              "textDocument/hover b.py",
+              "error -32801: modified",
+              true
+            ],
+            [
+              63900.0,
+              null,
+              3,
+              4,
+              "was ended by signal 15",
+              "",
+              false
+            ]
+          ]
+        }
+    "#]]
+    .assert_eq(&format!("{data:#}\n"));
 }

@@ -141,6 +141,7 @@ pub(super) fn backend(seen: Vec<Seen>, wanted: &str) -> Result<(Client, String),
     }
     let best = fitting.iter().map(|it| it.0).max();
     fitting.retain(|it| Some(it.0) == best);
+    prefer_here(&mut fitting, &seen);
     match fitting.as_slice() {
         [(_, n, name)] => {
             let (n, name) = (*n, name.clone());
@@ -153,13 +154,15 @@ pub(super) fn backend(seen: Vec<Seen>, wanted: &str) -> Result<(Client, String),
             let known =
                 seen.iter().filter_map(|it| it.answer.as_ref().ok()).flat_map(|it| &it.status.backends);
             let known: Vec<_> = known.map(|it| format!("  {}", plain(&it.name))).collect();
-            let there_is = if known.is_empty() { "there is no server yet" } else { "there is" };
-            let head = format!("nothing is called {wanted:?}; {there_is}");
+            let there_is = if known.is_empty() { "none has started yet" } else { "expected one of" };
+            let head = format!("no server is called {wanted:?}; {there_is}");
             Err(Failure::Usage(lines([head].into_iter().chain(known).chain(silent))))
         }
         [(_, first, _), rest @ ..] if rest.iter().all(|(_, n, _)| n == first) => {
             let names = fitting.iter().map(|(_, _, name)| format!("  {}", plain(name)));
-            Err(Failure::Usage(lines([format!("{wanted:?} may be any of")].into_iter().chain(names))))
+            Err(Failure::Usage(lines(
+                [format!("{wanted:?} is ambiguous; it may be")].into_iter().chain(names),
+            )))
         }
         several => {
             let choice = |(_, n, name): &(Fit, usize, String)| {
@@ -168,9 +171,23 @@ pub(super) fn backend(seen: Vec<Seen>, wanted: &str) -> Result<(Client, String),
                 let workspace = plain(workspace.unwrap_or("no workspace"));
                 format!("  --pid {}  {workspace}  {}", it.instance.pid, plain(name))
             };
-            let head = format!("several have a {wanted:?}; say which one is meant");
+            let head = format!("several lspools have a {wanted:?}; choose one with --pid");
             Err(Failure::Usage(lines([head].into_iter().chain(several.iter().map(choice)))))
         }
+    }
+}
+
+/// Of several lspools, the one whose workspace holds the current folder is meant.
+fn prefer_here(fitting: &mut Vec<(Fit, usize, String)>, seen: &[Seen]) {
+    let Ok(here) = std::env::current_dir() else { return };
+    let is_here = |n: usize| {
+        let status = seen[n].answer.as_ref().ok().map(|it| &it.status);
+        status.and_then(|it| it.workspace.as_deref()).is_some_and(|it| here.starts_with(it))
+    };
+    let mut those: Vec<usize> = fitting.iter().map(|it| it.1).filter(|n| is_here(*n)).collect();
+    those.dedup();
+    if let [only] = those[..] {
+        fitting.retain(|it| it.1 == only);
     }
 }
 

@@ -6,9 +6,12 @@ use serde_json::{Value, json};
 use super::pick::Seen;
 use crate::{
     agents::likely_tools,
-    cli::screen::{Screen, Tone},
+    cli::{
+        columns::{shorten, width as columns_of},
+        screen::{Screen, Tone},
+    },
     config::ServerKind,
-    util::text::{plain, shorten},
+    util::text::plain,
 };
 
 /// The answer to `lspool/status`, as far as it is shown. A later lspool may say more.
@@ -219,6 +222,8 @@ const HEAD: [(&str, bool); 10] = [
 ];
 const TOOLS: usize = 1;
 const STATE: usize = 2;
+const CHATS: usize = 7;
+const REFUSED: usize = 9;
 /// Between two columns.
 const GAP: &str = "  ";
 /// The tools are not shortened further.
@@ -249,7 +254,7 @@ pub(super) fn instance(
     let about = shorten(&about, width.saturating_sub(head.len() + GAP.len()));
     lines.push(format!("{}{GAP}{about}", screen.paint(&head, Tone::Strong)));
     if let Some(error) = &status.config.error {
-        note("configuration", error, width, screen, lines);
+        note("configuration", &beginning(error), width, screen, lines);
     }
     let DroppedFor { editor, control } = status.dropped;
     for (whom, dropped) in [("the editor", editor), ("commands like this", control)] {
@@ -259,16 +264,22 @@ pub(super) fn instance(
     }
 
     let rows: Vec<[String; 10]> = status.backends.iter().map(|it| cells(it, now)).collect();
-    let mut widths = HEAD.map(|(head, _)| head.chars().count());
+    let mut widths = HEAD.map(|(head, _)| head.len());
     for row in &rows {
         for (width, cell) in widths.iter_mut().zip(row) {
-            *width = (*width).max(cell.chars().count());
+            *width = (*width).max(columns_of(cell));
         }
     }
     if status.backends.iter().all(|it| it.tools() == "all") {
         widths[TOOLS] = 0;
     }
-    let is_shown = |n: &usize| *n != TOOLS || widths[TOOLS] > 0;
+    let has_agents = status.may_have_agents();
+    let is_shown = |n: &usize| match *n {
+        TOOLS => widths[TOOLS] > 0,
+        // A server without agents has neither.
+        CHATS | REFUSED => has_agents,
+        _ => true,
+    };
     let mut shown: Vec<usize> = (0..HEAD.len()).filter(is_shown).collect();
     let excess = |shown: &[usize], widths: &[usize]| {
         shown.iter().map(|n| widths[*n] + GAP.len()).sum::<usize>().saturating_sub(width)
@@ -283,7 +294,7 @@ pub(super) fn instance(
         let mut line = String::new();
         for &n in &shown {
             let cell = shorten(&row[n], widths[n]);
-            let pad = " ".repeat(widths[n].saturating_sub(cell.chars().count()));
+            let pad = " ".repeat(widths[n].saturating_sub(columns_of(&cell)));
             let cell = screen.paint(&cell, tone(n));
             let (before, after) = if HEAD[n].1 { (pad, String::new()) } else { (String::new(), pad) };
             line = line + GAP + &before + &cell + &after;
@@ -303,6 +314,10 @@ pub(super) fn instance(
         if let Some(error) = &backend.last_error {
             note("last error", error, width, screen, lines);
         }
+        if backend.state == "failed" {
+            let restart = format!("run `lspool restart {}`", shell_word(&backend.name));
+            note("hint", &restart, width, screen, lines);
+        }
         if let Some(text) = backend.dropped.text() {
             note("dropped for it", &text, width, screen, lines);
         }
@@ -312,6 +327,25 @@ pub(super) fn instance(
     }
     for text in status.sets.iter().filter_map(Set::unknown) {
         note("no such tool", &text, width, screen, lines);
+    }
+}
+
+/// The first problems of a configuration: each lspool would repeat all of them.
+fn beginning(error: &str) -> String {
+    const SHOWN: usize = 3;
+    let problems = error.strip_prefix("the configuration has problems:\n").unwrap_or(error);
+    let mut lines: Vec<&str> = problems.lines().collect();
+    let more = lines.split_off(SHOWN.min(lines.len())).len();
+    let more = (more > 0).then(|| format!("\n{more} more; `lspool check` shows them all"));
+    lines.join("\n") + &more.unwrap_or_default()
+}
+
+/// A name as one types it.
+fn shell_word(name: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-/".contains(c);
+    match name.chars().all(is_plain) && !name.is_empty() {
+        true => name.to_owned(),
+        false => format!("'{}'", name.replace('\'', "'\\''")),
     }
 }
 

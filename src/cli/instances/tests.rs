@@ -12,7 +12,10 @@ use super::{
     pick::ask,
     report::{Status, instance, memory, span},
 };
-use crate::{cli::screen::Screen, shell::control::Instance};
+use crate::{
+    cli::{columns, screen::Screen},
+    shell::control::Instance,
+};
 
 const NOW: u64 = 10_000_000_000;
 
@@ -58,7 +61,7 @@ fn shows(status: &Value, screen: Screen, expected: &Expect) {
     let mut lines = Vec::new();
     instance(4711, Ok(&status), NOW, screen, &mut lines);
     if let Some((width, _)) = screen.size.filter(|_| !screen.is_colored) {
-        let longest = lines.iter().map(|it| it.chars().count()).max().unwrap_or_default();
+        let longest = lines.iter().map(|it| columns::width(it)).max().unwrap_or_default();
         assert!(longest <= width, "{longest} columns of {width}");
     }
     expected.assert_eq(&(lines.join("\n") + "\n").replace('\x1b', "␛"));
@@ -77,6 +80,7 @@ fn status_table_shows_every_backend() {
                 last error: crashed: signal 9
                   the last line�[2J
               copilot  none                                            failed        2 h  4712  360 MiB         0      2         1        0
+                hint: run `lspool restart 'partition "" of copilot'`
         "#]],
     );
 }
@@ -111,6 +115,7 @@ fn status_table_shortens_tools_in_narrow_terminal() {
                 last error: crashed: signal 9
                   the last line�[2J
               copilot  none                 failed        2 h  4712  360 MiB         0      2         1        0
+                hint: run `lspool restart 'partition "" of copilot'`
         "#]],
     );
 }
@@ -121,14 +126,15 @@ fn status_table_drops_columns_in_narrower_terminal() {
         &many(),
         Screen { size: Some((72, 24)), is_colored: false },
         &expect![[r#"
-        lspool 4711  /home/me/project  Neovim 0.11.2
-          SERVER   TOOLS              STATE       SINCE   PID   MEMORY  RESTARTS
-          copilot  all                ready       3 min  4712  360 MiB         0
-          copilot  grep_search,list…  restarting  3 min     -        -         3
-            last error: crashed: signal 9
-              the last line�[2J
-          copilot  none               failed        2 h  4712  360 MiB         0
-    "#]],
+            lspool 4711  /home/me/project  Neovim 0.11.2
+              SERVER   TOOLS              STATE       SINCE   PID   MEMORY  RESTARTS
+              copilot  all                ready       3 min  4712  360 MiB         0
+              copilot  grep_search,list…  restarting  3 min     -        -         3
+                last error: crashed: signal 9
+                  the last line�[2J
+              copilot  none               failed        2 h  4712  360 MiB         0
+                hint: run `lspool restart 'partition "" of copilot'`
+        "#]],
     );
 }
 
@@ -145,6 +151,7 @@ fn status_table_colors_states() {
             ␛[2m    last error: crashed: signal 9␛[0m
             ␛[2m      the last line�[2J␛[0m
               copilot  none                                     ␛[31mfailed␛[0m        2 h  4712  360 MiB         0      2         1        0
+            ␛[2m    hint: run `lspool restart 'partition "" of copilot'`␛[0m
         "#]],
     );
 }
@@ -222,7 +229,8 @@ async fn ask_ignores_instance_that_ends_meanwhile() {
 #[test]
 fn status_table_omits_tools_column_without_tool_sets() {
     let mut it = status(&[backend("pyright", &json!({"pid": null, "state": "starting", "rss_bytes": null}))]);
-    it["config"]["error"] = "line 3: unknown key `comand`; did you mean `command`?".into();
+    let problem = "line 3: unknown key `comand`; did you mean `command`?\n";
+    it["config"]["error"] = format!("the configuration has problems:\n{}", problem.repeat(5)).into();
     it["workspace"] = Value::Null;
     it["editor"] = Value::Null;
     shows(
@@ -231,6 +239,9 @@ fn status_table_omits_tools_column_without_tool_sets() {
         &expect![[r#"
         lspool 4711  no workspace
             configuration: line 3: unknown key `comand`; did you mean `command`?
+              line 3: unknown key `comand`; did you mean `command`?
+              line 3: unknown key `comand`; did you mean `command`?
+              2 more; `lspool check` shows them all
           SERVER   STATE     SINCE  PID  MEMORY  RESTARTS  CHATS  REQUESTS  REFUSED
           pyright  starting  3 min    -       -         0      2         1        0
     "#]],
@@ -290,4 +301,22 @@ async fn interrupts_catches_ctrl_c_while_nobody_waits() {
         kill_process(getpid(), Signal::INT).unwrap();
         timeout(Duration::from_secs(30), interrupts.next()).await.expect("it has come");
     }
+}
+
+#[test]
+fn status_table_omits_columns_of_agents_for_generic_server() {
+    let mut it =
+        status(&[backend("pyright", &json!({"state": "failed", "last_error": "it exited (signal 9)"}))]);
+    it["kind"] = "generic".into();
+    shows(
+        &it,
+        Screen::default(),
+        &expect![[r#"
+        lspool 4711  /home/me/project  Neovim 0.11.2
+          SERVER   STATE   SINCE   PID   MEMORY  RESTARTS  REQUESTS
+          pyright  failed  3 min  4712  360 MiB         0         1
+            last error: it exited (signal 9)
+            hint: run `lspool restart pyright`
+    "#]],
+    );
 }

@@ -132,15 +132,19 @@ impl Questions {
         if io::stdin().is_terminal() {
             rustix::termios::tcflush(io::stdin(), rustix::termios::QueueSelector::IFlush).ok();
         }
+        if it.is_unclear {
+            // It stands above.
+            self.asked = Some(it);
+            return Some("Please answer y, n or a: ".to_owned());
+        }
         let (columns, rows) = screen.size.unwrap_or((NARROW, usize::MAX));
         let mut shown = it.text(columns);
         let n_lines = shown.lines().count();
         if n_lines + 3 > rows {
             write!(shown, "\n[{n_lines} lines: scroll up to read them all]").unwrap_or_default();
         }
-        let note = if it.is_unclear { "Please say y, n or a.\n" } else { "" };
         self.asked = Some(it);
-        Some(format!("{shown}\n{note}Allow it? [y]es, [n]o, [a]ll from now on: "))
+        Some(format!("{shown}\nAllow it? [y]es, [n]o, [a]ll from now on: "))
     }
 
     /// Nobody wants an answer any more. Whether the user was thinking about it, or `None` if there is no such question.
@@ -212,7 +216,8 @@ impl Question {
 
 /// A text in rows, none of which a terminal breaks.
 fn rows(text: &str, columns: usize, indent: &str) -> Vec<String> {
-    // Some letters take two columns, and a tab up to eight.
+    // Some letters take two columns, and a tab up to eight. Which letters depends on the terminal, and a row that breaks
+    // could look like something that lspool says: so all that are not ASCII count twice.
     let width = |it: char| match it {
         '\t' => 8,
         it if it.is_ascii() => 1,
@@ -244,10 +249,16 @@ fn question(id: RawId, params: &[u8]) -> Question {
     let get = |path: &[&str]| text(params, path).map(|it| seen(&it)).filter(|it| !it.trim().is_empty());
     let name = get(&["name"]).unwrap_or_else(|| "a tool".to_owned());
     // It names the worker.
-    let title = get(&["title"]).unwrap_or_else(|| format!("A worker wants to use {name}"));
+    let mut title = get(&["title"]).unwrap_or_else(|| format!("A worker wants to use {name}"));
     // Of another tool it is no command, whatever it is called.
     let is_command = bare(&name) == TERMINAL;
-    let what = get(&["input", "command"]).filter(|_| is_command).unwrap_or_else(|| {
+    if let Some((worker, _)) = title.split_once(": ").filter(|(it, _)| is_command && !it.contains(' ')) {
+        title = format!("{worker} wants to run:");
+    }
+    let reason = get(&["input", "explanation"]).filter(|_| is_command);
+    let command = get(&["input", "command"]).filter(|_| is_command);
+    let command = command.map(|it| it + &reason.map(|it| format!("\nreason: {it}")).unwrap_or_default());
+    let what = command.unwrap_or_else(|| {
         let input = member(params, "input").map(|it| seen(&String::from_utf8_lossy(&params[it])));
         let parts: Vec<String> = get(&["message"]).into_iter().chain(input).collect();
         parts.join("\n")
@@ -291,12 +302,12 @@ mod tests {
         let question = it.next(SCREEN).unwrap();
         assert_eq!(
             question,
-            "coder-1: Run it?\n  make\u{fffd}[2J\n  test\nAllow it? [y]es, [n]o, [a]ll from now on: "
+            "coder-1 wants to run:\n  make\u{fffd}[2J\n  test\nAllow it? [y]es, [n]o, [a]ll from now on: "
         );
         assert_eq!(it.next(SCREEN), None);
         assert_eq!(it.understand("what?"), None);
         let again = it.next(SCREEN).unwrap();
-        assert!(again.contains("\n  test\nPlease say y, n or a.\nAllow it?"), "it is shown again: {again}");
+        assert_eq!(again, "Please answer y, n or a: ");
         assert_eq!(it.understand(" No\n"), Some((RawId::from(1), refused())));
         assert!(!it.is_asking() && it.next(SCREEN).is_some());
         assert_eq!(it.understand("a"), Some((RawId::from(2), accepted())));

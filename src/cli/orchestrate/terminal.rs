@@ -17,14 +17,17 @@ use tokio::{
 
 use super::{
     DONE, FAILED, INTERRUPTED, NOTHING, Task,
-    client::Client,
     pen::Pen,
     questions::{self, May, Questions},
     view::View,
 };
 use crate::{
     agents::orchestration::{End, Notice},
-    cli::screen::Screen,
+    cli::{
+        client::Client,
+        columns::{width, wrap},
+        screen::{Screen, Tone},
+    },
     rpc::{Frame, Kind, RawId, file_uri, member, text},
     util::text::plain,
 };
@@ -136,7 +139,7 @@ impl Terminal {
                 if let Some(was_asked) = self.questions.withdraw(&id) {
                     client.answer(id, &questions::refused()).await?;
                     if was_asked {
-                        writeln!(io::stderr(), "\nlspool: no answer is needed any more")?;
+                        writeln!(io::stderr(), "\nlspool: the question was withdrawn")?;
                         self.ask(client, out).await?;
                     }
                 }
@@ -171,16 +174,18 @@ impl Terminal {
         if self.pen.screen.size.is_some() {
             return Ok(());
         }
+        // The summary alone is the output: `lspool orchestrate GOAL > summary.md`.
+        let mut err = io::stderr();
         if !had_plan && self.view.has_plan() {
             for line in self.view.lines(told.at_ms, self.pen.screen) {
-                writeln!(out, "{line}")?;
+                writeln!(err, "{line}")?;
             }
-            writeln!(out)?;
+            writeln!(err)?;
         }
         if let Some(line) = self.view.line(&told) {
-            writeln!(out, "{line}")?;
+            writeln!(err, "{line}")?;
         }
-        out.flush()
+        err.flush()
     }
 
     /// The request is answered: what is left to be shown, and the exit status.
@@ -201,25 +206,46 @@ impl Terminal {
             return Ok(if is_interrupted { INTERRUPTED } else { NOTHING });
         }
         let result = answer.result().unwrap_or(b"{}");
-        if let Some(summary) = text(result, &["summary"]).filter(|_| !self.json) {
-            writeln!(out, "\n{}", plain(summary.trim_end()))?;
-            out.flush()?;
+        if !self.json {
+            self.end(text(result, &["summary"]), out)?;
         }
         match self.questions.n_refused() {
             0 => {}
-            1 => self.tell("a command was refused: what its task was to do with it is not done", out)?,
-            n => self.tell(
-                &format!("{n} commands were refused: what their tasks were to do with them is not done"),
-                out,
-            )?,
+            1 => self.tell("a command was refused: check the work of its task", out)?,
+            n => self.tell(&format!("{n} commands were refused: check the work of their tasks"), out)?,
         }
         let is_done = text(result, &["state"]).as_deref() == Some(End::Done.word());
         Ok(if is_done { DONE } else { FAILED })
     }
 
+    /// What stands below the picture: why tasks failed, and the summary.
+    fn end(&self, summary: Option<String>, out: &mut dyn Write) -> io::Result<()> {
+        let screen = self.pen.screen;
+        let columns = screen.columns().unwrap_or(usize::MAX);
+        let is_live = screen.size.is_some();
+        let failures = self.view.failures();
+        let failures = failures.iter().flat_map(|it| wrap(it, columns, "  "));
+        for (n, line) in failures.enumerate() {
+            let gap = if n == 0 { "\n" } else { "" };
+            match is_live {
+                true => writeln!(out, "{gap}{}", screen.paint(&line, Tone::Bad))?,
+                false => writeln!(io::stderr(), "{gap}{line}")?,
+            }
+        }
+        if let Some(summary) = summary {
+            if is_live {
+                writeln!(out)?;
+            }
+            for line in wrap(&plain(summary.trim_end()), columns, "") {
+                writeln!(out, "{line}")?;
+            }
+        }
+        out.flush()
+    }
+
     /// Whether there is a picture, and a message is all to be seen in it.
     fn has_room_for(&self, message: &str) -> bool {
-        let has_room = |(columns, _)| message.lines().count() < 2 && message.chars().count() < columns;
+        let has_room = |(columns, _)| message.lines().count() < 2 && width(message) < columns;
         self.pen.screen.size.is_some_and(has_room)
     }
 

@@ -6,8 +6,11 @@ use std::collections::BTreeMap;
 
 use crate::{
     agents::orchestration::{End, Event, Notice, Planned},
-    cli::screen::{Screen, Tone},
-    util::text::{plain, shorten},
+    cli::{
+        columns::{pad, shorten, width as columns_of},
+        screen::{Screen, Tone},
+    },
+    util::text::plain,
 };
 
 /// One picture after the other of somebody at work.
@@ -15,6 +18,9 @@ const AT_WORK: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "�
 
 /// How wide it is where nobody says so.
 const WIDTH: usize = 100;
+
+/// How wide a time is.
+const TIME: usize = 8;
 
 /// All that the events have told so far.
 #[derive(Clone, Debug, Default)]
@@ -104,6 +110,18 @@ impl View {
         self.error.as_deref()
     }
 
+    /// Why each task failed, in full: a row has room for the beginning.
+    pub(super) fn failures(&self) -> Vec<String> {
+        let why = |it: &Task| match &it.state {
+            State::Ended(End::Failed, _, Some(reason)) => {
+                let number = it.planned.task;
+                Some(format!("task {number} ({}) failed: {}", it.name(), plain(reason.trim())))
+            }
+            State::Waiting | State::Running(_) | State::Ended(..) => None,
+        };
+        self.tasks.iter().filter_map(why).collect()
+    }
+
     /// How it has ended, if it has.
     pub(super) fn end(&self) -> Option<End> {
         self.end.map(|(end, _)| end)
@@ -127,15 +145,17 @@ impl View {
             format!("{} {}", prefix.clone() + symbol(it, at_ms).0, label(it))
         };
         let labels: Vec<String> = rows.iter().map(label).collect();
-        let widest = labels.iter().map(|it| it.chars().count()).max().unwrap_or(0);
-        let left = widest.min(width * 6 / 10).max(10).min(width);
         // With room for the number of a worker, so that nothing moves when one begins.
-        let name = |it: &Task| it.name().chars().count().max(it.planned.role.chars().count() + 2);
+        let name = |it: &Task| columns_of(it.name()).max(columns_of(&it.planned.role) + 2);
         let names = rows.iter().map(|(_, it)| name(it)).max().unwrap_or(0);
+        let widest = labels.iter().map(|it| columns_of(it)).max().unwrap_or(0);
+        // Who does it and how long it takes is more than the end of a label.
+        let room = width.saturating_sub(names + TIME + 4);
+        let left = widest.min(width * 6 / 10).min(room).max(10).min(width);
         for ((prefix, task), label) in rows.iter().zip(labels) {
             let label = shorten(&label, left);
-            let padding = " ".repeat(left.saturating_sub(label.chars().count()) + 2);
-            let right = shorten(&said(task, at_ms, names), width.saturating_sub(left + 2));
+            let padding = " ".repeat(left.saturating_sub(columns_of(&label)) + 2);
+            let right = shorten(said(task, at_ms, names).trim_end(), width.saturating_sub(left + 2));
             let (symbol, tone) = symbol(task, at_ms);
             let (faint, text) = match &task.state {
                 State::Waiting | State::Ended(End::Skipped | End::Cancelled, ..) => {
@@ -313,8 +333,8 @@ fn said(task: &Task, at_ms: u64, names: usize) -> String {
         }
     };
     match time.is_empty() {
-        true => format!("{:names$}  {more}", task.name()),
-        false => format!("{:names$}  {time:>8}  {more}", task.name()),
+        true => format!("{}  {more}", pad(task.name(), names)),
+        false => format!("{}  {time:>TIME$}  {more}", pad(task.name(), names)),
     }
 }
 
@@ -395,8 +415,8 @@ mod tests {
             told(16_700, assigned(1, "tester-1")),
             told(16_700, assigned(2, "coder-1")),
             told(18_000, completed(4, End::Failed, Some("its model failed: quota\nmore"), Some(13_800))),
-            told(18_000, completed(5, End::Skipped, Some("it needs task 4, which has failed"), None)),
-            told(18_000, completed(6, End::Skipped, Some("it needs task 5, which was skipped"), None)),
+            told(18_000, completed(5, End::Skipped, Some("task 4 failed"), None)),
+            told(18_000, completed(6, End::Skipped, Some("task 5 was skipped"), None)),
             told(19_000, runs(1, "tester-1", Some("run_in_terminal"))),
             told(80_000, completed(2, End::Done, None, Some(63_300))),
             told(90_000, completed(1, End::Done, None, Some(73_300))),
@@ -443,8 +463,8 @@ mod tests {
             └─ ⠋ 2  Describe the flag in docs/list.md      coder-1         13 s
                └─ ○ 3  Read all changes                    reviewer    after 1, 2
             ✗ 4  Look for other commands that print lists  coder-2         13 s  its model failed: quota
-            └─ – 5  Add the flag to these                  coder       it needs task 4, which has failed
-               └─ – 6  Test these as well                  tester      it needs task 5, which was skipped
+            └─ – 5  Add the flag to these                  coder       task 4 failed
+               └─ – 6  Test these as well                  tester      task 5 was skipped
             1 of 7 done · 2 running · 1 waiting · 1 failed · 2 skipped · 30 s
         "#]]
         .assert_eq(&drawn(13, 30_000, plain));
@@ -455,8 +475,8 @@ mod tests {
             └─ ✓ 2  Describe the flag in docs/list.md      coder-1     1 m 03 s
                └─ ✓ 3  Read all changes                    reviewer-1       9 s
             ✗ 4  Look for other commands that print lists  coder-2         13 s  its model failed: quota
-            └─ – 5  Add the flag to these                  coder       it needs task 4, which has failed
-               └─ – 6  Test these as well                  tester      it needs task 5, which was skipped
+            └─ – 5  Add the flag to these                  coder       task 4 failed
+               └─ – 6  Test these as well                  tester      task 5 was skipped
             ⠋ summarizing · 4 of 7 done · 1 failed · 2 skipped · 1 m 40 s
         "#]]
         .assert_eq(&drawn(17, 100_000, plain));
@@ -467,8 +487,8 @@ mod tests {
             └─ ✓ 2  Describe the flag in docs/list.md      coder-1     1 m 03 s
                └─ ✓ 3  Read all changes                    reviewer-1       9 s
             ✗ 4  Look for other commands that print lists  coder-2         13 s  its model failed: quota
-            └─ – 5  Add the flag to these                  coder       it needs task 4, which has failed
-               └─ – 6  Test these as well                  tester      it needs task 5, which was skipped
+            └─ – 5  Add the flag to these                  coder       task 4 failed
+               └─ – 6  Test these as well                  tester      task 5 was skipped
             failed · 4 of 7 done · 1 failed · 2 skipped · 1 m 45 s
         "#]]
         .assert_eq(&drawn(19, 200_000, plain));
@@ -516,11 +536,96 @@ mod tests {
             let screen = Screen { size: Some((columns, 24)), is_colored: false };
             for until in 0..=story().len() {
                 for line in drawn(until, 30_000, screen).lines() {
-                    assert!(line.chars().count() < columns, "{columns}: {line}");
+                    assert!(columns_of(line) < columns, "{columns}: {line}");
                     assert!(!line.contains('\u{1b}'), "{line}");
                 }
             }
         }
+    }
+
+    #[test]
+    fn view_aligns_wide_characters_and_keeps_times_in_narrow_terminals() {
+        let mut view = View::default();
+        let tasks = vec![
+            planned(0, "coder", "フラグを書いて、出力も書く 🎉", &[]),
+            planned(1, "tester", "Test that what is printed is JSON", &[0]),
+        ];
+        for event in [
+            Event::PlanCompleted { tasks, fallback: None },
+            assigned(0, "coder-1"),
+            completed(0, End::Done, None, Some(12_500)),
+            assigned(1, "tester-1"),
+        ] {
+            view.apply(&told(1, event));
+        }
+        let drawn = |columns| {
+            let screen = Screen { size: Some((columns, 24)), is_colored: false };
+            view.lines(15_000, screen).iter().map(|it| it.clone() + "\n").collect::<String>()
+        };
+        expect![[r#"
+
+            ✓ 0  フラグを書いて、出力も書く 🎉         coder-1       12 s
+            └─ ⠋ 1  Test that what is printed is JSON  tester-1      14 s
+            1 of 2 done · 1 running · 15 s
+        "#]]
+        .assert_eq(&drawn(80));
+        expect![[r#"
+
+            ✓ 0  フラグを書い…   coder-1       12 s
+            └─ ⠋ 1  Test that …  tester-1      14 s
+            1 of 2 done · 1 running · 15 s
+        "#]]
+        .assert_eq(&drawn(40));
+    }
+
+    #[test]
+    fn view_looks_right_at_common_widths() {
+        let at = |columns| drawn(12, 20_000, Screen { size: Some((columns, 24)), is_colored: false });
+        expect![[r#"
+            Add a --json flag to the list command
+            ✓ 0  Write the flag, and what it p…  coder-1         12 s
+            ├─ ⠋ 1  Test that what is printed …  tester-1         3 s
+            └─ ⠋ 2  Describe the flag in docs/…  coder-1          3 s
+               └─ ○ 3  Read all changes          reviewer    after 1, 2
+            ✗ 4  Look for other commands that …  coder-2         13 s …
+            └─ – 5  Add the flag to these        coder       it needs …
+               └─ – 6  Test these as well        tester      it needs …
+            1 of 7 done · 2 running · 1 waiting · 1 failed · 2 skipped…
+        "#]]
+        .assert_eq(&at(60));
+        expect![[r#"
+            Add a --json flag to the list command
+            ✓ 0  Write the flag, and what it prints        coder-1         12 s
+            ├─ ⠋ 1  Test that what is printed is JSON      tester-1         3 s
+            └─ ⠋ 2  Describe the flag in docs/list.md      coder-1          3 s
+               └─ ○ 3  Read all changes                    reviewer    after 1, 2
+            ✗ 4  Look for other commands that print lists  coder-2         13 s  its model…
+            └─ – 5  Add the flag to these                  coder       it needs task 4, wh…
+               └─ – 6  Test these as well                  tester      it needs task 5, wh…
+            1 of 7 done · 2 running · 1 waiting · 1 failed · 2 skipped · 20 s
+        "#]]
+        .assert_eq(&at(80));
+        expect![[r#"
+            Add a --json flag to the list command
+            ✓ 0  Write the flag, and what it prints        coder-1         12 s
+            ├─ ⠋ 1  Test that what is printed is JSON      tester-1         3 s
+            └─ ⠋ 2  Describe the flag in docs/list.md      coder-1          3 s
+               └─ ○ 3  Read all changes                    reviewer    after 1, 2
+            ✗ 4  Look for other commands that print lists  coder-2         13 s  its model failed: quota
+            └─ – 5  Add the flag to these                  coder       task 4 failed
+               └─ – 6  Test these as well                  tester      task 5 was skipped
+            1 of 7 done · 2 running · 1 waiting · 1 failed · 2 skipped · 20 s
+        "#]]
+        .assert_eq(&at(120));
+    }
+
+    #[test]
+    fn view_lists_failures_in_full() {
+        let mut view = View::default();
+        for it in story() {
+            view.apply(&it);
+        }
+        assert_eq!(view.failures(), ["task 4 (coder-2) failed: its model failed: quota\nmore"]);
     }
 
     #[test]
@@ -569,8 +674,8 @@ mod tests {
                 16 s  task 1: tester-1 begins: Test that what is printed is JSON
                 16 s  task 2: coder-1 begins: Describe the flag in docs/list.md
                 18 s  task 4: failed in 13 s: its model failed: quota
-                18 s  task 5: skipped: it needs task 4, which has failed
-                18 s  task 6: skipped: it needs task 5, which was skipped
+                18 s  task 5: skipped: task 4 failed
+                18 s  task 6: skipped: task 5 was skipped
                 19 s  task 1: tester-1 runs run_in_terminal
             1 m 20 s  task 2: done in 1 m 03 s
             1 m 30 s  task 1: done in 1 m 13 s

@@ -9,6 +9,7 @@ use super::{
     Env, agents,
     files::{UserConfig, merge_workspace},
     path::{Skipped, Workspace, is_executable, on_path, real},
+    places::PACKAGE,
     search::{EXECUTABLE, Found, NotFound, resolve_named, search},
 };
 use crate::{
@@ -138,6 +139,23 @@ pub fn targets(user: &UserConfig, folders: &[PathBuf], env: &Env) -> Result<Targ
         (label, target(name, server, &workspace, env))
     };
     Ok(Targets { servers: general.chain(special).map(found).collect(), warnings })
+}
+
+/// The server that a command line names, with what there is to start.
+pub fn named_target(
+    cli: &CliServer,
+    user: &UserConfig,
+    folders: &[PathBuf],
+    env: &Env,
+) -> Result<Targets, String> {
+    let workspace = Workspace::new(folders);
+    let mut config = user.config.clone();
+    enter_folder(&mut config, &workspace, env)?;
+    let warnings = overlooked(cli, &config).into_iter().collect();
+    let name = choose(cli, &mut config)?;
+    let server = config.servers.get(&name).cloned().unwrap_or_default();
+    let found = target(&name, &server, &workspace, env);
+    Ok(Targets { servers: vec![(name, found)], warnings })
 }
 
 /// What there is to start for a section.
@@ -309,10 +327,14 @@ fn find_command(command: &str, workspace: &Workspace, env: &Env) -> Result<Found
     }
     let mut skipped = Vec::new();
     let Some(path) = on_path(command, env, workspace, &mut skipped).into_iter().next() else {
-        let message = format!(
-            "{command:?} was not found in the absolute entries of PATH outside the workspace: install it, or name it by its \
-             absolute path"
-        );
+        let what = match command {
+            EXECUTABLE => format!("install it (npm install -g {PACKAGE})"),
+            _ if command.contains(char::is_whitespace) => {
+                "if it has arguments, write them in `args`".to_owned()
+            }
+            _ => "install it".to_owned(),
+        };
+        let message = format!("{command:?} was not found on PATH: {what}, or name it by its absolute path");
         let hints = skipped.iter().map(|it| format!("\n{it}; if it is meant, write its absolute path"));
         let message = hints.fold(message, |message, hint| message + &hint);
         return Err(Missing { message, skipped });

@@ -432,7 +432,7 @@ fn configuration_chooses_server_without_command() {
     tree.check_prepare(
         &[],
         "[server.c]\nmax_processes = 1\n",
-        &expect![[r#""c" was not found in the absolute entries of PATH outside the workspace: install it, or name it by its absolute path (`command` under [server.c])"#]],
+        &expect![[r#""c" was not found on PATH: install it, or name it by its absolute path (`command` under [server.c])"#]],
     );
     tree.check_prepare(
         &[],
@@ -451,9 +451,7 @@ fn command_refuses_relative_path_into_workspace() {
     let command = |command: &str, expected: &Expect| tree.check_prepare(&[command], "", expected);
     command(
         "server",
-        &expect![[
-            r#""server" was not found in the absolute entries of PATH outside the workspace: install it, or name it by its absolute path"#
-        ]],
+        &expect![[r#""server" was not found on PATH: install it, or name it by its absolute path"#]],
     );
     command(
         "bin/server",

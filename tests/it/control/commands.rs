@@ -100,11 +100,11 @@ fn backend_names_match_by_prefix_and_errors_list_them() {
         says(&sandbox, &["restart", name], 0, &format!("{}: ready\n", COPILOT[meant]), "");
         assert_eq!(restarted(&first), Some(json!(["lspool/restart", {"name": COPILOT[meant]}])));
     }
-    let ambiguous = format!("lspool: \"list\" may be any of\n  {}\n  {}\n", COPILOT[1], COPILOT[2]);
+    let ambiguous = format!("lspool: \"list\" is ambiguous; it may be\n  {}\n  {}\n", COPILOT[1], COPILOT[2]);
     says(&sandbox, &["restart", "list"], 2, "", &ambiguous);
     let unknown = |name| {
         let [a, b, c] = COPILOT;
-        format!("lspool: nothing is called {name:?}; there is\n  {a}\n  {b}\n  {c}\n  pyright\n")
+        format!("lspool: no server is called {name:?}; expected one of\n  {a}\n  {b}\n  {c}\n  pyright\n")
     };
     says(&sandbox, &["stop", "ruff"], 2, "", &unknown("ruff"));
     says(&sandbox, &["logs", ""], 2, "", &unknown(""));
@@ -122,7 +122,7 @@ fn ambiguous_backend_lists_instances() {
         &["stop", "copilot"],
         2,
         "",
-        "lspool: several have a \"copilot\"; say which one is meant\n  --pid 11  /one  copilot\n  --pid 12  /two  copilot\n",
+        "lspool: several lspools have a \"copilot\"; choose one with --pid\n  --pid 11  /one  copilot\n  --pid 12  /two  copilot\n",
     );
     says(&sandbox, &["stop", "copilot", "--pid", "12"], 0, "copilot: stopped\n", "");
     let is_asked = |fake: &Fake| fake.asked().iter().any(|it| it[0] == "lspool/stop");

@@ -588,8 +588,8 @@ mod tests {
             └─ ⠋ 2  Describe the flag in docs/…  coder-1          3 s
                └─ ○ 3  Read all changes          reviewer    after 1, 2
             ✗ 4  Look for other commands that …  coder-2         13 s …
-            └─ – 5  Add the flag to these        coder       it needs …
-               └─ – 6  Test these as well        tester      it needs …
+            └─ – 5  Add the flag to these        coder       task 4 fa…
+               └─ – 6  Test these as well        tester      task 5 wa…
             1 of 7 done · 2 running · 1 waiting · 1 failed · 2 skipped…
         "#]]
         .assert_eq(&at(60));
@@ -600,8 +600,8 @@ mod tests {
             └─ ⠋ 2  Describe the flag in docs/list.md      coder-1          3 s
                └─ ○ 3  Read all changes                    reviewer    after 1, 2
             ✗ 4  Look for other commands that print lists  coder-2         13 s  its model…
-            └─ – 5  Add the flag to these                  coder       it needs task 4, wh…
-               └─ – 6  Test these as well                  tester      it needs task 5, wh…
+            └─ – 5  Add the flag to these                  coder       task 4 failed
+               └─ – 6  Test these as well                  tester      task 5 was skipped
             1 of 7 done · 2 running · 1 waiting · 1 failed · 2 skipped · 20 s
         "#]]
         .assert_eq(&at(80));
@@ -651,8 +651,8 @@ mod tests {
             ␛[2m└─ ␛[0m␛[33m⠋␛[0m 2  Describe the flag in docs/list.md      ␛[2mcoder-1          3 s␛[0m
             ␛[2m   └─ ␛[0m␛[2m○␛[0m␛[2m 3  Read all changes␛[0m                    ␛[2mreviewer    after 1, 2␛[0m
             ␛[31m✗␛[0m 4  Look for other commands that print lists  ␛[31mcoder-2         13 s  its model…␛[0m
-            ␛[2m└─ ␛[0m␛[2m–␛[0m␛[2m 5  Add the flag to these␛[0m                  ␛[2mcoder       it needs task 4, wh…␛[0m
-            ␛[2m   └─ ␛[0m␛[2m–␛[0m␛[2m 6  Test these as well␛[0m                  ␛[2mtester      it needs task 5, wh…␛[0m
+            ␛[2m└─ ␛[0m␛[2m–␛[0m␛[2m 5  Add the flag to these␛[0m                  ␛[2mcoder       task 4 failed␛[0m
+            ␛[2m   └─ ␛[0m␛[2m–␛[0m␛[2m 6  Test these as well␛[0m                  ␛[2mtester      task 5 was skipped␛[0m
             1 of 7 done · 2 running · 1 waiting · 1 failed · 2 skipped · 20 s
         "#]].assert_eq(&drawn(12, 20_000, colored).replace('\u{1b}', "␛"));
     }

@@ -294,8 +294,10 @@ impl Copilot {
 
     /// Passes an answer of a server on to the client that has asked.
     pub(crate) fn on_answer(&mut self, mux: &mut Mux, process: ProcessId, pending: &Pending, answer: &Frame) {
-        self.end_before(mux, pending, answer);
-        Self::close_token(mux, process, pending);
+        match Self::subject(pending) {
+            Some(conversation) => Self::end_before(mux, process, pending, conversation, answer),
+            None => mux.close_token(process, pending),
+        }
         let told = match &pending.purpose {
             Purpose::Plain => self.deleted(pending, answer).or_else(|| self.without_modes(pending, answer)),
             _ => None,
@@ -356,7 +358,6 @@ impl Copilot {
         sent: SentId,
         pending: &Pending,
     ) {
-        Self::close_token(mux, process, pending);
         let Purpose::Copilot(purpose) = &pending.purpose else { return };
         match purpose {
             CopilotPurpose::Tools(_) => self.tool_change_decided(mux),
@@ -368,14 +369,11 @@ impl Copilot {
         }
     }
 
-    /// What a request has begun under its token is over.
-    fn close_token(mux: &mut Mux, process: ProcessId, pending: &Pending) {
+    /// The conversation that progress under the token of a request is about.
+    pub(crate) fn subject(pending: &Pending) -> Option<&RawId> {
         match &pending.purpose {
-            Purpose::Copilot(CopilotPurpose::Turn { conversation, .. }) => {
-                let params = pending.frame.params().unwrap_or(b"{}");
-                mux.tokens_mut().closed(process.backend, params, Some(conversation));
-            }
-            _ => mux.close_token(process, pending),
+            Purpose::Copilot(CopilotPurpose::Turn { conversation, .. }) => Some(conversation),
+            _ => None,
         }
     }
 }

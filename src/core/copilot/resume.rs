@@ -634,20 +634,18 @@ impl Copilot {
         }
     }
 
-    /// The server has answered a turn that another process had begun. If it has not ended it before, it is ended.
-    pub(crate) fn end_before(&mut self, mux: &mut Mux, pending: &Pending, answer: &Frame) {
-        let Purpose::Copilot(CopilotPurpose::Turn { conversation: id, .. }) = &pending.purpose else {
-            return;
-        };
-        let again = self.conversations.get(id).filter(|it| it.active_turn.segment.is_some());
-        let Some(backend) = again.map(|it| it.backend) else { return };
-        let message = answer.error_value().map(|it| match member(it, "message") {
-            Some(range) => String::from_utf8_lossy(&it[range]).into_owned(),
-            None => "\"the turn failed\"".to_owned(),
-        });
-        let why = message.map(|it| ("error", format!(r#"{{"message":{it}}}"#)));
-        if let Some(params) = mux.tokens_mut().ended(backend, id, why) {
-            mux.tell_editor(Frame::notification("$/progress", Some(&params)));
-        }
+    /// A server has answered a turn. If the server has not ended the progress of the turn, lspool ends it: so it is for
+    /// a turn that another process had begun, and for a conversation that another create has replaced.
+    pub(crate) fn end_before(
+        mux: &mut Mux,
+        process: ProcessId,
+        pending: &Pending,
+        conversation: &RawId,
+        answer: &Frame,
+    ) {
+        let error = answer
+            .error_value()
+            .map(|it| member(it, "message").map_or(&b"\"the turn failed\""[..], |range| &it[range]));
+        mux.end_token(process, pending, Some(conversation), error);
     }
 }

@@ -525,13 +525,14 @@ impl Mux {
         self.act(Effect::Terminate(process));
     }
 
-    /// A server has sent what is no message. Gives what it was to answer, if its answer is lost.
+    /// A server has sent what is no message. Gives what it was to answer, if its answer is lost, and why the request
+    /// fails.
     pub(crate) fn on_malformed_server(
         &mut self,
         process: ProcessId,
         id: Option<(RawId, bool)>,
         reason: &str,
-    ) -> Option<(SentId, Pending)> {
+    ) -> Option<(SentId, Pending, Failure)> {
         let serves = |it: &&Backend| it.accepts() && !it.is_abandoned();
         let backend = self.backend(process.backend).filter(serves)?;
         if !self.is_current(process) {
@@ -545,8 +546,7 @@ impl Mux {
             Some((id, true)) => self.tell(process, failure.answer(id)),
             Some((id, false)) => {
                 let (sent, pending) = self.requests.answered(&id, Peer::Backend(process))?;
-                self.fail(&pending.owner, &Failure { cause: Cause::BadAnswer, ..failure });
-                return Some((sent, pending));
+                return Some((sent, pending, Failure { cause: Cause::BadAnswer, ..failure }));
             }
             // An answer may have been lost with it: nobody shall wait for that for ever.
             None if !self.requests.filter(|it| it.to == To::Process(process)).is_empty() => {

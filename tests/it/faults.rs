@@ -9,6 +9,7 @@ mod framing;
 mod hanging;
 mod orphans;
 mod reviving;
+mod session;
 mod starting;
 mod stopped;
 

@@ -382,9 +382,9 @@ impl Copilot {
 impl Copilot {
     /// The parameters with which a process is asked to initialize.
     pub(crate) fn initialize_params(&self, mux: &Mux, id: BackendId) -> Vec<u8> {
-        let params = self.generic_session(mux).initialize();
+        let params = self.generic_session(mux).initialize_now();
         let Some(partition) = self.partitions.get(id) else { return params.to_vec() };
-        initialize_for(params, partition.spare.unwrap_or_else(|| SpareKind::of(&partition.set, params)))
+        initialize_for(&params, partition.spare.unwrap_or_else(|| SpareKind::of(&partition.set, &params)))
     }
 
     /// Tells a process everything that the one before it, or the primary, was told.
@@ -392,7 +392,8 @@ impl Copilot {
         let id = process.backend;
         let Some(set) = self.partitions.set(id).cloned() else { return };
         mux.replay_initialized(process);
-        let replay = mux.session_mut(self.server).replay();
+        let Some(folders) = mux.backend(id).map(|it| it.folders().to_vec()) else { return };
+        let replay = mux.session_mut(self.server).replay(&folders);
         for frame in self.session.replay(mux.session(self.server), replay, &set) {
             if let Some(servers) = pushed_mcp_servers(&frame) {
                 self.await_mcp(mux, id, servers);

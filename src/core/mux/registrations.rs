@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::{
     core::event::{BackendId, ProcessId},
-    rpc::{Patch, RawId, elements, member},
+    rpc::{Patch, RawId, decode, elements, member},
 };
 
 #[derive(Debug)]
@@ -182,7 +182,9 @@ fn unregistrations(gone: &[Held]) -> Option<Vec<u8>> {
 
 fn parse(one: &Bytes) -> Option<(RawId, Bytes, Value)> {
     let id = RawId::from_raw(&one[member(one, "id")?])?;
+    // It is compared, and may be written with escapes.
     let method = one.slice(member(one, "method")?);
+    let method = decode(&method).map_or(method.clone(), |it| RawId::text(&it).as_bytes().to_vec().into());
     let options = match member(one, "registerOptions") {
         Some(range) => serde_json::from_slice(&one[range]).ok()?,
         None => Value::Null,

@@ -90,10 +90,16 @@ impl Dialect {
 /// What any language server keeps of its session.
 const SESSION: &[(&str, Keep)] = &[
     ("$/setTrace", Keep::Latest),
+    // Not of the protocol: what editors tell servers that many have.
+    ("css/customDataChanged", Keep::Latest),
+    ("html/customDataChanged", Keep::Latest),
+    ("json/schemaAssociations", Keep::Latest),
     ("notebookDocument/didChange", Keep::NotebookChange),
     ("notebookDocument/didClose", Keep::NotebookClose),
     ("notebookDocument/didOpen", Keep::NotebookOpen),
     ("notebookDocument/didSave", Keep::Nothing),
+    ("project/open", Keep::Latest),
+    ("solution/open", Keep::Latest),
     ("textDocument/didChange", Keep::Change),
     ("textDocument/didClose", Keep::Close),
     ("textDocument/didOpen", Keep::Open),
@@ -105,6 +111,9 @@ const SESSION: &[(&str, Keep)] = &[
     ("workspace/didCreateFiles", Keep::Nothing),
     ("workspace/didDeleteFiles", Keep::Nothing),
     ("workspace/didRenameFiles", Keep::Nothing),
+    ("yaml/registerContentRequest", Keep::Latest),
+    ("yaml/registerCustomSchemaRequest", Keep::Latest),
+    ("yaml/supportSchemaSelection", Keep::Latest),
 ];
 
 /// Requests of a server that carry a token of its choice, by the key it stands under.

@@ -10,6 +10,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use bytes::Bytes;
+
 use crate::{
     core::{
         event::{BackendId, ProcessId, ServerId},
@@ -105,6 +107,8 @@ pub(crate) struct Backend {
     is_held: bool,
     /// Of the process that runs.
     pub(crate) pid: Option<u32>,
+    /// The workspace folders that this process was asked to initialize with.
+    pub(super) folders: Vec<Bytes>,
     /// Requests whose answers this process has given items in, for a process that has taken the place of another.
     pub(super) sources: BTreeSet<&'static str>,
     pub(super) results: Results,
@@ -133,6 +137,11 @@ pub(crate) struct NewBackend {
 }
 
 impl Backend {
+    /// The workspace folders that this process was asked to initialize with.
+    pub(crate) fn folders(&self) -> &[Bytes] {
+        &self.folders
+    }
+
     fn new(id: BackendId, it: NewBackend, now: Instant) -> Backend {
         let NewBackend { server, role, name, alias } = it;
         Backend {
@@ -145,6 +154,7 @@ impl Backend {
             queue: VecDeque::new(),
             is_held: false,
             pid: None,
+            folders: Vec::new(),
             sources: BTreeSet::new(),
             results: Results::default(),
             reconcile: Reconcile::default(),

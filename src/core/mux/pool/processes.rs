@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use serde_json::json;
 use tracing::{debug, info, warn};
 
@@ -19,7 +20,7 @@ use crate::{
                 lifecycle::{Death, Handshake, LifecycleState, Todo},
             },
             requests::{Owner, Pending, To},
-            session::documents::Encoding,
+            session::{documents::Encoding, folders::folders_of},
         },
         purpose::{Purpose, SentId},
     },
@@ -151,6 +152,7 @@ impl Mux {
         let unanswered = |it: &Pending| it.to == To::Queue(id) && matches!(it.purpose, Purpose::Initialize);
         let unanswered = self.requests.filter(unanswered).first().copied();
         let Some(backend) = self.backends.get_mut(id) else { return };
+        backend.folders = folders_of(params);
         let is_it = |it: &Frame| it.id().and_then(|it| it.as_u64()) == unanswered;
         let at = unanswered.and_then(|_| backend.queued().iter().position(is_it));
         match at.and_then(|at| backend.queue().remove(at)) {
@@ -162,7 +164,7 @@ impl Mux {
     /// Asks a process to initialize as the editor has asked.
     pub(crate) fn initialize_as_editor(&mut self, process: ProcessId) {
         let Some(backend) = self.backend(process.backend) else { return };
-        let params = self.servers.of(backend).session.initialize.clone();
+        let params = self.servers.of(backend).session.initialize_now();
         self.initialize(process, &params);
     }
 
@@ -187,6 +189,7 @@ impl Mux {
         if is_first {
             session.is_open = true;
             session.documents.set_encoding(Encoding::of_result(result));
+            session.offered = Bytes::copy_from_slice(result);
         }
         Some(Ok(Ready { handshake, is_first }))
     }
@@ -214,7 +217,8 @@ impl Mux {
     pub(crate) fn replay_session(&mut self, process: ProcessId) {
         self.replay_initialized(process);
         let Some(backend) = self.backend(process.backend) else { return };
-        let replay = self.servers.get_mut(backend.server).session.replay();
+        let folders = backend.folders.clone();
+        let replay = self.servers.get_mut(backend.server).session.replay(&folders);
         for frame in replay.into_frames() {
             self.replay(process, frame);
         }

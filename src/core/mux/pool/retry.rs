@@ -17,7 +17,8 @@ use crate::{
             pool::{backend::Backend, lifecycle::LifecycleState},
             requests::{Marks, Owner, Pending, To},
             result_ids::Results,
-            routes::{Dialect, Keep, source, source_of},
+            routes::{Keep, source, source_of},
+            servers::Server,
         },
         purpose::{Purpose, SentId},
     },
@@ -41,10 +42,9 @@ impl Mux {
     /// A process has died. What is left in the table afterwards is dropped.
     pub(super) fn retry_requests(&mut self, process: ProcessId, restarts: bool, cause: Cause, what: &str) {
         let Some(backend) = self.backend(process.backend) else { return };
-        let (name, dialect) = (backend.name.clone(), self.servers.of(backend).dialect);
+        let (name, server) = (backend.name.clone(), self.servers.of(backend));
         let asked = self.requests.iter().filter(|(_, it)| it.to == To::Process(process));
-        let fates: Vec<(SentId, Fate)> =
-            asked.map(|(sent, it)| (sent, fate(it, restarts, dialect))).collect();
+        let fates: Vec<(SentId, Fate)> = asked.map(|(sent, it)| (sent, fate(it, restarts, server))).collect();
         let mut again: Vec<Frame> = Vec::new();
         for (sent, fate) in fates {
             let failure = match fate {
@@ -158,17 +158,17 @@ impl Mux {
     /// The session that is replayed says what these notifications said.
     pub(super) fn drop_replayed(&mut self, id: BackendId) {
         let Some(backend) = self.backends.get_mut(id) else { return };
-        let dialect = self.servers.get(backend.server).dialect;
+        let server = self.servers.get(backend.server);
         let is_replayed = |it: &Frame| match (it.kind(), it.method().unwrap_or_default()) {
             (Kind::Request | Kind::Response, _) => false,
             (Kind::Notification, "initialized") => true,
-            (Kind::Notification, method) => dialect.keep(method).is_some_and(|it| it != Keep::Nothing),
+            (Kind::Notification, method) => server.keep(method).is_some_and(|it| it != Keep::Nothing),
         };
         backend.queue().retain(|it| !is_replayed(it));
     }
 }
 
-fn fate(pending: &Pending, restarts: bool, dialect: &Dialect) -> Fate {
+fn fate(pending: &Pending, restarts: bool, server: &Server) -> Fate {
     let Marks { cancelled, first, streamed, waits_for_user: _ } = pending.marks;
     let is_clients = matches!(pending.owner, Owner::Client(..));
     if !is_clients || !matches!(pending.purpose, Purpose::Plain) {
@@ -177,7 +177,7 @@ fn fate(pending: &Pending, restarts: bool, dialect: &Dialect) -> Fate {
     if cancelled {
         return Fate::Cancelled;
     }
-    if !may_be_repeated(pending.frame.method().unwrap_or_default(), dialect) {
+    if !may_be_repeated(pending.frame.method().unwrap_or_default(), server) {
         return Fate::Dropped;
     }
     if first.is_some() {
@@ -187,7 +187,7 @@ fn fate(pending: &Pending, restarts: bool, dialect: &Dialect) -> Fate {
 }
 
 /// Whether it only reads, or says what every process is told at its start in any case.
-fn may_be_repeated(method: &str, dialect: &Dialect) -> bool {
+fn may_be_repeated(method: &str, server: &Server) -> bool {
     let is_replayed = |it: Keep| matches!(it, Keep::Latest | Keep::LatestOfDocument | Keep::All);
-    dialect.is_read(method) || dialect.keep(method).is_some_and(is_replayed)
+    server.dialect.is_read(method) || server.keep(method).is_some_and(is_replayed)
 }

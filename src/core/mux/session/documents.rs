@@ -17,7 +17,7 @@ use self::{
     edited::Edited,
     notebooks::Notebook,
 };
-use crate::rpc::{Patch, path, text};
+use crate::rpc::{Patch, member, path, text};
 
 /// Changes are kept unfolded up to half the size of the text, and at least up to this many bytes.
 const UNFOLDED_BYTES: usize = 16 * 1024;
@@ -35,9 +35,12 @@ pub(crate) enum Encoding {
 }
 
 impl Encoding {
-    /// Reads `capabilities.positionEncoding` of an `initialize` result.
+    /// Reads an `initialize` result: `capabilities.positionEncoding`, else `offsetEncoding`, an extension of clangd that
+    /// is older.
     pub(crate) fn of_result(result: &[u8]) -> Encoding {
-        match path(result, &["capabilities", "positionEncoding"]).map(|range| &result[range]) {
+        let standard = path(result, &["capabilities", "positionEncoding"]).map(|range| &result[range]);
+        let older = || member(result, "offsetEncoding").map(|range| &result[range]);
+        match standard.filter(|it| *it != b"null").or_else(older) {
             Some(b"\"utf-8\"") => Encoding::Utf8,
             Some(b"\"utf-32\"") => Encoding::Utf32,
             Some(_) | None => Encoding::Utf16,
@@ -226,6 +229,20 @@ mod tests {
         assert_eq!(edited(Encoding::Utf16, "é😀x", &[(0, 3, 0, 4, "y")]), "é😀y");
         assert_eq!(edited(Encoding::Utf8, "é😀x", &[(0, 6, 0, 7, "y")]), "é😀y");
         assert_eq!(edited(Encoding::Utf32, "é😀x", &[(0, 2, 0, 3, "y")]), "é😀y");
+    }
+
+    #[test]
+    fn encoding_is_that_of_either_extension() {
+        let of = |result: &str| Encoding::of_result(result.as_bytes());
+        assert_eq!(of(r#"{"capabilities":{}}"#), Encoding::Utf16);
+        assert_eq!(of(r#"{"capabilities":{"positionEncoding":"utf-8"}}"#), Encoding::Utf8);
+        assert_eq!(of(r#"{"capabilities":{},"offsetEncoding":"utf-8"}"#), Encoding::Utf8);
+        assert_eq!(
+            of(r#"{"capabilities":{"positionEncoding":null},"offsetEncoding":"utf-32"}"#),
+            Encoding::Utf32
+        );
+        let both = r#"{"capabilities":{"positionEncoding":"utf-16"},"offsetEncoding":"utf-8"}"#;
+        assert_eq!(of(both), Encoding::Utf16, "the standard counts");
     }
 
     #[test]

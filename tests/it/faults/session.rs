@@ -7,7 +7,7 @@ use crate::support::puppet::Puppet;
 
 impl Pair {
     /// lspool and its first puppet, with this configuration, these parameters of `initialize`, and this answer.
-    fn started_as(config: &str, params: &Value, result: &Value) -> (Pair, Puppet) {
+    pub(super) fn started_as(config: &str, params: &Value, result: &Value) -> (Pair, Puppet) {
         let pair = Pair::with(config, &[PUPPET]);
         let mut all = json!({"processId": std::process::id(), "capabilities": {}});
         all.as_object_mut().expect("it is one").extend(params.as_object().expect("an object").clone());
@@ -22,7 +22,7 @@ impl Pair {
     }
 
     /// The next process, once it has answered `initialize` with this, and what it was asked that with.
-    fn followed_as(&self, server: &Puppet, result: &Value) -> (Puppet, Value) {
+    pub(super) fn followed_as(&self, server: &Puppet, result: &Value) -> (Puppet, Value) {
         kill(server);
         let next = self.host.accept();
         let asked = next.expect("initialize");
@@ -191,5 +191,66 @@ fn editor_is_asked_to_pull_again_whatever_way_methods_are_written() {
         let asked = pair.editor.expect_request(&format!("workspace/{kind}/refresh"));
         pair.editor.answer(&asked, Ok(Value::Null));
     }
+    pair.end(&next);
+}
+
+/// A `didOpen` or `didChange` whose text is written as these bytes.
+fn raw(method: &str, document: &str, text: &[u8]) -> Vec<u8> {
+    let head = format!(
+        r#"{{"jsonrpc":"2.0","method":"textDocument/{method}","params":{{"textDocument":{{"uri":"a",{document}"#
+    );
+    super::framed(&[head.as_bytes(), text, br#""}]}}"#].concat())
+}
+
+fn inserted(version: u32, (start, end): (u32, u32), text: &[u8]) -> Vec<u8> {
+    let range = json!({"start": {"line": 0, "character": start}, "end": {"line": 0, "character": end}});
+    raw("didChange", &format!(r#""version":{version}}},"contentChanges":[{{"range":{range},"text":""#), text)
+}
+
+#[test]
+fn text_is_mirrored_when_edits_part_a_surrogate_pair() {
+    let (pair, server) = Pair::started_as("", &json!({}), &plain());
+    let item = json!({"uri": "a", "languageId": "x", "version": 1, "text": "one 😀b"});
+    pair.editor.notify("textDocument/didOpen", json!({"textDocument": item}));
+    pair.editor.raw_write(inserted(2, (5, 6), b""));
+    pair.editor.raw_write(inserted(3, (5, 5), br"\ude00"));
+    pair.editor.raw_write(inserted(4, (3, 3), br"\ud83d"));
+    pair.editor.raw_write(inserted(5, (4, 4), br"\ude00"));
+    pair.editor.raw_write(inserted(6, (0, 3), b"ONE"));
+    // The puppet cannot read the half, but lspool has.
+    pair.check_alive(&server);
+    let (next, _) = pair.followed_as(&server, &plain());
+    pair.check_alive(&next);
+    let document = &told(&next, "textDocument/didOpen")[0]["textDocument"];
+    assert_eq!((&document["text"], &document["version"]), (&json!("ONE😀 😀b"), &json!(6)));
+    pair.end(&next);
+}
+
+#[test]
+fn bytes_that_are_not_utf8_pass_both_ways_and_stay_in_the_text() {
+    let (pair, server) = Pair::started_as("", &json!({}), &plain());
+    let item = json!({"uri": "a", "languageId": "x", "version": 1, "text": "abc"});
+    pair.editor.notify("textDocument/didOpen", json!({"textDocument": item}));
+    pair.editor.raw_write(inserted(2, (0, 0), b"\xe9"));
+    pair.editor.raw_write(inserted(3, (1, 4), b"ABC"));
+    pair.check_alive(&server);
+    let versions: Vec<Value> = told(&server, "textDocument/didChange")
+        .iter()
+        .map(|it| it["textDocument"]["version"].clone())
+        .collect();
+    assert_eq!(versions, [json!(2), json!(3)]);
+    let hover = pair.editor.request("textDocument/hover", json!({}));
+    let asked = server.expect("textDocument/hover");
+    let answer = format!(r#"{{"jsonrpc":"2.0","id":{},"result":"caf"#, asked["id"]);
+    server.write(super::framed(&[answer.as_bytes(), b"\xe9\"}"].concat()));
+    assert_eq!(pair.editor.wait(&hover), Ok(json!("caf\u{fffd}")));
+    let publish = br#"{"jsonrpc":"2.0","method":"textDocument/publishDiagnostics","params":{"uri":"a","diagnostics":[{"message":""#;
+    server.write(super::framed(&[publish.as_slice(), b"\xe9\"}]}}"].concat()));
+    pair.editor.wait_transcript("the bytes as they were", |all| {
+        all.iter().find(|it| it.body().windows(3).any(|it| it == b"\"\xe9\"")).map(|_| ())
+    });
+    let (next, _) = pair.followed_as(&server, &plain());
+    pair.check_alive(&next);
+    assert_eq!(told(&next, "textDocument/didOpen")[0]["textDocument"]["text"], "\u{fffd}ABC");
     pair.end(&next);
 }

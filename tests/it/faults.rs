@@ -7,6 +7,7 @@ mod ending;
 mod flow;
 mod framing;
 mod hanging;
+mod items;
 mod orphans;
 mod reviving;
 mod session;

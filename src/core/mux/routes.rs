@@ -1,5 +1,5 @@
 //! What is known of each method of the Language Server Protocol: what is remembered of it for later processes, whether
-//! it only reads, whose items it completes. Data, in one place.
+//! it only reads. Data, in one place.
 
 /// What is remembered for processes that start later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,26 +118,6 @@ const SESSION: &[(&str, Keep)] = &[
 
 /// Requests of a server that carry a token of its choice, by the key it stands under.
 const TOKEN_KEYS: &[(&str, &str)] = &[("window/workDoneProgress/create", "token")];
-
-/// Requests that complete an item of an earlier answer, and what that answered.
-const RESOLVES: &[(&str, &str)] = &[
-    ("codeAction/resolve", "textDocument/codeAction"),
-    ("codeLens/resolve", "textDocument/codeLens"),
-    ("completionItem/resolve", "textDocument/completion"),
-    ("documentLink/resolve", "textDocument/documentLink"),
-    ("inlayHint/resolve", "textDocument/inlayHint"),
-    ("workspaceSymbol/resolve", "workspace/symbol"),
-];
-
-/// What made the items that this method completes.
-pub(crate) fn source_of(method: &str) -> Option<&'static str> {
-    RESOLVES.iter().find(|(name, _)| *name == method).map(|(_, source)| *source)
-}
-
-/// Whether the answers to this method have items that can be completed.
-pub(crate) fn source(method: &str) -> Option<&'static str> {
-    RESOLVES.iter().find(|(_, source)| *source == method).map(|(_, source)| *source)
-}
 
 /// Requests that change nothing and whose answer nobody acts on unasked: a process that died with one may have done
 /// anything, and the next one is asked the same. Not among them: what edits the text (formatting, rename, and what is

@@ -6,7 +6,7 @@
 //! comes meanwhile.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::{BTreeMap, VecDeque},
     time::{Duration, Instant},
 };
 
@@ -17,6 +17,7 @@ use crate::{
         event::{BackendId, ProcessId, ServerId},
         mux::{
             failure::Cause,
+            items::Items,
             pool::{
                 health::Health,
                 lifecycle::{Handshake, Lifecycle, LifecycleState},
@@ -109,8 +110,8 @@ pub(crate) struct Backend {
     pub(crate) pid: Option<u32>,
     /// The workspace folders that this process was asked to initialize with.
     pub(super) folders: Vec<Bytes>,
-    /// Requests whose answers this process has given items in, for a process that has taken the place of another.
-    pub(super) sources: BTreeSet<&'static str>,
+    /// What this process has made, if it has taken the place of another.
+    pub(super) items: Items,
     pub(super) results: Results,
     pub(super) reconcile: Reconcile,
     /// Since when nothing has needed it.
@@ -155,7 +156,7 @@ impl Backend {
             is_held: false,
             pid: None,
             folders: Vec::new(),
-            sources: BTreeSet::new(),
+            items: Items::default(),
             results: Results::default(),
             reconcile: Reconcile::default(),
             idle_since: None,
@@ -180,8 +181,8 @@ impl Backend {
     /// A process begins: nothing is known of it.
     pub(crate) fn begin(&mut self, now: Instant) {
         self.pid = None;
-        self.sources.clear();
-        self.results = Results::default();
+        self.items.clear();
+        self.results.clear();
         self.reconcile = Reconcile::default();
         self.health = Health::new(now);
         self.ending = Ending::No;

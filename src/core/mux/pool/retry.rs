@@ -14,15 +14,15 @@ use crate::{
         mux::{
             Mux,
             failure::{Cause, Failure},
+            items::{Foreign, Rule},
             pool::{backend::Backend, lifecycle::LifecycleState},
             requests::{Marks, Owner, Pending, To},
-            result_ids::Results,
-            routes::{Keep, source, source_of},
+            routes::Keep,
             servers::Server,
         },
         purpose::{Purpose, SentId},
     },
-    rpc::{Frame, Kind, RawId},
+    rpc::{ErrorCode, Frame, Kind, RawId},
 };
 
 /// What becomes of a request whose process has died.
@@ -95,14 +95,9 @@ impl Mux {
         asked: &Frame,
         answer: &Frame,
     ) {
-        let source = asked.method().and_then(source);
-        let result = answer.result().and_then(|_| Results::key(asked));
-        if source.is_none() && result.is_none() {
-            return;
-        }
         if let Some(backend) = self.backends.get_mut(process.backend) {
-            backend.sources.extend(source);
-            backend.results.0.extend(result);
+            backend.items.note(asked, answer);
+            backend.results.note(asked, answer);
         }
     }
 
@@ -112,14 +107,19 @@ impl Mux {
             return Some(frame);
         }
         let Some(backend) = self.backend(process.backend) else { return Some(frame) };
-        let foreign = frame.method().and_then(source_of).is_some_and(|it| !backend.sources.contains(it));
-        match frame.id().and_then(|it| it.as_u64()).filter(|_| foreign) {
-            Some(sent) => {
+        let params = frame.params().unwrap_or(b"null");
+        let foreign = frame.method().and_then(Rule::of_question).filter(|it| !backend.items.have(it, params));
+        match frame.id().and_then(|it| it.as_u64()).zip(foreign) {
+            Some((sent, rule)) => {
                 // What the item holds for the server means nothing, or something else, to this process.
                 let Pending { owner, .. } = self.requests.take(sent)?;
                 if let Owner::Client(client, id) = owner {
-                    let item = frame.params().unwrap_or(b"null");
-                    self.send(Peer::Client(client), Frame::response(id, item));
+                    let text = "the item is of a server process that is gone; ask for it again";
+                    let answer = match rule.foreign {
+                        Foreign::Itself => Frame::response(id, params),
+                        Foreign::Outdated => Frame::error(id, ErrorCode::ContentModified, text, None),
+                    };
+                    self.send(Peer::Client(client), answer);
                 }
                 None
             }

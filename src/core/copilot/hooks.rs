@@ -295,7 +295,7 @@ impl Copilot {
     /// Passes an answer of a server on to the client that has asked.
     pub(crate) fn on_answer(&mut self, mux: &mut Mux, process: ProcessId, pending: &Pending, answer: &Frame) {
         match Self::subject(pending) {
-            Some(conversation) => Self::end_before(mux, process, pending, conversation, answer),
+            Some(conversation) => self.end_before(mux, process, pending, conversation, answer),
             None => mux.close_token(process, pending),
         }
         let told = match &pending.purpose {

@@ -634,9 +634,9 @@ impl Copilot {
         }
     }
 
-    /// A server has answered a turn. If the server has not ended the progress of the turn, lspool ends it: so it is for
-    /// a turn that another process had begun, and for a conversation that another create has replaced.
+    /// A server has answered a turn. If the turn was begun by another process, and not ended, lspool ends it.
     pub(crate) fn end_before(
+        &self,
         mux: &mut Mux,
         process: ProcessId,
         pending: &Pending,
@@ -646,6 +646,11 @@ impl Copilot {
         let error = answer
             .error_value()
             .map(|it| member(it, "message").map_or(&b"\"the turn failed\""[..], |range| &it[range]));
-        mux.end_token(process, pending, Some(conversation), error);
+        let again = self.conversations.get(conversation).is_some_and(|it| it.active_turn.segment.is_some());
+        if again {
+            return mux.end_token(process, pending, Some(conversation), error);
+        }
+        let params = pending.frame.params().unwrap_or(b"{}");
+        mux.tokens_mut().closed(process.backend, params, Some(conversation), None);
     }
 }

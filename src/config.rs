@@ -206,6 +206,9 @@ pub struct ServerConfig {
     pub builtin_tools: BuiltinTools,
     /// Whether a process keeps what it has told the model, so that the next one can say the same.
     pub exact_restore: bool,
+    /// Methods of the editor whose latest message each new process is told, beside those that lspool knows.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub repeat: Vec<String>,
     /// What keeps a conversation to its tools.
     pub isolation: Isolation,
     /// What becomes of a conversation that needs a process for which there is no room.
@@ -381,6 +384,7 @@ impl Default for ServerConfig {
             delegation: Delegation::default(),
             builtin_tools: BuiltinTools::default(),
             exact_restore: false,
+            repeat: Vec::new(),
             isolation: Isolation::default(),
             on_limit: OnLimit::default(),
         }

@@ -14,6 +14,6 @@ pub use codec::{Codec, FrameError, Incoming};
 pub(crate) use frame::decimal;
 pub use frame::{ErrorCode, Frame, Kind, RawId};
 pub use patch::Patch;
-pub(crate) use scan::Cursor;
+pub(crate) use scan::{Cursor, LooseText};
 pub use scan::{Envelope, Malformed, Span, decode, elements, member, members, path, scan, text, values};
 pub use uri::{file_path, file_uri};

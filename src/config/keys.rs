@@ -381,6 +381,18 @@ pub(super) static SERVER: Section<ServerConfig> = Section {
                   come back.",
         },
         Key {
+            name: "repeat",
+            ty: Type::Args(|it| &mut it.repeat),
+            workspace: Workspace::Yes,
+            absent: "none",
+            doc: "Methods that are part of a session and that lspool cannot know, such as `[\"my/setUp\"]`. After a \
+                  restart, lspool sends the server the editor's latest message of each, before the open documents. \
+                  lspool does so for the Language Server Protocol without this key, and for \
+                  `css/customDataChanged`, `html/customDataChanged`, `json/schemaAssociations`, `project/open`, \
+                  `solution/open`, `yaml/registerContentRequest`, `yaml/registerCustomSchemaRequest` and \
+                  `yaml/supportSchemaSelection`.",
+        },
+        Key {
             name: "profile",
             ty: Type::Profile(|it| &mut it.policy),
             workspace: Workspace::No,

@@ -93,6 +93,7 @@ on_limit = "error"
 delegation = "run_in_terminal"
 builtin_tools = "fallback"
 exact_restore = true
+repeat = ["my/setUp"]
 [server.pyright]
 command = "pyright-langserver"
 kind = "generic"
@@ -163,6 +164,7 @@ level = "trace"
             delegation: Delegation::RunInTerminal,
             builtin_tools: BuiltinTools::Fallback,
             exact_restore: true,
+            repeat: vec!["my/setUp".to_owned()],
             isolation: Isolation::Mode,
             on_limit: OnLimit::Error,
         }
@@ -224,7 +226,7 @@ lvel = "info"
             config.toml:2: tools: is a list; write the table [tools]
             config.toml:4: server.copilot.comand: there is no such key; did you mean "command"?
             config.toml:5: server.copilot.max-processes: there is no such key; did you mean "max_processes"?
-            config.toml:6: server.copilot.xyzzy: there is no such key; there are: command, args, env, cwd, kind, max_processes, isolation, on_limit, warm_spares, idle_timeout, startup_timeout, mcp_wait, max_message, turn_recovery, delegation, builtin_tools, exact_restore, profile, restart, required, max_restarts, restart_window, immediate_first, backoff, stall_timeout, probe_timeout, hang_timeout, write_stall, shutdown_grace, memory_limit
+            config.toml:6: server.copilot.xyzzy: there is no such key; there are: command, args, env, cwd, kind, max_processes, isolation, on_limit, warm_spares, idle_timeout, startup_timeout, mcp_wait, max_message, turn_recovery, delegation, builtin_tools, exact_restore, repeat, profile, restart, required, max_restarts, restart_window, immediate_first, backoff, stall_timeout, probe_timeout, hang_timeout, write_stall, shutdown_grace, memory_limit
             config.toml:7: agents: there is no such key; did you mean "agent"?
             config.toml:9: routes: there is no such key; did you mean "route"?
             config.toml:12: log.lvel: there is no such key; did you mean "level"?"#]],

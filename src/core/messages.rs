@@ -255,11 +255,17 @@ impl Proxy {
         }
     }
 
+    /// A server has sent what is no message. If it was an answer, in this order: the progress of the request ends, the
+    /// request fails, and whoever needs the answer hears that there is none.
     pub(super) fn on_malformed_server(&mut self, process: ProcessId, id: MalformedMessage, reason: &str) {
-        let Some((sent, pending)) = self.mux.on_malformed_server(process, id, reason) else { return };
-        match &mut self.copilot {
-            Some(copilot) => copilot.on_lost_answer(&mut self.mux, process, sent, &pending),
-            None => self.mux.close_token(process, &pending),
+        let Some((sent, pending, failure)) = self.mux.on_malformed_server(process, id, reason) else {
+            return;
+        };
+        let message = serde_json::json!(failure.message).to_string();
+        self.mux.end_token(process, &pending, Copilot::subject(&pending), Some(message.as_bytes()));
+        self.mux.fail(&pending.owner, &failure);
+        if let Some(copilot) = &mut self.copilot {
+            copilot.on_lost_answer(&mut self.mux, process, sent, &pending);
         }
         self.mux.on_lost_answer(process, &pending);
     }

@@ -11,6 +11,7 @@ mod diagnostics;
 pub(crate) mod failure;
 pub(crate) mod from_client;
 mod from_server;
+mod items;
 pub(crate) mod pool;
 mod registrations;
 pub(crate) mod requests;

@@ -5,11 +5,10 @@
 use std::{fmt, ops::Range, sync::Arc};
 
 use bytes::Bytes;
-use bytestring::ByteString;
 
 use super::{
     patch::quoted,
-    scan::{Envelope, Malformed, Object, Span, decode, scan},
+    scan::{Envelope, Malformed, Object, Span, decode, scan_bytes},
 };
 
 mod id;
@@ -83,7 +82,8 @@ pub struct Frame {
 }
 
 struct Message {
-    body: ByteString,
+    /// JSON, but for bytes in strings that may be no UTF-8: those are for their reader.
+    body: Bytes,
     envelope: Envelope,
     kind: Kind,
     /// The method, if the body writes it with escapes.
@@ -93,13 +93,11 @@ struct Message {
 impl Frame {
     /// Checks the envelope of a body and says what the message is.
     pub fn parse(body: Bytes) -> Result<Frame, Malformed> {
-        let body = ByteString::try_from(body)
-            .map_err(|error| Malformed { at: error.valid_up_to(), what: "invalid UTF-8" })?;
-        let envelope = scan(&body)?;
+        let envelope = scan_bytes(&body)?;
         let Envelope { id, method, result, error, escaped_method, params: _ } = envelope;
         let start = id.range().start;
         let kind = match (method.is_absent(), id.is_absent()) {
-            (false, false) if body.as_bytes()[start] == b'n' => {
+            (false, false) if body[start] == b'n' => {
                 return Err(Malformed { at: start, what: "request with null id" });
             }
             (false, false) => Kind::Request,
@@ -148,7 +146,8 @@ impl Frame {
             return decoded.as_deref();
         }
         let Range { start, end } = envelope.method.range();
-        (start < end).then(|| &body[start + 1..end - 1])
+        // It was checked when the message was read.
+        if start < end { std::str::from_utf8(&body[start + 1..end - 1]).ok() } else { None }
     }
 
     /// The id of a request or answer, as it will be sent.
@@ -176,11 +175,12 @@ impl Frame {
 
     /// The body as it came, with the id it came with.
     pub fn body(&self) -> &Bytes {
-        self.message.body.as_bytes()
+        &self.message.body
     }
 
     fn raw(&self, span: fn(&Envelope) -> Span) -> Option<&[u8]> {
-        span(&self.message.envelope).get(&self.message.body).map(str::as_bytes)
+        let span = span(&self.message.envelope);
+        if span.is_absent() { None } else { self.message.body.get(span.range()) }
     }
 
     /// The same message, for whoever may have it for long: it keeps no other alive. A large one has its buffer nearly for
@@ -192,7 +192,7 @@ impl Frame {
         if body.len() >= LARGE {
             return self.clone();
         }
-        let body = ByteString::from(&**body);
+        let body = Bytes::copy_from_slice(body);
         let message = Message { body, envelope: *envelope, kind: *kind, decoded: decoded.clone() };
         Frame { message: Arc::new(message), id: self.id.clone() }
     }
@@ -242,7 +242,7 @@ impl Frame {
 
     fn with_value(&self, key: &str, span: fn(&mut Envelope) -> &mut Span, raw: &[u8]) -> Frame {
         let Message { body, envelope, kind, decoded } = &*self.message;
-        let (body, mut envelope) = (body.as_bytes(), *envelope);
+        let mut envelope = *envelope;
         let old = *span(&mut envelope);
         // A new member goes behind the one that each message of its kind has.
         let anchor = if envelope.method.is_absent() { envelope.id } else { envelope.method }.range().end;
@@ -255,7 +255,7 @@ impl Frame {
         envelope.shift(cut.end, cut.len(), label.len() + raw.len());
         let start = cut.start + label.len();
         *span(&mut envelope) = Span::of(start..start + raw.len());
-        let message = Message { body: text(body), envelope, kind: *kind, decoded: decoded.clone() };
+        let message = Message { body: body.into(), envelope, kind: *kind, decoded: decoded.clone() };
         Frame { message: Arc::new(message), id: self.id.clone() }
     }
 }
@@ -304,16 +304,9 @@ impl fmt::Debug for Frame {
     }
 }
 
-/// What was put together of JSON values. Spans stay right even if one of them was none.
-fn text(body: Vec<u8>) -> ByteString {
-    let mended =
-        |body: &[u8]| body.iter().map(|it| if it.is_ascii() { char::from(*it) } else { '?' }).collect();
-    String::from_utf8(body).unwrap_or_else(|it| mended(it.as_bytes())).into()
-}
-
 /// The method, which is written with escapes.
-fn decoded(body: &str, method: Span) -> Option<Box<str>> {
-    decode(method.get(body)?.as_bytes()).map(|it| it.into_owned().into())
+fn decoded(body: &[u8], method: Span) -> Option<Box<str>> {
+    decode(body.get(method.range())?).map(|it| it.into_owned().into())
 }
 
 /// Writes a body and notes where its members are.
@@ -370,7 +363,7 @@ impl Builder {
     fn build(mut self) -> Frame {
         self.body.push(b'}');
         let Builder { kind, body, envelope, decoded } = self;
-        Frame::of(Message { body: text(body), envelope, kind, decoded })
+        Frame::of(Message { body: body.into(), envelope, kind, decoded })
     }
 }
 

@@ -10,11 +10,13 @@
 
 mod block;
 mod envelope;
+mod loose;
 
 use std::{borrow::Cow, ops::Range};
 
 use self::block::Block;
 pub use self::envelope::{Envelope, Span};
+pub(crate) use self::loose::LooseText;
 
 /// Why some bytes are no JSON-RPC message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -30,12 +32,17 @@ pub struct Malformed {
 ///
 /// A member of the envelope that is there twice is malformed, for two readers could disagree about it.
 pub fn scan(body: &str) -> Result<Envelope, Malformed> {
+    scan_bytes(body.as_bytes())
+}
+
+/// The same, for a body in which strings may hold bytes that are no UTF-8. The id and the method do not.
+pub(super) fn scan_bytes(body: &[u8]) -> Result<Envelope, Malformed> {
     if u32::try_from(body.len()).is_err() {
         return Err(Malformed { at: body.len(), what: "end of a message of more than 4 GiB" });
     }
-    match usual(body.as_bytes()) {
+    match usual(body) {
         Some(envelope) => Ok(envelope),
-        None => unusual(body.as_bytes()),
+        None => unusual(body),
     }
 }
 
@@ -155,7 +162,7 @@ pub fn path(value: &[u8], keys: &[&str]) -> Option<Range<usize>> {
 
 /// The string at the end of a path of member names.
 pub fn text(value: &[u8], keys: &[&str]) -> Option<String> {
-    serde_json::from_slice(&value[path(value, keys)?]).ok()
+    LooseText::of(&value[path(value, keys)?]).map(LooseText::into_text)
 }
 
 /// The elements of an array in order, as spans of `array`.
@@ -219,12 +226,17 @@ impl Text {
         std::str::from_utf8(inner).map(Cow::Borrowed).map_err(|_| self.bad("invalid UTF-8"))
     }
 
-    /// Whether it can be decoded. The text is known to be UTF-8.
-    fn check(&self, text: &[u8]) -> Result<(), Malformed> {
+    /// The text itself, whatever is in it.
+    pub(crate) fn decode_loosely<'a>(&self, text: &'a [u8]) -> Option<Cow<'a, [u8]>> {
         match self.plain(text) {
-            Some(inner) => self.no_control(inner),
-            None => self.decode(text).map(drop),
+            Some(inner) => self.no_control(inner).ok().map(|()| Cow::Borrowed(inner)),
+            None => LooseText::of(&text[self.span.clone()]).map(|it| Cow::Owned(it.into_bytes())),
         }
+    }
+
+    /// Whether it can be decoded.
+    fn check(&self, text: &[u8]) -> Result<(), Malformed> {
+        self.decode(text).map(drop)
     }
 
     fn no_control(&self, inner: &[u8]) -> Result<(), Malformed> {
@@ -374,7 +386,8 @@ impl<'a> Cursor<'a> {
     /// A string in which nothing is to be decoded or refused.
     fn plain_string(&mut self) -> Option<Span> {
         let text = self.string().ok()?;
-        text.no_control(text.plain(self.text)?).ok()?;
+        text.plain(self.text)?;
+        text.check(self.text).ok()?;
         Some(Span::of(text.span))
     }
 

@@ -152,6 +152,8 @@ pub struct Driver<C, W> {
     /// What was dropped for processes that are gone.
     dropped: Drops,
     effects: Effects,
+    /// How often the core was called.
+    n_steps: u64,
     /// When the loop last went on.
     now: Instant,
     exit: Option<i32>,
@@ -203,6 +205,7 @@ impl<C: Core, W: World> Driver<C, W> {
             tools: Tools::default(),
             dropped: Drops::default(),
             effects: Effects::new(),
+            n_steps: 0,
             now: now(),
             exit: None,
             throttle: ReadThrottle::default(),
@@ -462,6 +465,7 @@ impl<C: Core, W: World> Driver<C, W> {
             self.exit = Some(INTERNAL_ERROR);
             return;
         }
+        self.n_steps += 1;
         for effect in effects.drain(..) {
             self.carry_out(effect);
         }
@@ -480,11 +484,7 @@ impl<C: Core, W: World> Driver<C, W> {
                     process.outbox.close();
                 }
             }
-            Effect::Terminate(id) => {
-                if let Some(process) = self.processes.get(&id) {
-                    process.end_gently();
-                }
-            }
+            Effect::Terminate(id) => self.processes.get(&id).iter().for_each(|it| it.end_gently()),
             Effect::WriteTranscript { process, conversation, content, kept } => {
                 self.write_transcript(process, conversation, content, kept);
             }
@@ -510,7 +510,8 @@ impl<C: Core, W: World> Driver<C, W> {
 
     fn send(&mut self, peer: Peer, frame: Frame) {
         tracing::trace!(?peer, ?frame, "send");
-        match self.outbox(peer).map(|outbox| outbox.push(frame)) {
+        let event = matches!(peer, Peer::Backend(_)).then_some(self.n_steps);
+        match self.outbox(peer).map(|outbox| outbox.push_of(event, frame)) {
             Some(Pushed::Stalled) => self.own.push_back(Event::Stalled(peer)),
             Some(Pushed::Taken | Pushed::Discarded) => {}
             None => tracing::debug!(?peer, "nobody there to send to"),

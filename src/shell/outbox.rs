@@ -7,6 +7,8 @@
 //! - **Nothing is dropped under high water**, and over it only what [`Expendable`] names.
 //! - Over the hard cap (not counting what is being written) the peer counts as stalled: all further messages
 //!   to it are discarded, so memory stays bounded whatever it does.
+//! - **What one event causes is taken whole**, if not so much waits already: a session that is replayed is as
+//!   large as the documents that are open, and the peer has had no time to read.
 
 use std::{
     cell::{Cell, RefCell},
@@ -207,7 +209,13 @@ impl Outbox {
 
     /// Appends a message.
     pub fn push(&self, frame: Frame) -> Pushed {
+        self.push_of(None, frame)
+    }
+
+    /// Appends a message that is sent because of the event of this number.
+    pub(super) fn push_of(&self, event: Option<u64>, frame: Frame) -> Pushed {
         let mut queue = self.0.queue.borrow_mut();
+        queue.begin(event);
         // Otherwise the writer looks by itself when it has written what it has.
         let sleeps = queue.pieces.is_empty();
         let pushed = queue.push(frame);
@@ -368,6 +376,14 @@ struct Queue {
     /// What was written may still be in a buffer on its way.
     is_in_flight: bool,
     dropped: Dropped,
+    /// Why messages are pushed now.
+    event: Option<u64>,
+    /// How much waited before.
+    before: usize,
+    /// Whether all that this event causes is taken.
+    takes_all: bool,
+    /// How much may wait: the hard cap, and what one event has caused as long as that is not written.
+    cap: usize,
     /// An empty pack that was written, with its memory.
     spare: Vec<u8>,
 }
@@ -408,6 +424,10 @@ impl Queue {
             taken: 0,
             is_in_flight: false,
             dropped: Dropped::default(),
+            event: None,
+            before: 0,
+            takes_all: false,
+            cap: limits.hard_cap,
             spare: Vec::new(),
         }
     }
@@ -448,11 +468,29 @@ impl Queue {
         } else {
             self.pieces.push_back(Some(Piece::Message { frame, len, report }));
         }
-        if self.is_far_too_much() {
-            self.abandon();
-            return Pushed::Stalled;
+        let waits = self.beside_head();
+        if self.takes_all {
+            self.cap = self.cap.max(self.limits.hard_cap + waits.saturating_sub(self.before));
         }
-        Pushed::Taken
+        if waits <= self.cap {
+            return Pushed::Taken;
+        }
+        self.abandon();
+        Pushed::Stalled
+    }
+
+    /// Another event causes what is pushed from now on, or none.
+    fn begin(&mut self, event: Option<u64>) {
+        if self.event == event {
+            return;
+        }
+        self.event = event;
+        self.before = self.beside_head();
+        let is_little = self.before <= self.limits.hard_cap;
+        self.takes_all = event.is_some() && is_little;
+        if is_little {
+            self.cap = self.limits.hard_cap;
+        }
     }
 
     fn pack(&mut self, frame: &Frame, len: usize) {
@@ -474,10 +512,11 @@ impl Queue {
         self.pieces.push_back(Some(Piece::Pack(bytes)));
     }
 
-    fn is_far_too_much(&self) -> bool {
+    /// What waits behind the message that is to be written next, with what it takes to keep it.
+    fn beside_head(&self) -> usize {
         let kept = self.pieces.len().saturating_sub(1) * size_of::<Option<Piece>>();
         let all = self.waiting + kept;
-        all > self.limits.hard_cap && all - self.head() > self.limits.hard_cap
+        if all > self.limits.hard_cap { all - self.head() } else { all }
     }
 
     /// Size of the message that is to be written next, which may be as large as it likes. Those of a pack are small.

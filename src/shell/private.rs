@@ -16,12 +16,13 @@ use std::{
 
 use bytes::Bytes;
 use serde::Deserialize;
+use serde_json::{Value, json};
 use tokio::{
     sync::Mutex,
     task::{JoinError, JoinHandle, spawn_blocking, spawn_local},
 };
 
-use crate::core::event::ProcessId;
+use crate::core::{CONTINUE, event::ProcessId};
 
 /// Makes a folder that nobody else can enter. `name` is new.
 pub(super) fn folder(name: &str) -> io::Result<PathBuf> {
@@ -73,7 +74,7 @@ pub(super) fn write(folder: &Path, conversation: &str, content: &Bytes, keeps: b
     let earlier = if keeps { partitions(&folder)? } else { Vec::new() };
     replace(&file, |out| {
         out.write_all(content)?;
-        for line in rendered(&earlier) {
+        for line in rendered(&earlier, content) {
             out.write_all(&line)?;
             out.write_all(b"\n")?;
         }
@@ -120,23 +121,17 @@ fn partitions(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(all)
 }
 
-/// The lines that say how a question was put to the model. A server that is killed leaves half a line; a turn that was
-/// continued has another one for what continued it.
-fn rendered(files: &[PathBuf]) -> Vec<Vec<u8>> {
-    #[derive(Deserialize)]
-    struct Line {
-        r#type: String,
-        data: Data,
-    }
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Data {
-        turn_id: Option<String>,
-    }
+/// The lines that say how a question was put to the model, of those that a server has written, and of the questions in
+/// `content` for which it had not come to that. A server that is killed leaves half a line; a turn that was continued
+/// has a line for what continued it, which is no question.
+fn rendered(files: &[PathBuf], content: &[u8]) -> Vec<Vec<u8>> {
+    let continues = &CONTINUE.as_bytes()[..40];
     let mut known = BTreeSet::new();
     let mut is_first = |line: &&[u8]| match serde_json::from_slice::<Line>(line) {
-        Ok(Line { r#type, data: Data { turn_id: Some(turn) } }) => {
-            r#type == "user.message_rendered" && known.insert(turn)
+        Ok(Line { r#type, data: Data { turn_id: Some(turn), .. } }) => {
+            r#type == "user.message_rendered"
+                && memchr::memmem::find(line, continues).is_none()
+                && known.insert(turn)
         }
         Ok(_) | Err(_) => false,
     };
@@ -145,7 +140,42 @@ fn rendered(files: &[PathBuf]) -> Vec<Vec<u8>> {
     for text in texts {
         out.extend(text.split(|it| *it == b'\n').filter(&mut is_first).map(<[u8]>::to_vec));
     }
+    if out.is_empty() {
+        return out;
+    }
+    // Beside questions as they were put to the model, the bare words of another one would not be taken for a question.
+    for line in content.split(|it| *it == b'\n') {
+        if let Ok(Line { r#type, data: Data { turn_id: Some(turn), content: Some(Value::String(question)) } }) =
+            serde_json::from_slice::<Line>(line)
+            && r#type == "user.message"
+            && !known.contains(&turn)
+        {
+            let text = format!("<userRequest>\n{question}\n</userRequest>\n");
+            let data = json!({"turnId": turn, "renderedMessage": text});
+            let id = format!("00000000-0000-4000-8001-{:012}", known.len());
+            let line = json!({
+                "type": "user.message_rendered", "data": data, "id": id,
+                "timestamp": "2026-01-01T00:00:00.000Z", "parentId": null,
+            });
+            out.push(line.to_string().into_bytes());
+            known.insert(turn);
+        }
+    }
     out
+}
+
+/// A line of a transcript.
+#[derive(Deserialize)]
+struct Line {
+    r#type: String,
+    data: Data,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Data {
+    turn_id: Option<String>,
+    content: Option<Value>,
 }
 
 /// Removes a folder, with all that is in it. What is left goes with lspool.
@@ -194,6 +224,32 @@ mod tests {
         replace(&file, looking).unwrap();
         assert_eq!(fs::read(&file).unwrap(), b"two");
         assert_eq!(fs::read_dir(root.path()).unwrap().count(), 1, "no half of a file is left");
+    }
+
+    #[test]
+    fn question_that_was_not_rendered_is_told_like_those_that_were() {
+        let root = tempfile::tempdir().unwrap();
+        let question = |turn: &str, text: &str| json!({"type": "user.message", "data": {"turnId": turn, "content": text}});
+        let rendered = |turn: &str, text: &str| json!({"type": "user.message_rendered", "data": {"turnId": turn, "renderedMessage": text}});
+        let ours = format!("{}\n{}\n", question("a", "one?"), question("b", "two?"));
+        let told = |theirs: &[Value]| {
+            let folder = root.path().join("c");
+            fs::create_dir_all(&folder).unwrap();
+            let lines: Vec<String> = theirs.iter().map(Value::to_string).collect();
+            fs::write(folder.join(FILE), lines.join("\n")).unwrap();
+            write(root.path(), "c", &Bytes::from(ours.clone()), true).unwrap();
+            let text = fs::read_to_string(folder.join(FILE)).unwrap();
+            let lines =
+                text.lines().skip(2).map(|it| serde_json::from_str::<Value>(it).unwrap()["data"].clone());
+            lines.map(|it| (it["turnId"].clone(), it["renderedMessage"].clone())).collect::<Vec<_>>()
+        };
+        let one = (json!("a"), json!("<x/>one?"));
+        let two = (json!("b"), json!("<userRequest>\ntwo?\n</userRequest>\n"));
+        assert_eq!(told(&[rendered("a", "<x/>one?")]), [one.clone(), two.clone()]);
+        // What continued the second question takes its place nowhere.
+        let continued = rendered("b", &format!("<userRequest>\n{CONTINUE}\n</userRequest>"));
+        assert_eq!(told(&[rendered("a", "<x/>one?"), continued.clone()]), [one, two]);
+        assert_eq!(told(&[continued]), []);
     }
 
     #[test]

@@ -7,8 +7,10 @@ mod ending;
 mod flow;
 mod framing;
 mod hanging;
+mod items;
 mod orphans;
 mod reviving;
+mod session;
 mod starting;
 mod stopped;
 

@@ -142,8 +142,9 @@ impl Agents {
         let mut usual = Patch::of(br#"{"source":"panel","capabilities":{"skills":[],"allSkills":false}}"#);
         // Nobody has allowed anything yet.
         usual.set("needToolCallConfirmation", b"true");
-        if let Some(folders) = member(mux.session(copilot.server_id()).initialize(), "workspaceFolders") {
-            usual.set("workspaceFolders", &mux.session(copilot.server_id()).initialize()[folders]);
+        let initialize = mux.session(copilot.server_id()).initialize_now();
+        if let Some(folders) = member(&initialize, "workspaceFolders") {
+            usual.set("workspaceFolders", &initialize[folders]);
         }
         for key in INHERITED.iter().chain(&["modelInfo"]) {
             if let Some(value) = member(params, key) {

@@ -303,8 +303,10 @@ impl Copilot {
 
     /// Passes an answer of a server on to the client that has asked.
     pub(crate) fn on_answer(&mut self, mux: &mut Mux, process: ProcessId, pending: &Pending, answer: &Frame) {
-        self.end_before(mux, pending, answer);
-        Self::close_token(mux, process, pending);
+        match Self::subject(pending) {
+            Some(conversation) => self.end_before(mux, process, pending, conversation, answer),
+            None => mux.close_token(process, pending),
+        }
         let told = match &pending.purpose {
             Purpose::Plain => self.deleted(pending, answer).or_else(|| self.without_modes(pending, answer)),
             _ => None,
@@ -365,7 +367,6 @@ impl Copilot {
         sent: SentId,
         pending: &Pending,
     ) {
-        Self::close_token(mux, process, pending);
         let Purpose::Copilot(purpose) = &pending.purpose else { return };
         match purpose {
             CopilotPurpose::Tools(_) => self.tool_change_decided(mux),
@@ -377,14 +378,11 @@ impl Copilot {
         }
     }
 
-    /// What a request has begun under its token is over.
-    fn close_token(mux: &mut Mux, process: ProcessId, pending: &Pending) {
+    /// The conversation that progress under the token of a request is about.
+    pub(crate) fn subject(pending: &Pending) -> Option<&ConversationId> {
         match &pending.purpose {
-            Purpose::Copilot(CopilotPurpose::Turn { conversation, .. }) => {
-                let params = pending.frame.params().unwrap_or(b"{}");
-                mux.tokens_mut().closed(process.backend, params, Some(conversation));
-            }
-            _ => mux.close_token(process, pending),
+            Purpose::Copilot(CopilotPurpose::Turn { conversation, .. }) => Some(conversation),
+            _ => None,
         }
     }
 }
@@ -393,9 +391,9 @@ impl Copilot {
 impl Copilot {
     /// The parameters with which a process is asked to initialize.
     pub(crate) fn initialize_params(&self, mux: &Mux, id: BackendId) -> Vec<u8> {
-        let params = self.generic_session(mux).initialize();
+        let params = self.generic_session(mux).initialize_now();
         let Some(partition) = self.partitions.get(id) else { return params.to_vec() };
-        initialize_for(params, partition.spare.unwrap_or_else(|| SpareKind::of(&partition.set, params)))
+        initialize_for(&params, partition.spare.unwrap_or_else(|| SpareKind::of(&partition.set, &params)))
     }
 
     /// Tells a process everything that the one before it, or the primary, was told.
@@ -403,7 +401,8 @@ impl Copilot {
         let id = process.backend;
         let Some(set) = self.partitions.set(id).cloned() else { return };
         mux.replay_initialized(process);
-        let replay = mux.session_mut(self.server).replay();
+        let Some(folders) = mux.backend(id).map(|it| it.folders().to_vec()) else { return };
+        let replay = mux.session_mut(self.server).replay(&folders);
         for frame in self.session.replay(mux.session(self.server), replay, &set) {
             if let Some(servers) = pushed_mcp_servers(&frame) {
                 self.await_mcp(mux, id, servers);

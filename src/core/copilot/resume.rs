@@ -587,20 +587,23 @@ impl Copilot {
         }
     }
 
-    /// The server has answered a turn that another process had begun. If it has not ended it before, it is ended.
-    pub(super) fn end_before(&mut self, mux: &mut Mux, pending: &Pending, answer: &Frame) {
-        let Purpose::Copilot(CopilotPurpose::Turn { conversation: id, .. }) = &pending.purpose else {
-            return;
-        };
-        let again = self.conversations.get(id).filter(|it| it.active_turn.segment.is_some());
-        let Some(backend) = again.map(|it| it.backend) else { return };
-        let message = answer.error_value().map(|it| match member(it, "message") {
-            Some(range) => String::from_utf8_lossy(&it[range]).into_owned(),
-            None => "\"the turn failed\"".to_owned(),
-        });
-        let why = message.map(|it| ("error", format!(r#"{{"message":{it}}}"#)));
-        if let Some(params) = mux.tokens_mut().ended(backend, id, why) {
-            mux.tell_editor(Frame::notification("$/progress", Some(&params)));
+    /// A server has answered a turn. If the turn was begun by another process, and not ended, lspool ends it.
+    pub(crate) fn end_before(
+        &self,
+        mux: &mut Mux,
+        process: ProcessId,
+        pending: &Pending,
+        conversation: &ConversationId,
+        answer: &Frame,
+    ) {
+        let error = answer
+            .error_value()
+            .map(|it| member(it, "message").map_or(&b"\"the turn failed\""[..], |range| &it[range]));
+        let again = self.conversations.get(conversation).is_some_and(|it| it.active_turn.segment.is_some());
+        if again {
+            return mux.end_token(process, pending, Some(conversation), error);
         }
+        let params = pending.frame.params().unwrap_or(b"{}");
+        mux.tokens_mut().closed(process.backend, params, Some(conversation), None);
     }
 }

@@ -46,7 +46,9 @@ impl CopilotSession {
 
     /// Everything between `initialized` and the tools, in order. `set` decides which MCP servers the settings keep.
     pub(crate) fn replay(&self, session: &Session, replay: Replay, set: &ToolSet) -> Vec<Frame> {
-        let Replay { latest, settings, folders, documents, of_documents, calls } = replay;
+        let Replay { latest, settings: _, folders, documents, of_documents, calls } = replay;
+        // This server keeps a section that a push does not name.
+        let settings = session.merged_settings();
         let mut out: Vec<Frame> = latest.into_iter().chain(settings).map(|it| for_set(&it, set)).collect();
         if let Some(folder) = &self.kept_transcripts {
             out.push(self.transcripts(session, set, Some(folder)));

@@ -6,6 +6,7 @@ use super::Mux;
 use crate::{
     core::{
         event::{Peer, ProcessId},
+        ids::ConversationId,
         mux::requests::{Owner, Pending},
         purpose::{Purpose, SentId},
     },
@@ -67,10 +68,29 @@ impl Mux {
         answer.with_result(&Patch::of(result).set_path(&COMMANDS, format!("[{all}]").as_bytes()).finish())
     }
 
-    /// What a request has begun under its token is over. Of `initialize` a server may go on to tell.
+    /// What a request has begun under its token is over: for the editor, the answer says so. Of `initialize` a server
+    /// may go on to tell.
     pub(crate) fn close_token(&mut self, process: ProcessId, pending: &Pending) {
         if !matches!(pending.purpose, Purpose::Initialize) {
-            self.tokens.closed(process.backend, pending.frame.params().unwrap_or(b"{}"), None);
+            let params = pending.frame.params().unwrap_or(b"{}");
+            self.tokens.closed(process.backend, params, None, None);
+        }
+    }
+
+    /// Ends what a request has begun under its token, unless the server has ended it. `subject`: the conversation that
+    /// the request is about; `error`: a raw message.
+    pub(crate) fn end_token(
+        &mut self,
+        process: ProcessId,
+        pending: &Pending,
+        subject: Option<&ConversationId>,
+        error: Option<&[u8]>,
+    ) {
+        let params = pending.frame.params().unwrap_or(b"{}");
+        if !matches!(pending.purpose, Purpose::Initialize)
+            && let Some(end) = self.tokens.closed(process.backend, params, subject, error)
+        {
+            self.tell_editor(Frame::notification("$/progress", Some(&end)));
         }
     }
 

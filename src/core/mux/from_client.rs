@@ -15,7 +15,7 @@ impl Mux {
     /// but the one that it goes to.
     pub(crate) fn keep(&mut self, frame: &Frame) -> Option<Keep> {
         let server = self.servers.first_mut()?;
-        let keep = server.dialect.keep(frame.method()?)?;
+        let keep = server.keep(frame.method()?)?;
         server.session.keep(keep, frame, server.dialect);
         Some(keep)
     }

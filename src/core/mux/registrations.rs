@@ -11,7 +11,7 @@ use crate::{
         event::{BackendId, ProcessId},
         ids::RegistrationId,
     },
-    rpc::{Patch, RawId, elements, member},
+    rpc::{Patch, RawId, decode, elements, member},
 };
 
 #[derive(Debug)]
@@ -185,7 +185,9 @@ fn unregistrations(gone: &[Held]) -> Option<Vec<u8>> {
 
 fn parse(one: &Bytes) -> Option<(RegistrationId, Bytes, Value)> {
     let id = RegistrationId::from_raw(&one[member(one, "id")?])?;
+    // It is compared, and may be written with escapes.
     let method = one.slice(member(one, "method")?);
+    let method = decode(&method).map_or(method.clone(), |it| RawId::text(&it).as_bytes().to_vec().into());
     let options = match member(one, "registerOptions") {
         Some(range) => serde_json::from_slice(&one[range]).ok()?,
         None => Value::Null,

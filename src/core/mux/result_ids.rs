@@ -8,12 +8,12 @@ use std::collections::BTreeSet;
 
 use crate::{
     core::mux::session::documents::uri,
-    rpc::{Frame, Patch, elements, member},
+    rpc::{Frame, Patch, elements, member, text},
 };
 
 /// What a process that took the place of another has answered itself.
 #[derive(Debug, Default)]
-pub(crate) struct Results(pub(crate) BTreeSet<Key>);
+pub(crate) struct Results(BTreeSet<Key>);
 
 /// Kind of question, and document.
 type Key = (Kind, Option<String>);
@@ -32,6 +32,33 @@ const FULL: &str = "textDocument/semanticTokens/full";
 const DELTA: &str = "textDocument/semanticTokens/full/delta";
 
 impl Results {
+    pub(crate) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// The process has answered a request.
+    pub(crate) fn note(&mut self, asked: &Frame, answer: &Frame) {
+        let (Some(result), Some(key)) = (answer.result(), Results::key(asked)) else { return };
+        if key.0 != Kind::WorkspaceDiagnostic {
+            self.0.insert(key);
+            return;
+        }
+        // An answer in parts names documents that are not seen here.
+        let streams = asked.params().and_then(|it| Some(&it[member(it, "partialResultToken")?]));
+        if streams.is_some_and(|it| it != b"null") {
+            self.0.insert(key);
+        }
+        let list = member(result, "items").map_or(&b"[]"[..], |it| &result[it]);
+        let uris = elements(list).filter_map(|it| text(&list[it], &["uri"]));
+        self.0.extend(uris.map(|uri| (Kind::WorkspaceDiagnostic, Some(uri))));
+    }
+
+    /// Whether an id that the editor has of this document is this process's own.
+    fn has_given(&self, document: Option<&str>) -> bool {
+        let all = [Kind::WorkspaceDiagnostic, Kind::Diagnostic].map(|it| (it, document.map(str::to_owned)));
+        document.is_some() && all.iter().any(|it| self.0.contains(it))
+    }
+
     /// What is answered with the answer to this request, if that has a result id.
     pub(crate) fn key(request: &Frame) -> Option<Key> {
         let of = |kind| request.params().map(|it| (kind, uri(it, "textDocument")));
@@ -58,7 +85,11 @@ impl Results {
             // Which documents the editor has diagnostics of is still said.
             Kind::WorkspaceDiagnostic => {
                 let list = &params[member(params, "previousResultIds")?];
-                let unknown = |it| Patch::of(&list[it]).set("value", b"\"\"").finish();
+                let own = |one: &[u8]| match self.has_given(text(one, &["uri"]).as_deref()) {
+                    true => one.to_vec(),
+                    false => Patch::of(one).set("value", b"\"\"").finish(),
+                };
+                let unknown = |it| own(&list[it]);
                 let all: Vec<Vec<u8>> = elements(list).map(unknown).collect();
                 let list = [b"[".as_slice(), &all.join(b",".as_slice()), b"]"].concat();
                 Some(request.with_params(&Patch::of(params).set("previousResultIds", &list).finish()))

@@ -1,5 +1,5 @@
 //! What is known of each method of the Language Server Protocol: what is remembered of it for later processes, whether
-//! it only reads, whose items it completes. Data, in one place.
+//! it only reads. Data, in one place.
 
 /// What is remembered for processes that start later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,10 +90,16 @@ impl Dialect {
 /// What any language server keeps of its session.
 const SESSION: &[(&str, Keep)] = &[
     ("$/setTrace", Keep::Latest),
+    // Not of the protocol: what editors tell servers that many have.
+    ("css/customDataChanged", Keep::Latest),
+    ("html/customDataChanged", Keep::Latest),
+    ("json/schemaAssociations", Keep::Latest),
     ("notebookDocument/didChange", Keep::NotebookChange),
     ("notebookDocument/didClose", Keep::NotebookClose),
     ("notebookDocument/didOpen", Keep::NotebookOpen),
     ("notebookDocument/didSave", Keep::Nothing),
+    ("project/open", Keep::Latest),
+    ("solution/open", Keep::Latest),
     ("textDocument/didChange", Keep::Change),
     ("textDocument/didClose", Keep::Close),
     ("textDocument/didOpen", Keep::Open),
@@ -105,30 +111,13 @@ const SESSION: &[(&str, Keep)] = &[
     ("workspace/didCreateFiles", Keep::Nothing),
     ("workspace/didDeleteFiles", Keep::Nothing),
     ("workspace/didRenameFiles", Keep::Nothing),
+    ("yaml/registerContentRequest", Keep::Latest),
+    ("yaml/registerCustomSchemaRequest", Keep::Latest),
+    ("yaml/supportSchemaSelection", Keep::Latest),
 ];
 
 /// Requests of a server that carry a token of its choice, by the key it stands under.
 const TOKEN_KEYS: &[(&str, &str)] = &[("window/workDoneProgress/create", "token")];
-
-/// Requests that complete an item of an earlier answer, and what that answered.
-const RESOLVES: &[(&str, &str)] = &[
-    ("codeAction/resolve", "textDocument/codeAction"),
-    ("codeLens/resolve", "textDocument/codeLens"),
-    ("completionItem/resolve", "textDocument/completion"),
-    ("documentLink/resolve", "textDocument/documentLink"),
-    ("inlayHint/resolve", "textDocument/inlayHint"),
-    ("workspaceSymbol/resolve", "workspace/symbol"),
-];
-
-/// What made the items that this method completes.
-pub(super) fn source_of(method: &str) -> Option<&'static str> {
-    RESOLVES.iter().find(|(name, _)| *name == method).map(|(_, source)| *source)
-}
-
-/// Whether the answers to this method have items that can be completed.
-pub(crate) fn source(method: &str) -> Option<&'static str> {
-    RESOLVES.iter().find(|(_, source)| *source == method).map(|(_, source)| *source)
-}
 
 /// Requests that change nothing and whose answer nobody acts on unasked: a process that died with one may have done
 /// anything, and the next one is asked the same. Not among them: what edits the text (formatting, rename, and what is

@@ -10,7 +10,7 @@ use crate::{
         event::{BackendId, Launch, ServerId},
         mux::{
             pool::backend::Backend,
-            routes::{Dialect, LSP},
+            routes::{Dialect, Keep, LSP},
             session::Session,
         },
     },
@@ -46,6 +46,12 @@ pub(crate) struct Server {
 impl Server {
     pub(crate) fn session(&self) -> &Session {
         &self.session
+    }
+
+    /// What is remembered of a method that concerns every process; `None` for any other.
+    pub(crate) fn keep(&self, method: &str) -> Option<Keep> {
+        let is_repeated = || self.settings.repeat.iter().any(|it| it == method);
+        self.dialect.keep(method).or_else(|| is_repeated().then_some(Keep::Latest))
     }
 
     /// Whether it cannot be started, or could not be when it was last tried.

@@ -4,6 +4,7 @@
 
 mod calls;
 pub(crate) mod documents;
+pub(crate) mod folders;
 
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -13,18 +14,12 @@ use serde_json::json;
 use self::{
     calls::Calls,
     documents::{Documents, uri},
+    folders::Folders,
 };
 use crate::{
     core::mux::routes::{Dialect, Keep},
-    rpc::{Frame, Kind, RawId, elements, file_path, member, members, path, text},
+    rpc::{Frame, Kind, RawId, file_path, member, members, text},
 };
-
-/// What has become of a workspace folder.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum FolderChange {
-    Added,
-    Removed,
-}
 
 /// The record.
 #[derive(Debug, Default)]
@@ -36,10 +31,13 @@ pub(crate) struct Session {
     /// Whether a server has answered the editor's `initialize`.
     pub(super) is_open: bool,
     pub(super) documents: Documents,
+    /// The last push of settings, as the editor wrote it.
+    pushed: Option<Frame>,
     /// Sections of the pushed settings, each as last pushed.
     settings: Vec<(String, Bytes)>,
-    /// What has become of workspace folders since `initialize`, by uri.
-    folders: BTreeMap<String, (FolderChange, Bytes)>,
+    folders: Folders,
+    /// The first answer to `initialize`: what the editor takes each later process for.
+    pub(super) offered: Bytes,
     latest: BTreeMap<String, KeptMessage>,
     /// The same, for as long as a document is open.
     of_documents: BTreeMap<String, KeptMessage>,
@@ -107,6 +105,10 @@ impl Session {
         if let (Keep::Change, Some(params)) = (keep, frame.params()) {
             return self.documents.changed(params);
         }
+        if keep == Keep::Configuration {
+            let params = frame.params();
+            self.pushed = frame.method().map(|method| Frame::notification(method, params));
+        }
         // Copied: a slice would keep the buffer that it was read into.
         let Some(params) = frame.params().map(Bytes::copy_from_slice) else { return };
         match keep {
@@ -127,7 +129,7 @@ impl Session {
                 }
             }
             Keep::Configuration => self.configure(&params),
-            Keep::Folders => self.change_folders(&params),
+            Keep::Folders => self.folders.change(&self.initialize, &params),
             Keep::Open => self.documents.opened(&params),
             Keep::Close => self.close(&params),
             Keep::NotebookOpen => self.documents.notebook_opened(&params),
@@ -149,37 +151,25 @@ impl Session {
         }
     }
 
-    fn change_folders(&mut self, params: &Bytes) {
-        for (key, change) in [("removed", FolderChange::Removed), ("added", FolderChange::Added)] {
-            let Some(range) = path(params, &["event", key]) else { continue };
-            let folders = params.slice(range);
-            for range in elements(&folders) {
-                let folder = folders.slice(range);
-                let uri = member(&folder, "uri").and_then(|it| serde_json::from_slice(&folder[it]).ok());
-                if let Some(uri) = uri {
-                    self.folders.insert(uri, (change, folder));
-                }
-            }
-        }
+    /// Parameters of `initialize` for a later process: the editor's, with the workspace folders as they are.
+    pub(crate) fn initialize_now(&self) -> Bytes {
+        self.folders.named_in(&self.initialize)
     }
 
     /// The workspace folders, as they have become of those of `initialize`.
     pub(crate) fn folders_now(&self, first: &[PathBuf]) -> Vec<PathBuf> {
-        let gone: Vec<PathBuf> = self.folder_paths(FolderChange::Removed).collect();
+        let gone: Vec<PathBuf> = self.folders.gone().iter().filter_map(|it| file_path(it)).collect();
         let stays: Vec<PathBuf> = first.iter().filter(|it| !gone.contains(it)).cloned().collect();
         self.with_added(stays)
     }
 
     /// These, and the folders that have come since `initialize`.
     pub(crate) fn with_added(&self, mut folders: Vec<PathBuf>) -> Vec<PathBuf> {
-        let come: Vec<PathBuf> =
-            self.folder_paths(FolderChange::Added).filter(|it| !folders.contains(it)).collect();
+        let come = self.folders.come(&self.initialize);
+        let come = come.iter().filter_map(|it| file_path(it)).filter(|it| !folders.contains(it));
+        let come: Vec<PathBuf> = come.collect();
         folders.extend(come);
         folders
-    }
-
-    fn folder_paths(&self, change: FolderChange) -> impl Iterator<Item = PathBuf> {
-        self.folders.iter().filter(move |(_, it)| it.0 == change).filter_map(|(uri, _)| file_path(uri))
     }
 
     fn close(&mut self, params: &[u8]) {
@@ -188,13 +178,16 @@ impl Session {
         self.of_documents.retain(|_, it| uri(&it.params, "textDocument") != closed);
     }
 
-    /// Everything after `initialized`.
-    pub(crate) fn replay(&mut self) -> Replay {
+    /// Everything after `initialized`, for a process that was asked to initialize with these folders.
+    pub(crate) fn replay(&mut self, folders: &[Bytes]) -> Replay {
         let notify = |method: &str, params: &[u8]| Frame::notification(method, Some(params));
         Replay {
             latest: self.latest.values().map(KeptMessage::frame).collect(),
-            settings: self.settings().map(|it| notify("workspace/didChangeConfiguration", &it)),
-            folders: self.folder_changes().map(|it| notify("workspace/didChangeWorkspaceFolders", &it)),
+            settings: self.pushed.clone(),
+            folders: self
+                .folders
+                .changes_since(folders)
+                .map(|it| notify("workspace/didChangeWorkspaceFolders", &it)),
             documents: self
                 .documents
                 .restored()
@@ -222,9 +215,10 @@ impl Session {
         self.settings.iter().find(|(name, _)| name == section).map(|(_, it)| &it[..])
     }
 
-    fn settings(&self) -> Option<Vec<u8>> {
+    /// The pushed settings for a server that keeps a section which a push does not name.
+    pub(crate) fn merged_settings(&self) -> Option<Frame> {
         if self.settings.is_empty() {
-            return None;
+            return self.pushed.clone();
         }
         let mut out = br#"{"settings":{"#.to_vec();
         for (n, (section, value)) in self.settings.iter().enumerate() {
@@ -236,30 +230,12 @@ impl Session {
             out.extend_from_slice(value);
         }
         out.extend_from_slice(b"}}");
-        Some(out)
-    }
-
-    fn folder_changes(&self) -> Option<Vec<u8>> {
-        if self.folders.is_empty() {
-            return None;
-        }
-        let list = |wanted: FolderChange| -> Vec<u8> {
-            let chosen = self.folders.values().filter(|(change, _)| *change == wanted);
-            array(&chosen.map(|(_, folder)| folder).collect::<Vec<_>>())
-        };
-        let (added, removed) = (list(FolderChange::Added), list(FolderChange::Removed));
-        let parts: [&[u8]; 5] = [br#"{"event":{"added":"#, &added, br#","removed":"#, &removed, b"}}"];
-        Some(parts.concat())
+        Some(Frame::notification("workspace/didChangeConfiguration", Some(&out)))
     }
 }
 
 fn kept(frame: &Frame, params: Bytes) -> Option<KeptMessage> {
     Some(KeptMessage { kind: frame.kind(), method: frame.method()?.to_owned(), params })
-}
-
-fn array<T: AsRef<[u8]>>(items: &[T]) -> Vec<u8> {
-    let items: Vec<&[u8]> = items.iter().map(AsRef::as_ref).collect();
-    [b"[".as_slice(), &items.join(b",".as_slice()), b"]"].concat()
 }
 
 #[cfg(test)]
@@ -273,32 +249,29 @@ mod tests {
 
     fn restored(session: &mut Session) -> Vec<String> {
         let text = |it: Frame| String::from_utf8_lossy(&it.to_bytes()).replace(r#""jsonrpc":"2.0","#, "");
-        session.replay().into_frames().into_iter().map(text).collect()
+        session.replay(&[]).into_frames().into_iter().map(text).collect()
     }
 
     #[test]
-    fn session_merges_settings_by_section_and_folders_by_uri() {
+    fn session_repeats_last_settings_as_written_and_merges_them_for_copilot() {
         let mut it = Session::default();
         let configure = "workspace/didChangeConfiguration";
-        keep(
-            &mut it,
-            Keep::Configuration,
-            configure,
-            r#"{"settings":{"http":{"a":1},"github.copilot":{"x":1}}}"#,
-        );
-        keep(&mut it, Keep::Configuration, configure, r#"{"settings":{"github.copilot":{"y":2}}}"#);
-        keep(&mut it, Keep::Configuration, configure, r#"{"settings":null}"#);
-        let folders = "workspace/didChangeWorkspaceFolders";
-        keep(
-            &mut it,
-            Keep::Folders,
-            folders,
-            r#"{"event":{"added":[{"uri":"a"},{"uri":"b"}],"removed":[]}}"#,
-        );
-        keep(&mut it, Keep::Folders, folders, r#"{"event":{"added":[],"removed":[{"uri":"a"}]}}"#);
-        let all = restored(&mut it);
-        assert!(all[0].contains(r#"{"settings":{"http":{"a":1},"github.copilot":{"y":2}}}"#), "{all:?}");
-        assert!(all[1].contains(r#"{"event":{"added":[{"uri":"b"}],"removed":[{"uri":"a"}]}}"#), "{all:?}");
+        let mut push = |params: Option<&str>| {
+            let frame = Frame::notification(configure, params.map(str::as_bytes));
+            it.keep(Keep::Configuration, &frame, &LSP);
+            let merged = it.merged_settings().unwrap();
+            let text = |it: &Frame| String::from_utf8_lossy(it.params().unwrap_or(b"none")).into_owned();
+            let [last] = &it.replay(&[]).into_frames()[..] else { panic!("one message") };
+            (text(last), text(&merged))
+        };
+        for odd in [r#"{"settings":{}}"#, r#"{"settings": null }"#, r#"{"settings":[]}"#, "{}"] {
+            assert_eq!(push(Some(odd)), (odd.to_owned(), odd.to_owned()));
+        }
+        assert_eq!(push(None), ("none".to_owned(), "none".to_owned()));
+        push(Some(r#"{"settings":{"http":{"a":1},"github.copilot":{"x":1}}}"#));
+        let last = r#"{"settings":{"github.copilot":{"y":2}}}"#;
+        let merged = r#"{"settings":{"http":{"a":1},"github.copilot":{"y":2}}}"#;
+        assert_eq!(push(Some(last)), (last.to_owned(), merged.to_owned()));
     }
 
     #[test]

@@ -101,21 +101,28 @@ impl Tokens {
         }
     }
 
-    /// A server has answered a request. What it has begun under the token of that is over, whether it has said so or
-    /// not: what is about this subject, if the request was.
-    pub(crate) fn closed(&mut self, backend: BackendId, request: &[u8], subject: Option<&ConversationId>) {
+    /// A request of this server is answered. What the server has begun under the token of that request is over: what
+    /// is about this subject, if the request was. Gives the parameters of the `end` that the editor has not seen:
+    /// `error` is the raw message in it.
+    pub(crate) fn closed(
+        &mut self,
+        backend: BackendId,
+        request: &[u8],
+        subject: Option<&ConversationId>,
+        error: Option<&[u8]>,
+    ) -> Option<Vec<u8>> {
         if self.open.is_empty() {
-            return;
+            return None;
         }
-        let token = member(request, "workDoneToken").and_then(|it| Token::from_raw(&request[it]));
-        let Some(token) = token.filter(|it| self.chosen.get(it).is_none_or(|it| it.backend != backend))
-        else {
-            return;
-        };
+        let token = member(request, "workDoneToken").and_then(|it| Token::from_raw(&request[it]))?;
+        if self.chosen.get(&token).is_some_and(|it| it.backend == backend) {
+            return None;
+        }
         let of = |it: &Open| it.backend == backend && it.token == token && it.conversation() == subject;
-        if let Some(at) = self.open.iter().position(of) {
-            self.open.remove(at);
-        }
+        let at = self.open.iter().position(of)?;
+        let open = self.open.remove(at);
+        let why = error.map(|it| open.why(&String::from_utf8_lossy(it)));
+        Some(open.end(why))
     }
 
     fn forget(&mut self, backend: BackendId, ours: &Token) {
@@ -194,12 +201,8 @@ impl Tokens {
         let is_gone = |it: &Open| it.backend == backend && !it.conversation().is_some_and(&goes_on);
         let (gone, kept) = std::mem::take(&mut self.open).into_iter().partition(is_gone);
         self.open = kept;
-        let error = serde_json::json!({"message": message}).to_string();
-        let why = |it: &Open| match it.subject {
-            Some(_) => ("error", error.clone()),
-            None => ("message", serde_json::json!(message).to_string()),
-        };
-        Vec::into_iter(gone).map(|it: Open| it.end(Some(why(&it)))).collect()
+        let message = serde_json::json!(message).to_string();
+        Vec::into_iter(gone).map(|it: Open| it.end(Some(it.why(&message)))).collect()
     }
 
     /// What is reported about a subject ends here. Gives the parameters of the `end` if one is due: `why` is a member
@@ -254,6 +257,14 @@ impl Tokens {
 }
 
 impl Open {
+    /// The member of an `end` that says this message, which is raw JSON.
+    fn why(&self, message: &str) -> (&'static str, String) {
+        match self.subject {
+            Some(_) => ("error", format!(r#"{{"message":{message}}}"#)),
+            None => ("message", message.to_owned()),
+        }
+    }
+
     /// Parameters of its `end`, with this member.
     fn end(&self, why: Option<(&str, String)>) -> Vec<u8> {
         let mut value = Patch::of(br#"{"kind":"end"}"#);

@@ -6,6 +6,7 @@ use super::stage::{EDITOR, Stage, name, process};
 use crate::{
     config::ServerKind,
     core::event::{Event, Exit, Peer},
+    rpc::RawId,
 };
 
 #[test]
@@ -77,7 +78,7 @@ fn progress_under_request_token_ends_with_its_answer() {
     let told = it.take(EDITOR);
     let ended: Vec<_> = told.iter().filter_map(|it| it["params"]["token"].as_str()).collect();
     assert_eq!(ended, ["v"]);
-    // The turn of a conversation that another create has replaced has no end.
+    // A server does not end the turn of a conversation that another create has replaced.
     let mut it = Stage::copilot();
     let create = |it: &mut Stage, id: u32| {
         it.create(id, &json!({"conversationId": "c"}));
@@ -94,6 +95,52 @@ fn progress_under_request_token_ends_with_its_answer() {
     it.take(EDITOR);
     it.exited(server, Exit::Signal(9));
     assert!(it.take(EDITOR).is_empty(), "the second goes on");
+}
+
+/// The tokens that these messages end, and where an answer is, its number.
+fn ends(told: &[serde_json::Value]) -> Vec<String> {
+    let end = |it: &serde_json::Value| {
+        let token = it["params"]["token"].as_str().filter(|_| it["params"]["value"]["kind"] == "end");
+        token.map(str::to_owned).or_else(|| it["error"]["message"].is_string().then(|| it["id"].to_string()))
+    };
+    told.iter().filter_map(end).collect()
+}
+
+#[test]
+fn progress_ends_before_its_request_fails_for_malformed_answer() {
+    let server = process(0, 1);
+    let malformed = |it: &mut Stage, asked: &serde_json::Value| {
+        let id = RawId::from_raw(asked["id"].to_string().as_bytes()).unwrap();
+        let reason = "odd".to_owned();
+        it.event(Event::Malformed { peer: Peer::Backend(server), id: Some((id, false)), reason });
+    };
+    let begin = |token: &str, value: serde_json::Value| json!({"method": "$/progress", "params": {"token": token, "value": value}});
+    let mut it = Stage::new(ServerKind::Generic);
+    it.initialize();
+    it.editor(json!({"id": 1, "method": "textDocument/references", "params": {"workDoneToken": "w"}}));
+    let asked = it.take(Peer::Backend(server)).pop().unwrap();
+    it.server(server, begin("w", json!({"kind": "begin", "title": "t"})));
+    it.take(EDITOR);
+    malformed(&mut it, &asked);
+    assert_eq!(ends(&it.take(EDITOR)), ["w", "1"]);
+    it.exited(server, Exit::Signal(9));
+    assert!(ends(&it.take(EDITOR)).is_empty(), "it has ended once");
+
+    // Two creates with one id and different tools: the second is served elsewhere.
+    let mut it = Stage::copilot();
+    it.create(1, &json!({"conversationId": "c"}));
+    let create = it.take(Peer::Backend(server)).pop().unwrap();
+    it.create(2, &json!({"conversationId": "c", "lspool": {"tools": []}}));
+    let turn = &create["params"]["turns"][0]["turnId"];
+    it.server(server, begin("t1", json!({"kind": "begin", "conversationId": "c", "turnId": turn})));
+    it.take(EDITOR);
+    malformed(&mut it, &create);
+    let told = it.take(EDITOR);
+    assert_eq!(ends(&told), ["t1", "1"]);
+    let end = told.iter().find(|it| it["params"]["token"] == "t1").unwrap();
+    assert!(end["params"]["value"]["error"]["message"].as_str().unwrap().contains("malformed"), "{end}");
+    it.exited(server, Exit::Signal(9));
+    assert!(ends(&it.take(EDITOR)).is_empty(), "it has ended once");
 }
 
 #[test]

@@ -258,7 +258,7 @@ fn item_of_previous_process_is_not_resolved_by_next() {
     // Once it has made items itself, it completes them.
     it.editor(json!({"id": 2, "method": "textDocument/completion", "params": {}}));
     let asked = it.take(Peer::Backend(next));
-    it.server(next, json!({"id": asked[0]["id"], "result": []}));
+    it.server(next, json!({"id": asked[0]["id"], "result": [{"label": "x", "data": 7}]}));
     it.editor(resolve(3));
     assert_eq!(it.told(next), ["completionItem/resolve"]);
 }

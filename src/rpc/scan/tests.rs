@@ -119,9 +119,14 @@ fn scan_reports_position_of_malformed_json() {
 }
 
 #[test]
-fn parse_reports_position_of_invalid_utf8() {
-    let error = Frame::parse((&b"{\"id\":1,\"params\":\"\xff\"}"[..]).into()).unwrap_err();
-    assert_eq!(error, Malformed { at: 18, what: "invalid UTF-8" });
+fn parse_refuses_invalid_utf8_only_in_id_and_method() {
+    let parse = |body: &'static [u8]| Frame::parse(body.into());
+    let frame = parse(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":\"\xff\"}").unwrap();
+    assert_eq!(frame.result(), Some(&b"\"\xff\""[..]));
+    let error = parse(b"{\"id\":\"\xff\",\"result\":1}").unwrap_err();
+    assert_eq!(error, Malformed { at: 6, what: "invalid UTF-8" });
+    let error = parse(b"{\"jsonrpc\":\"2.0\",\"method\":\"\xff\",\"params\":1}").unwrap_err();
+    assert_eq!(error.what, "invalid UTF-8");
 }
 
 #[test]

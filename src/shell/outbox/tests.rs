@@ -394,3 +394,18 @@ async fn outbox_is_drained_only_after_write_completes() {
     }
     assert_eq!(start.elapsed(), Duration::from_secs(3));
 }
+
+#[test]
+fn what_one_event_causes_is_taken_whole_once() {
+    let message = || Frame::notification("m", Some(format!("\"{}\"", "x".repeat(20_000)).as_bytes()));
+    let outbox = Outbox::new(Limits { high_water: 1, low_water: 0, hard_cap: 100_000 });
+    for _ in 0..20 {
+        assert_eq!(outbox.push_of(Some(1), message()), Pushed::Taken);
+    }
+    // Later events have as much room as ever, however much that was.
+    for event in 2..6 {
+        assert_eq!(outbox.push_of(Some(event), message()), Pushed::Taken);
+    }
+    let rest = (0..20).map(|_| outbox.push_of(Some(6), message()));
+    assert!(rest.collect::<Vec<_>>().contains(&Pushed::Stalled));
+}

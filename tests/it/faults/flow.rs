@@ -288,3 +288,22 @@ fn flood_on_stderr_blocks_nothing() {
     pair.check_alive(&server);
     pair.end(&server);
 }
+
+#[test]
+fn session_larger_than_the_cap_is_replayed() {
+    const DOCUMENTS: usize = 35;
+    let (pair, server) = Pair::measured();
+    let text = "x".repeat(2 << 20);
+    for n in 0..DOCUMENTS {
+        let item = json!({"uri": n.to_string(), "languageId": "x", "version": 1, "text": text});
+        pair.editor.notify("textDocument/didOpen", json!({"textDocument": item}));
+        pair.check_alive(&server);
+    }
+    super::reviving::kill(&server);
+    let next = pair.host.accept();
+    let asked = next.expect("initialize");
+    next.answer(&asked, json!({"capabilities": {}}));
+    pair.check_alive(&next);
+    assert_eq!(next.received_of("textDocument/didOpen").len(), DOCUMENTS);
+    pair.end(&next);
+}

@@ -211,9 +211,8 @@ fn endless_junk_ends_server() {
 
 #[test]
 fn malformed_answer_fails_its_request() {
-    let bodies: [(&[u8], &str); 4] = [
+    let bodies: [(&[u8], &str); 3] = [
         (br#"{"jsonrpc":"2.0","id":ID,"result":}"#, "a missing value"),
-        (b"{\"jsonrpc\":\"2.0\",\"id\":ID,\"result\":\"\xff\"}", "no UTF-8"),
         (br#"{"jsonrpc":"2.0","id":ID,"result":1}}"#, "a brace too many"),
         (br#"{"jsonrpc":"2.0","id":ID,"result":1"#, "no end"),
     ];

@@ -23,7 +23,7 @@ impl Pair {
     }
 }
 
-fn kill(puppet: &Puppet) {
+pub(super) fn kill(puppet: &Puppet) {
     let pid = i32::try_from(puppet.pid).ok().and_then(Pid::from_raw).expect("a process id");
     kill_process(pid, Signal::KILL).expect("it lives");
 }

@@ -6,15 +6,18 @@
 //! that comes meanwhile.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::{BTreeMap, VecDeque},
     time::{Duration, Instant},
 };
+
+use bytes::Bytes;
 
 use crate::{
     core::{
         event::{BackendId, ProcessId, ServerId},
         mux::{
             failure::Cause,
+            items::Items,
             pool::{
                 health::Health,
                 lifecycle::{Handshake, Lifecycle, LifecycleState},
@@ -105,8 +108,10 @@ pub(crate) struct Backend {
     is_held: bool,
     /// Of the process that runs.
     pub(crate) pid: Option<u32>,
-    /// Requests whose answers this process has given items in, for a process that has taken the place of another.
-    pub(super) sources: BTreeSet<&'static str>,
+    /// The workspace folders that this process was asked to initialize with.
+    pub(super) folders: Vec<Bytes>,
+    /// What this process has made, if it has taken the place of another.
+    pub(super) items: Items,
     pub(super) results: Results,
     pub(super) reconcile: Reconcile,
     /// Since when nothing has needed it.
@@ -133,6 +138,11 @@ pub(crate) struct NewBackend {
 }
 
 impl Backend {
+    /// The workspace folders that this process was asked to initialize with.
+    pub(crate) fn folders(&self) -> &[Bytes] {
+        &self.folders
+    }
+
     fn new(id: BackendId, it: NewBackend, now: Instant) -> Backend {
         let NewBackend { server, role, name, alias } = it;
         Backend {
@@ -145,7 +155,8 @@ impl Backend {
             queue: VecDeque::new(),
             is_held: false,
             pid: None,
-            sources: BTreeSet::new(),
+            folders: Vec::new(),
+            items: Items::default(),
             results: Results::default(),
             reconcile: Reconcile::default(),
             idle_since: None,
@@ -170,8 +181,8 @@ impl Backend {
     /// A process begins: nothing is known of it.
     pub(crate) fn begin(&mut self, now: Instant) {
         self.pid = None;
-        self.sources.clear();
-        self.results = Results::default();
+        self.items.clear();
+        self.results.clear();
         self.reconcile = Reconcile::default();
         self.health = Health::new(now);
         self.ending = Ending::No;

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use serde_json::json;
 use tracing::{debug, info, warn};
 
@@ -20,7 +21,7 @@ use crate::{
                 lifecycle::{Death, Demand, Handshake, LifecycleState, Todo},
             },
             requests::{Owner, Pending, To},
-            session::documents::Encoding,
+            session::{documents::Encoding, folders::folders_of},
         },
         purpose::{Purpose, SentId},
     },
@@ -158,6 +159,7 @@ impl Mux {
         let unanswered = |it: &Pending| it.to == To::Queue(id) && matches!(it.purpose, Purpose::Initialize);
         let unanswered = self.requests.filter(unanswered).first().copied();
         let Some(backend) = self.backends.get_mut(id) else { return };
+        backend.folders = folders_of(params);
         let is_it = |it: &Frame| SentId::of(it) == unanswered;
         let at = unanswered.and_then(|_| backend.queued().iter().position(is_it));
         match at.and_then(|at| backend.queue().remove(at)) {
@@ -169,7 +171,7 @@ impl Mux {
     /// Asks a process to initialize as the editor has asked.
     pub(crate) fn initialize_as_editor(&mut self, process: ProcessId) {
         let Some(backend) = self.backend(process.backend) else { return };
-        let params = self.servers.of(backend).session.initialize.clone();
+        let params = self.servers.of(backend).session.initialize_now();
         self.initialize(process, &params);
     }
 
@@ -194,6 +196,7 @@ impl Mux {
         if is_first {
             session.is_open = true;
             session.documents.set_encoding(Encoding::of_result(result));
+            session.offered = Bytes::copy_from_slice(result);
         }
         Some(Ok(Ready { handshake, is_first }))
     }
@@ -221,7 +224,8 @@ impl Mux {
     pub(crate) fn replay_session(&mut self, process: ProcessId) {
         self.replay_initialized(process);
         let Some(backend) = self.backend(process.backend) else { return };
-        let replay = self.servers.get_mut(backend.server).session.replay();
+        let folders = backend.folders.clone();
+        let replay = self.servers.get_mut(backend.server).session.replay(&folders);
         for frame in replay.into_frames() {
             self.replay(process, frame);
         }
@@ -536,13 +540,14 @@ impl Mux {
         self.act(Effect::Terminate(process));
     }
 
-    /// A server has sent what is no message. Gives what it was to answer, if its answer is lost.
+    /// A server has sent what is no message. Gives what it was to answer, if its answer is lost, and why the request
+    /// fails.
     pub(crate) fn on_malformed_server(
         &mut self,
         process: ProcessId,
         id: MalformedMessage,
         reason: &str,
-    ) -> Option<(SentId, Pending)> {
+    ) -> Option<(SentId, Pending, Failure)> {
         let serves = |it: &&Backend| it.accepts() && !it.is_abandoned();
         let backend = self.backend(process.backend).filter(serves)?;
         if !self.is_current(process) {
@@ -556,8 +561,7 @@ impl Mux {
             MalformedMessage::Request(id) => self.tell(process, failure.answer(id)),
             MalformedMessage::Answer(id) => {
                 let (sent, pending) = self.requests.answered(&id, Peer::Backend(process))?;
-                self.fail(&pending.owner, &Failure { cause: Cause::BadAnswer, ..failure });
-                return Some((sent, pending));
+                return Some((sent, pending, Failure { cause: Cause::BadAnswer, ..failure }));
             }
             // An answer may have been lost with it: nobody shall wait for that for ever.
             MalformedMessage::Other

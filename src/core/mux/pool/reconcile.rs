@@ -7,15 +7,16 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use tracing::debug;
+use serde_json::{Value, json};
+use tracing::{debug, warn};
 
 use crate::{
     core::{
         event::{BackendId, ProcessId},
-        mux::{Mux, pool::backend::Deadline},
+        mux::{Mux, Severity, pool::backend::Deadline},
         purpose::Purpose,
     },
-    rpc::{Frame, path},
+    rpc::{Frame, elements, member, path, text},
 };
 
 /// How long a process that took the place of another may take to repeat what that one has said.
@@ -63,7 +64,7 @@ struct Pulled {
     method: &'static str,
 }
 
-const PULLED: [Pulled; 4] = [
+const PULLED: [Pulled; 6] = [
     Pulled {
         refresh: "workspace/codeLens/refresh",
         capability: "codeLens",
@@ -77,10 +78,22 @@ const PULLED: [Pulled; 4] = [
         method: "textDocument/diagnostic",
     },
     Pulled {
+        refresh: "workspace/foldingRange/refresh",
+        capability: "foldingRange",
+        provider: "foldingRangeProvider",
+        method: "textDocument/foldingRange",
+    },
+    Pulled {
         refresh: "workspace/inlayHint/refresh",
         capability: "inlayHint",
         provider: "inlayHintProvider",
         method: "textDocument/inlayHint",
+    },
+    Pulled {
+        refresh: "workspace/inlineValue/refresh",
+        capability: "inlineValue",
+        provider: "inlineValueProvider",
+        method: "textDocument/inlineValue",
     },
     Pulled {
         refresh: "workspace/semanticTokens/refresh",
@@ -89,6 +102,51 @@ const PULLED: [Pulled; 4] = [
         method: "textDocument/semanticTokens",
     },
 ];
+
+/// The commands that an answer to `initialize` offers.
+fn commands(result: &[u8]) -> Vec<String> {
+    let Some(range) = path(result, &["capabilities", "executeCommandProvider", "commands"]) else {
+        return Vec::new();
+    };
+    let list = &result[range];
+    elements(list).filter_map(|it| text(&list[it], &[])).collect()
+}
+
+/// What an editor that has read the first of these answers to `initialize` gets wrong of a process that has given the
+/// other, as people read it.
+fn differences(first: &[u8], next: &[u8]) -> Vec<String> {
+    let capabilities = |it: &[u8]| -> Option<Value> {
+        serde_json::from_slice(&it[member(it, "capabilities")?]).ok().filter(Value::is_object)
+    };
+    let (Some(first), Some(next)) = (capabilities(first), capabilities(next)) else { return Vec::new() };
+    let is_offered = |it: Option<&Value>| it.is_some_and(|it| !it.is_null() && *it != false);
+    let mut all: Vec<String> = first
+        .as_object()
+        .into_iter()
+        .flatten()
+        .filter_map(|(key, value)| {
+            let is_missing =
+                key.ends_with("Provider") && is_offered(Some(value)) && !is_offered(next.get(key));
+            is_missing.then(|| format!("`{key}` is missing"))
+        })
+        .collect();
+    let sync = |it: &Value| {
+        let it = &it["textDocumentSync"];
+        it.get("change").unwrap_or(it).as_u64().unwrap_or(0)
+    };
+    let encoding = |it: &Value| it["positionEncoding"].as_str().unwrap_or("utf-16").to_owned();
+    let legend = |it: &Value| it["semanticTokensProvider"]["legend"].clone();
+    if sync(&first) != sync(&next) {
+        all.push("`textDocumentSync` is another".to_owned());
+    }
+    if encoding(&first) != encoding(&next) {
+        all.push("`positionEncoding` is another".to_owned());
+    }
+    if is_offered(next.get("semanticTokensProvider")) && legend(&first) != legend(&next) {
+        all.push("the legend of semantic tokens is another".to_owned());
+    }
+    all
+}
 
 impl Mux {
     /// A process that took the place of another is ready, and has been told the session.
@@ -103,6 +161,59 @@ impl Mux {
         // What the editor pulls it pulls from the primary.
         if self.servers.is_primary(process.backend) {
             self.refresh_what_is_pulled(process.backend, result);
+            self.register_new_commands(process, result);
+            self.tell_of_restart(process);
+            self.tell_what_differs(process.backend, result);
+        }
+    }
+
+    /// The names of commands may differ from process to process, for example by the process id in them. What the editor
+    /// does not know it is asked to register.
+    fn register_new_commands(&mut self, process: ProcessId, result: &[u8]) {
+        let Some(backend) = self.backend(process.backend) else { return };
+        let session = &self.servers.of(backend).session;
+        let place = ["capabilities", "workspace", "executeCommand", "dynamicRegistration"];
+        let can_register =
+            path(&session.initialize, &place).is_some_and(|it| &session.initialize[it] == b"true");
+        let known = commands(&session.offered);
+        let new: Vec<String> = commands(result).into_iter().filter(|it| !known.contains(it)).collect();
+        if new.is_empty() || !can_register {
+            return;
+        }
+        let one = json!({
+            "id": "lspool-commands", "method": "workspace/executeCommand", "registerOptions": {"commands": new}
+        });
+        let params = Bytes::from(json!({"registrations": [one]}).to_string());
+        if let Some(params) = self.register(process, &params) {
+            self.ask_editor(Purpose::Plain, "client/registerCapability", Some(&params));
+        }
+    }
+
+    /// An editor that knows more of a session than lspool does, and says so, is told that a process has taken the place
+    /// of another, and can tell it the rest.
+    fn tell_of_restart(&mut self, process: ProcessId) {
+        let Some(backend) = self.backend(process.backend) else { return };
+        let server = self.servers.of(backend);
+        let initialize = &server.session.initialize;
+        let wish = path(initialize, &["capabilities", "experimental", "lspool", "didRestart"]);
+        if wish.is_some_and(|range| &initialize[range] == b"true") {
+            let params = json!({"server": server.name, "generation": process.generation.0}).to_string();
+            self.tell_editor(Frame::notification("lspool/didRestart", Some(params.as_bytes())));
+        }
+    }
+
+    /// The editor goes by the capabilities of the first process. Tells the user where this one does not do the same.
+    fn tell_what_differs(&mut self, id: BackendId, result: &[u8]) {
+        let Some(backend) = self.backend(id) else { return };
+        let differs = differences(&self.servers.of(backend).session.offered, result);
+        if !differs.is_empty() {
+            let (name, differs) = (&backend.name, differs.join(", "));
+            let text = format!(
+                "{name} was restarted and differs from what it was at the start: {differs}. \
+                 Restart it from the editor."
+            );
+            warn!(name, differs, "the next process has other capabilities");
+            self.show(Severity::Warning, &text);
         }
     }
 
@@ -174,5 +285,30 @@ impl Mux {
         let asked = self.registrations.register(process, params);
         self.take_back(asked.unregister.as_deref(), Vec::new());
         asked.register
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::differences;
+
+    fn between(first: serde_json::Value, next: serde_json::Value) -> Vec<String> {
+        let of = |it| json!({"capabilities": it}).to_string().into_bytes();
+        differences(&of(first), &of(next))
+    }
+
+    #[test]
+    fn only_what_the_editor_gets_wrong_is_told() {
+        let first = json!({"textDocumentSync": 2, "hoverProvider": true, "renameProvider": false});
+        assert!(between(first.clone(), first.clone()).is_empty());
+        let more = json!({"textDocumentSync": {"change": 2}, "hoverProvider": {}, "codeLensProvider": {}});
+        assert!(between(first.clone(), more).is_empty());
+        let less = between(first, json!({"positionEncoding": "utf-8"}));
+        assert_eq!(less.len(), 3, "{less:?}");
+        let legend = |it: &str| json!({"semanticTokensProvider": {"legend": {"tokenTypes": [it]}}});
+        assert_eq!(between(legend("a"), legend("b")), ["the legend of semantic tokens is another"]);
+        assert!(super::differences(b"{}", b"{}").is_empty());
     }
 }

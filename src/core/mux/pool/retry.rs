@@ -14,14 +14,15 @@ use crate::{
         mux::{
             Mux,
             failure::{Cause, Failure},
+            items::{Foreign, Rule},
             pool::{backend::Backend, lifecycle::LifecycleState, processes::Successor},
             requests::{Marks, Owner, Pending, To},
-            result_ids::Results,
-            routes::{Dialect, Keep, source, source_of},
+            routes::Keep,
+            servers::Server,
         },
         purpose::{Purpose, SentId},
     },
-    rpc::{Frame, Kind},
+    rpc::{ErrorCode, Frame, Kind},
 };
 
 /// What becomes of a request whose process has died.
@@ -41,9 +42,9 @@ impl Mux {
     /// A process has died. What is left in the table afterwards is dropped.
     pub(super) fn retry_requests(&mut self, process: ProcessId, next: Successor, cause: Cause, what: &str) {
         let Some(backend) = self.backend(process.backend) else { return };
-        let (name, dialect) = (backend.name.clone(), self.servers.of(backend).dialect);
+        let (name, server) = (backend.name.clone(), self.servers.of(backend));
         let asked = self.requests.iter().filter(|(_, it)| it.to == To::Process(process));
-        let fates: Vec<(SentId, Fate)> = asked.map(|(sent, it)| (sent, fate(it, next, dialect))).collect();
+        let fates: Vec<(SentId, Fate)> = asked.map(|(sent, it)| (sent, fate(it, next, server))).collect();
         let mut again: Vec<Frame> = Vec::new();
         for (sent, fate) in fates {
             let failure = match fate {
@@ -94,14 +95,9 @@ impl Mux {
         asked: &Frame,
         answer: &Frame,
     ) {
-        let source = asked.method().and_then(source);
-        let result = answer.result().and_then(|_| Results::key(asked));
-        if source.is_none() && result.is_none() {
-            return;
-        }
         if let Some(backend) = self.backends.get_mut(process.backend) {
-            backend.sources.extend(source);
-            backend.results.0.extend(result);
+            backend.items.note(asked, answer);
+            backend.results.note(asked, answer);
         }
     }
 
@@ -111,14 +107,19 @@ impl Mux {
             return Some(frame);
         }
         let Some(backend) = self.backend(process.backend) else { return Some(frame) };
-        let foreign = frame.method().and_then(source_of).is_some_and(|it| !backend.sources.contains(it));
-        match SentId::of(&frame).filter(|_| foreign) {
-            Some(sent) => {
+        let params = frame.params().unwrap_or(b"null");
+        let foreign = frame.method().and_then(Rule::of_question).filter(|it| !backend.items.have(it, params));
+        match SentId::of(&frame).zip(foreign) {
+            Some((sent, rule)) => {
                 // What the item holds for the server means nothing, or something else, to this process.
                 let Pending { owner, .. } = self.requests.take(sent)?;
                 if let Owner::Client(client, id) = owner {
-                    let item = frame.params().unwrap_or(b"null");
-                    self.send(Peer::Client(client), Frame::response(id.into(), item));
+                    let text = "the item is of a server process that is gone; ask for it again";
+                    let answer = match rule.foreign {
+                        Foreign::Itself => Frame::response(id.into(), params),
+                        Foreign::Outdated => Frame::error(id.into(), ErrorCode::ContentModified, text, None),
+                    };
+                    self.send(Peer::Client(client), answer);
                 }
                 None
             }
@@ -157,17 +158,17 @@ impl Mux {
     /// The session that is replayed says what these notifications said.
     pub(super) fn drop_replayed(&mut self, id: BackendId) {
         let Some(backend) = self.backends.get_mut(id) else { return };
-        let dialect = self.servers.get(backend.server).dialect;
+        let server = self.servers.get(backend.server);
         let is_replayed = |it: &Frame| match (it.kind(), it.method().unwrap_or_default()) {
             (Kind::Request | Kind::Response, _) => false,
             (Kind::Notification, "initialized") => true,
-            (Kind::Notification, method) => dialect.keep(method).is_some_and(|it| it != Keep::Nothing),
+            (Kind::Notification, method) => server.keep(method).is_some_and(|it| it != Keep::Nothing),
         };
         backend.queue().retain(|it| !is_replayed(it));
     }
 }
 
-fn fate(pending: &Pending, next: Successor, dialect: &Dialect) -> Fate {
+fn fate(pending: &Pending, next: Successor, server: &Server) -> Fate {
     let Marks { cancelled, first, streamed, waits_for_user: _ } = pending.marks;
     let is_clients = matches!(pending.owner, Owner::Client(..));
     if !is_clients || !matches!(pending.purpose, Purpose::Plain) {
@@ -176,7 +177,7 @@ fn fate(pending: &Pending, next: Successor, dialect: &Dialect) -> Fate {
     if cancelled {
         return Fate::Cancelled;
     }
-    if !may_be_repeated(pending.frame.method().unwrap_or_default(), dialect) {
+    if !may_be_repeated(pending.frame.method().unwrap_or_default(), server) {
         return Fate::Dropped;
     }
     if first.is_some() {
@@ -186,7 +187,7 @@ fn fate(pending: &Pending, next: Successor, dialect: &Dialect) -> Fate {
 }
 
 /// Whether it only reads, or says what every process is told at its start in any case.
-fn may_be_repeated(method: &str, dialect: &Dialect) -> bool {
+fn may_be_repeated(method: &str, server: &Server) -> bool {
     let is_replayed = |it: Keep| matches!(it, Keep::Latest | Keep::LatestOfDocument | Keep::All);
-    dialect.is_read(method) || dialect.keep(method).is_some_and(is_replayed)
+    server.dialect.is_read(method) || server.keep(method).is_some_and(is_replayed)
 }

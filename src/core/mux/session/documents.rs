@@ -17,7 +17,7 @@ use self::{
     edited::Edited,
     notebooks::Notebook,
 };
-use crate::rpc::{Patch, path, text};
+use crate::rpc::{LooseText, Patch, member, path, text};
 
 /// Changes are kept unfolded up to half the size of the text, and at least up to this many bytes.
 const UNFOLDED_BYTES: usize = 16 * 1024;
@@ -35,9 +35,12 @@ pub(crate) enum Encoding {
 }
 
 impl Encoding {
-    /// Reads `capabilities.positionEncoding` of an `initialize` result.
+    /// Reads an `initialize` result: `capabilities.positionEncoding`, else `offsetEncoding`, an extension of clangd that
+    /// is older.
     pub(crate) fn of_result(result: &[u8]) -> Encoding {
-        match path(result, &["capabilities", "positionEncoding"]).map(|range| &result[range]) {
+        let standard = path(result, &["capabilities", "positionEncoding"]).map(|range| &result[range]);
+        let older = || member(result, "offsetEncoding").map(|range| &result[range]);
+        match standard.filter(|it| *it != b"null").or_else(older) {
             Some(b"\"utf-8\"") => Encoding::Utf8,
             Some(b"\"utf-32\"") => Encoding::Utf32,
             Some(_) | None => Encoding::Utf16,
@@ -50,7 +53,7 @@ struct Document {
     /// Parameters of `didOpen`, version as of the last fold.
     open: Bytes,
     /// The text as of the last fold; none yet, and it is where it came, in `open`.
-    text: Option<String>,
+    text: Option<Vec<u8>>,
     /// Those since.
     changes: Changes,
     /// The version that the last of them made.
@@ -91,7 +94,7 @@ impl Documents {
         document.version.clear();
         document.version.extend_from_slice(change.version);
         document.changes.extend(&self.said);
-        let length = document.text.as_ref().map_or(document.open.len(), String::len);
+        let length = document.text.as_ref().map_or(document.open.len(), Vec::len);
         let is_much = document.changes.n_bytes() > UNFOLDED_BYTES.max(length / 2);
         if is_much || document.changes.n() >= UNFOLDED {
             document.fold(self.encoding);
@@ -167,12 +170,12 @@ impl Document {
     }
 
     /// Takes the text out, so that whatever is done to the rest does not read it again.
-    fn take_text(&mut self) -> String {
+    fn take_text(&mut self) -> Vec<u8> {
         if let Some(text) = self.text.take() {
             return text;
         }
-        let Some(range) = path(&self.open, &TEXT) else { return String::new() };
-        let text = serde_json::from_slice(&self.open[range.clone()]).unwrap_or_default();
+        let Some(range) = path(&self.open, &TEXT) else { return Vec::new() };
+        let text = LooseText::of(&self.open[range.clone()]).unwrap_or_default().into_bytes();
         let rest = [&self.open[..range.start], br#""""#, &self.open[range.end..]].concat();
         self.open = Bytes::from(rest);
         text
@@ -181,8 +184,7 @@ impl Document {
     /// Parameters of the `didOpen` that opens it as it is now.
     fn params(&self) -> Bytes {
         let Some(text) = &self.text else { return self.open.clone() };
-        let text = serde_json::to_vec(text).expect("a string is always representable");
-        Bytes::from(Patch::of(&self.open).set_path(&TEXT, &text).finish())
+        Bytes::from(Patch::of(&self.open).set_path(&TEXT, &LooseText::quoted(text)).finish())
     }
 }
 
@@ -229,6 +231,20 @@ mod tests {
     }
 
     #[test]
+    fn encoding_is_that_of_either_extension() {
+        let of = |result: &str| Encoding::of_result(result.as_bytes());
+        assert_eq!(of(r#"{"capabilities":{}}"#), Encoding::Utf16);
+        assert_eq!(of(r#"{"capabilities":{"positionEncoding":"utf-8"}}"#), Encoding::Utf8);
+        assert_eq!(of(r#"{"capabilities":{},"offsetEncoding":"utf-8"}"#), Encoding::Utf8);
+        assert_eq!(
+            of(r#"{"capabilities":{"positionEncoding":null},"offsetEncoding":"utf-32"}"#),
+            Encoding::Utf32
+        );
+        let both = r#"{"capabilities":{"positionEncoding":"utf-16"},"offsetEncoding":"utf-8"}"#;
+        assert_eq!(of(both), Encoding::Utf16, "the standard counts");
+    }
+
+    #[test]
     fn edits_accept_all_three_line_endings() {
         assert_eq!(
             edited(Encoding::Utf16, "a\r\nb\rc\nd", &[(1, 0, 1, 1, "B"), (3, 0, 3, 1, "D")]),
@@ -248,6 +264,44 @@ mod tests {
             let expected = format!("{long}!{long}é\nz");
             assert_eq!(edited(encoding, &text, &[(0, 200, 0, 200 + width, "!")]), expected);
         }
+    }
+
+    #[test]
+    fn any_text_of_a_document_is_mirrored() {
+        let mirrored = |open: &[u8], edits: &[(u32, u32, &[u8])]| {
+            let mut documents = Documents::default();
+            let open =
+                [br#"{"textDocument":{"uri":"u","version":1,"text":""#.as_slice(), open, br#""}}"#].concat();
+            documents.opened(&Bytes::from(open));
+            for (start, end, text) in edits {
+                let range = format!(
+                    r#"{{"start":{{"line":0,"character":{start}}},"end":{{"line":0,"character":{end}}}}}"#
+                );
+                let head = format!(
+                    r#"{{"textDocument":{{"uri":"u","version":2}},"contentChanges":[{{"range":{range},"text":""#
+                );
+                documents.changed(&[head.as_bytes(), text, br#""}]}"#].concat());
+            }
+            let params = documents.restored().pop().unwrap().1;
+            let range = path(&params, &TEXT).unwrap();
+            params[range.start + 1..range.end - 1].to_vec()
+        };
+        assert_eq!(mirrored(br"a\ud83d", &[]), br"a\ud83d");
+        assert_eq!(mirrored(br"a\ud83db", &[(2, 3, b"c")]), br"a\ud83dc");
+        assert_eq!(
+            mirrored(b"ab", &[(1, 1, br"\ud83d"), (2, 2, br"\ude00"), (3, 4, b"!")]),
+            br"a\ud83d\ude00!"
+        );
+        // An edit cuts a pair in two, and another one puts it together again.
+        let emoji = "😀b".as_bytes();
+        assert_eq!(mirrored(emoji, &[(1, 2, b"")]), br"\ud83db");
+        assert_eq!(mirrored(emoji, &[(0, 1, b"")]), br"\ude00b");
+        assert_eq!(mirrored(emoji, &[(1, 2, b""), (1, 1, br"\ude00"), (2, 3, b"c")]), br"\ud83d\ude00c");
+        assert_eq!(mirrored("😀".as_bytes(), &[(1, 1, b"x")]), br"\ud83dx\ude00");
+        // Bytes that are no UTF-8 stay, and count as one character each.
+        assert_eq!(mirrored(b"caf\xe9 x", &[(5, 6, b"y")]), b"caf\xe9 y");
+        assert_eq!(mirrored(b"x", &[(0, 0, b"\xff\xfe"), (2, 3, b"y")]), b"\xff\xfey");
+        assert_eq!(mirrored(b"\xe9\\nab", &[(9, 9, b"!")]), b"\xe9!\\nab");
     }
 
     #[test]

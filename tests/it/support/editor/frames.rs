@@ -6,6 +6,7 @@ use std::{
     sync::mpsc::Receiver,
 };
 
+use lspool::recording::source::parsed;
 use serde_json::Value;
 
 use super::ToServer;
@@ -80,9 +81,10 @@ impl<R: std::io::Read> Frames<R> {
             Ok(n) if n == length => {}
             Ok(_) | Err(_) => return Read::Stray(raw),
         }
-        match serde_json::from_slice(&raw[start..]) {
-            Ok(message) => Read::Frame { raw, message },
-            Err(_) => Read::Stray(raw),
+        // Whatever is no text is replaced, as most clients and servers do.
+        match parsed(Some(String::from_utf8_lossy(&raw[start..]).as_bytes())) {
+            Value::Null => Read::Stray(raw),
+            message => Read::Frame { raw, message },
         }
     }
 }

@@ -24,7 +24,8 @@ pub(super) struct Position {
 pub(super) struct Changes {
     /// Where, and where the new text ends in `text`.
     all: Vec<(Place, usize)>,
-    text: String,
+    /// As [`LooseText`](crate::rpc::LooseText) has it.
+    text: Vec<u8>,
 }
 
 impl Changes {
@@ -36,7 +37,7 @@ impl Changes {
         self.text.len() + self.all.len() * size_of::<(Place, usize)>()
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (Place, &str)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Place, &[u8])> {
         let mut start = 0;
         self.all
             .iter()
@@ -56,12 +57,12 @@ impl Changes {
 
     pub(super) fn extend(&mut self, by: &Changes) {
         let start = self.text.len();
-        self.text.push_str(&by.text);
+        self.text.extend_from_slice(&by.text);
         self.all.extend(by.all.iter().map(|(place, end)| (*place, start + end)));
     }
 
-    fn push(&mut self, place: Place, text: &str) {
-        self.text.push_str(text);
+    fn push(&mut self, place: Place, text: &[u8]) {
+        self.text.extend_from_slice(text);
         self.all.push((place, self.text.len()));
     }
 }
@@ -121,7 +122,7 @@ impl<'a> Reader<'a> {
             match key {
                 b"range" if reader.peek() == Some(b'n') => drop(reader.raw()?),
                 b"range" => range = Some(reader.range()?),
-                b"text" => text = Some(reader.string()?),
+                b"text" => text = Some(reader.loose_string()?),
                 _ => drop(reader.raw()?),
             }
             Some(())
@@ -216,6 +217,11 @@ impl<'a> Reader<'a> {
         self.0.string().ok()?.decode(self.0.text()).ok()
     }
 
+    fn loose_string(&mut self) -> Option<Cow<'a, [u8]>> {
+        self.0.skip_space();
+        self.0.string().ok()?.decode_loosely(self.0.text())
+    }
+
     /// A key is only compared, so that it need be no text.
     fn key(&mut self) -> Option<Cow<'a, [u8]>> {
         self.0.skip_space();
@@ -254,7 +260,8 @@ mod tests {
         let mut all = Changes::default();
         let it = DidChange::read(&params, &mut all);
         let is_whole = it.is_some_and(|it| !it.is_torn && it.uri == "u");
-        (all.iter().map(|(place, text)| (place, text.to_owned())).collect(), is_whole)
+        let text = |it: &[u8]| String::from_utf8(it.to_vec()).unwrap();
+        (all.iter().map(|(place, it)| (place, text(it))).collect(), is_whole)
     }
 
     #[test]

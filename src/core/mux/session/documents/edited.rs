@@ -10,9 +10,18 @@ use super::{
     Encoding,
     changes::{Place, Position},
 };
+use crate::rpc::LooseText;
 
 /// A gap that is used up is made anew for so many bytes at least, and for an eighth of the text.
 const ROOM: usize = 256;
+
+/// Where a position is.
+#[derive(Clone, Copy)]
+struct At {
+    byte: usize,
+    /// It is in the middle of the surrogate pair that starts there, which has these halves.
+    pair: Option<[u8; 6]>,
+}
 
 /// A text and what is needed to change it.
 #[derive(Clone, Debug)]
@@ -30,13 +39,13 @@ pub(super) struct Edited {
 }
 
 impl Edited {
-    pub(super) fn new(text: String, encoding: Encoding) -> Edited {
+    pub(super) fn new(text: Vec<u8>, encoding: Encoding) -> Edited {
         let mut above = vec![0];
-        above.extend(line_starts(text.as_bytes(), None));
+        above.extend(line_starts(&text, None));
         Edited {
             encoding,
             gap: text.len()..text.len(),
-            bytes: text.into_bytes(),
+            bytes: text,
             above,
             below: Vec::new(),
             #[cfg(test)]
@@ -45,19 +54,18 @@ impl Edited {
     }
 
     /// The text as it has become.
-    pub(super) fn finish(self) -> String {
+    pub(super) fn finish(self) -> Vec<u8> {
         let Edited { mut bytes, gap, .. } = self;
         bytes.drain(gap);
-        // It is cut between characters only, so that this is always a text.
-        String::from_utf8(bytes).unwrap_or_else(|it| String::from_utf8_lossy(it.as_bytes()).into_owned())
+        bytes
     }
 
-    pub(super) fn apply(&mut self, place: Place, with: &str) {
+    pub(super) fn apply(&mut self, place: Place, with: &[u8]) {
         match place {
             None => *self = Edited::new(with.to_owned(), self.encoding),
             Some((one, other)) => {
                 let range = self.range(one.min(other), other.max(one));
-                self.replace(range, with.as_bytes());
+                self.replace(range, with);
             }
         }
     }
@@ -73,7 +81,14 @@ impl Edited {
         }
         let start = self.offset(first);
         let end = if first == last { start } else { self.offset(last) };
-        start..end
+        for At { byte, pair } in [end, start] {
+            if let Some(halves) = pair {
+                self.replace(byte..byte + 4, &halves);
+                // Only these two positions can be in the middle of something.
+                return self.range(first, last);
+            }
+        }
+        start.byte..end.byte
     }
 
     /// Where a line starts, if there is such a line.
@@ -86,10 +101,13 @@ impl Edited {
 
     /// The byte at a position in a line that is behind the gap; past the end of a line is the end of the line, past
     /// the last line the end of the text.
-    fn offset(&self, position: Position) -> usize {
-        let Some(start) = self.start_of(position.line) else { return self.len() };
+    fn offset(&self, position: Position) -> At {
+        let Some(start) = self.start_of(position.line) else { return At { byte: self.len(), pair: None } };
         let line = &self.bytes[start + self.gap.len()..];
-        start + self.encoding.prefix(line, position.character as usize)
+        let (n, left) = self.encoding.prefix(line, position.character as usize);
+        let is_within = left == 1 && self.encoding == Encoding::Utf16;
+        let next = if is_within { line[n..].first_chunk() } else { None };
+        At { byte: start + n, pair: next.and_then(|it| LooseText::halves(*it)) }
     }
 
     /// Moves the gap.
@@ -157,8 +175,9 @@ impl Edited {
 }
 
 impl Encoding {
-    /// How many bytes of a line the first so many units of it take, or all of them if it has less.
-    fn prefix(self, text: &[u8], units: usize) -> usize {
+    /// How many bytes of a line the first so many units of it take, or all of them if it has less, and how many units are
+    /// not there, or not whole.
+    fn prefix(self, text: &[u8], units: usize) -> (usize, usize) {
         /// What is looked at whole, in bytes.
         const ASCII: usize = 64;
         // No unit is longer than 4 bytes, so the line need not be looked at further than that.
@@ -169,20 +188,25 @@ impl Encoding {
             while left >= ASCII && line.get(at..at + ASCII).is_some_and(<[u8]>::is_ascii) {
                 (at, left) = (at + ASCII, left - ASCII);
             }
-            let Some(first) = line.get(at) else { return at };
+            let Some(first) = line.get(at) else { return (at, left) };
             let (bytes, utf16) = match first {
                 0..0x80 => (1, 1),
-                0x80..0xE0 => (2, 1),
+                0x80..0xC0 => (1, 1),
+                0xC0..0xE0 => (2, 1),
                 0xE0..0xF0 => (3, 1),
                 0xF0.. => (4, 2),
             };
+            // A byte that is no UTF-8 is one character for whoever reads on behind it.
+            let rest = line.get(at + 1..at + bytes).unwrap_or_default();
+            let is_text = rest.len() + 1 == bytes && rest.iter().all(|it| it & 0xC0 == 0x80);
+            let (bytes, utf16) = if is_text { (bytes, utf16) } else { (1, 1) };
             let width = match self {
                 Encoding::Utf8 => bytes,
                 Encoding::Utf16 => utf16,
                 Encoding::Utf32 => 1,
             };
             if left < width {
-                return at;
+                return (at, left);
             }
             (at, left) = (at + bytes, left - width);
         }
@@ -211,15 +235,16 @@ mod tests {
     fn many_changes_move_less_than_ten_text_lengths() {
         const LINES: u32 = 10_000;
         let replace_all = |lines: &mut dyn Iterator<Item = u32>| {
-            let mut text = Edited::new("let old = old;\n".repeat(LINES as usize), Encoding::Utf16);
+            let mut text =
+                Edited::new("let old = old;\n".repeat(LINES as usize).into_bytes(), Encoding::Utf16);
             let length = text.len();
             for line in lines {
                 // As an editor does that says first what is last.
-                text.apply(Some((at(line, 10), at(line, 13))), "renewed");
-                text.apply(Some((at(line, 4), at(line, 7))), "renewed");
+                text.apply(Some((at(line, 10), at(line, 13))), b"renewed");
+                text.apply(Some((at(line, 4), at(line, 7))), b"renewed");
             }
             let n_moved = text.n_moved;
-            assert_eq!(text.finish(), "let renewed = renewed;\n".repeat(LINES as usize));
+            assert_eq!(text.finish(), "let renewed = renewed;\n".repeat(LINES as usize).into_bytes());
             assert!(n_moved < 10 * length, "{n_moved} bytes were moved, of {length}");
         };
         replace_all(&mut (0..LINES));
@@ -232,9 +257,9 @@ mod tests {
             text in "[ab\r\n]{0,20}",
             changes in prop::collection::vec((0..6_u32, 0..6_u32, 0..6_u32, 0..6_u32, "[ab\r\n]{0,4}"), 1..12),
         ) {
-            let mut text = Edited::new(text, Encoding::Utf16);
+            let mut text = Edited::new(text.into_bytes(), Encoding::Utf16);
             for (line, character, last_line, last_character, with) in changes {
-                text.apply(Some((at(line, character), at(last_line, last_character))), &with);
+                text.apply(Some((at(line, character), at(last_line, last_character))), with.as_bytes());
                 let starts: Vec<usize> = (0..).map_while(|line| text.start_of(line)).collect();
                 let fresh = Edited::new(text.clone().finish(), Encoding::Utf16);
                 prop_assert_eq!(starts, fresh.above);

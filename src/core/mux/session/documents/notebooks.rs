@@ -9,6 +9,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use tracing::warn;
 
 use super::{Encoding, UNFOLDED, UNFOLDED_BYTES, changes::Position, edited::Edited};
+use crate::rpc::LooseText;
 
 /// A notebook, and what has become of it since.
 #[derive(Debug)]
@@ -43,11 +44,12 @@ impl Notebook {
             return;
         }
         let changes = std::mem::take(&mut self.changes);
-        let Some(mut opened) = Opened::read(&self.open) else {
+        let Some(mut opened) = Opened::read(String::from_utf8_lossy(&self.open).as_bytes()) else {
             return warn!("a notebook that cannot be read is kept as it was opened");
         };
         for change in changes {
-            match serde_json::from_slice(&change) {
+            // What is no UTF-8 is what its reader makes of it.
+            match serde_json::from_str(&String::from_utf8_lossy(&change)) {
                 Ok(change) => opened.apply(change, encoding),
                 Err(error) => warn!(
                     column = error.column(),
@@ -133,7 +135,7 @@ struct TextContent {
 #[derive(Deserialize)]
 struct Edit {
     range: Option<Range>,
-    text: String,
+    text: LooseText,
 }
 
 #[derive(Deserialize)]
@@ -206,16 +208,18 @@ impl Text {
 
     fn apply(&mut self, version: Option<Box<RawValue>>, changes: Vec<Edit>, encoding: Encoding) {
         put(&mut self.item, "version", version);
-        let new = || Edited::new(member(&self.item, "text").unwrap_or_default(), encoding);
+        let text = || member(&self.item, "text").map_or(Vec::new(), LooseText::into_bytes);
+        let new = || Edited::new(text(), encoding);
         let edited = self.edited.get_or_insert_with(new);
         for Edit { range, text } in changes {
-            edited.apply(range.map(|it| (it.start, it.end)), &text);
+            edited.apply(range.map(|it| (it.start, it.end)), &text.into_bytes());
         }
     }
 
     fn finish(mut self) -> serde_json::Result<Object> {
         if let Some(edited) = self.edited {
-            self.item.insert("text".to_owned(), to_raw_value(&edited.finish())?);
+            let text = String::from_utf8_lossy(&LooseText::quoted(&edited.finish())).into_owned();
+            self.item.insert("text".to_owned(), RawValue::from_string(text)?);
         }
         Ok(self.item)
     }

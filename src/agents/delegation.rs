@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::{DELEGATE, inert::inert};
-use crate::config::AgentConfig;
+use crate::{config::AgentConfig, util::json};
 
 /// Tags that a sub-agent cannot write: they say what is whose.
 const TAGS: [&str; 3] = ["result", "sub_agent_results", "system_instructions"];
@@ -61,8 +61,7 @@ pub struct Task {
 impl Task {
     /// Reads the input of a call. What is wrong with it is told to the model.
     pub fn read(input: &[u8], agents: &BTreeMap<String, AgentConfig>) -> Result<Task, String> {
-        let input: Value =
-            serde_json::from_slice(input).map_err(|_| "the input is not a JSON object".to_owned())?;
+        let input: Value = json::read(input).map_err(|_| "the input is not a JSON object".to_owned())?;
         let text = |key: &str| input[key].as_str().map(str::to_owned);
         Task::of(text("subagent_type"), text("prompt"), agents)
     }

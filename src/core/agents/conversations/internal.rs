@@ -20,6 +20,7 @@ use crate::{
         ids::{ConversationId, RequestId, TurnId},
     },
     rpc::{RawId, path, text},
+    util::json,
 };
 
 /// One internal conversation. It is a client of the pool: it asks under its own id, hears progress under the id
@@ -182,7 +183,7 @@ impl TurnReport {
     fn report(&mut self, progress: &ProgressReport<'_>) -> Vec<AgentEvent> {
         let before = self.tool().map(str::to_owned);
         let mut words = String::new();
-        let decoded = |it: Option<&[u8]>| serde_json::from_slice::<String>(it?).ok();
+        let decoded = |it: Option<&[u8]>| json::read::<String>(it?).ok();
         let mut say = |texts: &mut BTreeMap<u64, String>, round: u64, reply: Option<&[u8]>| {
             let reply = decoded(reply).unwrap_or_default();
             words.push_str(&reply);

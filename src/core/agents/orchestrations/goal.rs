@@ -6,6 +6,7 @@ use crate::{
     config::{AgentSource, WorkerConfig},
     core::ids::Token,
     rpc::member,
+    util::json,
 };
 
 /// `lspool/orchestrate`.
@@ -22,7 +23,7 @@ pub(super) struct GoalRequest {
 impl GoalRequest {
     /// Reads the parameters. `known`: the workers that there are.
     pub(super) fn read(params: &[u8], known: &[WorkerConfig]) -> Result<GoalRequest, String> {
-        let asked: Value = serde_json::from_slice(params).map_err(|_| "`params` must be an object")?;
+        let asked: Value = json::read(params).map_err(|_| "`params` must be an object")?;
         let goal = text(&asked, "goal")?.ok_or("`goal` is missing: put the goal there")?;
         let max_parallel = match given(&asked, "maxParallel") {
             None => None,

@@ -22,6 +22,7 @@ use crate::{
         purpose::{CopilotPurpose, Purpose, SentId, ToolQuestion},
     },
     rpc::{Frame, Patch, RawId, elements, member, path, text},
+    util::json,
 };
 
 /// What the model is told of a call that the user did not allow.
@@ -167,7 +168,7 @@ impl Copilot {
 fn is_same(one: &Frame, other: &Frame) -> bool {
     let what = |it: &Frame, key: &str| -> Option<Value> {
         let params = it.params()?;
-        serde_json::from_slice(&params[member(params, key)?]).ok()
+        json::read(&params[member(params, key)?]).ok()
     };
     ["name", "input"].into_iter().all(|key| what(one, key) == what(other, key))
 }
@@ -177,7 +178,7 @@ fn confirmed(params: &[u8], accepted: bool) -> Option<(u64, Vec<u8>)> {
     let round: u64 = serde_json::from_slice(&params[member(params, "roundId")?]).ok()?;
     let (id, name) = (text(params, &["toolCallId"])?, text(params, &["name"])?);
     let input = input(params);
-    let pretty: Value = serde_json::from_slice(&input).ok()?;
+    let pretty: Value = json::read(&input).ok()?;
     let status = if accepted { "running" } else { "cancelled" };
     let call = json!({
         "id": id, "name": name, "toolType": "client", "status": status, "input": {},

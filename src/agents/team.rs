@@ -15,7 +15,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json, value::RawValue};
 
 use super::{inert::inert, list};
-use crate::{config::AgentConfig, util::json as others};
+use crate::{
+    config::{AgentConfig, Config},
+    util::json as others,
+};
 
 /// What a lead calls to make a team.
 pub const CREATE: &str = "create_team";
@@ -193,10 +196,11 @@ impl Team {
             if !names.insert(name.to_lowercase()) {
                 return Err(format!("the team already has a member named {name:?}"));
             }
-            if !agents.contains_key(&agent_type) {
+            let Some((agent_type, _)) = Config::agent_named(agents, &agent_type) else {
                 let known: Vec<&str> = agents.keys().map(String::as_str).collect();
                 return Err(format!("unknown agent {agent_type:?}; use one of {}", known.join(", ")));
-            }
+            };
+            let agent_type = agent_type.clone();
             if initial_prompt.trim().is_empty() {
                 return Err(format!(
                     "the `initialPrompt` of {name} must not be empty: put its first task there"

@@ -66,6 +66,8 @@ struct Thinking {
 pub(crate) struct RecordedCall {
     pub(crate) id: String,
     pub(crate) name: String,
+    /// The name is that which the model knows, as far as it is known.
+    is_named: bool,
     pub(crate) tool: ToolKind,
     pub(crate) status: Status,
     input: Box<RawValue>,
@@ -75,6 +77,9 @@ pub(crate) struct RecordedCall {
     /// Files that the client has edited for it.
     edited: Vec<String>,
 }
+
+/// What the server tells the model of a call that nobody carried out.
+const SKIPPED: &str = "The user chose to skip the tool call, they want to proceed without running it";
 
 /// Who runs a tool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
@@ -262,6 +267,20 @@ impl RecordedTurn {
         self.rounds[round].calls.iter_mut().find(|it| it.id == id)
     }
 
+    /// Gives calls of MCP servers the names that the model knows them by: reports have those that the servers use.
+    pub(crate) fn name_mcp_calls(&mut self, name_for_model: impl Fn(&str) -> Option<String>) {
+        for round in &mut self.rounds {
+            let is_bare = |it: &RecordedCall| it.tool == ToolKind::Mcp && !it.is_named;
+            // Of the others, nothing changes.
+            if round.calls.iter().any(is_bare) {
+                for call in round.calls.iter_mut().filter(|it| is_bare(it)) {
+                    call.is_named = true;
+                    call.name = name_for_model(&call.name).unwrap_or_else(|| std::mem::take(&mut call.name));
+                }
+            }
+        }
+    }
+
     /// All its calls, each with the round it belongs to.
     pub(crate) fn calls(&mut self) -> impl Iterator<Item = (u64, &mut RecordedCall)> {
         self.rounds.iter_mut().flat_map(|round| {
@@ -349,7 +368,9 @@ impl RecordedRound {
         let Ok(report) = json::read::<CallReport>(raw.get().as_bytes()) else { return };
         let result = report.result.map(joined);
         let error = report.error.map(|it| it.as_str().map_or_else(|| it.to_string(), str::to_owned));
-        let result = result.or(error);
+        let has_run = |it: &RecordedCall| it.id == report.id && it.status != Status::Running;
+        let is_skipped = report.status == Status::Cancelled && !self.calls.iter().any(has_run);
+        let result = result.or(error).or(is_skipped.then(|| SKIPPED.to_owned()));
         let open = (report.status == Status::Running).then_some(raw);
         if let Some(known) = self.calls.iter_mut().find(|it| it.id == report.id) {
             known.status = report.status;
@@ -363,6 +384,7 @@ impl RecordedRound {
         self.calls.push(RecordedCall {
             id: report.id,
             name: report.name,
+            is_named: false,
             tool: report.tool_type,
             status: report.status,
             input: report.input.unwrap_or_else(empty),
@@ -576,6 +598,31 @@ mod tests {
             it.answered("a", Answer::Result(answer.as_bytes()), None);
             assert_eq!(it.messages(None)[1]["content"], expected);
         }
+    }
+
+    #[test]
+    fn cancelled_call_without_result_was_skipped() {
+        let content = |reports: &[Value]| turn(reports).messages(None)[1]["content"].clone();
+        let skipped = format!("Tool call is cancelled with result: {SKIPPED}");
+        assert_eq!(content(&[call(1, "a", "cancelled", None)]), skipped);
+        assert_eq!(content(&[call(1, "a", "running", None), call(1, "a", "cancelled", None)]), skipped);
+        let mut it = turn(&[call(1, "a", "running", None)]);
+        it.answered("a", Answer::Result(br#"{"content":[],"status":"cancelled"}"#), None);
+        let report = json!({"value": call(1, "a", "cancelled", None)}).to_string();
+        it.report(&ProgressReport::of(report.as_bytes()).report);
+        assert_eq!(it.messages(None)[1]["content"], "Tool call is cancelled with result: (empty)");
+    }
+
+    #[test]
+    fn mcp_calls_have_the_names_that_the_model_knows() {
+        let mut reported = call(1, "a", "completed", Some("A"));
+        reported["editAgentRounds"][0]["toolCalls"][0]["toolType"] = json!("mcp");
+        let mut it = turn(&[reported, call(1, "b", "completed", Some("B"))]);
+        it.name_mcp_calls(|tool| Some(format!("mcp_mini_{tool}")));
+        it.name_mcp_calls(|_| panic!("it has been named"));
+        let calls = &it.messages(None)[0]["tool_calls"];
+        assert_eq!(calls[0]["function"]["name"], "mcp_mini_fetch_ticket");
+        assert_eq!(calls[1]["function"]["name"], "fetch_ticket");
     }
 
     #[test]

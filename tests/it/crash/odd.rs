@@ -87,6 +87,8 @@ fn mcp_call_is_not_repeated_after_crash() {
     expect_whole(&outcome);
     assert!(outcome.progress.text.contains("may or may not have happened"), "{}", outcome.progress.text);
     assert_eq!(calls().lines().count(), 1);
+    let restored = scene.stub.turns().pop().expect("it was asked").history;
+    assert!(restored.contains(&Said::Call("mcp_mini_mini_echo".to_owned())), "{restored:?}");
     assert!(session.shutdown().success());
 }
 

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{History, RecordedCall, RecordedTurn, Status};
-use crate::{rpc::path, util::json};
+use crate::{core::copilot::tools::tool_set::model_name, rpc::path, util::json};
 
 impl History {
     /// The lines of `partition-1.jsonl` that hold the turns.
@@ -124,8 +124,7 @@ impl RecordedTurn {
 
 impl RecordedCall {
     fn asked(&self) -> Value {
-        let clean = |c: char| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' };
-        let name: String = self.name.chars().map(clean).take(64).collect();
+        let name = model_name(&self.name);
         json!({"id": self.id, "type": "function", "function": {"name": name, "arguments": self.input.get()}})
     }
 

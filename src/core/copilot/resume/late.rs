@@ -26,7 +26,6 @@ use crate::{
 };
 
 /// What the model is told of a call that the user did not allow.
-const SKIPPED: &str = "The user chose to skip the tool call, they want to proceed without running it";
 
 /// What a server adds to the input in a confirmation.
 const ADDED: [&str; 2] = ["toolType", "commandLineType"];
@@ -102,9 +101,6 @@ impl Copilot {
         let Some((round, call)) = confirmed(params, accepted) else { return };
         if let Some(turn) = self.running_turn(id) {
             turn.called(round, &call);
-            if !accepted && let Some(call) = text(params, &["toolCallId"]).and_then(|it| turn.call(&it)) {
-                SKIPPED.clone_into(&mut call.result);
-            }
         }
         self.report(mux, id, id, &reports::round_with(round, &call));
         if let Some(answer) = answer.filter(|_| accepted) {

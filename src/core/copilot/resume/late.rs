@@ -25,8 +25,6 @@ use crate::{
     util::json,
 };
 
-/// What the model is told of a call that the user did not allow.
-
 /// What a server adds to the input in a confirmation.
 const ADDED: [&str; 2] = ["toolType", "commandLineType"];
 

@@ -46,7 +46,7 @@ fn sub_agent_is_not_run_again_after_crash() {
     assert_eq!(outcome.answer.as_ref().expect("success")["turnId"], outcome.progress.turn);
     let text = &outcome.progress.text;
     assert!(
-        text.contains("Delegated: The sub-agent was stopped") && text.contains("a late answer"),
+        text.contains("Delegated: A technical fault stopped the sub-agent") && text.contains("a late answer"),
         "{text}"
     );
     let states: Vec<_> = outcome.progress.tool_calls.iter().map(|it| (&it["name"], &it["status"])).collect();

@@ -90,6 +90,15 @@ impl Config {
         }
     }
 
+    /// The agent of this name, however it is written, and how its definition writes it.
+    pub(crate) fn agent_named<'a>(
+        agents: &'a BTreeMap<String, AgentConfig>,
+        name: &str,
+    ) -> Option<(&'a String, &'a AgentConfig)> {
+        let same = || agents.iter().find(|(it, _)| it.to_lowercase() == name.to_lowercase());
+        agents.get_key_value(name).or_else(same)
+    }
+
     /// Takes in an agent for which there is a place; one of that name, however it is written, is no more.
     pub(crate) fn put(agents: &mut BTreeMap<String, AgentConfig>, name: String, agent: AgentConfig) {
         agents.retain(|it, _| it.to_lowercase() != name.to_lowercase());

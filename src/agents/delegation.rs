@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::{DELEGATE, inert::inert};
-use crate::config::AgentConfig;
+use crate::{
+    config::{AgentConfig, Config},
+    util::json,
+};
 
 /// Tags that a sub-agent cannot write: they say what is whose.
 const TAGS: [&str; 3] = ["result", "sub_agent_results", "system_instructions"];
@@ -61,8 +64,7 @@ pub struct Task {
 impl Task {
     /// Reads the input of a call. What is wrong with it is told to the model.
     pub fn read(input: &[u8], agents: &BTreeMap<String, AgentConfig>) -> Result<Task, String> {
-        let input: Value =
-            serde_json::from_slice(input).map_err(|_| "the input is not a JSON object".to_owned())?;
+        let input: Value = json::read(input).map_err(|_| "the input is not a JSON object".to_owned())?;
         let text = |key: &str| input[key].as_str().map(str::to_owned);
         Task::of(text("subagent_type"), text("prompt"), agents)
     }
@@ -73,15 +75,15 @@ impl Task {
         prompt: Option<String>,
         agents: &BTreeMap<String, AgentConfig>,
     ) -> Result<Task, String> {
-        let given = |it: Option<String>| it.filter(|it| !it.is_empty());
+        let given = |it: Option<String>| it.filter(|it| !it.trim().is_empty());
         let names = || agents.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
         let agent =
             given(agent).ok_or_else(|| format!("`subagent_type` is missing; use one of {}", names()))?;
-        if !agents.contains_key(&agent) {
+        let Some((agent, _)) = Config::agent_named(agents, agent.trim()) else {
             return Err(format!("unknown sub-agent {agent:?}; use one of {}", names()));
-        }
+        };
         let prompt = given(prompt).ok_or_else(|| "`prompt` is missing: put the task there".to_owned())?;
-        Ok(Task { agent, prompt })
+        Ok(Task { agent: agent.clone(), prompt })
     }
 }
 
@@ -131,7 +133,19 @@ mod tests {
     use proptest::{collection::vec, prelude::*};
 
     use super::*;
-    use crate::config::Config;
+
+    #[test]
+    fn task_names_agents_in_any_case_and_is_not_blank() {
+        let agents = Config::default().agents;
+        let read = |agent: &str, prompt: &str| {
+            Task::read(json!({"subagent_type": agent, "prompt": prompt}).to_string().as_bytes(), &agents)
+        };
+        assert_eq!(read("Explore", "look").unwrap().agent, "explore");
+        assert!(read("explore", " \n").unwrap_err().contains("`prompt` is missing"));
+        assert!(read(" ", "look").unwrap_err().contains("`subagent_type` is missing"));
+        let half = Task::read(br#"{"subagent_type":"bash","prompt":"a\ud83d"}"#, &agents).unwrap();
+        assert_eq!(half.prompt, "a\u{fffd}");
+    }
 
     #[test]
     fn results_escape_forged_closing_tags() {

@@ -47,8 +47,8 @@ pub fn parse(text: &str, path: &Path) -> Result<Definition, Vec<Problem>> {
             "missing front matter: the file must begin with a line `---`, and a second `---` must end it";
         return Err(vec![Problem { line: 1, what: what.to_owned() }]);
     };
-    let entries = yaml::read(front, 1).map_err(|it| vec![it])?;
-    let mut reader = Reader { problems: Vec::new(), warnings: Vec::new() };
+    let (entries, warnings) = yaml::read_loosely(front, 1).map_err(|it| vec![it])?;
+    let mut reader = Reader { problems: Vec::new(), warnings };
     let (name, agent) = reader.agent(&entries, body, path);
     match reader.problems.is_empty() {
         true => Ok(Definition { name, agent, warnings: reader.warnings }),

@@ -15,7 +15,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json, value::RawValue};
 
 use super::{inert::inert, list};
-use crate::config::AgentConfig;
+use crate::{
+    config::{AgentConfig, Config},
+    util::json as others,
+};
 
 /// What a lead calls to make a team.
 pub const CREATE: &str = "create_team";
@@ -143,7 +146,7 @@ impl Letter {
             text: String,
             summary: Option<String>,
         }
-        let Input { to, text, summary } = serde_json::from_slice(input).map_err(|it| input_is(&it))?;
+        let Input { to, text, summary } = others::read(input).map_err(|it| input_is(&it))?;
         if text.trim().is_empty() {
             return Err("`text` must not be empty: put the message there".to_owned());
         }
@@ -157,7 +160,7 @@ pub fn to_delete(input: &[u8]) -> Result<String, String> {
     struct Input {
         name: String,
     }
-    serde_json::from_slice::<Input>(input).map(|it| it.name).map_err(|it| input_is(&it))
+    others::read::<Input>(input).map(|it| it.name).map_err(|it| input_is(&it))
 }
 
 fn input_is(error: &serde_json::Error) -> String {
@@ -181,8 +184,7 @@ impl Team {
             initial_prompt: String,
             model: Option<String>,
         }
-        let Input { name, description, members } =
-            serde_json::from_slice(input).map_err(|it| input_is(&it))?;
+        let Input { name, description, members } = others::read(input).map_err(|it| input_is(&it))?;
         is_name(&name)?;
         if members.is_empty() || members.len() > MOST_MEMBERS {
             return Err(format!("a team must have between 1 and {MOST_MEMBERS} members"));
@@ -194,10 +196,11 @@ impl Team {
             if !names.insert(name.to_lowercase()) {
                 return Err(format!("the team already has a member named {name:?}"));
             }
-            if !agents.contains_key(&agent_type) {
+            let Some((agent_type, _)) = Config::agent_named(agents, &agent_type) else {
                 let known: Vec<&str> = agents.keys().map(String::as_str).collect();
                 return Err(format!("unknown agent {agent_type:?}; use one of {}", known.join(", ")));
-            }
+            };
+            let agent_type = agent_type.clone();
             if initial_prompt.trim().is_empty() {
                 return Err(format!(
                     "the `initialPrompt` of {name} must not be empty: put its first task there"
@@ -354,13 +357,13 @@ impl Team {
             histories: BTreeMap<String, Value>,
         }
         let broken = |it: serde_json::Error| format!("its stored state is damaged: {it}");
-        let Version { version } = serde_json::from_slice(text).map_err(broken)?;
+        let Version { version } = others::read(text).map_err(broken)?;
         if version != VERSION {
             return Err(format!(
                 "its stored state has format {version}; this lspool reads only format {VERSION}"
             ));
         }
-        let Stored { team, histories } = serde_json::from_slice(text).map_err(broken)?;
+        let Stored { team, histories } = others::read(text).map_err(broken)?;
         let names: BTreeSet<String> = team.members.iter().map(|it| it.name.to_lowercase()).collect();
         let are_names = team.members.iter().all(|it| is_name(&it.name).is_ok());
         let are_theirs = histories.keys().all(|name| team.members.iter().any(|it| it.name == *name));

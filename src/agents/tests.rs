@@ -31,9 +31,11 @@ fn check(text: &str, expected: &Expect) {
 fn parser_reads_claude_code_agent_file() {
     check(
         "---\r\nname: code-reviewer\r\ndescription: Reviews code. Use it: often\r\n---\r\nx",
-        &expect![
-            "3: invalid YAML: mapping values are not allowed in this context; put text that contains a colon and a space in quotes"
-        ],
+        &expect![[r#"
+            code-reviewer: Some("Reviews code. Use it: often")
+            tools None without []
+            model None, turns None, prompt Some("x")
+            3: description: put text that contains a colon and a space in quotes"#]],
     );
     check(
         "---\nname: code-reviewer\ndescription: >\n  Reviews code,\n  all of it\ntools: Read, Grep, Glob, Bash(git diff:*, git log:*), mcp__jira__get_issue\nmodel: sonnet\ncolor: red\nmaxTurns: 12\n---\n\nYou are careful.\n\nVery.\n",
@@ -56,6 +58,34 @@ fn parser_reads_github_agent_file() {
             model Some("GPT-4.1"), turns None, prompt Some("Body")
             handoffs = [{"label":"Go","send":true,"n":1.5}]"#]],
     );
+}
+
+#[test]
+fn parser_reads_names_of_vs_code_tools() {
+    check(
+        "---\ndescription: Use when: it's late: or \"so\"\ntools: [edit/editFiles, search/codebase, read/readFile, execute/runInTerminal, 'web/fetch', vscode/vscodeAPI, agent/runSubagent, search/tickets]\n---\n",
+        &expect![[r#"
+            reviewer: Some("Use when: it's late: or \"so\"")
+            tools Some(["replace_string_in_file", "semantic_search", "read_file", "run_in_terminal", "fetch_webpage", "search/tickets"]) without []
+            model None, turns None, prompt None
+            2: description: put text that contains a colon and a space in quotes
+            3: tools: ignoring "vscode/vscodeAPI": it matches no tool here
+            3: tools: ignoring "agent/runSubagent": it matches no tool here"#]],
+    );
+}
+
+#[test]
+fn parser_takes_only_one_line_texts_with_colons() {
+    for front in [
+        "description: a: b\n  c",
+        "tools: a: b",
+        "model: a: b",
+        "maxTurns: 1: 2",
+        "description: a: b\nx: y: z",
+    ] {
+        let problems = parse(&format!("---\n{front}\n---\n"), Path::new("a.md")).unwrap_err();
+        assert!(problems[0].what.starts_with("invalid YAML: mapping values"), "{front}: {problems:?}");
+    }
 }
 
 #[test]

@@ -101,6 +101,46 @@ pub(super) fn read(text: &str, before: usize) -> Result<Entries, Problem> {
     }
 }
 
+/// Keys whose value is a text for people or models.
+const TEXTS: [&str; 3] = ["description", "argument-hint", "name"];
+
+/// The same, where texts of one line may hold what YAML takes for a key, as in `description: Use when: …`. Other
+/// programs read them as text. Tells of each.
+pub(super) fn read_loosely(text: &str, before: usize) -> Result<(Entries, Vec<Problem>), Problem> {
+    let error = match read(text, before) {
+        Ok(entries) => return Ok((entries, Vec::new())),
+        Err(error) => error,
+    };
+    let (mut quoted, mut warnings) = (String::new(), Vec::new());
+    let mut lines = text.lines().enumerate().peekable();
+    while let Some((at, line)) = lines.next() {
+        let goes_on = lines.peek().is_some_and(|(_, next)| next.starts_with([' ', '\t']));
+        match quoted_text(line).filter(|_| !goes_on) {
+            Some((key, line)) => {
+                quoted += &line;
+                let what = format!("{key}: put text that contains a colon and a space in quotes");
+                warnings.push(problem(before + at + 1, what));
+            }
+            None => quoted += line,
+        }
+        quoted.push('\n');
+    }
+    if warnings.is_empty() {
+        return Err(error);
+    }
+    read(&quoted, before).map(|it| (it, warnings)).map_err(|_| error)
+}
+
+/// The key of a line that holds a plain text with a colon in it, and the line with quotes around the text.
+fn quoted_text(line: &str) -> Option<(&str, String)> {
+    let (key, text) = line.split_once(": ")?;
+    let text = text.trim();
+    let is_plain = !text.starts_with(['"', '\'', '[', '{', '|', '>', '&', '*', '!', '#', '%', '@', '`']);
+    let has_colon = text.contains(": ") || text.ends_with(':');
+    let quoted = || format!("{key}: '{}'", text.replace('\'', "''"));
+    (TEXTS.contains(&key) && is_plain && has_colon).then(|| (key, quoted()))
+}
+
 fn problem(line: usize, what: impl Into<String>) -> Problem {
     Problem { line, what: what.into() }
 }

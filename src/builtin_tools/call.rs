@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::Tool;
+use crate::util::json;
 
 /// How many files a search names, unless it is asked for another number.
 const FILES: usize = 200;
@@ -83,7 +84,7 @@ impl Call {
     /// Reads the input of a call.
     pub fn read(tool: Tool, input: &[u8]) -> Result<Call, String> {
         let input: Map<String, Value> =
-            serde_json::from_slice(input).map_err(|_| "the input is not a JSON object".to_owned())?;
+            json::read(input).map_err(|_| "the input is not a JSON object".to_owned())?;
         let input = Input(&input);
         Ok(match tool {
             Tool::ReadFile => Call::ReadFile { path: input.path("filePath")?, lines: input.lines()? },

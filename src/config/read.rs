@@ -460,7 +460,9 @@ impl<'a> Reader<'a> {
             };
             known.sort_unstable();
             known.dedup();
-            if known.contains(&name.as_str()) {
+            // For a model a name is the same in capital letters.
+            let is_agent = servers.is_none() && Config::agent_named(&config.agents, &name).is_some();
+            if is_agent || known.contains(&name.as_str()) {
                 continue;
             }
             let hint = match nearest(&name, known.iter().copied()) {

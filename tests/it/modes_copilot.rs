@@ -72,10 +72,11 @@ fn bodies(log: &[LogEntry]) -> BTreeMap<(String, usize), String> {
 #[test]
 fn mode_and_process_tell_model_the_same_for_ten_sets() {
     let sandbox = Sandbox::new();
-    let rule = (0..SETS.len()).fold(Script::default(), |script, n| {
-        let call =
-            Round::text("One.\n").call_with_id(format!("call_{n}"), "fetch_ticket", json!({"key": "K"}));
-        script.rule(Rule::on(format!("[set {n}]")).then(call).then(Round::text("Two.")))
+    let asked = (0..SETS.len()).flat_map(|n| ["first", "second"].map(|which| (n, which)));
+    let rule = asked.fold(Script::default(), |script, (n, which)| {
+        let id = format!("call_{n}_{which}");
+        let call = Round::text("One.\n").call_with_id(id, "fetch_ticket", json!({"key": "K"}));
+        script.rule(Rule::on(format!("[set {n}] {which}")).then(call).then(Round::text("Two.")))
     });
     let stub = Stub::start(rule);
     let mut told: Vec<BTreeMap<(String, usize), String>> = Vec::new();

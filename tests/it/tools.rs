@@ -273,6 +273,32 @@ fn chat_reads_the_same_from_both_apis() {
 }
 
 #[test]
+fn stub_refuses_what_model_apis_refuse() {
+    let call = |id: &str| json!({"role": "assistant", "content": "", "tool_calls": [{"id": id, "function": {"name": "f"}}]});
+    let answer = |id: &str| json!({"role": "tool", "tool_call_id": id, "content": "(empty)"});
+    let user = |text: &str| json!({"role": "user", "content": text});
+    for (messages, refused) in [
+        (json!([user("q"), call("a"), answer("a"), user("q")]), None),
+        (json!([call("a")]), Some("no answer")),
+        (json!([call("a"), user("q")]), Some("no answer")),
+        (json!([answer("a")]), Some("was not called")),
+        (json!([call("a"), answer("a"), call("a"), answer("a")]), Some("two calls")),
+        (json!([user("")]), Some("empty")),
+        (json!([{"role": "user", "content": [{"type": "text", "text": ""}]}]), Some("empty")),
+    ] {
+        let told = Chat::read(&json!({"messages": messages}), None).refused;
+        assert!(
+            told.as_deref().map(|it| refused.is_some_and(|why| it.contains(why))) == refused.map(|_| true),
+            "{messages}: {told:?}"
+        );
+    }
+    let output = json!({"type": "function_call_output", "call_id": "a", "output": "x"});
+    let call = json!({"type": "function_call", "call_id": "a", "name": "f", "arguments": "{}"});
+    assert_eq!(Chat::read(&json!({"input": [call, output]}), None).refused, None);
+    assert!(Chat::read(&json!({"input": [call]}), None).refused.is_some());
+}
+
+#[test]
 fn chat_ignores_continuing_message() {
     let chat = |messages: Value| Chat::read(&json!({"messages": messages}), Some("Go on."));
     let (asked, called, result, go_on) = (

@@ -7,6 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use crate::util::json;
+
 /// One task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
@@ -27,12 +29,7 @@ pub struct Plan {
 
 /// Reads what a model has said. `roles` are those that there are; a plan has `most` tasks at most.
 pub fn read(text: &str, roles: &[&str], most: usize) -> Result<Plan, Vec<String>> {
-    let Some(items) = find(text) else {
-        return Err(vec![
-            "found no JSON array of tasks such as [{\"worker_role\": …, \"task\": …, \"depends_on\": []}]"
-                .to_owned(),
-        ]);
-    };
+    let items = find(text).map_err(|it| vec![it])?;
     let mut problems = Vec::new();
     if items.is_empty() {
         problems.push("the plan has no tasks".to_owned());
@@ -58,25 +55,140 @@ pub fn read(text: &str, roles: &[&str], most: usize) -> Result<Plan, Vec<String>
     if problems.is_empty() { Ok(Plan { steps }) } else { Err(problems) }
 }
 
-/// The first array of objects in a text, whatever is said around it.
-fn find(text: &str) -> Option<Vec<Value>> {
-    let starts = text.match_indices('[').map(|(at, _)| at);
-    let arrays = starts.filter_map(|at| {
-        let first = serde_json::Deserializer::from_str(&text[at..]).into_iter::<Value>().next();
-        match first {
-            Some(Ok(Value::Array(items))) => Some(items),
-            _ => None,
-        }
-    });
-    let mut empty = None;
-    for items in arrays {
-        if items.is_empty() {
-            empty = Some(items);
-        } else if items.iter().all(Value::is_object) {
-            return Some(items);
+/// Tags between which models think aloud.
+const THOUGHTS: [&str; 4] = ["think", "thinking", "thought", "reasoning"];
+
+/// How deep a plan may be.
+const DEPTH: usize = 16;
+
+/// The first array of objects in a text, whatever is said around it; else what is wrong. What stands between thinking
+/// tags is no plan.
+fn find(text: &str) -> Result<Vec<Value>, String> {
+    let thoughts = thoughts(text);
+    let is_said = |at: &usize| !thoughts.iter().any(|it| it.contains(at));
+    let starts = text.match_indices('[').map(|(at, _)| at).filter(is_said);
+    let (mut empty, mut broken) = (None, None);
+    for text in starts.map(|at| &text[at..]) {
+        match array(text) {
+            Ok(items) if items.is_empty() => empty = Some(items),
+            Ok(items) if items.iter().all(Value::is_object) => return Ok(items),
+            Ok(_) => {}
+            Err(why) if text[1..].trim_start().starts_with(['{', '/']) => {
+                broken.get_or_insert(why);
+            }
+            Err(_) => {}
         }
     }
-    empty
+    let none = || {
+        "found no JSON array of tasks such as [{\"worker_role\": …, \"task\": …, \"depends_on\": []}]"
+            .to_owned()
+    };
+    match (empty, broken) {
+        (Some(empty), None) => Ok(empty),
+        (_, Some(why)) => Err(format!("the JSON array is invalid: {why}")),
+        (None, None) => Err(none()),
+    }
+}
+
+/// The spans of a text in which a model thinks aloud. A tag counts where a line begins with it, for a task may speak of
+/// one; what was begun before the text, or does not end, is thought too.
+fn thoughts(text: &str) -> Vec<std::ops::Range<usize>> {
+    let (mut spans, mut begun, mut at) = (Vec::new(), None, 0);
+    for line in text.split_inclusive('\n') {
+        let start = at + line.len() - line.trim_start().len();
+        let mut rest = line.trim_start();
+        if let Some(after) = tag(rest, "<") {
+            begun.get_or_insert(start);
+            rest = after;
+        }
+        let close = match begun {
+            Some(_) => rest.match_indices("</").find_map(|(at, _)| tag(&rest[at..], "</")),
+            None => tag(rest, "</"),
+        };
+        if let Some(after) = close {
+            let end = at + line.len() - after.len();
+            spans.push(begun.take().unwrap_or(0)..end);
+        }
+        at += line.len();
+    }
+    spans.extend(begun.map(|from| from..text.len()));
+    spans
+}
+
+/// What follows one of the tags, if the text begins with it.
+fn tag<'a>(text: &'a str, opening: &str) -> Option<&'a str> {
+    let (name, after) = text.strip_prefix(opening)?.split_once('>')?;
+    THOUGHTS.iter().any(|it| name.trim().eq_ignore_ascii_case(it)).then_some(after)
+}
+
+/// The array that a text begins with, and what else would be none: comments, and a comma behind the last element.
+fn array(text: &str) -> Result<Vec<Value>, String> {
+    if let Some(Ok(Value::Array(items))) =
+        serde_json::Deserializer::from_str(text).into_iter::<Value>().next()
+    {
+        return Ok(items);
+    }
+    json::read(&plain(text)).map_err(|it| it.to_string())
+}
+
+/// The array that a text begins with, with blanks for its comments and for commas behind a last element, so that what is
+/// left is where it was.
+fn plain(text: &str) -> Vec<u8> {
+    let mut out = text.as_bytes().to_vec();
+    let (mut at, mut depth, mut comma) = (0, 0_usize, None);
+    let blank = |out: &mut Vec<u8>, from: usize, to: usize| {
+        out[from..to].iter_mut().filter(|it| !it.is_ascii_whitespace()).for_each(|it| *it = b' ');
+    };
+    while let Some(&byte) = out.get(at) {
+        let rest = &text.as_bytes()[at..];
+        let end = |of: &[u8]| memchr::memmem::find(&rest[1..], of).map_or(out.len(), |it| at + 1 + it);
+        match byte {
+            b'"' => {
+                comma = None;
+                at = string_end(rest).map_or(out.len(), |it| at + it);
+                continue;
+            }
+            b'/' if rest.starts_with(b"//") => {
+                let end = end(b"\n");
+                blank(&mut out, at, end);
+                at = end;
+                continue;
+            }
+            b'/' if rest.starts_with(b"/*") => {
+                let end = end(b"*/").saturating_add(2).min(out.len());
+                blank(&mut out, at, end);
+                at = end;
+                continue;
+            }
+            b'[' | b'{' => (depth, comma) = (depth + 1, None),
+            b']' | b'}' => {
+                if let Some(comma) = comma.take() {
+                    blank(&mut out, comma, comma + 1);
+                }
+                depth = depth.saturating_sub(1);
+            }
+            b',' => comma = Some(at),
+            b' ' | b'\t' | b'\r' | b'\n' => {}
+            _ => comma = None,
+        }
+        at += 1;
+        if depth == 0 || depth > DEPTH {
+            out.truncate(at);
+        }
+    }
+    out
+}
+
+/// Where a string ends that the text begins with.
+fn string_end(text: &[u8]) -> Option<usize> {
+    let mut at = 1;
+    loop {
+        at += memchr::memchr2(b'"', b'\\', text.get(at..)?)?;
+        match text[at] {
+            b'"' => return Some(at + 1),
+            _ => at += 2,
+        }
+    }
 }
 
 fn step(at: usize, n: usize, item: &Value, roles: &[&str], problems: &mut Vec<String>) -> Step {
@@ -170,6 +282,39 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn plan_parser_leaves_thoughts_out() {
+        let plan = r#"[{"worker_role": "coder", "task": "strip <think>a</think> tags"}]"#;
+        let draft = r#"[{"worker_role": "tester", "task": "draft"}]"#;
+        let bare = read(plan, &ROLES, 4).unwrap();
+        for text in [
+            format!("<think>\nPerhaps {draft}?\n</think>\n{plan}"),
+            format!("<Thinking>{draft}</Thinking>{plan}"),
+            format!("Maybe {draft}\n</think>\n\n{plan}"),
+            format!("{plan}\n<reasoning>\nor {draft}"),
+        ] {
+            assert_eq!(read(&text, &ROLES, 4).as_ref(), Ok(&bare), "{text}");
+        }
+        assert!(problems(&format!("<think>\n{draft}\n</think>\nI cannot."))[0].contains("no JSON array"));
+        assert!(problems(&format!("<think>\n{draft}"))[0].contains("no JSON array"));
+    }
+
+    #[test]
+    fn plan_parser_reads_comments_and_trailing_commas() {
+        let plan = r#"[{"worker_role": "coder", "task": "see http://a/*b*/, ]"}, {"worker_role": "tester", "task": "a\ud83d", "depends_on": [0]}]"#;
+        let loose = r#"[ // the plan
+            {"worker_role": "coder", "task": "see http://a/*b*/, ]",}, /* then,
+            ] */ {"worker_role": "tester", "task": "a\ud83d", "depends_on": [0, ], },
+        ] // [{}]"#;
+        let read_loosely = read(loose, &ROLES, 4).unwrap();
+        assert_eq!(read(plan, &ROLES, 4).unwrap(), read_loosely);
+        assert_eq!(read_loosely.steps[1].task, "a\u{fffd}");
+        assert_eq!(
+            problems("Here:\n[{\"worker_role\": \"coder\",\n \"task\": \"a\" \"b\"}]"),
+            ["the JSON array is invalid: expected `,` or `}` at line 2 column 14"]
+        );
+    }
+
+    #[test]
     fn plan_parser_reports_every_problem() {
         assert!(problems("I cannot do that.")[0].contains("no JSON array"));
         assert_eq!(problems("[]"), ["the plan has no tasks"]);
@@ -209,7 +354,7 @@ pub(super) mod tests {
 
     proptest! {
         #[test]
-        fn plan_parser_returns_plan_or_reasons_for_any_text(text in "\\PC{0,60}|\\[\\{[ -~]{0,40}\\}\\]") {
+        fn plan_parser_returns_plan_or_reasons_for_any_text(text in "\\PC{0,60}|\\[\\{[ -~]{0,40}\\}\\]|\\[\\{[/*\\[\\]{},\"\\\\ a\n]{0,40}|<think>[</>a-z\n\\[]{0,30}") {
             match read(&text, &ROLES, 4) {
                 Ok(plan) => prop_assert!(!plan.steps.is_empty()),
                 Err(problems) => prop_assert!(!problems.is_empty()),

@@ -19,7 +19,7 @@ use crate::{
     builtin_tools::bare,
     cli::screen::Screen,
     rpc::{RawId, member, text},
-    util::text::plain,
+    util::{json, text::plain},
 };
 
 /// What workers may do that has to be confirmed.
@@ -62,7 +62,7 @@ struct Question {
 
 /// The answer to what is no question to a person.
 pub(super) fn at_once(method: &str, params: &[u8]) -> Option<Value> {
-    let params = || serde_json::from_slice::<Value>(params).unwrap_or_default();
+    let params = || json::read::<Value>(params).unwrap_or_default();
     match method {
         "conversation/invokeClientToolConfirmation" => None,
         "conversation/invokeClientTool" => {

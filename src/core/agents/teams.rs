@@ -20,6 +20,7 @@ use tracing::info;
 use super::subagents::view::{report, when_ended};
 use crate::{
     agents::team::{self, Letter, Team},
+    config::Config,
     core::{
         agents::{
             Agents,
@@ -574,7 +575,8 @@ impl Agents {
             self.editor_ids(internal, editor_ids);
             return Ok(internal);
         }
-        let agent = copilot.server(mux).config.agents.get(&member.agent_type).cloned();
+        let agent = Config::agent_named(&copilot.server(mux).config.agents, &member.agent_type);
+        let agent = agent.map(|(_, it)| it.clone());
         let mut agent =
             agent.ok_or_else(|| format!("the configuration no longer has an agent {}", member.agent_type))?;
         agent.model = member.model.clone().or(agent.model);

@@ -20,6 +20,7 @@ use crate::{
     core::copilot::{progress::Report, tools::tool_set::is_edit_tool},
     core::ids::{ConversationId, TurnId},
     rpc::{decode, elements, member, text},
+    util::json,
 };
 
 /// One conversation.
@@ -65,6 +66,8 @@ struct Thinking {
 pub(crate) struct RecordedCall {
     pub(crate) id: String,
     pub(crate) name: String,
+    /// The name is that which the model knows, as far as it is known.
+    is_named: bool,
     pub(crate) tool: ToolKind,
     pub(crate) status: Status,
     input: Box<RawValue>,
@@ -74,6 +77,9 @@ pub(crate) struct RecordedCall {
     /// Files that the client has edited for it.
     edited: Vec<String>,
 }
+
+/// What the server tells the model of a call that nobody carried out.
+const SKIPPED: &str = "The user chose to skip the tool call, they want to proceed without running it";
 
 /// Who runs a tool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
@@ -221,12 +227,12 @@ impl RecordedTurn {
             }
             for call in round.calls() {
                 told_of_calls = true;
-                if let Ok(call) = serde_json::from_slice(call) {
+                if let Ok(call) = json::read(call) {
                     kept.call(call);
                 }
             }
         }
-        if let Some(thinking) = report.thinking.and_then(|it| serde_json::from_slice::<Thinking>(it).ok()) {
+        if let Some(thinking) = report.thinking.and_then(|it| json::read::<Thinking>(it).ok()) {
             let last = self.rounds.last().map_or(1, |it| it.id);
             self.round(first.unwrap_or(last)).think(thinking);
         }
@@ -261,6 +267,20 @@ impl RecordedTurn {
         self.rounds[round].calls.iter_mut().find(|it| it.id == id)
     }
 
+    /// Gives calls of MCP servers the names that the model knows them by: reports have those that the servers use.
+    pub(crate) fn name_mcp_calls(&mut self, name_for_model: impl Fn(&str) -> Option<String>) {
+        for round in &mut self.rounds {
+            let is_bare = |it: &RecordedCall| it.tool == ToolKind::Mcp && !it.is_named;
+            // Of the others, nothing changes.
+            if round.calls.iter().any(is_bare) {
+                for call in round.calls.iter_mut().filter(|it| is_bare(it)) {
+                    call.is_named = true;
+                    call.name = name_for_model(&call.name).unwrap_or_else(|| std::mem::take(&mut call.name));
+                }
+            }
+        }
+    }
+
     /// All its calls, each with the round it belongs to.
     pub(crate) fn calls(&mut self) -> impl Iterator<Item = (u64, &mut RecordedCall)> {
         self.rounds.iter_mut().flat_map(|round| {
@@ -271,7 +291,7 @@ impl RecordedTurn {
 
     /// Notes a call that no report has told of yet.
     pub(crate) fn called(&mut self, round: u64, report: &[u8]) {
-        if let Ok(report) = serde_json::from_slice(report) {
+        if let Ok(report) = json::read(report) {
             self.round(round).call(report);
         }
     }
@@ -329,8 +349,9 @@ impl RecordedTurn {
 impl RecordedRound {
     /// Adds a raw string to the text.
     fn say(&mut self, reply: &[u8]) {
-        if let Some(reply) = decode(reply) {
-            self.text.push_str(&reply);
+        match decode(reply) {
+            Some(reply) => self.text.push_str(&reply),
+            None => self.text.push_str(&json::read::<String>(reply).unwrap_or_default()),
         }
     }
 
@@ -344,10 +365,12 @@ impl RecordedRound {
     }
 
     fn call(&mut self, raw: Box<RawValue>) {
-        let Ok(report) = serde_json::from_str::<CallReport>(raw.get()) else { return };
+        let Ok(report) = json::read::<CallReport>(raw.get().as_bytes()) else { return };
         let result = report.result.map(joined);
         let error = report.error.map(|it| it.as_str().map_or_else(|| it.to_string(), str::to_owned));
-        let result = result.or(error);
+        let has_run = |it: &RecordedCall| it.id == report.id && it.status != Status::Running;
+        let is_skipped = report.status == Status::Cancelled && !self.calls.iter().any(has_run);
+        let result = result.or(error).or(is_skipped.then(|| SKIPPED.to_owned()));
         let open = (report.status == Status::Running).then_some(raw);
         if let Some(known) = self.calls.iter_mut().find(|it| it.id == report.id) {
             known.status = report.status;
@@ -361,6 +384,7 @@ impl RecordedRound {
         self.calls.push(RecordedCall {
             id: report.id,
             name: report.name,
+            is_named: false,
             tool: report.tool_type,
             status: report.status,
             input: report.input.unwrap_or_else(empty),
@@ -482,18 +506,19 @@ impl Answer<'_> {
             Some("cancelled") => Status::Cancelled,
             Some(_) | None => Status::Completed,
         };
-        let parts = member(result, "content").and_then(|range| serde_json::from_slice(&result[range]).ok());
+        let parts = member(result, "content").and_then(|range| json::read(&result[range]).ok());
         (status, joined(parts.unwrap_or_default()))
     }
 }
 
+/// The items of a result, as the server shows them to the model.
 fn joined(parts: Vec<Part>) -> String {
     let text = |it: Part| match it.value {
         Some(Value::String(text)) => text,
         Some(Value::Null) | None => String::new(),
         Some(other) => other.to_string(),
     };
-    parts.into_iter().map(text).collect()
+    parts.into_iter().map(text).collect::<Vec<_>>().join("\n")
 }
 
 #[cfg(test)]
@@ -551,7 +576,95 @@ mod tests {
         it.answered("a", Answer::Result(late), None);
         let messages = it.messages(None);
         assert_eq!(messages.len(), 2);
-        assert_eq!(messages[1]["content"], "Tool call failed with error: later");
+        assert_eq!(messages[1]["content"], "Tool call failed with error: late\nr");
+    }
+
+    #[test]
+    fn empty_results_are_said_to_be_empty() {
+        for (result, expected) in [
+            (json!([]), "(empty)"),
+            (json!([{"type": "text", "value": ""}]), "(empty)"),
+            (
+                json!([{"value": "a"}, {"value": ""}, {"value": {"mimeType": "m", "data": "d"}}]),
+                "a\n\n{\"mimeType\":\"m\",\"data\":\"d\"}",
+            ),
+        ] {
+            let call = json!({"id": "a", "name": "echo", "toolType": "mcp", "status": "completed", "result": result});
+            let mut it =
+                turn(&[json!({"kind": "report", "editAgentRounds": [{"roundId": 1, "toolCalls": [call]}]})]);
+            assert_eq!(it.messages(None)[1]["content"], expected);
+            let mut it = turn(&[self::call(1, "a", "running", None)]);
+            let answer = json!({"content": result, "status": "success"}).to_string();
+            it.answered("a", Answer::Result(answer.as_bytes()), None);
+            assert_eq!(it.messages(None)[1]["content"], expected);
+        }
+    }
+
+    #[test]
+    fn cancelled_call_without_result_was_skipped() {
+        let content = |reports: &[Value]| turn(reports).messages(None)[1]["content"].clone();
+        let skipped = format!("Tool call is cancelled with result: {SKIPPED}");
+        assert_eq!(content(&[call(1, "a", "cancelled", None)]), skipped);
+        assert_eq!(content(&[call(1, "a", "running", None), call(1, "a", "cancelled", None)]), skipped);
+        let mut it = turn(&[call(1, "a", "running", None)]);
+        it.answered("a", Answer::Result(br#"{"content":[],"status":"cancelled"}"#), None);
+        let report = json!({"value": call(1, "a", "cancelled", None)}).to_string();
+        it.report(&ProgressReport::of(report.as_bytes()).report);
+        assert_eq!(it.messages(None)[1]["content"], "Tool call is cancelled with result: (empty)");
+    }
+
+    #[test]
+    fn mcp_calls_have_the_names_that_the_model_knows() {
+        let mut reported = call(1, "a", "completed", Some("A"));
+        reported["editAgentRounds"][0]["toolCalls"][0]["toolType"] = json!("mcp");
+        let mut it = turn(&[reported, call(1, "b", "completed", Some("B"))]);
+        it.name_mcp_calls(|tool| Some(format!("mcp_mini_{tool}")));
+        it.name_mcp_calls(|_| panic!("it has been named"));
+        let calls = &it.messages(None)[0]["tool_calls"];
+        assert_eq!(calls[0]["function"]["name"], "mcp_mini_fetch_ticket");
+        assert_eq!(calls[1]["function"]["name"], "fetch_ticket");
+    }
+
+    #[test]
+    fn half_a_surrogate_pair_is_replaced_and_nothing_is_lost() {
+        let half = r#""a\ud83d""#;
+        let call = |status: &str| {
+            format!(
+                r#"{{"id":"a","name":"echo","status":"{status}","input":{{"x":{half}}},"result":[{{"value":{half}}}]}}"#
+            )
+        };
+        let report = format!(
+            r#"{{"value":{{"editAgentRounds":[{{"roundId":1,"reply":{half},"toolCalls":[{},{}]}}],"thinking":{{"id":"t","text":{half}}}}}}}"#,
+            call("completed"),
+            call("running").replace(r#""id":"a""#, r#""id":"b""#)
+        );
+        let mut it = RecordedTurn::new(TurnId::text("t"), half.as_bytes());
+        it.report(&ProgressReport::of(report.as_bytes()).report);
+        it.answered("b", Answer::Result(format!(r#"{{"content":[{{"value":{half}}}]}}"#).as_bytes()), None);
+        let messages = it.messages(Some(br#""m""#));
+        let text = "a\u{fffd}";
+        assert_eq!((&messages[0]["content"], &messages[0]["thinking"]["text"]), (&json!(text), &json!(text)));
+        assert_eq!((&messages[1]["content"], &messages[2]["content"]), (&json!(text), &json!(text)));
+        let mut history = History { turns: vec![it], ..History::default() };
+        assert!(
+            String::from_utf8(history.transcript("c"))
+                .unwrap()
+                .contains(&format!(r#""content":"{text}","turnId""#))
+        );
+        assert_eq!(history.plain_turns()[0]["request"], text);
+    }
+
+    #[test]
+    fn transcript_names_images_as_the_server_does() {
+        let image = json!({"url": "data:image/png;base64,AA==", "detail": "low"});
+        let question = json!([{"type": "text", "text": "?"}, {"type": "image_url", "imageUrl": image}]);
+        let mut history = History::new(b"{}");
+        history.begin(TurnId::text("t"), question.to_string().as_bytes());
+        let lines = String::from_utf8(history.transcript("c")).unwrap();
+        let asked: Value = serde_json::from_str(lines.lines().nth(1).unwrap()).unwrap();
+        let kept = json!([{"type": "text", "text": "?"}, {"type": "image_url", "image_url": image}]);
+        assert_eq!(asked["data"]["content"], kept);
+        assert_eq!(history.plain_turns()[0]["request"], question, "as text, it is what a client writes");
     }
 
     #[test]

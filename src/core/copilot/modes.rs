@@ -30,11 +30,11 @@ use serde_json::json;
 use tracing::{debug, info};
 
 use crate::{
-    config::{Isolation, OnLimit},
+    config::{Config, Isolation, OnLimit},
     core::{
         copilot::{
             Copilot,
-            tools::tool_set::{BuiltinToolsFor, SUB_AGENT, ToolSet},
+            tools::tool_set::{BuiltinToolsFor, SUB_AGENT, ToolSet, mcp_model_name},
         },
         event::{BackendId, ProcessId},
         ids::ConversationId,
@@ -198,6 +198,13 @@ impl Modes {
     /// The MCP servers that have a tool of this name, as the primary last said.
     pub(super) fn mcp_servers_with(&self, tool: &str) -> impl Iterator<Item = &String> {
         self.mcp.iter().filter(move |(_, tools)| tools.contains_key(tool)).map(|(server, _)| server)
+    }
+
+    /// The name that the model has for the tool of an MCP server, if only one server has a tool of this name.
+    pub(super) fn mcp_name(&self, tool: &str) -> Option<String> {
+        let mut servers = self.mcp_servers_with(tool);
+        let server = servers.next()?;
+        servers.next().is_none().then(|| mcp_model_name(server, tool))
     }
 
     /// Something has changed: every mode has to be verified again.
@@ -395,8 +402,8 @@ impl Copilot {
     /// server.
     pub(crate) fn wish(&self, mux: &Mux, wish: &Wish) -> Isolation {
         let server = self.server(mux);
-        let agent = wish.agent.as_ref().and_then(|it| server.config.agents.get(it));
-        wish.isolation.or_else(|| agent?.isolation).unwrap_or(server.settings.isolation)
+        let agent = wish.agent.as_ref().and_then(|it| Config::agent_named(&server.config.agents, it));
+        wish.isolation.or_else(|| agent?.1.isolation).unwrap_or(server.settings.isolation)
     }
 }
 

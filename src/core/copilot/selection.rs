@@ -38,14 +38,14 @@ impl Copilot {
             let set = ToolSet::all().with_lead(lead.unwrap_or(false));
             return Ok(Choice { set, events, wish: Wish { isolation, ..Wish::default() } });
         };
-        let wish = Wish { agent: Some(agent.clone()), isolation, ..Wish::default() };
-        let Some(agent) = config.agents.get(agent) else {
+        let Some((name, agent)) = Config::agent_named(&config.agents, agent) else {
             let hint = match nearest(agent, config.agents.keys().map(String::as_str)) {
                 Some(meant) => format!("did you mean {meant:?}?"),
                 None => format!("use one of {}", known_agents(config)),
             };
             return Err(format!("lspool: unknown agent {agent:?}; {hint}"));
         };
+        let wish = Wish { agent: Some(name.clone()), isolation, ..Wish::default() };
         Ok(Choice { set: agent_set(agent).with_lead(lead.unwrap_or(agent.lead)), events, wish })
     }
 }

@@ -574,7 +574,14 @@ impl Copilot {
         let mut is_in_mode = false;
         if let Some(conversation) = self.conversations.get_mut(id) {
             let restricted = !conversation.set.is_all();
-            let may_call = conversation.history.turn(turn).is_none_or(|it| it.report(&progress.report));
+            let modes = &self.modes;
+            let may_call = conversation.history.turn(turn).is_none_or(|it| {
+                let told_of_calls = it.report(&progress.report);
+                if told_of_calls {
+                    it.name_mcp_calls(|tool| modes.mcp_name(tool));
+                }
+                told_of_calls
+            });
             if restricted && may_call {
                 conversation.note_calls(&progress.report);
                 is_in_mode = conversation.mode.is_some();

@@ -244,6 +244,43 @@ fn confirmed_command_runs_once_and_no_other() {
 }
 
 #[test]
+fn reads_in_workspace_are_never_asked_about() {
+    let folders = json!([{"uri": "file:///w/one", "name": "one"}, {"uri": "file:///w/two", "name": "two"}]);
+    let mut it = stage();
+    let params = json!({"capabilities": {}, "workspaceFolders": folders});
+    it.editor(json!({"id": 0, "method": "initialize", "params": params}));
+    it.open(PRIMARY);
+    it.editor(json!({"method": "initialized", "params": {}}));
+    it.start(PRIMARY, &[]);
+    it.create(1, &json!({"conversationId": "c"}));
+    begin(&mut it, PRIMARY);
+    let mut id = 6;
+    let mut asks = |name: &str, input: &Value| {
+        id += 1;
+        it.server(PRIMARY, question("invokeClientToolConfirmation", id, name, input));
+        let is_asked =
+            it.take(EDITOR).iter().any(|it| it["method"] == "conversation/invokeClientToolConfirmation");
+        let answers = answers(&mut it);
+        assert!(answers.iter().all(|it| it["result"] == verdict("accept")));
+        assert_ne!(is_asked, !answers.is_empty(), "{name} {input}");
+        is_asked
+    };
+    for path in
+        ["a", "./a", "a/../b", "../one/a", "../two/a", "/w/one/a", "/w/two", "file:///w/two/a", "/x/../w/one"]
+    {
+        assert!(!asks("read_file", &json!({"filePath": path})), "{path}");
+        assert!(!asks("copilot.list_dir", &json!({"path": path})), "{path}");
+    }
+    assert!(!asks("grep_search", &json!({"query": "x"})));
+    for path in ["../a", "/w/one/../three", "/etc/passwd", "/w/oneself", "file:///etc/passwd"] {
+        assert!(asks("read_file", &json!({"filePath": path})), "{path}");
+    }
+    assert!(asks("read_file", &json!({})));
+    assert!(asks("read_file", &json!({"filePath": "a", "mcpServerName": "m", "mcpToolName": "read_file"})));
+    assert!(asks("create_file", &json!({"filePath": "a", "content": ""})));
+}
+
+#[test]
 fn dismissed_command_is_not_confirmed() {
     let mut it = begun();
     it.server(PRIMARY, confirmation(7, "ls"));

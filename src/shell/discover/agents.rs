@@ -17,7 +17,7 @@ use crate::{
 
 /// Folders in the user's home, and in each workspace folder, and how the files in them end. What comes first holds.
 const USER: [(&str, &str); 2] = [(".claude/agents", ".md"), (".copilot/agents", ".md")];
-const WORKSPACE: [(&str, &str); 2] = [(".claude/agents", ".md"), (".github/agents", ".agent.md")];
+const WORKSPACE: [(&str, &str); 2] = [(".claude/agents", ".md"), (".github/agents", ".md")];
 
 /// More files than anybody has.
 const MOST: usize = 1000;
@@ -65,7 +65,8 @@ pub(super) fn add_workspace(config: &mut Config, registry: &mut Registry, worksp
 /// The files of a folder with this ending, by name.
 fn files(folder: &Path, ending: &str, registry: &mut Registry) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
-    let named = |it: &fs::DirEntry| it.file_name().to_string_lossy().ends_with(ending);
+    let is_agent = |name: &str| name.ends_with(ending) && !name.eq_ignore_ascii_case("README.md");
+    let named = |it: &fs::DirEntry| is_agent(&it.file_name().to_string_lossy());
     let mut files: Vec<PathBuf> = entries.flatten().filter(named).map(|it| it.path()).collect();
     files.sort();
     if let Some(first) = files.get(MOST) {

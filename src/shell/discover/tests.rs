@@ -522,6 +522,8 @@ fn agent_files_define_agents_that_routes_can_name() {
     tree.file("ws/.claude/agents/own.md", &agent("own", "Read"));
     tree.file("ws/.github/agents/own.agent.md", &agent("own", "Bash"));
     tree.file("ws/.github/agents/README.md", "nothing");
+    tree.file("ws/.claude/agents/Readme.md", "nothing");
+    tree.file("ws/.github/agents/plain.md", "---\ntools: [read/readFile]\n---\nBe plain.\n");
     tree.file("ws/.github/agents/bad.agent.md", "nothing");
     tree.file("secret", "---\nname: x\n---\n");
     std::os::unix::fs::symlink(tree.at("secret"), tree.at("ws/.claude/agents/x.md")).unwrap();
@@ -533,6 +535,7 @@ fn agent_files_define_agents_that_routes_can_name() {
     let prepared = prepare(&CliServer::default(), &user, &[tree.at("ws")], &tree.env).unwrap();
     let tools = |name: &str| prepared.config.agents[name].tools.clone().unwrap().join(" ");
     assert_eq!([tools("mine"), tools("plan"), tools("own")], ["read_file", "list_dir", "read_file"]);
+    assert_eq!(tools("plain"), "read_file");
     assert_eq!(prepared.config.agents["own"].prompt.as_deref(), Some("Be own."));
     assert_eq!(prepared.config.routes.len(), 2);
     let warnings: Vec<_> = prepared.warnings.iter().map(|it| tree.show(it)).collect();

@@ -46,7 +46,7 @@ fn sub_agent_is_not_run_again_after_crash() {
     assert_eq!(outcome.answer.as_ref().expect("success")["turnId"], outcome.progress.turn);
     let text = &outcome.progress.text;
     assert!(
-        text.contains("Delegated: The sub-agent was stopped") && text.contains("a late answer"),
+        text.contains("Delegated: A technical fault stopped the sub-agent") && text.contains("a late answer"),
         "{text}"
     );
     let states: Vec<_> = outcome.progress.tool_calls.iter().map(|it| (&it["name"], &it["status"])).collect();
@@ -87,6 +87,74 @@ fn mcp_call_is_not_repeated_after_crash() {
     expect_whole(&outcome);
     assert!(outcome.progress.text.contains("may or may not have happened"), "{}", outcome.progress.text);
     assert_eq!(calls().lines().count(), 1);
+    let restored = scene.stub.turns().pop().expect("it was asked").history;
+    assert!(restored.contains(&Said::Call("mcp_mini_mini_echo".to_owned())), "{restored:?}");
+    assert!(session.shutdown().success());
+}
+
+#[test]
+fn restored_tool_results_are_those_that_the_model_was_shown() {
+    let results = [
+        json!({"content": [], "status": "success"}),
+        json!({"content": [{"value": ""}], "status": "success"}),
+        json!({"content": [{"value": "one"}, {"value": "two"}], "status": "success"}),
+        json!({"content": [], "status": "error"}),
+        json!({"content": [{"value": "half"}], "status": "cancelled"}),
+    ];
+    let mut rule = Rule::on("[r]");
+    for _ in &results {
+        rule = rule.then(ticket());
+    }
+    let scene = Scene::new(Script::default().rule(rule.then(Round::text("Done."))));
+    let session = &scene.session;
+    for model in ["gpt-4.1", "gpt-stub-responses"] {
+        let mut rest = results.clone().into_iter();
+        session.on_request(INVOKE, move |_| Ok(json!([rest.next(), null])));
+        let model = json!({"modelInfo": {"id": model}});
+        let mut create = model.clone();
+        create["conversationId"] = model["modelInfo"]["id"].clone();
+        session.finish(&session.create("[r]", create.clone())).expect_success();
+        let ask = |question: &str| {
+            session
+                .finish(&session.turn(&create["conversationId"], question, model.clone()))
+                .expect_success();
+            let mut history = scene.stub.turns().pop().expect("it was asked").history;
+            history.truncate(3 * results.len() + 2);
+            history
+        };
+        let live = ask("live?");
+        let is_result = |it: &&Said| matches!(it, Said::Result(_));
+        assert_eq!(live.iter().filter(is_result).count(), results.len());
+        kill_servers(session);
+        assert_eq!(ask("restored?"), live);
+    }
+    assert!(session.shutdown().success());
+}
+
+#[test]
+fn image_in_question_is_shown_to_model_after_crash() {
+    let mut script = Script::default();
+    script.models.iter_mut().for_each(|it| it.vision = true);
+    let scene = Scene::new(script);
+    let session = &scene.session;
+    let image = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg==";
+    let question =
+        json!([{"type": "text", "text": "what is this?"}, {"type": "image_url", "imageUrl": {"url": image}}]);
+    let turns = json!([{"request": question}]);
+    session.finish(&session.create("", json!({"conversationId": "mine", "turns": turns}))).expect_success();
+    let n_images = || {
+        let bodies = scene.stub.log().into_iter().filter(super::super::support::stub::LogEntry::is_turn);
+        let last = String::from_utf8_lossy(&bodies.last().expect("it was asked").body).into_owned();
+        last.matches("iVBORw0KGgo").count()
+    };
+    assert_eq!(n_images(), 1);
+    for asked in ["and now?", "and then?"] {
+        session.finish(&session.turn(&json!("mine"), asked, json!({}))).expect_success();
+        assert_eq!(n_images(), 1);
+        kill_servers(session);
+        session.finish(&session.turn(&json!("mine"), &format!("{asked} again"), json!({}))).expect_success();
+        assert_eq!(n_images(), 1, "after a crash");
+    }
     assert!(session.shutdown().success());
 }
 

@@ -20,6 +20,7 @@ use crate::{
         ids::{ConversationId, RequestId, TurnId},
     },
     rpc::{RawId, path, text},
+    util::json,
 };
 
 /// One internal conversation. It is a client of the pool: it asks under its own id, hears progress under the id
@@ -182,7 +183,7 @@ impl TurnReport {
     fn report(&mut self, progress: &ProgressReport<'_>) -> Vec<AgentEvent> {
         let before = self.tool().map(str::to_owned);
         let mut words = String::new();
-        let decoded = |it: Option<&[u8]>| serde_json::from_slice::<String>(it?).ok();
+        let decoded = |it: Option<&[u8]>| json::read::<String>(it?).ok();
         let mut say = |texts: &mut BTreeMap<u64, String>, round: u64, reply: Option<&[u8]>| {
             let reply = decoded(reply).unwrap_or_default();
             words.push_str(&reply);
@@ -224,12 +225,12 @@ impl TurnReport {
 
     /// What it has said in the end. What it said between its calls is no answer.
     fn answer(&self) -> Option<&str> {
-        self.texts.values().next_back().filter(|it| !it.is_empty()).map(String::as_str)
+        self.texts.values().next_back().filter(|it| !it.trim().is_empty()).map(String::as_str)
     }
 
     /// The reason, with what it has said last.
     fn with_words(&self, why: String) -> String {
-        match self.texts.values().rev().find(|it| !it.is_empty()) {
+        match self.texts.values().rev().find(|it| !it.trim().is_empty()) {
             Some(said) => format!("{why}{SAID_BEFORE}\n{said}"),
             None => why,
         }
@@ -265,6 +266,8 @@ mod tests {
         let agent_event = hear(&mut report, &json!({"kind": "report", "editAgentRounds": rounds}));
         assert_eq!(agent_event, [AgentEvent::Text("found".to_owned()), tool("grep")]);
         assert_eq!((report.answer(), report.rounds()), (Some("found"), 2));
+        hear(&mut report, &json!({"kind": "report", "editAgentRounds": [{"roundId": 3, "reply": " \n"}]}));
+        assert_eq!(report.answer(), None, "white space is no answer");
         report.again();
         hear(&mut report, &json!({"kind": "report", "editAgentRounds": [{"roundId": u64::MAX}]}));
         assert_eq!(report.rounds(), u64::MAX);

@@ -3,9 +3,10 @@
 use serde_json::Value;
 
 use crate::{
-    config::{AgentSource, WorkerConfig},
-    core::ids::Token,
+    config::{AgentSource, WorkerConfig, nearest},
+    core::{agents::conversations::INHERITED, ids::Token},
     rpc::member,
+    util::json,
 };
 
 /// `lspool/orchestrate`.
@@ -22,7 +23,16 @@ pub(super) struct GoalRequest {
 impl GoalRequest {
     /// Reads the parameters. `known`: the workers that there are.
     pub(super) fn read(params: &[u8], known: &[WorkerConfig]) -> Result<GoalRequest, String> {
-        let asked: Value = serde_json::from_slice(params).map_err(|_| "`params` must be an object")?;
+        let asked: Value = json::read(params).map_err(|_| "`params` must be an object")?;
+        let keys = asked.as_object().ok_or("`params` must be an object")?.keys();
+        let is_known = |it: &&String| KEYS.iter().chain(&INHERITED).any(|known| known == it);
+        if let Some(key) = keys.into_iter().find(|it| !is_known(it)) {
+            let hint = match nearest(key, KEYS) {
+                Some(near) => format!("did you mean {near:?}?"),
+                None => format!("expected one of {}", KEYS.join(", ")),
+            };
+            return Err(format!("unknown key {key:?}; {hint}"));
+        }
         let goal = text(&asked, "goal")?.ok_or("`goal` is missing: put the goal there")?;
         let max_parallel = match given(&asked, "maxParallel") {
             None => None,
@@ -41,6 +51,9 @@ impl GoalRequest {
         })
     }
 }
+
+/// What a request may say; beside it, what the conversations that work for it inherit.
+const KEYS: [&str; 6] = ["goal", "workers", "model", "modelInfo", "maxParallel", "workDoneToken"];
 
 fn given<'a>(of: &'a Value, key: &str) -> Option<&'a Value> {
     of.get(key).filter(|it| !it.is_null())
@@ -160,7 +173,16 @@ mod tests {
     #[test]
     fn orchestrate_params_report_invalid_values() {
         for (params, told) in [
-            (json!([]), "`goal` is missing: put the goal there"),
+            (json!([]), "`params` must be an object"),
+            (json!({}), "`goal` is missing: put the goal there"),
+            (
+                json!({"goal": "g", "maxparallel": 1}),
+                "unknown key \"maxparallel\"; did you mean \"maxParallel\"?",
+            ),
+            (
+                json!({"goal": "g", "retries": 1}),
+                "unknown key \"retries\"; expected one of goal, workers, model, modelInfo, maxParallel, workDoneToken",
+            ),
             (json!({"goal": 1}), "`goal` must be a string"),
             (json!({"goal": " "}), "goal is empty"),
             (json!({"goal": "g", "maxParallel": 0}), "`maxParallel` must be an integer of at least 1"),

@@ -10,7 +10,7 @@ use super::{
     turn::{LeadEnd, is_turn_of},
 };
 use crate::{
-    config::AgentConfig,
+    config::{AgentConfig, Config},
     core::{
         agents::{
             Agents,
@@ -95,7 +95,8 @@ impl Agents {
         let time = Some(Self::limits(copilot, mux).time_limit);
         let Some(sub_agent) = self.subagents.all.get_mut(&no) else { return };
         sub_agent.started = Some(mux.now());
-        let agent = copilot.server(mux).config.agents.get(&sub_agent.agent).cloned();
+        let agent = Config::agent_named(&copilot.server(mux).config.agents, &sub_agent.agent);
+        let agent = agent.map(|(_, it)| it.clone());
         let (Some(agent), Some(lead)) = (agent, self.subagents.leads.get(&sub_agent.lead)) else {
             let why = format!("the configuration no longer has an agent {}", sub_agent.agent);
             return self.end_sub_agent(copilot, mux, no, SubAgentState::Ended(Err(why)));

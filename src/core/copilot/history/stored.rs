@@ -142,6 +142,7 @@ impl History {
             Some(RecordedCall {
                 id: it.id,
                 name: it.name,
+                is_named: true,
                 tool: it.tool,
                 status: it.status,
                 input: RawValue::from_string(it.input).ok()?,

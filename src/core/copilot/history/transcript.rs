@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{History, RecordedCall, RecordedTurn, Status};
-use crate::rpc::path;
+use crate::{core::copilot::tools::tool_set::model_name, rpc::path, util::json};
 
 impl History {
     /// The lines of `partition-1.jsonl` that hold the turns.
@@ -13,8 +13,7 @@ impl History {
         let model = path(&self.create, &["modelInfo", "id"]).map(|range| self.create.slice(range));
         for turn in &mut self.turns {
             let id = turn.text_id();
-            let content: Value = serde_json::from_slice(&turn.request).unwrap_or(Value::Null);
-            out.line("user.message", &json!({"content": content, "turnId": id}));
+            out.line("user.message", &json!({"content": kept(turn.question()), "turnId": id}));
             let messages = turn.messages(model.as_deref());
             if !messages.is_empty() {
                 let content = Value::Array(messages).to_string();
@@ -29,6 +28,16 @@ impl History {
     pub(crate) fn plain_turns(&mut self) -> Vec<Value> {
         self.turns.iter().flat_map(RecordedTurn::plain).collect()
     }
+}
+
+/// A question as the server keeps it. Clients call the member of an image `imageUrl`, and models `image_url`.
+fn kept(mut question: Value) -> Value {
+    for part in question.as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {
+        if let Some(image) = part.remove("imageUrl") {
+            part.insert("image_url".to_owned(), image);
+        }
+    }
+    question
 }
 
 #[derive(Default)]
@@ -48,10 +57,15 @@ impl Transcript {
 }
 
 impl RecordedTurn {
+    /// What was asked, as clients write it.
+    fn question(&self) -> Value {
+        json::read(&self.request).unwrap_or_default()
+    }
+
     /// The question, and each further one in the middle of it, with the text that follows.
     fn plain(&self) -> Vec<Value> {
         let id = self.text_id();
-        let request: Value = serde_json::from_slice(&self.request).unwrap_or(Value::Null);
+        let request = self.question();
         let further = self.follow_ups.iter().enumerate();
         let further =
             further.map(|(n, (after, message))| (*after, message.clone(), format!("{id}+{}", n + 1)));
@@ -110,8 +124,7 @@ impl RecordedTurn {
 
 impl RecordedCall {
     fn asked(&self) -> Value {
-        let clean = |c: char| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' };
-        let name: String = self.name.chars().map(clean).take(64).collect();
+        let name = model_name(&self.name);
         json!({"id": self.id, "type": "function", "function": {"name": name, "arguments": self.input.get()}})
     }
 
@@ -121,6 +134,9 @@ impl RecordedCall {
             Status::Cancelled => "Tool call is cancelled with result: ",
             Status::Completed | Status::Running | Status::Dropped | Status::Unknown => "",
         };
-        json!({"role": "tool", "content": format!("{prefix}{}", self.result), "tool_call_id": self.id})
+        // So the server says that there is nothing. It leaves an answer out that is empty, and a model API refuses a call
+        // without an answer.
+        let result = if self.result.is_empty() { "(empty)" } else { &self.result };
+        json!({"role": "tool", "content": format!("{prefix}{result}"), "tool_call_id": self.id})
     }
 }

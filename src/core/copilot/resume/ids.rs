@@ -7,6 +7,7 @@ use serde_json::json;
 use crate::{
     core::copilot::history::RecordedTurn,
     rpc::{Frame, Patch, elements, member},
+    util::json,
 };
 
 /// The share of a turn that one process answers, after another one has begun it.
@@ -58,7 +59,7 @@ impl TurnSegment {
     }
 
     fn renamed(&self, raw: &[u8]) -> Option<Vec<u8>> {
-        let id: String = serde_json::from_slice(raw).ok()?;
+        let id: String = json::read(raw).ok()?;
         let ours = self.call(&id);
         (ours != id).then(|| json!(ours).to_string().into_bytes())
     }

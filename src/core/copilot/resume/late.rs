@@ -22,10 +22,8 @@ use crate::{
         purpose::{CopilotPurpose, Purpose, SentId, ToolQuestion},
     },
     rpc::{Frame, Patch, RawId, elements, member, path, text},
+    util::json,
 };
-
-/// What the model is told of a call that the user did not allow.
-const SKIPPED: &str = "The user chose to skip the tool call, they want to proceed without running it";
 
 /// What a server adds to the input in a confirmation.
 const ADDED: [&str; 2] = ["toolType", "commandLineType"];
@@ -101,9 +99,6 @@ impl Copilot {
         let Some((round, call)) = confirmed(params, accepted) else { return };
         if let Some(turn) = self.running_turn(id) {
             turn.called(round, &call);
-            if !accepted && let Some(call) = text(params, &["toolCallId"]).and_then(|it| turn.call(&it)) {
-                SKIPPED.clone_into(&mut call.result);
-            }
         }
         self.report(mux, id, id, &reports::round_with(round, &call));
         if let Some(answer) = answer.filter(|_| accepted) {
@@ -167,7 +162,7 @@ impl Copilot {
 fn is_same(one: &Frame, other: &Frame) -> bool {
     let what = |it: &Frame, key: &str| -> Option<Value> {
         let params = it.params()?;
-        serde_json::from_slice(&params[member(params, key)?]).ok()
+        json::read(&params[member(params, key)?]).ok()
     };
     ["name", "input"].into_iter().all(|key| what(one, key) == what(other, key))
 }
@@ -177,7 +172,7 @@ fn confirmed(params: &[u8], accepted: bool) -> Option<(u64, Vec<u8>)> {
     let round: u64 = serde_json::from_slice(&params[member(params, "roundId")?]).ok()?;
     let (id, name) = (text(params, &["toolCallId"])?, text(params, &["name"])?);
     let input = input(params);
-    let pretty: Value = serde_json::from_slice(&input).ok()?;
+    let pretty: Value = json::read(&input).ok()?;
     let status = if accepted { "running" } else { "cancelled" };
     let call = json!({
         "id": id, "name": name, "toolType": "client", "status": status, "input": {},

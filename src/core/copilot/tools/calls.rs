@@ -7,6 +7,8 @@
 //! **lspool runs no command that nobody has allowed**: the list in the configuration, or the editor in the
 //! confirmation that the server asks for. If the server asks for none, lspool does.
 
+use std::path::{Component, Path, PathBuf};
+
 use serde_json::json;
 use tracing::{debug, info};
 
@@ -24,7 +26,7 @@ use crate::{
         },
         purpose::{CopilotPurpose, Purpose, SentId, ToolChange, ToolQuestion},
     },
-    rpc::{Frame, Patch, RawId, elements, member, text},
+    rpc::{Frame, Patch, RawId, elements, file_path, member, path, text},
 };
 
 /// What a server asks before a call that needs to be confirmed.
@@ -105,6 +107,30 @@ impl Copilot {
         sent
     }
 
+    /// Whether a confirmation is about a builtin tool that only reads, in the workspace. Nobody is asked about that: a
+    /// server asks about relative paths, which the definitions of these tools invite.
+    pub(in crate::core::copilot) fn reads_in_workspace(&self, mux: &Mux, asked: &Frame) -> bool {
+        let params = asked.params().unwrap_or(b"{}");
+        let name = text(params, &["name"]).unwrap_or_default();
+        // The tool of an MCP server may have any name.
+        let is_foreign =
+            ["mcpServerName", "mcpToolName"].iter().any(|it| path(params, &["input", it]).is_some());
+        let tool = Tool::named(bare(&name)).filter(|it| !is_foreign && self.catalog.is_builtin(it.name()));
+        let key = match tool {
+            Some(Tool::ReadFile) => "filePath",
+            Some(Tool::ListDir) => "path",
+            Some(Tool::FileSearch | Tool::GrepSearch) => return true,
+            Some(Tool::CreateFile | Tool::ReplaceString | Tool::InsertEdit | Tool::Terminal) | None => {
+                return false;
+            }
+        };
+        let Some(path) = text(params, &["input", key]) else { return false };
+        let folders = self.generic_session(mux).folders_now(mux.clients().folders());
+        let first = folders.first().map_or(Path::new(""), PathBuf::as_path);
+        let path = plain_path(&file_path(&path).map_or_else(|| first.join(&path), |it| first.join(it)));
+        folders.iter().any(|it| path.starts_with(it))
+    }
+
     fn run_tool(&self, mux: &mut Mux, call: Frame, is_confirmed: bool) {
         let folders = self.generic_session(mux).folders_now(mux.clients().folders());
         let limits = self.server(mux).config.tools.clone();
@@ -170,6 +196,19 @@ impl Copilot {
             self.on_question_answered(mux, call, pending, &answer);
         }
     }
+}
+
+/// A path without steps back. Links are for whoever opens it.
+fn plain_path(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => drop(plain.pop()),
+            Component::CurDir => {}
+            Component::Prefix(_) | Component::RootDir | Component::Normal(_) => plain.push(part),
+        }
+    }
+    plain
 }
 
 /// Whether a confirmation is about this call of a command.

@@ -159,8 +159,7 @@ impl ToolSet {
 
     /// Whether an MCP tool is in the set: by the model's name for it, or as `server/tool`.
     pub(crate) fn contains_mcp(&self, server: &str, tool: &str) -> bool {
-        let names =
-            [model_name(&format!("mcp_{}_{tool}", server.to_lowercase())), format!("{server}/{tool}")];
+        let names = [mcp_model_name(server, tool), format!("{server}/{tool}")];
         let hit = |set: &BTreeSet<String>| {
             set.iter().any(|it| names.iter().any(|name| matches(it, name)) || it == &format!("{server}/*"))
         };
@@ -191,10 +190,17 @@ impl fmt::Display for ToolSet {
     }
 }
 
-/// How the server spells a tool's name for the model.
-fn model_name(name: &str) -> String {
-    let clean = |c: char| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' };
-    name.chars().map(clean).take(64).collect()
+/// The name that the model has for the tool of an MCP server.
+pub(crate) fn mcp_model_name(server: &str, tool: &str) -> String {
+    model_name(&format!("mcp_{}_{tool}", server.to_lowercase()))
+}
+
+/// How the server spells a tool's name for the model. It counts as JavaScript does: some letters are two.
+pub(crate) fn model_name(name: &str) -> String {
+    let is_kept =
+        |it: &u16| u8::try_from(*it).is_ok_and(|it| it.is_ascii_alphanumeric() || it == b'_' || it == b'-');
+    let clean = |it: u16| u8::try_from(it).ok().filter(|_| is_kept(&it)).map_or('_', char::from);
+    name.encode_utf16().map(clean).take(64).collect()
 }
 
 fn is_shorthand(declared: &str) -> bool {
@@ -275,5 +281,9 @@ mod tests {
         assert!(set(&["mini/*"], &[]).contains_mcp("mini", "any"));
         assert!(!set(&["read_file"], &[]).wants_mcp_server("mini"));
         assert!(set(&["mcp_my_server_x"], &[]).wants_mcp_server("My server"));
+        for tool in ["get.ticket", "get ticket", "gét", "get😀"] {
+            assert!(set(&[&format!("mini/{tool}")], &[]).contains_mcp("mini", tool), "{tool}");
+        }
+        assert!(set(&["mcp_mini_get__"], &[]).contains_mcp("mini", "get😀"), "as JavaScript counts");
     }
 }

@@ -90,6 +90,9 @@ impl Copilot {
         {
             return;
         }
+        if kind == ToolQuestion::Confirmation && self.reads_in_workspace(mux, &frame) {
+            return mux.tell(process, Frame::response(wire.into(), br#"[{"result":"accept"},null]"#));
+        }
         let purpose = Purpose::Copilot(CopilotPurpose::ToolCall { conversation, kind });
         self.ask_tool(mux, Owner::Backend(process, wire), purpose, &frame);
     }

@@ -1,5 +1,7 @@
 //! One view of a model request, whichever of the two chat APIs it came by.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 /// What a model request holds.
@@ -27,6 +29,8 @@ pub struct Chat {
     pub interaction: Option<String>,
     /// `X-Initiator`: `user` or `agent`.
     pub initiator: Option<String>,
+    /// Why a model API refuses it.
+    pub refused: Option<String>,
 }
 
 /// A part of the dialogue.
@@ -106,6 +110,7 @@ impl Chat {
             history,
             interaction: None,
             initiator: None,
+            refused: refusal(body),
         }
     }
 
@@ -180,6 +185,54 @@ fn said_by_input(input: &Value) -> Vec<Raw> {
             Some(_) => Vec::new(),
         })
         .collect()
+}
+
+/// Why a model API refuses a request. Real ones differ: this one refuses what any of them does.
+fn refusal(body: &Value) -> Option<String> {
+    let (mut seen, mut open) = (BTreeSet::new(), BTreeSet::new());
+    let mut steps = elements(&body["messages"]).iter().chain(elements(&body["input"])).flat_map(steps);
+    let wrong = steps.find_map(|step| match step {
+        Step::Calls(id) if !seen.insert(id.clone()) => Some(format!("two calls have the id {id}")),
+        Step::Calls(id) => {
+            open.insert(id);
+            None
+        }
+        Step::Answers(id) => (!open.remove(&id)).then(|| format!("{id} is answered and was not called")),
+        Step::Says(_) if !open.is_empty() => Some(format!("the calls {open:?} have no answer")),
+        Step::Says(texts) => texts.iter().any(String::is_empty).then(|| "a text is empty".to_owned()),
+    });
+    wrong.or_else(|| (!open.is_empty()).then(|| format!("the calls {open:?} have no answer at the end")))
+}
+
+/// What a message does to the dialogue.
+enum Step {
+    Calls(String),
+    Answers(String),
+    Says(Vec<String>),
+}
+
+fn steps(message: &Value) -> Vec<Step> {
+    let id = |it: &Value| string(it.as_str());
+    match (message["type"].as_str(), message["role"].as_str()) {
+        (Some("function_call"), _) => vec![Step::Calls(id(&message["call_id"]))],
+        (Some("function_call_output"), _) => vec![Step::Answers(id(&message["call_id"]))],
+        (_, Some("tool")) => vec![Step::Answers(id(&message["tool_call_id"]))],
+        (_, Some(_)) => {
+            let calls = elements(&message["tool_calls"]).iter().map(|it| Step::Calls(id(&it["id"])));
+            let calls: Vec<Step> = calls.collect();
+            let texts = match &message["content"] {
+                Value::Array(parts) => {
+                    parts.iter().filter_map(|it| Some(it["text"].as_str()?.to_owned())).collect()
+                }
+                // A model that calls tools need not say anything.
+                Value::String(text) if text.is_empty() && !calls.is_empty() => Vec::new(),
+                Value::String(text) => vec![text.clone()],
+                Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => Vec::new(),
+            };
+            std::iter::once(Step::Says(texts)).chain(calls).collect()
+        }
+        (_, None) => Vec::new(),
+    }
 }
 
 /// Runs of results: one round of the model is answered by each.

@@ -182,6 +182,10 @@ fn fixed(shared: &Shared, method: &str, path: &str) -> Option<Value> {
 }
 
 fn answer_chat(shared: &Shared, connection: &mut Connection, chat: &Chat, api: Api) -> io::Result<Outcome> {
+    if let Some(why) = chat.refused.clone() {
+        let body = json!({"error": {"message": why, "code": "invalid_request_error"}});
+        return send(connection, 400, &body);
+    }
     let round = pick(shared, chat);
     shared.pause(connection, millis(round.delay_ms), round.gate.as_deref())?;
     if round.status != 200 {

@@ -517,6 +517,8 @@ pub struct Model {
     pub endpoints: Vec<String>,
     /// Tokens of its context window.
     pub context: u64,
+    /// Whether it sees images.
+    pub vision: bool,
 }
 
 impl Default for Model {
@@ -528,6 +530,7 @@ impl Default for Model {
             default: false,
             endpoints: Vec::new(),
             context: 128_000,
+            vision: false,
         }
     }
 }
@@ -562,6 +565,9 @@ impl Model {
                 "supports": {"streaming": true, "tool_calls": true, "parallel_tool_calls": true},
             },
         });
+        if self.vision {
+            listing["capabilities"]["supports"]["vision"] = json!(true);
+        }
         if !self.endpoints.is_empty() {
             listing["supported_endpoints"] = json!(self.endpoints);
         }

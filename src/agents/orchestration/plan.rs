@@ -99,7 +99,7 @@ fn step(at: usize, n: usize, item: &Value, roles: &[&str], problems: &mut Vec<St
             for it in items {
                 match it.as_u64().and_then(|it| usize::try_from(it).ok()).filter(|it| *it < n) {
                     Some(it) if it == at => {
-                        problems.push(format!("task {at}: `depends_on` contains the task itself"))
+                        problems.push(format!("task {at}: `depends_on` contains the task itself"));
                     }
                     Some(it) => drop(needs.insert(it)),
                     None => problems.push(format!(

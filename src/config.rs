@@ -385,7 +385,7 @@ impl Default for ServerConfig {
             policy: Profile::Resilient.policy(),
             memory_limit: None,
             write_stall: Duration::from_mins(1),
-            shutdown_grace: Duration::from_secs(2),
+            shutdown_grace: Duration::from_secs(5),
             stall_timeout: Duration::from_mins(1),
             probe_timeout: Duration::from_secs(10),
             hang_timeout: None,

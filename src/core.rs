@@ -224,7 +224,8 @@ impl Proxy {
             ServerKind::Copilot => self.add_copilot(server, transcripts),
             ServerKind::Generic => self.unused_transcripts = transcripts,
         }
-        let commands = offered_commands(&self.mux.server(server).name, self.copilot.is_some());
+        let commands =
+            offered_commands(&self.mux.server(server).name, self.copilot.is_some(), self.mux.identity());
         self.mux.server_mut(server).commands = commands;
         start_waiting(&mut self.copilot, &mut self.mux);
         self.mux.look_at_memory();

@@ -15,5 +15,7 @@ pub(crate) use frame::decimal;
 pub use frame::{ErrorCode, Frame, Kind, RawId};
 pub use patch::Patch;
 pub(crate) use scan::{Cursor, LooseText};
-pub use scan::{Envelope, Malformed, Span, decode, elements, member, members, path, scan, text, values};
+pub use scan::{
+    Envelope, Malformed, Span, batch, decode, elements, member, members, path, scan, text, values,
+};
 pub use uri::{file_path, file_uri};

@@ -6,6 +6,7 @@
 //! Why it cannot deadlock: a server is read unless the editor's outbox is over high water, the editor is read
 //! always, and nothing else ever waits. The editor waits for us only when it writes, and that we read.
 
+mod clock;
 mod coming;
 pub mod control;
 pub mod discover;

@@ -326,8 +326,8 @@ pub(super) static SERVER: Section<ServerConfig> = Section {
             ty: Type::Duration(|it| &mut it.startup_timeout),
             workspace: Workspace::Smaller,
             absent: "",
-            doc: "How long a process may take to start and to answer `initialize`. Then lspool stops it, \
-                  and the waiting requests fail.",
+            doc: "How long a process may be silent before it has answered `initialize`: a server that sends \
+                  messages meanwhile may take longer. Then lspool stops it, and the waiting requests fail.",
         },
         Key {
             name: "mcp_wait",
@@ -483,8 +483,8 @@ pub(super) static SERVER: Section<ServerConfig> = Section {
             ty: Type::Duration(|it| &mut it.shutdown_grace),
             workspace: Workspace::No,
             absent: "",
-            doc: "How long lspool waits for the answer to `shutdown`. Then it closes the input, and sends \
-                  SIGTERM and SIGKILL.",
+            doc: "How long lspool waits for the answer to `shutdown`, and again for a process to end after \
+                  `exit`. Then it sends SIGTERM, and SIGKILL 1.5 s later.",
         },
         Key {
             name: "memory_limit",

@@ -14,6 +14,7 @@ use self::restart::ask_stop;
 use super::{
     copilot::Copilot,
     event::{BackendId, ClientId, Drops, Effect},
+    identity::Identity,
     mux::{
         Mux,
         failure::{Cause, Failure},
@@ -30,7 +31,8 @@ use crate::{
 /// The one that is there with a Copilot server alone.
 const ORCHESTRATE: (&str, &str) = ("orchestrate", "lspool/orchestrate");
 
-/// Commands that the editor can run, after `lspool.` or `lspool.SERVER.`, and the requests that they stand for.
+/// Commands that the editor can run, after `lspool.`, `lspool.SERVER.` or `lspool.SERVER.PID.`, and the requests that they
+/// stand for.
 const COMMANDS: [(&str, &str); 4] =
     [ORCHESTRATE, ("reload", "lspool/reload"), ("restart", "lspool/restart"), ("status", "lspool/status")];
 
@@ -132,6 +134,7 @@ pub(crate) fn command(mux: &Mux, params: &[u8]) -> Option<(&'static str, Vec<u8>
     let name = command.strip_prefix(PREFIX)?;
     let scope = mux.servers().first().map(|it| command_scope(&it.name)).unwrap_or_default();
     let name = name.strip_prefix(&scope).unwrap_or(name);
+    let name = name.strip_prefix(&instance_scope(mux.identity())).unwrap_or(name);
     let (_, method) = COMMANDS.iter().find(|(it, _)| *it == name)?;
     let list = path(params, &["arguments"]).map_or(&b"[]"[..], |range| &params[range]);
     let first = match list.first() {
@@ -155,17 +158,26 @@ pub(crate) fn command(mux: &Mux, params: &[u8]) -> Option<(&'static str, Vec<u8>
     Some((method, params))
 }
 
-/// What stands before a command in a name that no other lspool of the window offers.
+/// What stands before a command of this lspool alone.
+fn instance_scope(identity: &Identity) -> String {
+    format!("{}.", identity.pid)
+}
+
+/// What stands before a command in a name that no lspool of another server offers.
 fn command_scope(server: &str) -> String {
     let safe = |it: char| if it.is_alphanumeric() || "-_".contains(it) { it } else { '-' };
     format!("{}.", server.chars().map(safe).collect::<String>())
 }
 
-/// The commands that are offered for a server. An editor may know each name once in all of a window, by whichever
-/// server: so only the lspool of a Copilot server has the short ones.
-pub(crate) fn offered_commands(server: &str, is_copilot: bool) -> Vec<String> {
+/// The commands that are offered for a server. An editor may know each name once in all of a window, and two clients of it
+/// may have an lspool each for one server: so only the lspool of a Copilot server, whose own commands could not be
+/// there twice either, has the short ones.
+pub(crate) fn offered_commands(server: &str, is_copilot: bool, identity: &Identity) -> Vec<String> {
     let offered = COMMANDS.iter().filter(|it| is_copilot || **it != ORCHESTRATE);
-    let scope = if is_copilot { String::new() } else { command_scope(server) };
+    let scope = match is_copilot {
+        true => String::new(),
+        false => command_scope(server) + &instance_scope(identity),
+    };
     offered.map(|(name, _)| format!("{PREFIX}{scope}{name}")).collect()
 }
 

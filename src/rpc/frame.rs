@@ -92,24 +92,36 @@ struct Message {
 
 impl Frame {
     /// Checks the envelope of a body and says what the message is.
+    ///
+    /// Reads what other implementations send and accept: a notification with the id `null`, an answer with the method
+    /// `null`, with both members of which one is `null`, or without a result, which is `null`.
     pub fn parse(body: Bytes) -> Result<Frame, Malformed> {
-        let envelope = scan_bytes(&body)?;
-        let Envelope { id, method, result, error, escaped_method, params: _ } = envelope;
-        let start = id.range().start;
+        let mut envelope = scan_bytes(&body)?;
+        let Envelope { id, method, params, result: _, error: _, escaped_method } = envelope;
+        let is_null = |it: Span| &body[it.range()] == b"null";
         let kind = match (method.is_absent(), id.is_absent()) {
-            (false, false) if body[start] == b'n' => {
-                return Err(Malformed { at: start, what: "request with null id" });
+            (false, false) if is_null(id) => {
+                envelope.id = Span::default();
+                Kind::Notification
             }
             (false, false) => Kind::Request,
             (false, true) => Kind::Notification,
-            (true, false) if result.is_absent() && error.is_absent() => {
-                return Err(Malformed { at: start, what: "neither method, result nor error beside the id" });
+            (true, false) => {
+                envelope.decide_outcome(is_null(envelope.error));
+                Kind::Response
             }
-            (true, false) => Kind::Response,
             (true, true) => return Err(Malformed { at: 0, what: "neither method nor id" }),
         };
+        let has_outcome = !envelope.result.is_absent() || !envelope.error.is_absent();
+        let is_incomplete = kind == Kind::Response && !has_outcome;
+        // It may as well be a request that has lost its method.
+        if is_incomplete && !params.is_absent() && !is_null(params) {
+            let at = id.range().start;
+            return Err(Malformed { at, what: "neither method, result nor error beside the id" });
+        }
         let decoded = if escaped_method { decoded(&body, method) } else { None };
-        Ok(Frame::of(Message { body, envelope, kind, decoded }))
+        let frame = Frame::of(Message { body, envelope, kind, decoded });
+        Ok(if is_incomplete { frame.with_result(b"null") } else { frame })
     }
 
     fn of(message: Message) -> Frame {

@@ -93,6 +93,10 @@ fn unusual(body: &[u8]) -> Result<Envelope, Malformed> {
     if !envelope.id.is_absent() {
         check_id(body, &envelope.id.range())?;
     }
+    // As some write an answer.
+    if body[envelope.method.range()] == *b"null" {
+        envelope.method = Span::default();
+    }
     if !envelope.method.is_absent() {
         let method = envelope.method.range();
         if body[method.start] != b'"' {
@@ -177,6 +181,26 @@ pub fn elements(array: &[u8]) -> impl Iterator<Item = Range<usize>> {
         }
         element
     })
+}
+
+/// The most messages that a batch may have.
+const LARGEST_BATCH: usize = 10_000;
+
+/// The messages of a batch, which is an array of objects and nothing else, as spans of `body`. `None`: it is no batch, or
+/// a larger one than anybody sends.
+pub fn batch(body: &[u8]) -> Option<Vec<Range<usize>>> {
+    let mut array = Array::open(body)?;
+    let mut messages = Vec::new();
+    while let Some(message) = array.next() {
+        if body[message.start] != b'{' || messages.len() == LARGEST_BATCH {
+            return None;
+        }
+        messages.push(message);
+    }
+    let cursor = &mut array.cursor;
+    cursor.take(b']', "no bracket").ok()?;
+    cursor.skip_space();
+    (cursor.at == body.len() && !messages.is_empty()).then_some(messages)
 }
 
 /// Whether these bytes are one JSON string, number or `null` and nothing else.

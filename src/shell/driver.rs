@@ -13,7 +13,7 @@ use std::{
     path::PathBuf,
     rc::Rc,
     sync::Arc,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use bytes::Bytes;
@@ -24,9 +24,10 @@ use tokio::{
 };
 
 use super::{
+    clock::Clock,
     control::{Clients, Connection, Listener},
     editor::Editor,
-    inbox::{Events, Inbox, Queued, inbox},
+    inbox::{Events, Inbox, Queued, inbox, kind},
     logs::Log,
     memory, modes,
     outbox::{Outbox, Pushed},
@@ -157,6 +158,9 @@ pub struct Driver<C, W> {
     /// When the loop last went on.
     now: Instant,
     exit: Option<i32>,
+    /// How long a process may take to end that was told `exit`.
+    exit_grace: Duration,
+    clock: Clock,
     /// Slows down the reading of the editor while too much waits for servers.
     throttle: ReadThrottle,
     /// Whether the editor lets too much wait.
@@ -180,7 +184,7 @@ impl<C: Core, W: World> Driver<C, W> {
     pub fn new(core: C, world: W, search: Arc<dyn Search>, settings: Settings) -> Driver<C, W> {
         let (events, incoming) = inbox(AHEAD);
         let (clients, from_clients) = Clients::new(settings.control.clone());
-        let editor = Outbox::new(settings.limits);
+        let (editor, clock) = (Outbox::new(settings.limits), Clock::new());
         Driver {
             paused: editor.over_high_water(),
             core,
@@ -189,7 +193,6 @@ impl<C: Core, W: World> Driver<C, W> {
             editor,
             clients,
             teams: Store::new(settings.state.clone()),
-            settings,
             processes: BTreeMap::new(),
             adopted: BTreeMap::new(),
             has_transcripts: BTreeSet::new(),
@@ -206,8 +209,11 @@ impl<C: Core, W: World> Driver<C, W> {
             dropped: Drops::default(),
             effects: Effects::new(),
             n_steps: 0,
-            now: now(),
+            now: clock.now(),
             exit: None,
+            exit_grace: settings.exit_grace,
+            settings,
+            clock,
             throttle: ReadThrottle::default(),
         }
     }
@@ -230,7 +236,10 @@ impl<C: Core, W: World> Driver<C, W> {
                 Some(event) => Next::Event(event),
                 None => self.next(&mut batch, &mut signals, &mut joined).await,
             };
-            self.now = now();
+            if self.clock.goes_on() && matches!(next, Next::Timeout(_)) {
+                continue;
+            }
+            self.now = self.clock.now();
             match next {
                 Next::Event(event) => self.on_event(event),
                 Next::Batch => self.on_batch(&mut batch),
@@ -265,13 +274,14 @@ impl<C: Core, W: World> Driver<C, W> {
         joined: &mut mpsc::Receiver<Connection>,
     ) -> Next {
         let timeout = self.core.poll_timeout();
+        let due = self.clock.await_due(timeout.map(|(at, _)| at));
         let timer = async {
-            match timeout {
-                Some((at, why)) => {
+            match (due, timeout) {
+                (Some(at), Some((_, why))) => {
                     sleep_until(at.into()).await;
                     why
                 }
-                None => std::future::pending().await,
+                (_, _) => std::future::pending().await,
             }
         };
         // Taken by chance, so that none of them holds up the others, however much it has to say.
@@ -349,6 +359,7 @@ impl<C: Core, W: World> Driver<C, W> {
                 }
             }
             Event::Prepared(Ok(prepared)) => {
+                self.exit_grace = prepared.server.shutdown_grace;
                 self.name = prepared.name.as_str().into();
                 self.offer_transcripts(prepared);
             }
@@ -484,7 +495,11 @@ impl<C: Core, W: World> Driver<C, W> {
                     process.outbox.close();
                 }
             }
-            Effect::Terminate(id) => self.processes.get(&id).iter().for_each(|it| it.end_gently()),
+            Effect::Terminate(id) => {
+                if let Some(process) = self.processes.get(&id) {
+                    process.end_gently(self.exit_grace);
+                }
+            }
             Effect::WriteTranscript { process, conversation, content, kept } => {
                 self.write_transcript(process, conversation, content, kept);
             }
@@ -510,6 +525,12 @@ impl<C: Core, W: World> Driver<C, W> {
 
     fn send(&mut self, peer: Peer, frame: Frame) {
         tracing::trace!(?peer, ?frame, "send");
+        if let Peer::Backend(id) = peer
+            && frame.method() == Some("exit")
+            && let Some(process) = self.processes.get_mut(&id)
+        {
+            process.note_exit();
+        }
         let event = matches!(peer, Peer::Backend(_)).then_some(self.n_steps);
         match self.outbox(peer).map(|outbox| outbox.push_of(event, frame)) {
             Some(Pushed::Stalled) => self.own.push_back(Event::Stalled(peer)),
@@ -698,12 +719,14 @@ impl<C: Core, W: World> Driver<C, W> {
     /// Writes what the editor will still read, and ends all processes, at the same time. The core is not asked
     /// any more.
     async fn finish(&mut self, mut code: i32, signals: &mut mpsc::Receiver<i32>) -> i32 {
+        let grace = self.exit_grace;
+        let patience = self.processes.values().map(|it| it.patience(grace)).max().unwrap_or_default();
         for process in self.processes.values() {
-            process.end_gently();
+            process.end_gently(grace);
         }
         let editor = self.editor.clone();
         let mut farewell = Box::pin(timeout(self.settings.farewell, editor.drained()));
-        let mut last_call = Box::pin(sleep(self.settings.last_call));
+        let mut last_call = Box::pin(sleep(self.settings.last_call + patience));
         let mut tools = Box::pin(std::mem::take(&mut self.tools).end());
         let (mut is_read, mut is_idle) = (false, false);
         while !(is_read && is_idle && self.processes.is_empty()) {
@@ -739,10 +762,6 @@ impl<C: Core, W: World> Driver<C, W> {
     }
 }
 
-fn now() -> Instant {
-    tokio::time::Instant::now().into_std()
-}
-
 /// Passes on who connects.
 async fn accept(listening: Waiting<'static, Option<Box<dyn Listener>>>, joining: mpsc::Sender<Connection>) {
     let Some(mut listener) = listening.await else { return };
@@ -770,29 +789,5 @@ async fn write_editor(output: Output, outbox: Outbox, events: Events) {
     if let Err(error) = outbox.write_to(output, None).await {
         tracing::warn!(%error, "the editor cannot be written to");
         events.tell(Event::Unwritable(ClientId::EDITOR));
-    }
-}
-
-fn kind(event: &Event) -> &'static str {
-    match event {
-        Event::Received(..) => "a message",
-        Event::Malformed { .. } => "a malformed message",
-        Event::Closed { .. } => "the end of a stream",
-        Event::Unwritable(_) => "an unwritable client",
-        Event::Prepared(_) => "what was prepared",
-        Event::Spawned { .. } => "the start of a process",
-        Event::SpawnFailed(..) => "a failed start",
-        Event::Exited { .. } => "the end of a process",
-        Event::TranscriptWritten { .. } => "a written file",
-        Event::TeamsLoaded(_) => "the teams of the workspace",
-        Event::TeamWritten { .. } => "a stored team",
-        Event::ModeKept { .. } => "the file of a mode",
-        Event::ToolRan(_) => "what came of a call",
-        Event::Measured(_) => "a measurement",
-        Event::FilesChanged => "a changed file",
-        Event::EditorReads(_) => "a pause of the editor",
-        Event::Stalled(_) => "a stalled peer",
-        Event::EditorGone => "the end of the editor",
-        Event::Quit(_) => "a signal",
     }
 }

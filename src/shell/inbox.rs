@@ -145,6 +145,31 @@ impl Drop for Inbox {
     }
 }
 
+/// What an event is, without its contents: a configuration may hold secrets.
+pub(super) fn kind(event: &Event) -> &'static str {
+    match event {
+        Event::Received(..) => "a message",
+        Event::Malformed { .. } => "a malformed message",
+        Event::Closed { .. } => "the end of a stream",
+        Event::Unwritable(_) => "an unwritable client",
+        Event::Prepared(_) => "what was prepared",
+        Event::Spawned { .. } => "the start of a process",
+        Event::SpawnFailed(..) => "a failed start",
+        Event::Exited { .. } => "the end of a process",
+        Event::TranscriptWritten { .. } => "a written file",
+        Event::TeamsLoaded(_) => "the teams of the workspace",
+        Event::TeamWritten { .. } => "a stored team",
+        Event::ModeKept { .. } => "the file of a mode",
+        Event::ToolRan(_) => "what came of a call",
+        Event::Measured(_) => "a measurement",
+        Event::FilesChanged => "a changed file",
+        Event::EditorReads(_) => "a pause of the editor",
+        Event::Stalled(_) => "a stalled peer",
+        Event::EditorGone => "the end of the editor",
+        Event::Quit(_) => "a signal",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;

@@ -115,7 +115,8 @@ pub trait GroupLeader {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Ending {
     No,
-    Gently,
+    /// It has this long to end by itself, from the end of its input on.
+    Gently(Duration),
     AtOnce,
 }
 
@@ -126,6 +127,9 @@ pub(super) struct Process {
     pub(super) pid: Option<u32>,
     pub(super) outbox: Outbox,
     ending: watch::Sender<Ending>,
+    /// It has been told `exit`, and so ends by itself.
+    told_exit: bool,
+    end_times: EndTimes,
 }
 
 /// What the process shares with its surroundings.
@@ -148,6 +152,7 @@ impl Process {
     pub(super) fn start(id: ProcessId, starting: Starting, around: Surroundings) -> Process {
         let ending = watch::Sender::new(Ending::No);
         let (outbox, mut is_ending) = (around.outbox.clone(), ending.subscribe());
+        let end_times = around.end_times.clone();
         spawn_local(async move {
             let started = tokio::select! {
                 biased;
@@ -159,12 +164,23 @@ impl Process {
                 Err(failure) => around.events.tell(Event::SpawnFailed(id, failure)),
             }
         });
-        Process { pid: None, outbox, ending }
+        Process { pid: None, outbox, ending, told_exit: false, end_times }
     }
 
-    /// Ends it: what is queued is written, stdin closed, then signals follow.
-    pub(super) fn end_gently(&self) {
-        self.end(Ending::Gently);
+    /// It is told to end by itself.
+    pub(super) fn note_exit(&mut self) {
+        self.told_exit = true;
+    }
+
+    /// How long it may take to end by itself. `grace`: of one that was told to.
+    pub(super) fn patience(&self, grace: Duration) -> Duration {
+        if self.told_exit { grace.max(self.end_times.close) } else { self.end_times.close }
+    }
+
+    /// Ends it: what is queued is written, stdin closed, then signals follow. `grace`: how long one that was told to end
+    /// by itself has for that.
+    pub(super) fn end_gently(&self, grace: Duration) {
+        self.end(Ending::Gently(self.patience(grace)));
     }
 
     /// Ends it without asking.
@@ -251,7 +267,7 @@ impl Surroundings {
 pub struct EndTimes {
     /// For what is queued to be written.
     pub flush: Duration,
-    /// From the end of its input to SIGTERM.
+    /// From the end of its input to SIGTERM, unless it was told `exit`.
     pub close: Duration,
     /// From SIGTERM to SIGKILL.
     pub terminate: Duration,
@@ -364,22 +380,27 @@ impl Watcher {
 
     async fn end_when_told(&self) -> Infallible {
         let (mut gently, mut at_once) = (self.ending.clone(), self.ending.clone());
-        if gently.wait_for(|it| *it >= Ending::Gently).await.is_err() {
-            // The driver is gone without a word; so shall the process be.
-            self.leader.signal(Request::Kill);
-            return pending().await;
-        }
+        let told = gently.wait_for(|it| *it != Ending::No).await.map(|it| *it);
+        let close = match told {
+            Ok(Ending::Gently(close)) => close,
+            Ok(Ending::No | Ending::AtOnce) => Duration::ZERO,
+            Err(_) => {
+                // The driver is gone without a word; so shall the process be.
+                self.leader.signal(Request::Kill);
+                return pending().await;
+            }
+        };
         tokio::select! {
             biased;
             _ = at_once.wait_for(|it| *it >= Ending::AtOnce) => {}
-            () = self.end_gently() => {}
+            () = self.end_gently(close) => {}
         }
         self.writer.abort();
         self.leader.signal(Request::Kill);
         pending().await
     }
 
-    async fn end_gently(&self) {
+    async fn end_gently(&self, close: Duration) {
         let mut streams = self.streams.clone();
         self.outbox.close();
         let closed = streams.wait_for(|it| it.stdin != Stream::Open);
@@ -387,7 +408,7 @@ impl Watcher {
             // Its stdin is closed all the same.
             self.writer.abort();
         }
-        sleep(self.times.close).await;
+        sleep(close).await;
         self.leader.signal(Request::Terminate);
         sleep(self.times.terminate).await;
     }

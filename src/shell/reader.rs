@@ -15,7 +15,7 @@ use tokio_util::codec::Decoder as _;
 use super::{inbox::Events, read_throttle::ReadThrottle};
 use crate::{
     core::event::Peer,
-    rpc::{Codec, Incoming, LARGE},
+    rpc::{Codec, Incoming, LARGE, batch},
     util::redact::redact,
 };
 
@@ -115,7 +115,10 @@ pub(super) async fn read(
 fn deliver(incoming: Incoming, peer: Peer, events: &Events, junk: &mut impl FnMut(&str)) {
     match incoming {
         Incoming::Junk(text) => junk(&text),
-        Incoming::Body(body) => events.deliver(peer, body),
+        Incoming::Body(body) => match batch(&body) {
+            Some(messages) => messages.into_iter().for_each(|it| events.deliver(peer, body.slice(it))),
+            None => events.deliver(peer, body),
+        },
     }
 }
 

@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use super::{outbox::Limits, process::EndTimes};
-use crate::rpc::Codec;
+use crate::{config::ServerConfig, rpc::Codec};
 
 /// The numbers of the shell. The defaults are those of the product; tests use smaller ones.
 #[derive(Clone, Debug)]
@@ -14,9 +14,11 @@ pub struct Settings {
     pub limits: Limits,
     /// How long a process may take to end.
     pub end_times: EndTimes,
+    /// How long a process may take to end that was told `exit`, until the configuration says it.
+    pub exit_grace: Duration,
     /// How long the editor may take to read what is left, at our end.
     pub farewell: Duration,
-    /// How long our end may take at most.
+    /// How long our end may take at most, beside what processes have to end by themselves.
     pub last_call: Duration,
     /// What control clients may cost.
     pub control: ControlLimits,
@@ -56,8 +58,9 @@ impl Default for Settings {
             max_message: Codec::DEFAULT_MAX,
             limits: Limits::default(),
             end_times: EndTimes::default(),
+            exit_grace: ServerConfig::default().shutdown_grace,
             farewell: Duration::from_secs(1),
-            last_call: Duration::from_millis(2900),
+            last_call: Duration::from_millis(2400),
             control: ControlLimits::default(),
             debounce: Duration::from_millis(100),
             state: None,

@@ -5,7 +5,8 @@
 
 use std::{
     cell::{Cell, RefCell},
-    io,
+    fs::File,
+    io::{self, Read as _},
     os::unix::process::ExitStatusExt as _,
     path::{Path, PathBuf},
     process::{ExitStatus, Stdio},
@@ -75,22 +76,35 @@ struct Starter {
 impl Starter {
     /// `leads`: it is made the leader of its group. Who is to lead a session must not be one before.
     fn start(&self, launch: Arc<Launch>, leads: bool) -> Starting {
-        let mut command = Command::new(&launch.program);
-        command
-            .args(&launch.args)
-            .envs(launch.env.iter().map(|(name, value)| (name, value)))
-            .env(MARK, self.guard.borrow().mark().value())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true);
-        if leads {
-            command.process_group(0);
-        }
-        if let Some(cwd) = &launch.cwd {
-            command.current_dir(cwd);
-        }
-        let coming = Coming::new(move || command.spawn().map_err(|error| failure(&launch, &error)));
+        let mark = self.guard.borrow().mark().value().to_owned();
+        let prepare = move |mut command: Command, launch: &Launch| {
+            command
+                .args(&launch.args)
+                .envs(launch.env.iter().map(|(name, value)| (name, value)))
+                .env(MARK, &mark)
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .kill_on_drop(true);
+            if leads {
+                command.process_group(0);
+            }
+            if let Some(cwd) = &launch.cwd {
+                command.current_dir(cwd);
+            }
+            command
+        };
+        let coming = Coming::new(move || {
+            let spawned = match prepare(Command::new(&launch.program), &launch).spawn() {
+                Err(error) if is_no_executable(&error) && is_script(&launch) => {
+                    let mut shell = Command::new("/bin/sh");
+                    shell.arg(&launch.program);
+                    prepare(shell, &launch).spawn()
+                }
+                spawned => spawned,
+            };
+            spawned.map_err(|error| failure(&launch, &error))
+        });
         let starter = self.clone();
         Box::pin(async move {
             match coming.await {
@@ -218,7 +232,7 @@ fn failure(launch: &Launch, error: &io::Error) -> SpawnFailure {
     let permanent = matches!(
         error.kind(),
         io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied | io::ErrorKind::NotADirectory
-    ) || error.raw_os_error() == Some(rustix::io::Errno::NOEXEC.raw_os_error());
+    ) || is_no_executable(error);
     let message = match &launch.cwd {
         Some(cwd) if is_folder_missing => {
             format!("cannot start {program}: its working folder {} is not there", cwd.display())
@@ -226,6 +240,25 @@ fn failure(launch: &Launch, error: &io::Error) -> SpawnFailure {
         _ => format!("cannot start {program}: {error}"),
     };
     SpawnFailure { permanent, message }
+}
+
+fn is_no_executable(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(rustix::io::Errno::NOEXEC.raw_os_error())
+}
+
+/// Whether an executable file that the system cannot run begins with a line of text. Then it is a script without `#!`, which
+/// a shell runs, as `execvp` does. The rest may be anything: some scripts carry an archive.
+fn is_script(launch: &Launch) -> bool {
+    let mut start = [0; 256];
+    let program = launch.cwd.as_deref().unwrap_or(Path::new("")).join(&launch.program);
+    let Ok(n) = File::open(program).and_then(|mut it| it.read(&mut start)) else { return false };
+    let line = start[..n].split(|it| *it == b'\n').next().unwrap_or_default();
+    let is_text = match std::str::from_utf8(line) {
+        Ok(_) => true,
+        // A character that is cut off at the end of what was read.
+        Err(error) => error.error_len().is_none(),
+    };
+    is_text && !line.contains(&0)
 }
 
 /// Whether there is such a process. One of somebody else may not be signalled, but it is there.

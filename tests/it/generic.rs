@@ -436,7 +436,7 @@ fn session_sent_at_once_gets_all_answers() {
 
     assert_eq!(editor.wait_exit().code(), Some(0));
     editor.wait_closed();
-    assert_eq!(editor.answer_to(&initialize), Some(Ok(own::bare())));
+    assert_eq!(editor.answer_to(&initialize), Some(Ok(own::bare(editor.pid()))));
     assert_eq!(editor.answer_to(&hover), Some(Ok(json!("hover"))));
     assert_eq!(editor.notifications("textDocument/publishDiagnostics").len(), 1);
 }

@@ -192,6 +192,24 @@ fn ten_megabytes_on_stderr_block_nothing() {
 }
 
 #[test]
+fn script_without_first_line_for_the_system_runs_in_a_shell() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("später 😀");
+    fs::write(&script, "# a comment\necho \"$0 $1\" >&2; exit 5\n").unwrap();
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    let launch = Launch {
+        program: script.clone(),
+        args: vec!["--stdio".into()],
+        env: vec![],
+        cwd: None,
+        max_message: 1 << 20,
+        write_stall: Duration::from_mins(1),
+    };
+    let events = play(vec![Effect::Spawn(SERVER, Arc::new(launch))], vec![], is_exit);
+    assert_eq!(exit(&events), (Exit::Code(5), &*format!("{} --stdio", script.display())));
+}
+
+#[test]
 fn spawn_failure_says_why() {
     let folder = tempfile::tempdir().unwrap();
     let garbage = folder.path().join("garbage");

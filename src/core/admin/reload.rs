@@ -138,7 +138,7 @@ impl Admin {
             (Some(ServerKind::Generic), Some(_)) => *copilot = None,
             (_, _) => {}
         }
-        let commands = offered_commands(&mux.server(id).name, copilot.is_some());
+        let commands = offered_commands(&mux.server(id).name, copilot.is_some(), mux.identity());
         mux.server_mut(id).commands = commands;
         if relaunch {
             mux.renew_later(RELOAD_GRACE);

@@ -28,9 +28,10 @@ impl Copilot {
         }
         let known = self.partitions.iter().find(|(_, it)| it.spare.is_none() && it.set == *set);
         let known = known.map(|(id, _)| id);
-        // One that has failed says why, when it is asked.
-        let is_stopped = |id| mux.backend(id).is_none_or(|it| it.life.state() == LifecycleState::Stopped);
-        if let Some(known) = known.filter(|id| !is_stopped(*id)) {
+        // One that has failed says why, when it is asked; one that has failed to start may have had bad luck.
+        let is_startable =
+            |it: &Backend| it.life.state() == LifecycleState::Stopped || it.life.has_failed_to_start();
+        if let Some(known) = known.filter(|id| !mux.backend(*id).is_none_or(is_startable)) {
             return Ok(known);
         }
         // A spare becomes its process: that takes no room.
@@ -49,6 +50,10 @@ impl Copilot {
             self.add_partition(mux, id, set.clone(), None);
             id
         });
+        let now = mux.now();
+        if let Some(backend) = mux.backend_mut(id) {
+            backend.life.try_again(now);
+        }
         mux.start(id);
         self.start_waiting(mux);
         Ok(id)

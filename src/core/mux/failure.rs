@@ -25,6 +25,8 @@ pub(crate) enum Cause {
     Transport,
     /// The process could not be started, or has failed too often.
     Unavailable,
+    /// The process has crashed repeatedly, and the next one is started only after a while.
+    Restarting,
     /// The process was stopped because somebody said so.
     NotStarted,
     /// The process did not finish its start in time.
@@ -99,6 +101,7 @@ impl Failure {
         let (code, name) = match self.cause {
             Cause::Crashed => (ErrorCode::RequestFailed, "crashed"),
             Cause::Transport => (ErrorCode::RequestFailed, "transport"),
+            Cause::Restarting => (ErrorCode::RequestFailed, "restarting"),
             Cause::NotStarted => (ErrorCode::RequestFailed, "not started"),
             Cause::Unavailable => (ErrorCode::RequestFailed, "unavailable"),
             Cause::InitTimeout => (ErrorCode::RequestFailed, "init timeout"),

@@ -93,9 +93,10 @@ impl Registrations {
 
     /// `client/unregisterCapability` of a process: what of it the editor is asked, if anything.
     pub(crate) fn unregister(&mut self, process: ProcessId, params: &Bytes) -> Option<Bytes> {
-        // The protocol's own spelling.
-        let key = "unregisterations";
-        let list = params.slice(member(params, key)?);
+        // The protocol's own spelling, and the right one, which the editor gets as it is.
+        let spelled = |key| member(params, key).map(|range| (key, range));
+        let (key, range) = spelled("unregisterations").or_else(|| spelled("unregistrations"))?;
+        let list = params.slice(range);
         let mut asked = Vec::new();
         for range in elements(&list) {
             let one = list.slice(range);
@@ -231,6 +232,15 @@ mod tests {
         assert_eq!(unregister(&mut it, process(0, 1), "r"), None, "it is not that one's any more");
         let last = unregister(&mut it, process(1, 1), "s");
         assert_eq!(last.as_deref(), Some(r#"{"unregisterations":[{"id":"r","method":"m"}]}"#));
+    }
+
+    #[test]
+    fn unregistrations_are_read_in_both_spellings() {
+        let mut it = Registrations::default();
+        register(&mut it, process(0, 1), "r", "m");
+        let params = Bytes::from(r#"{"unregistrations":[{"id":"r","method":"m"}]}"#);
+        assert_eq!(it.unregister(process(0, 1), &params), Some(params));
+        assert_eq!(it.abandoned(BackendId(0)), None, "the editor has forgotten it");
     }
 
     #[test]

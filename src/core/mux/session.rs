@@ -24,7 +24,7 @@ use crate::{
 /// The record.
 #[derive(Debug, Default)]
 pub(crate) struct Session {
-    /// Parameters of the editor's `initialize`, as forwarded.
+    /// Parameters of the editor's `initialize`, as forwarded, without its token.
     pub(super) initialize: Bytes,
     /// Whether the editor has sent `initialized`.
     pub(super) initialized: bool,
@@ -82,7 +82,7 @@ impl Replay {
 }
 
 impl Session {
-    /// Parameters of the editor's `initialize`, as forwarded; empty before.
+    /// Parameters of the editor's `initialize`, as forwarded, without its token; empty before.
     pub(crate) fn initialize(&self) -> &Bytes {
         &self.initialize
     }

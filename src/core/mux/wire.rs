@@ -13,7 +13,7 @@ use crate::{
         event::{BackendId, ClientId, Effect, Effects, Peer, ProcessId},
         mux::{
             failure::{Cause, Failure},
-            pool::backend::Backend,
+            pool::{backend::Backend, processes::is_refusable},
             requests::{Owner, To},
         },
         purpose::{Purpose, SentId},
@@ -129,6 +129,12 @@ impl Mux {
             self.fail_request(&owner, &purpose, &failure);
             return None;
         };
+        if is_refusable(&owner, &purpose)
+            && let Some(failure) = self.restarts_later(id)
+        {
+            self.fail_request(&owner, &purpose, &failure);
+            return None;
+        }
         Some(self.requests.sent(To::Queue(backend.id), owner, purpose, frame))
     }
 

@@ -223,7 +223,8 @@ fn editor_gets_status_notifications_when_it_asks() {
 #[test]
 fn capabilities_offer_lspool_commands_beside_the_servers() {
     let of_copilot = ["lspool.orchestrate", "lspool.reload", "lspool.restart", "lspool.status"];
-    let of_another = ["lspool.my-server-1.reload", "lspool.my-server-1.restart", "lspool.my-server-1.status"];
+    let of_another = ["reload", "restart", "status"].map(|it| format!("lspool.my-server-1.77.{it}"));
+    let of_another: Vec<&str> = of_another.iter().map(String::as_str).collect();
     for (kind, own) in [(ServerKind::Copilot, &of_copilot[..]), (ServerKind::Generic, &of_another)] {
         let mut it = Stage::new(kind);
         it.name = "my server.1".to_owned();
@@ -306,15 +307,17 @@ fn command_runs_under_short_and_server_name() {
         it.editor(json!({"id": 0, "method": "initialize", "params": {"capabilities": {}}}));
         it.start(process(0, 1), &[]);
         it.take(EDITOR);
-        for command in ["lspool.status", "lspool.pyright.status"] {
+        for command in ["lspool.status", "lspool.pyright.status", "lspool.pyright.77.status"] {
             let params = json!({"command": command});
             it.editor(json!({"id": 1, "method": "workspace/executeCommand", "params": params}));
             it.event(measured(Vec::new()));
             assert_eq!(it.take(EDITOR)[0]["result"]["backends"][0]["name"], "pyright", "{command}");
         }
-        let params = json!({"command": "lspool.ruff.status"});
-        it.editor(json!({"id": 1, "method": "workspace/executeCommand", "params": params}));
-        assert_eq!(it.told(process(0, 1)).last().unwrap(), "workspace/executeCommand", "another's is not");
+        for (id, other) in [(1, "lspool.ruff.status"), (2, "lspool.pyright.78.status")] {
+            let params = json!({"command": other});
+            it.editor(json!({"id": id, "method": "workspace/executeCommand", "params": params}));
+            assert_eq!(it.told(process(0, 1)).last().unwrap(), "workspace/executeCommand", "{other}");
+        }
     }
 }
 

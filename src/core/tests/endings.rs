@@ -155,8 +155,12 @@ fn failed_server_unregisters_its_capabilities() {
         it.exited(process(0, generation), Exit::Signal(9));
         it.pass(std::time::Duration::from_secs(10));
     }
-    let told = it.take(EDITOR);
-    assert_eq!(told[0]["method"], "client/unregisterCapability");
+    let told: Vec<_> = it.take(EDITOR).iter().map(name).collect();
+    assert_eq!(
+        told,
+        ["window/showMessage", "client/unregisterCapability", "window/showMessageRequest"],
+        "it crashes repeatedly, and then has failed"
+    );
     it.editor(json!({"id": 1, "method": "textDocument/hover"}));
     let why = &it.take(EDITOR)[0]["error"]["message"];
     assert!(why.as_str().unwrap().contains("it has failed"), "{why}");

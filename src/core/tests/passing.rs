@@ -41,6 +41,72 @@ fn answers_carry_the_original_request_ids() {
 }
 
 #[test]
+fn peers_may_write_numbers_of_requests_in_another_way() {
+    let mut it = generic();
+    for method in ["a", "b"] {
+        it.editor(json!({"id": method, "method": method}));
+    }
+    let asked = it.take(SERVER);
+    for (request, result) in asked.iter().zip(1..) {
+        let float = request["id"].as_f64().unwrap();
+        it.server(process(0, 1), json!({"id": float, "result": result}));
+    }
+    it.server(process(0, 1), json!({"id": 9, "method": "window/showMessageRequest"}));
+    let told = it.take(EDITOR);
+    assert_eq!(told[..2].iter().map(|it| &it["result"]).collect::<Vec<_>>(), [1, 2]);
+    it.editor(json!({"id": told[2]["id"].as_f64(), "result": "answered"}));
+    let answers = it.take(SERVER);
+    assert_eq!((&answers[0]["id"], &answers[0]["result"]), (&json!(9), &json!("answered")));
+}
+
+#[test]
+fn answer_without_result_is_null() {
+    let mut it = generic();
+    it.editor(json!({"id": 1, "method": "a"}));
+    let asked = it.take(SERVER);
+    it.server(process(0, 1), json!({"id": asked[0]["id"]}));
+    assert_eq!(it.take(EDITOR), [json!({"jsonrpc": "2.0", "id": 1, "result": null})]);
+    it.server(
+        process(0, 1),
+        json!({"id": 9, "method": "workspace/configuration", "params": {"items": [{}]}}),
+    );
+    let asked = it.take(EDITOR);
+    it.editor(json!({"id": asked[0]["id"], "error": null}));
+    assert_eq!(it.take(SERVER)[0]["result"], json!([null]));
+    it.server(process(0, 1), json!({"id": null, "method": "window/logMessage", "params": {"type": 3}}));
+    assert_eq!(it.take(EDITOR)[0]["method"], "window/logMessage");
+}
+
+#[test]
+fn only_first_process_has_the_token_of_initialize() {
+    for answered in [true, false] {
+        let mut it = Stage::new(ServerKind::Generic);
+        let params = json!({"workDoneToken": "w", "capabilities": {}});
+        it.editor(json!({"id": 0, "method": "initialize", "params": params}));
+        let asked = it.take(SERVER);
+        assert_eq!(asked[0]["params"]["workDoneToken"], "w");
+        let begin = json!({"token": "w", "value": {"kind": "begin", "title": "t"}});
+        it.server(process(0, 1), json!({"method": "$/progress", "params": begin}));
+        if answered {
+            it.server(process(0, 1), json!({"id": asked[0]["id"], "result": {"capabilities": {}}}));
+        }
+        it.exited(process(0, 1), Exit::Signal(9));
+        let told = it.take(Peer::Backend(process(0, 2)));
+        assert_eq!(
+            (&told[0]["method"], told[0]["params"].get("workDoneToken")),
+            (&json!("initialize"), None)
+        );
+        it.server(process(0, 2), json!({"id": told[0]["id"], "result": {"capabilities": {}}}));
+        let kinds: Vec<_> = it
+            .take(EDITOR)
+            .iter()
+            .filter_map(|it| it["params"]["value"]["kind"].as_str().map(str::to_owned))
+            .collect();
+        assert_eq!(kinds, ["begin", "end"], "{answered}");
+    }
+}
+
+#[test]
 fn client_reusing_one_id_is_answered_in_order() {
     let mut it = Stage::new(ServerKind::Generic);
     it.editor(json!({"id": 1, "method": "initialize", "params": {}}));
@@ -110,7 +176,7 @@ fn shutdown_is_answered_when_server_is_silent_or_dies() {
         it.editor(json!({"id": 2, "method": "shutdown"}));
         match dies {
             true => it.exited(process(0, 1), Exit::Code(0)),
-            false => it.pass(std::time::Duration::from_secs(2)),
+            false => it.pass(it.server.shutdown_grace),
         }
         assert_eq!(it.take(EDITOR), [json!({"jsonrpc": "2.0", "id": 2, "result": null})]);
     }

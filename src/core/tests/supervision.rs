@@ -68,6 +68,137 @@ fn crash_loop_shows_one_message_that_offers_restart() {
     );
 }
 
+/// A server without chance in its waits.
+fn steady() -> Stage {
+    let mut it = Stage::new(ServerKind::Generic);
+    it.server.policy.backoff.jitter = 0;
+    it.initialize();
+    it
+}
+
+#[test]
+fn requests_are_refused_at_once_while_restart_is_far() {
+    let mut it = steady();
+    for generation in 1..4 {
+        it.exited(process(0, generation), Exit::Signal(9));
+        it.pass(seconds(2));
+        it.open(process(0, generation + 1));
+    }
+    it.take(EDITOR);
+    it.editor(json!({"id": 5, "method": "textDocument/hover", "params": {}}));
+    it.exited(process(0, 4), Exit::Signal(9));
+    it.editor(json!({"id": 6, "method": "textDocument/hover", "params": {}}));
+    let told = it.take(EDITOR);
+    let refused: Vec<&Value> = told.iter().filter(|it| it.get("id").is_some()).collect();
+    assert_eq!(refused.iter().map(|it| &it["id"]).collect::<Vec<_>>(), [5, 6], "{told:?}");
+    for it in refused {
+        assert_eq!(it["error"]["code"], -32803);
+        assert!(it["error"]["message"].as_str().unwrap().contains("restarting in 4 s"), "{it}");
+        let expected = json!({"partition": "copilot", "cause": "restarting", "retry": true});
+        assert_eq!(it["error"]["data"]["lspool"], expected);
+    }
+    it.pass(seconds(2));
+    it.editor(json!({"id": 7, "method": "textDocument/hover", "params": {}}));
+    assert!(it.take(EDITOR).is_empty(), "so long is waited for");
+    it.pass(seconds(2));
+    let next = process(0, 5);
+    it.open(next);
+    assert_eq!(it.told(next), ["initialized", "textDocument/hover"]);
+}
+
+#[test]
+fn user_is_told_once_that_server_crashes_repeatedly() {
+    let warnings = |it: &mut Stage| -> Vec<String> {
+        let shown = |it: &Value| (it["method"] == "window/showMessage").then(|| it["params"].clone());
+        it.take(EDITOR)
+            .iter()
+            .filter_map(shown)
+            .map(|it| it["message"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    let mut it = steady();
+    let mut generation = 0;
+    for expected in [0, 0, 1, 0, 0] {
+        generation += 1;
+        it.exited(process(0, generation), Exit::Signal(9));
+        let told = warnings(&mut it);
+        assert_eq!(told.len(), expected, "crash {generation}: {told:?}");
+        assert!(told.iter().all(|it| it.contains("crashed 3 times") && it.contains("in 2 s")), "{told:?}");
+        it.pass(seconds(20));
+        it.open(process(0, generation + 1));
+    }
+    // It was well for long.
+    it.pass(seconds(600));
+    for expected in [0, 0, 1] {
+        generation += 1;
+        it.exited(process(0, generation), Exit::Signal(9));
+        assert_eq!(warnings(&mut it).len(), expected, "crash {generation}");
+        it.pass(seconds(20));
+        it.open(process(0, generation + 1));
+    }
+}
+
+#[test]
+fn start_may_take_long_while_server_speaks() {
+    let mut it = Stage::new(ServerKind::Generic);
+    it.editor(json!({"id": 0, "method": "initialize", "params": {"capabilities": {}}}));
+    let log = json!({"method": "window/logMessage", "params": {"type": 4, "message": "importing"}});
+    for _ in 0..100 {
+        it.pass(seconds(1));
+        it.server(SERVER, log.clone());
+    }
+    // Nobody reads what it says.
+    it.event(Event::EditorReads(false));
+    it.pass(seconds(100));
+    assert_eq!((state(&it), it.terminated.len()), ("starting", 0));
+    it.event(Event::EditorReads(true));
+    it.server(SERVER, log);
+    it.pass(seconds(34));
+    assert_eq!(state(&it), "starting");
+    it.pass(seconds(1));
+    assert_eq!((state(&it), it.terminated.as_slice()), ("failed", &[SERVER][..]));
+    let error = it.take(EDITOR).pop().unwrap()["error"].take();
+    assert!(error["message"].as_str().unwrap().contains("has said nothing for 35 s"), "{error}");
+}
+
+#[test]
+fn server_killed_during_its_start_is_started_until_its_restarts_are_spent() {
+    for (exit, starts) in [(Exit::Signal(9), 6), (Exit::Signal(11), 2), (Exit::Code(1), 2)] {
+        let mut it = Stage::new(ServerKind::Generic);
+        it.editor(json!({"id": 0, "method": "initialize", "params": {"capabilities": {}}}));
+        for generation in 1..=starts {
+            assert_eq!(it.spawned.last(), Some(&process(0, generation)), "{exit}");
+            let asked = it.take(Peer::Backend(process(0, generation)));
+            assert_eq!(asked[0]["method"], "initialize");
+            it.exited(process(0, generation), exit);
+            it.pass(seconds(20));
+        }
+        assert_eq!((state(&it), it.spawned.last()), ("failed", Some(&process(0, starts))), "{exit}");
+        let told = it.take(EDITOR);
+        assert!(told.last().unwrap()["error"].is_object(), "{told:?}");
+    }
+}
+
+#[test]
+fn partition_that_failed_to_start_is_tried_again_at_next_create() {
+    let mut it = Stage::copilot();
+    let one = json!({"lspool": {"tools": ["a"]}});
+    it.create(1, &one);
+    for generation in 1..=2 {
+        it.exited(process(1, generation), Exit::Code(1));
+        it.pass(seconds(2));
+    }
+    let told = it.take(EDITOR);
+    assert!(told.iter().any(|it| it["id"] == 1 && it["error"].is_object()), "{told:?}");
+    assert_eq!(it.spawned.last(), Some(&process(1, 2)));
+    let told = it.create(2, &one);
+    assert!(told.iter().all(|it| it["id"] != 2), "{told:?}");
+    let next = process(1, 3);
+    assert_eq!(it.spawned.last(), Some(&next));
+    let told = it.start(next, &[]);
+    assert_eq!(name(told.last().unwrap()), "conversation/create");
+}
+
 #[test]
 fn failed_server_shows_log_on_request() {
     let mut it = generic();

@@ -71,9 +71,9 @@ impl RawId {
         decode(self.as_bytes())
     }
 
-    /// The number, if it is one and is written as [`From<u64>`] would write it.
+    /// The number, if it is a whole one, however it is written.
     pub fn as_u64(&self) -> Option<u64> {
-        decimal(self.as_bytes())
+        decimal(&number(self.as_bytes()))
     }
 
     /// Whether it is `null`.

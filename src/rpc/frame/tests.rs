@@ -4,7 +4,7 @@ use expect_test::{Expect, expect};
 use proptest::prelude::*;
 
 use super::*;
-use crate::rpc::scan::arbitrary;
+use crate::rpc::scan::{arbitrary, batch};
 
 fn parse(body: &str) -> Frame {
     Frame::parse(Bytes::copy_from_slice(body.as_bytes())).unwrap()
@@ -37,13 +37,49 @@ fn parse_tells_kind_of_message() {
         (r#"{"id":1,"result":null}"#, expect!["Response"]),
         (r#"{"id":null,"error":{}}"#, expect!["Response"]),
         (r#"{"id":1,"result":null,"error":null}"#, expect!["Response"]),
-        (r#"{"id":null,"method":"m"}"#, expect!["request with null id at byte 6"]),
-        (r#"{"id":1}"#, expect!["neither method, result nor error beside the id at byte 6"]),
+        (r#"{"id":null,"method":"m"}"#, expect!["Notification"]),
+        (r#"{"id":1}"#, expect!["Response"]),
+        (r#"{"id":1,"method":null,"params":null,"result":3}"#, expect!["Response"]),
+        (r#"{"id":1,"params":{}}"#, expect!["neither method, result nor error beside the id at byte 6"]),
+        (r#"{"method":null}"#, expect!["neither method nor id at byte 0"]),
         (r#"{"result":1}"#, expect!["neither method nor id at byte 0"]),
         ("{}", expect!["neither method nor id at byte 0"]),
     ] {
         let kind = Frame::parse(Bytes::from_static(body.as_bytes())).map(|it| it.kind());
         expected.assert_eq(&kind.map_or_else(|error| error.to_string(), |kind| format!("{kind:?}")));
+    }
+}
+
+#[test]
+fn answer_has_one_outcome() {
+    for (body, result, error) in [
+        (r#"{"id":1}"#, Some("null"), None),
+        (r#"{"id":1,"error":null}"#, Some("null"), None),
+        (r#"{"id":1,"method":null,"params":null}"#, Some("null"), None),
+        (r#"{"id":1,"result":null,"error":null}"#, Some("null"), None),
+        (r#"{"id":1,"error":null,"result":[1]}"#, Some("[1]"), None),
+        (r#"{"jsonrpc":"2.0","id":1,"method":null,"result":3}"#, Some("3"), None),
+        (r#"{"id":1,"result":null,"error":{"code":1}}"#, None, Some(r#"{"code":1}"#)),
+    ] {
+        let frame = parse(body).with_id(RawId::from(1234));
+        assert_eq!(frame.kind(), Kind::Response, "{body}");
+        assert_eq!(frame.result(), result.map(str::as_bytes), "{body}");
+        assert_eq!(frame.error_value(), error.map(str::as_bytes), "{body}");
+        sent(&frame);
+    }
+    check(&parse(r#"{"id":1}"#), &expect![[r#"{"id":1,"result":null}"#]]);
+    let told = r#"{"jsonrpc":"2.0","id":null,"method":"m"}"#;
+    assert_eq!((parse(told).id(), &*sent(&parse(told))), (None, told), "it passes as it is");
+}
+
+#[test]
+fn batch_is_an_array_of_objects() {
+    let messages = |body: &'static str| {
+        batch(body.as_bytes()).map(|it| it.into_iter().map(|it| &body[it]).collect::<Vec<_>>())
+    };
+    assert_eq!(messages(r#" [{"a":[1]} , {"b":2}] "#), Some(vec![r#"{"a":[1]}"#, r#"{"b":2}"#]));
+    for other in ["{}", "[]", "[1]", "[{},1]", "[{}", "[{}] x", "[{}{}]", ""] {
+        assert_eq!(messages(other), None, "{other}");
     }
 }
 
@@ -89,8 +125,6 @@ fn with_params_and_with_result_replace_one_member() {
     );
     let answer = parse(r#"{"result":{"old":true},"id":1,"jsonrpc":"2.0"}"#);
     check(&answer.with_result(b"0"), &expect![[r#"{"result":0,"id":1,"jsonrpc":"2.0"}"#]]);
-    let failed = parse(r#"{"id":1,"error":{}}"#);
-    check(&failed.with_result(b"0"), &expect![[r#"{"id":1,"result":0,"error":{}}"#]]);
 }
 
 #[test]
@@ -166,6 +200,12 @@ fn ids_keep_their_bytes() {
     assert_eq!(RawId::from(u64::MAX).to_string(), u64::MAX.to_string());
     assert_eq!(RawId::from(u64::MAX).as_u64(), Some(u64::MAX));
     assert_eq!((RawId::text("1").as_u64(), RawId::from(1).as_text()), (None, None));
+    for same in ["2", "2.0", "2e0", "0.2E+1", "20e-1"] {
+        assert_eq!(RawId::from_raw(same.as_bytes()).and_then(|it| it.as_u64()), Some(2), "{same}");
+    }
+    for other in ["2.5", "-2", "null", "1e300"] {
+        assert_eq!(RawId::from_raw(other.as_bytes()).and_then(|it| it.as_u64()), None, "{other}");
+    }
     assert!(RawId::null().is_null() && !RawId::text("null").is_null());
     for len in [35, 36, 37, 300, 70_000] {
         let text = "x".repeat(len);
@@ -235,7 +275,8 @@ proptest! {
     #[test]
     fn salvage_id_agrees_with_parse(frame in frame()) {
         let salvaged = Frame::salvage_id(frame.body()).map(|(id, _)| id);
-        prop_assert_eq!(salvaged, frame.id());
+        // That of a notification is `null`.
+        prop_assert_eq!(salvaged.filter(|_| frame.kind() != Kind::Notification), frame.id());
     }
 }
 

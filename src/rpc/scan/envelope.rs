@@ -61,6 +61,15 @@ impl Envelope {
         }
     }
 
+    /// An answer has a result or an error: of two, one that is `null` is as good as absent, and the error counts.
+    pub(in crate::rpc) fn decide_outcome(&mut self, is_error_null: bool) {
+        if is_error_null {
+            self.error = Span::default();
+        } else if !self.error.is_absent() {
+            self.result = Span::default();
+        }
+    }
+
     /// Follows an edit: `removed` bytes that ended at `at` gave way to `added` ones.
     pub(in crate::rpc) fn shift(&mut self, at: usize, removed: usize, added: usize) {
         let Envelope { id, method, params, result, error, escaped_method: _ } = self;

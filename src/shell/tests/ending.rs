@@ -314,3 +314,89 @@ async fn exchange_once(stream: &mut FrameStream) -> String {
     stream.say(&note("start")).await;
     stream.hear().await.unwrap().method().unwrap().to_owned()
 }
+
+#[tokio::test(start_paused = true)]
+async fn server_told_to_exit_may_take_its_time() {
+    for (method, lines) in
+        [("exit", &["saved", "closed the world"][..]), ("other", &["Terminate", "Kill", "closed the world"])]
+    {
+        let mut stage = Stage::new();
+        stage.settings.exit_grace = Duration::from_secs(4);
+        let core = Script(move |event: Event| match event {
+            Event::Received(EDITOR, frame) if frame.method() == Some("end") => {
+                vec![Effect::Send(Peer::Backend(FIRST), note(method)), Effect::Exit(0)]
+            }
+            other => relay(other),
+        });
+        let log = stage.log.clone();
+        let server = |mut it: Streams| {
+            let log = log.clone();
+            async move {
+                while it.stream.hear().await.is_some() {}
+                tokio::time::sleep(Duration::from_secs(3)).await;
+                log.add("saved");
+                Exit::Code(0)
+            }
+        };
+        let editor = async |mut stream: FrameStream| {
+            stream.say(&note("start")).await;
+            stream.say(&note("end")).await;
+            stream.hear().await
+        };
+        stage.play(core, editor, server).await;
+        assert_eq!(stage.log.lines(), lines, "{method}");
+    }
+}
+
+/// A core that expects a message of a server within ten seconds.
+struct Impatient {
+    log: Log,
+    until: Option<Instant>,
+}
+
+impl Core for Impatient {
+    fn handle(&mut self, now: Instant, event: Event, out: &mut Effects) {
+        if matches!(event, Event::Spawned { .. }) {
+            self.until = Some(now + Duration::from_secs(10));
+        }
+        if matches!(event, Event::Received(Peer::Backend(_), _)) {
+            let in_time = self.until.take().is_some_and(|it| now <= it);
+            self.log.add(if in_time { "heard in time" } else { "heard too late" });
+        }
+        out.extend(relay(event));
+    }
+
+    fn handle_timeout(&mut self, _now: Instant, _out: &mut Effects) {
+        self.until = None;
+        self.log.add("judged");
+    }
+
+    fn poll_timeout(&self) -> Option<(Instant, &'static str)> {
+        self.until.map(|it| (it, "a server is silent"))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_is_judged_by_time_in_which_lspool_stood_still() {
+    for (speaks, expected) in [(true, "heard in time"), (false, "judged")] {
+        let mut stage = Stage::new();
+        let core = Impatient { log: stage.log.clone(), until: None };
+        let server = move |mut it: Streams| async move {
+            tokio::time::sleep(Duration::from_secs(30)).await;
+            if speaks {
+                it.stream.say(&note("here")).await;
+            }
+            while it.stream.hear().await.is_some() {}
+            Exit::Code(0)
+        };
+        let editor = async |mut stream: FrameStream| {
+            stream.say(&note("start")).await;
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            // lspool is stopped, and the others are not.
+            tokio::time::advance(Duration::from_mins(1)).await;
+            tokio::time::sleep(Duration::from_secs(5)).await;
+        };
+        stage.play(core, editor, server).await;
+        assert_eq!(stage.log.lines()[0], expected);
+    }
+}

@@ -88,6 +88,30 @@ fn editor_messages_arriving_byte_by_byte_are_read() {
 }
 
 #[test]
+fn batch_is_taken_apart_in_both_directions() {
+    let (pair, server) = Pair::started();
+    let hover = pair.editor.request("textDocument/hover", json!({}));
+    let asked = server.expect("textDocument/hover");
+    server.write(frame(&json!([
+        {"jsonrpc": "2.0", "method": "fake/said", "params": 1},
+        {"jsonrpc": "2.0", "id": asked["id"], "result": 2},
+    ])));
+    assert_eq!(pair.editor.wait(&hover), Ok(json!(2)));
+    assert_eq!(pair.editor.notifications("fake/said"), [json!(1)]);
+    let rename = pair.editor.asked(json!(77), "textDocument/rename");
+    pair.editor.raw_write(frame(&json!([
+        {"jsonrpc": "2.0", "method": "fake/told", "params": {}},
+        {"jsonrpc": "2.0", "id": 77, "method": "textDocument/rename", "params": {}},
+    ])));
+    let asked = server.expect("textDocument/rename");
+    assert_eq!(server.received_of("fake/told").len(), 1);
+    server.answer(&asked, json!(3));
+    assert_eq!(pair.editor.wait(&rename), Ok(json!(3)));
+    pair.check_alive(&server);
+    pair.end(&server);
+}
+
+#[test]
 fn headers_are_read_in_any_case_and_spacing() {
     let (pair, server) = Pair::started();
     let headers = [

@@ -2,12 +2,13 @@
 
 use serde_json::{Value, json};
 
-/// In front of a server that is no Copilot server, `lspool.SERVER.` stands before each.
+/// In front of a server that is no Copilot server, `lspool.SERVER.PID.` stands before each.
 const COMMANDS: [&str; 4] = ["orchestrate", "reload", "restart", "status"];
 
-/// What an editor hears of a puppet that says of itself nothing but `{"capabilities": {}}`.
-pub fn bare() -> Value {
-    let commands: Vec<String> = COMMANDS[1..].iter().map(|it| format!("lspool.lspool-puppet.{it}")).collect();
+/// What an editor hears of a puppet that says of itself nothing but `{"capabilities": {}}`, through this lspool.
+pub fn bare(pid: u32) -> Value {
+    let commands: Vec<String> =
+        COMMANDS[1..].iter().map(|it| format!("lspool.lspool-puppet.{pid}.{it}")).collect();
     json!({"capabilities": {"executeCommandProvider": {"commands": commands}}})
 }
 

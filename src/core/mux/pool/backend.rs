@@ -126,6 +126,8 @@ pub(crate) struct Backend {
     pub(crate) stopped: Option<&'static str>,
     /// The user has been told that it has failed.
     pub(super) failure_told: bool,
+    /// The user has been told that it crashes repeatedly.
+    pub(super) crashes_told: bool,
 }
 
 /// What a backend is made with.
@@ -166,6 +168,7 @@ impl Backend {
             last_error: None,
             stopped: None,
             failure_told: false,
+            crashes_told: false,
         }
     }
 

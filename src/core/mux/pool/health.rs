@@ -112,6 +112,16 @@ impl Health {
         self.heard = now;
     }
 
+    /// Since when it has been silent: since its start, if it has said nothing.
+    pub(super) fn silent_since(&self) -> Instant {
+        self.heard
+    }
+
+    /// Whether it has said anything.
+    pub(super) fn has_spoken(&self) -> bool {
+        self.heard > self.began
+    }
+
     pub(crate) fn deadline(&self) -> Option<Deadline> {
         let probe = match self.probe {
             Probe::Off => None,

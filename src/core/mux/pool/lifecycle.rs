@@ -124,7 +124,12 @@ pub(crate) struct Lifecycle {
     died: bool,
     budget: Budget,
     n_restarts: u64,
+    /// How many processes have failed by themselves before any was ready.
+    n_failed_starts: u32,
 }
+
+/// A server that has failed so often before it was ever ready fails by itself: that is no accident.
+const HOPELESS: u32 = 2;
 
 impl Lifecycle {
     pub(crate) fn new(now: Instant) -> Lifecycle {
@@ -137,6 +142,7 @@ impl Lifecycle {
             died: false,
             budget: Budget::default(),
             n_restarts: 0,
+            n_failed_starts: 0,
         }
     }
 
@@ -165,6 +171,30 @@ impl Lifecycle {
     /// Whether any process of it has ever been ready.
     pub(super) fn has_been_ready(&self) -> bool {
         self.has_been_ready
+    }
+
+    /// How many processes have died unasked within the window, when the last one did.
+    pub(super) fn n_deaths(&self) -> usize {
+        self.budget.deaths.len()
+    }
+
+    /// How long it is until the next process is started, if that is for later.
+    pub(super) fn wait(&self, now: Instant) -> Option<Duration> {
+        match self.state {
+            LifecycleState::Restarting { at } => at.checked_duration_since(now),
+            LifecycleState::Stopped
+            | LifecycleState::Waiting
+            | LifecycleState::Spawning { .. }
+            | LifecycleState::Initializing { .. }
+            | LifecycleState::Ready
+            | LifecycleState::Degraded
+            | LifecycleState::Failed => None,
+        }
+    }
+
+    /// Whether it has failed before it was ever ready.
+    pub(crate) fn has_failed_to_start(&self) -> bool {
+        self.state == LifecycleState::Failed && !self.has_been_ready
     }
 
     /// Whether it has died so lately that it must not be forgotten.
@@ -217,6 +247,27 @@ impl Lifecycle {
         Some(handshake)
     }
 
+    /// It has this long to answer `initialize`, for it has shown that it lives.
+    pub(super) fn put_off(&mut self, until: Instant) {
+        if let LifecycleState::Initializing { deadline: Some(deadline), .. } = &mut self.state {
+            *deadline = until;
+        }
+    }
+
+    /// The process ends before it was ready, and nobody else has ended it.
+    pub(super) fn note_failed_start(&mut self) {
+        self.n_failed_starts += 1;
+    }
+
+    /// What has failed to start may be started again.
+    pub(crate) fn try_again(&mut self, now: Instant) {
+        if self.has_failed_to_start() {
+            self.reset_restarts();
+            let is_ending = LifecycleState::Restarting { at: now };
+            self.enter(now, if self.alive { is_ending } else { LifecycleState::Stopped });
+        }
+    }
+
     /// The process has had its time to start and to answer `initialize`.
     pub(super) fn overdue(&mut self) {
         if let LifecycleState::Spawning { deadline, .. } | LifecycleState::Initializing { deadline, .. } =
@@ -257,6 +308,7 @@ impl Lifecycle {
     /// Its failures are forgotten.
     pub(crate) fn reset_restarts(&mut self) {
         self.budget = Budget::default();
+        self.n_failed_starts = 0;
     }
 
     /// It shall be another process, whatever was before. This is none of its failures.
@@ -308,11 +360,9 @@ impl Lifecycle {
 
     fn died(&mut self, now: Instant, policy: &Policy, demand: Demand, chance: u64) -> Death {
         self.died = true;
-        // What is wrong with a server that has never been ready is no accident.
-        let is_hopeless = !self.has_been_ready && self.n_restarts > 0;
         let wait = match policy.restart {
             Restart::Never => None,
-            Restart::OnFailure | Restart::Always if is_hopeless => None,
+            Restart::OnFailure | Restart::Always if self.is_hopeless() => None,
             Restart::OnFailure | Restart::Always => self.budget.spend(now, policy, chance),
         };
         let (death, state) = match wait {
@@ -326,10 +376,14 @@ impl Lifecycle {
         death
     }
 
+    /// Whether what is wrong with it is no accident.
+    fn is_hopeless(&self) -> bool {
+        !self.has_been_ready && self.n_failed_starts >= HOPELESS
+    }
+
     /// Whether a process that dies now would be followed by another one.
     pub(super) fn would_restart(&self, now: Instant, policy: &Policy) -> bool {
-        let is_hopeless = !self.has_been_ready && self.n_restarts > 0;
-        policy.restart != Restart::Never && !is_hopeless && self.budget.allows_another(now, policy)
+        policy.restart != Restart::Never && !self.is_hopeless() && self.budget.allows_another(now, policy)
     }
 }
 

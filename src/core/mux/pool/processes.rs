@@ -3,7 +3,7 @@
 //! What the end of a process means takes three steps, so that a higher owner can say in between what is still wanted:
 //! [`Mux::begin_gone`], [`Mux::decide_gone`], [`Mux::finish_gone`].
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use serde_json::json;
@@ -163,6 +163,8 @@ impl Mux {
         let is_it = |it: &Frame| SentId::of(it) == unanswered;
         let at = unanswered.and_then(|_| backend.queued().iter().position(is_it));
         match at.and_then(|at| backend.queue().remove(at)) {
+            // The first process may have begun under the token, and the editor has been told of its end.
+            Some(frame) if process.generation.0 > 1 => self.deliver(process, frame.with_params(params)),
             Some(frame) => self.deliver(process, frame),
             None => self.ask_backend(id, Purpose::Initialize, "initialize", params),
         }
@@ -278,21 +280,22 @@ impl Mux {
         stderr: &str,
     ) -> Option<(Cause, String)> {
         let backend = self.backends.get_mut(process.backend).filter(|it| it.is_current(process))?;
+        let is_starting = matches!(
+            backend.life.state(),
+            LifecycleState::Spawning { .. } | LifecycleState::Initializing { .. }
+        );
+        // Whoever has killed it, or took its memory, may let the next one live.
+        if is_starting && (backend.is_terminated() || !exit.is_from_outside()) {
+            backend.life.note_failed_start();
+        }
         let (cause, end, words) = match backend.ending.take_fault() {
             Some((cause, fault)) => (cause, format!("was ended ({fault})"), stderr),
             None if exit.is_from_outside() => (Cause::Crashed, format!("exited ({exit})"), ""),
             None => (Cause::Crashed, format!("exited ({exit})"), stderr),
         };
-        let what = match backend.life.state() {
-            LifecycleState::Spawning { .. } | LifecycleState::Initializing { .. } => {
-                format!("{end} before it had answered initialize{}", tail(words))
-            }
-            LifecycleState::Stopped
-            | LifecycleState::Waiting
-            | LifecycleState::Ready
-            | LifecycleState::Degraded
-            | LifecycleState::Restarting { .. }
-            | LifecycleState::Failed => format!("{end}{}", tail(words)),
+        let what = match is_starting {
+            true => format!("{end} before it had answered initialize{}", tail(words)),
+            false => format!("{end}{}", tail(words)),
         };
         Some((cause, what))
     }
@@ -393,7 +396,10 @@ impl Mux {
             self.fail_request(&pending.owner, &pending.purpose, &failure);
         }
         match next {
-            Successor::Follows => self.drop_replayed(id),
+            Successor::Follows => {
+                self.drop_replayed(id);
+                self.refuse_queued(id);
+            }
             Successor::None | Successor::Failed => {
                 if let Some(backend) = self.backends.get_mut(id) {
                     backend.queue().clear();
@@ -403,13 +409,65 @@ impl Mux {
         }
     }
 
-    /// Tells the user that no process follows one that is gone, if none does.
+    /// Tells the user that no process follows one that is gone, or that it was one of several.
     pub(crate) fn report_gone(&mut self, after: &Aftermath) {
         let id = after.process.backend;
-        if after.death == Death::Fails
-            && let Some(name) = self.backend(id).map(|it| it.name.clone())
-        {
-            self.tell_failed(id, &format!("{name} {}; it is not restarted any more", after.what));
+        let Some(name) = self.backend(id).map(|it| it.name.clone()) else { return };
+        match after.death {
+            Death::Fails => {
+                self.tell_failed(id, &format!("{name} {}; it is not restarted any more", after.what));
+            }
+            Death::Restarts => self.tell_crashing(id, &after.what),
+            Death::Expected | Death::Stops => {}
+        }
+    }
+
+    /// A backend has begun to crash repeatedly: the editor's user hears of it once, until it has been well for long.
+    fn tell_crashing(&mut self, id: BackendId, what: &str) {
+        let now = self.now();
+        let Some(backend) = self.backends.get_mut(id) else { return };
+        let (n, wait) = (backend.life.n_deaths(), backend.life.wait(now).unwrap_or_default());
+        if n <= 1 {
+            backend.crashes_told = false;
+        }
+        let is_repeated = n > 1 && (n >= MANY_CRASHES || wait > LONG_WAIT);
+        if !is_repeated || std::mem::replace(&mut backend.crashes_told, true) {
+            return;
+        }
+        let window = self.servers.get(backend.server).settings.policy.restart_window;
+        let message = format!(
+            "lspool: {} has crashed {n} times within {} s; it {what}; lspool restarts it in {} s",
+            backend.name,
+            window.as_secs_f64(),
+            seconds(wait),
+        );
+        self.show(Severity::Warning, &message);
+    }
+
+    /// Why a request of a client is not taken now: the next process is started only after a while.
+    pub(crate) fn restarts_later(&self, id: BackendId) -> Option<Failure> {
+        let backend = self.backend(id)?;
+        let wait = backend.life.wait(self.now()).filter(|it| *it > LONG_WAIT)?;
+        let message = format!("{} has crashed: restarting in {} s", backend.name, seconds(wait));
+        Some(Failure {
+            cause: Cause::Restarting,
+            partition: Some(backend.name.clone()),
+            message,
+            retry: true,
+        })
+    }
+
+    /// What clients have asked of a process that is started only after a while is answered at once.
+    fn refuse_queued(&mut self, id: BackendId) {
+        let Some(failure) = self.restarts_later(id) else { return };
+        let refused =
+            self.requests.filter(|it| it.to == To::Queue(id) && is_refusable(&it.owner, &it.purpose));
+        let Some(backend) = self.backends.get_mut(id) else { return };
+        let is_refused = |it: &Frame| SentId::of(it).is_some_and(|it| refused.contains(&it));
+        backend.queue().retain(|it| it.kind() != Kind::Request || !is_refused(it));
+        for sent in refused {
+            let Some(pending) = self.requests.take(sent) else { continue };
+            self.fail_request(&pending.owner, &pending.purpose, &failure);
         }
     }
 
@@ -590,8 +648,8 @@ impl Mux {
     }
 
     /// How long the backends of a server may be idle.
-    pub(crate) fn idle_timeout(&self) -> std::time::Duration {
-        self.servers.first().map_or(std::time::Duration::MAX, |it| it.settings.idle_timeout)
+    pub(crate) fn idle_timeout(&self) -> Duration {
+        self.servers.first().map_or(Duration::MAX, |it| it.settings.idle_timeout)
     }
 
     /// An event has been dealt with.
@@ -633,11 +691,23 @@ impl Mux {
         }
     }
 
-    /// One that has been ready before has its chances left.
+    /// Silence counts, not the time that it takes to start. One that has been ready before has its chances left.
     fn on_startup_timeout(&mut self, id: BackendId) -> Due {
+        let now = self.now();
+        // What it says is not read then.
+        let is_excused = self.clients.is_slow();
         let Some(backend) = self.backends.get_mut(id) else { return Due::Nothing };
-        let time = self.servers.get(backend.server).settings.startup_timeout.as_secs_f64();
+        let time = self.servers.get(backend.server).settings.startup_timeout;
+        let silent_since = if is_excused { now } else { backend.health.silent_since() };
+        if backend.pid.is_some() && silent_since + time > now {
+            backend.life.put_off(silent_since + time);
+            return Due::Nothing;
+        }
+        let time = time.as_secs_f64();
         let what = match backend.pid {
+            Some(_) if backend.health.has_spoken() => {
+                format!("has not answered initialize, and has said nothing for {time} s")
+            }
             Some(_) => format!("has not answered initialize within {time} s"),
             None => format!("has not started within {time} s: its disk may not answer"),
         };
@@ -675,6 +745,22 @@ impl Mux {
         let params = json!({"type": severity.message_type(), "message": message}).to_string();
         self.tell_editor(Frame::notification("window/showMessage", Some(params.as_bytes())));
     }
+}
+
+/// Whether the client that has asked this can ask it again later. Turns and the handshake wait.
+pub(crate) fn is_refusable(owner: &Owner, purpose: &Purpose) -> bool {
+    matches!((owner, purpose), (Owner::Client(..), Purpose::Plain))
+}
+
+/// A restart that waits longer is not waited for by requests.
+const LONG_WAIT: Duration = Duration::from_secs(2);
+
+/// So many crashes within the window are told to the user.
+const MANY_CRASHES: usize = 3;
+
+/// Whole seconds for people, rounded up.
+fn seconds(wait: Duration) -> u64 {
+    wait.as_secs() + u64::from(wait.subsec_nanos() > 0)
 }
 
 /// What the user can choose when a backend has failed.

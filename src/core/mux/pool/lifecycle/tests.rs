@@ -63,9 +63,30 @@ fn server_that_was_never_ready_starts_at_most_twice() {
     it.start(now);
     it.spawn(now, Handshake::Editor, now);
     it.spawned(now);
+    it.note_failed_start();
     assert_eq!(it.exited(now, it.generation(), &policy(), Demand::Somebody, 0), Some(Death::Restarts));
     it.spawn(now, Handshake::Own, now);
+    it.note_failed_start();
     assert_eq!(it.exited(now, it.generation(), &policy(), Demand::Somebody, 0), Some(Death::Fails));
+    assert!(it.has_failed_to_start());
+    it.try_again(now);
+    it.start(now);
+    assert!(it.is_due(now));
+}
+
+#[test]
+fn server_killed_from_outside_before_it_was_ready_has_its_whole_budget() {
+    let mut now = Instant::now();
+    let (mut it, policy) = (Lifecycle::new(now), policy());
+    it.start(now);
+    for _ in 0..policy.max_restarts {
+        it.spawn(now, Handshake::Own, now);
+        it.spawned(now);
+        assert_eq!(it.exited(now, it.generation(), &policy, Demand::Somebody, 0), Some(Death::Restarts));
+        now += it.wait(now).unwrap();
+    }
+    it.spawn(now, Handshake::Own, now);
+    assert_eq!(it.exited(now, it.generation(), &policy, Demand::Somebody, 0), Some(Death::Fails));
 }
 
 #[test]

@@ -103,7 +103,9 @@ fn wrapped_copilot_server_never_runs_twice() {
     let stub = Stub::start(Script::default());
     let sandbox = Sandbox::new();
     let mut command = sandbox.signed_in_command(env!("CARGO_BIN_EXE_lspool"), &stub);
-    command.args(["--", "node"]).arg(real::copilot_wrapper()).arg("--stdio");
+    // A request waits for the next process as long as that is not far off.
+    let config = sandbox.write("config.toml", "[server.copilot]\nbackoff = { initial = \"0s\" }\n");
+    command.arg("--config").arg(config).args(["--", "node"]).arg(real::copilot_wrapper()).arg("--stdio");
     let session = Copilot::start(command, Options::in_workspace(sandbox.workspace()));
     session.ok("checkStatus", json!({}));
     let first = session.mark().processes_running("/copilot-language-server --stdio");

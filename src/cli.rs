@@ -90,7 +90,7 @@ fn tell(words: &str) {
     writeln!(io::stderr(), "lspool: {words}").ok();
 }
 
-/// Prints the result of a command. A reader that is gone, `head` for one, is no failure; a full disk is.
+/// Prints the result of a command. Ignores a reader that has closed the pipe, as `head` does; fails on a full disk.
 fn print(text: &str) -> anyhow::Result<()> {
     let mut out = io::stdout();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {

@@ -215,7 +215,7 @@ pub struct ServerConfig {
     pub builtin_tools: BuiltinTools,
     /// Whether a process keeps what it has told the model, so that the next one can say the same.
     pub exact_restore: bool,
-    /// Methods of the editor whose latest message each new process is told, beside those that lspool knows.
+    /// Methods whose latest message from the editor each new process gets, in addition to those that lspool knows.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub repeat: Vec<String>,
     /// What keeps a conversation to its tools.

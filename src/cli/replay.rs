@@ -89,7 +89,7 @@ fn replay(task: &args::Replay, prints: bool, out: &mut dyn Write) -> anyhow::Res
     Ok(None)
 }
 
-/// Writes what waits, so that it stands before the verdict. A reader that is gone, `head` for one, is no failure.
+/// Writes the buffered lines, so that they stand before the verdict. Ignores a reader that has closed the pipe.
 fn flush(out: &mut dyn Write) -> anyhow::Result<()> {
     match out.flush() {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error).context(UNWRITABLE),

@@ -21,7 +21,7 @@ use crate::{
     },
 };
 
-/// What a person is told who starts lspool as an editor would.
+/// The message for a person who starts `lspool` at a terminal.
 const ALONE: &str = "an editor starts lspool; it speaks the Language Server Protocol on stdin
 
   lspool demo           shows a crash that the editor does not notice

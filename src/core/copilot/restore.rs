@@ -111,7 +111,7 @@ impl Copilot {
                 }
             }
             (Some(sent), Some(_)) => {
-                mux.requests_mut().written(sent, process);
+                mux.requests_mut().mark_written(sent, process);
                 mux.tell(process, frame);
             }
             (_, _) => mux.tell(process, frame),
@@ -139,7 +139,7 @@ impl Copilot {
                 }
             }
         }
-        mux.requests_mut().written(sent, process);
+        mux.requests_mut().mark_written(sent, process);
         mux.tell(process, told);
     }
 
@@ -216,7 +216,7 @@ impl Copilot {
         id: &ConversationId,
         earlier: impl Fn(&mut History) -> Vec<Value>,
     ) {
-        mux.requests_mut().written(sent, process);
+        mux.requests_mut().mark_written(sent, process);
         let Some(Pending {
             frame: turn,
             purpose: Purpose::Copilot(CopilotPurpose::Turn { restriction, .. }),
@@ -313,7 +313,7 @@ impl Copilot {
             true => To::Process(process),
             false => To::Queue(process.backend),
         };
-        let (again, turn) = mux.requests_mut().sent(to, owner, purpose, &frame);
+        let (again, turn) = mux.requests_mut().register(to, owner, purpose, &frame);
         mux.requests_mut().mark(again, |it| *it = marks);
         if let Some(conversation) = conversation {
             conversation.ask_again(sent, again);
@@ -330,7 +330,7 @@ impl Copilot {
     /// A process is to forget a conversation.
     pub(super) fn make_forget(mux: &mut Mux, process: ProcessId, id: &ConversationId) {
         let to = To::Process(process);
-        let (_, frame) = mux.requests_mut().sent(to, Owner::Proxy, Purpose::Plain, &destruction(id));
+        let (_, frame) = mux.requests_mut().register(to, Owner::Proxy, Purpose::Plain, &destruction(id));
         mux.tell(process, frame);
     }
 
@@ -495,7 +495,7 @@ impl Copilot {
         conversation.forgotten();
         let (owner, purpose) = (pending.owner.clone(), pending.purpose.clone());
         let (sent, turn) =
-            mux.requests_mut().sent(To::Queue(process.backend), owner, purpose, &pending.frame);
+            mux.requests_mut().register(To::Queue(process.backend), owner, purpose, &pending.frame);
         conversation.ask_again(asked, sent);
         self.release(mux, process.backend, turn);
         true

@@ -216,7 +216,7 @@ impl Copilot {
             restriction,
         });
         let to = To::Queue(conversation.backend);
-        let (again, request) = mux.requests_mut().sent(to, pending.owner, purpose, &frame);
+        let (again, request) = mux.requests_mut().register(to, pending.owner, purpose, &frame);
         conversation.ask_again(sent, again);
         let active_turn = &mut conversation.active_turn;
         (active_turn.over, active_turn.continues, active_turn.restored) = (Over::No, false, false);
@@ -257,7 +257,7 @@ impl Copilot {
 
     /// The request under a number that the process that is gone has not heard.
     fn ask_next(&mut self, mux: &mut Mux, sent: SentId) -> Option<Frame> {
-        let frame = mux.requests_mut().again(sent)?;
+        let frame = mux.requests_mut().renumber(sent)?;
         let again = SentId::of(&frame)?;
         if let Some(Purpose::Copilot(CopilotPurpose::Turn { conversation, .. })) =
             mux.requests().get(again).map(|it| &it.purpose)

@@ -23,7 +23,7 @@ impl Mux {
         process: ProcessId,
         answer: &Frame,
     ) -> Option<(SentId, Pending)> {
-        let found = answer.id().and_then(|id| self.requests.answered(&id, Peer::Backend(process)));
+        let found = answer.id().and_then(|id| self.requests.take_answered(&id, Peer::Backend(process)));
         if found.is_none() {
             debug!(?answer, "dropped: an answer that nobody waits for");
         }
@@ -96,7 +96,7 @@ impl Mux {
 
     /// The request that an answer of the editor's belongs to.
     pub(crate) fn take_answered_by_editor(&mut self, answer: &Frame) -> Option<(SentId, Pending)> {
-        let found = answer.id().and_then(|id| self.requests.answered(&id, Peer::EDITOR));
+        let found = answer.id().and_then(|id| self.requests.take_answered(&id, Peer::EDITOR));
         if found.is_none() {
             debug!(?answer, "dropped: an answer of the editor that nobody waits for");
         }

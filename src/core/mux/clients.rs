@@ -456,7 +456,7 @@ impl Mux {
         match id {
             MalformedMessage::Request(id) => self.send(Peer::Client(client), failure.answer(id)),
             MalformedMessage::Answer(id) => {
-                let (sent, pending) = self.requests.answered(&id, Peer::Client(client))?;
+                let (sent, pending) = self.requests.take_answered(&id, Peer::Client(client))?;
                 self.fail(&pending.owner, &Failure { cause: Cause::BadAnswer, ..failure });
                 match pending.owner {
                     Owner::Backend(process, _) => self.release_token(process, &pending.frame),

@@ -96,7 +96,7 @@ impl Mux {
     fn ask_editor_for(&mut self, process: ProcessId, frame: &Frame, purpose: Purpose) {
         let Some(id) = frame.id() else { return };
         let (to, owner) = (To::Client(ClientId::EDITOR), Owner::Backend(process, id.into()));
-        let (_, frame) = self.requests.sent(to, owner, purpose, frame);
+        let (_, frame) = self.requests.register(to, owner, purpose, frame);
         self.send(Peer::EDITOR, frame);
     }
 

@@ -102,8 +102,14 @@ pub(crate) struct Requests {
 }
 
 impl Requests {
-    /// Notes a request about to be sent; returns its number and the frame that carries it.
-    pub(crate) fn sent(&mut self, to: To, owner: Owner, purpose: Purpose, frame: &Frame) -> (SentId, Frame) {
+    /// Enters a request that is about to be sent; returns its number and the frame that carries it.
+    pub(crate) fn register(
+        &mut self,
+        to: To,
+        owner: Owner,
+        purpose: Purpose,
+        frame: &Frame,
+    ) -> (SentId, Frame) {
         let id = self.last.next();
         self.last = id;
         let mut earlier = None;
@@ -127,9 +133,9 @@ impl Requests {
 
     /// A request whose process is gone is asked again, of the next one: under another number, so that nothing the first
     /// one said is taken for the answer.
-    pub(crate) fn again(&mut self, id: SentId) -> Option<Frame> {
+    pub(crate) fn renumber(&mut self, id: SentId) -> Option<Frame> {
         let Pending { to, owner, purpose, frame, marks, earlier: _ } = self.take(id)?;
-        let (again, frame) = self.sent(to.backend().map_or(to, To::Queue), owner, purpose, &frame);
+        let (again, frame) = self.register(to.backend().map_or(to, To::Queue), owner, purpose, &frame);
         self.mark(again, |it| *it = Marks { first: marks.first.or(Some(id)), ..marks });
         Some(frame)
     }
@@ -142,7 +148,7 @@ impl Requests {
         purpose: impl FnOnce(Purpose) -> Purpose,
     ) -> Option<Frame> {
         let Pending { owner, purpose: before, frame, marks, .. } = self.take(id)?;
-        let (moved, frame) = self.sent(To::Queue(backend), owner, purpose(before), &frame);
+        let (moved, frame) = self.register(To::Queue(backend), owner, purpose(before), &frame);
         self.mark(moved, |it| *it = marks);
         Some(frame)
     }
@@ -173,7 +179,7 @@ impl Requests {
     }
 
     /// Takes the request that this answer belongs to, if that peer owes one.
-    pub(crate) fn answered(&mut self, id: &RawId, by: Peer) -> Option<(SentId, Pending)> {
+    pub(crate) fn take_answered(&mut self, id: &RawId, by: Peer) -> Option<(SentId, Pending)> {
         let id = SentId::read(id)?;
         let asked = match (self.pending.get(&id)?.to, by) {
             (To::Client(asked), Peer::Client(by)) => asked == by,
@@ -286,7 +292,7 @@ impl Requests {
     }
 
     /// A queued request has been written to this process.
-    pub(crate) fn written(&mut self, id: SentId, process: ProcessId) {
+    pub(crate) fn mark_written(&mut self, id: SentId, process: ProcessId) {
         if let Some(pending) = self.pending.get_mut(&id) {
             pending.to = To::Process(process);
         }

@@ -4,6 +4,7 @@
 /// What is remembered for processes that start later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Keep {
+    /// Every running process gets the message; later ones do not.
     Nothing,
     /// The latest parameters of this method.
     Latest,

@@ -90,7 +90,8 @@ impl Mux {
     /// Asks the editor something that lspool itself wants.
     pub(crate) fn ask_editor(&mut self, purpose: Purpose, method: &str, params: Option<&[u8]>) -> SentId {
         let frame = Frame::request(RawId::from(0), method, params);
-        let (sent, frame) = self.requests.sent(To::Client(ClientId::EDITOR), Owner::Proxy, purpose, &frame);
+        let (sent, frame) =
+            self.requests.register(To::Client(ClientId::EDITOR), Owner::Proxy, purpose, &frame);
         self.tell_editor(frame);
         sent
     }
@@ -99,7 +100,7 @@ impl Mux {
     pub(crate) fn ask_backend(&mut self, id: BackendId, purpose: Purpose, method: &str, params: &[u8]) {
         let Some(process) = self.backend(id).map(Backend::process) else { return };
         let frame = Frame::request(RawId::from(0), method, Some(params));
-        let (_, frame) = self.requests.sent(To::Process(process), Owner::Proxy, purpose, &frame);
+        let (_, frame) = self.requests.register(To::Process(process), Owner::Proxy, purpose, &frame);
         self.tell(process, frame);
     }
 
@@ -135,7 +136,7 @@ impl Mux {
             self.fail_request(&owner, &purpose, &failure);
             return None;
         }
-        Some(self.requests.sent(To::Queue(backend.id), owner, purpose, frame))
+        Some(self.requests.register(To::Queue(backend.id), owner, purpose, frame))
     }
 
     /// Passes an accepted message on as soon as the process can take it.
@@ -197,7 +198,7 @@ impl Mux {
         if frame.method().is_some()
             && let Some(sent) = SentId::of(&frame)
         {
-            self.requests.written(sent, process);
+            self.requests.mark_written(sent, process);
         }
         self.tell(process, frame);
     }

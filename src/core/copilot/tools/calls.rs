@@ -90,7 +90,8 @@ impl Copilot {
             matches!(purpose, Purpose::Copilot(CopilotPurpose::ToolCall { kind: ToolQuestion::Call, .. }))
                 || name == TERMINAL;
         if !self.catalog.is_builtin(name) || !is_for_list {
-            let (sent, frame) = mux.requests_mut().sent(To::Client(ClientId::EDITOR), owner, purpose, frame);
+            let (sent, frame) =
+                mux.requests_mut().register(To::Client(ClientId::EDITOR), owner, purpose, frame);
             mux.tell_editor(frame);
             return sent;
         }
@@ -102,7 +103,7 @@ impl Copilot {
         {
             self.spend_confirmation(&id.clone(), frame);
         }
-        let (sent, frame) = mux.requests_mut().sent(To::BuiltinTools, owner, purpose, frame);
+        let (sent, frame) = mux.requests_mut().register(To::BuiltinTools, owner, purpose, frame);
         self.run_tool(mux, frame, is_confirmed);
         sent
     }

@@ -618,7 +618,7 @@ impl Mux {
         match id {
             MalformedMessage::Request(id) => self.tell(process, failure.answer(id)),
             MalformedMessage::Answer(id) => {
-                let (sent, pending) = self.requests.answered(&id, Peer::Backend(process))?;
+                let (sent, pending) = self.requests.take_answered(&id, Peer::Backend(process))?;
                 return Some((sent, pending, Failure { cause: Cause::BadAnswer, ..failure }));
             }
             // An answer may have been lost with it: nobody shall wait for that for ever.

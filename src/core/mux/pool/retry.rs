@@ -50,7 +50,7 @@ impl Mux {
             let failure = match fate {
                 Fate::Dropped => continue,
                 Fate::Again => {
-                    again.extend(self.requests.again(sent));
+                    again.extend(self.requests.renumber(sent));
                     continue;
                 }
                 Fate::Cancelled => Failure::new(Cause::Cancelled, "cancelled, and the server is gone"),
@@ -141,7 +141,7 @@ impl Mux {
         let asked = |it: &Pending| it.to == To::Process(process) && matches!(it.owner, Owner::Client(..));
         let mut again = Vec::new();
         for sent in self.requests.filter(asked).into_iter().rev() {
-            let Some(frame) = self.requests.again(sent) else { continue };
+            let Some(frame) = self.requests.renumber(sent) else { continue };
             again.extend(SentId::of(&frame).map(|it| (sent, it)));
             if let Some(backend) = self.backends.get_mut(id) {
                 backend.queue().push_front(frame);

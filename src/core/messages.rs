@@ -255,7 +255,7 @@ impl Proxy {
         }
     }
 
-    /// A server has sent what is no message. If it was an answer, in this order: the progress of the request ends, the
+    /// A server has sent a malformed message. If it was an answer, in this order: the progress of the request ends, the
     /// request fails, and whoever needs the answer hears that there is none.
     pub(super) fn on_malformed_server(&mut self, process: ProcessId, id: MalformedMessage, reason: &str) {
         let Some((sent, pending, failure)) = self.mux.on_malformed_server(process, id, reason) else {

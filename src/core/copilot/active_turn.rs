@@ -19,7 +19,7 @@ pub(crate) struct ActiveTurn {
     pub(crate) segment: Option<TurnSegment>,
     /// The process is asked to continue it; else it is asked from its start.
     pub(crate) continues: bool,
-    /// The process was told what was said before it.
+    /// The process got the earlier turns before it.
     pub(crate) restored: bool,
     pub(crate) suspended: Option<Suspended>,
     /// Confirmations that the editor has given to the process. If that dies before it acts on one, it still counts.

@@ -598,8 +598,8 @@ impl Mux {
         self.act(Effect::Terminate(process));
     }
 
-    /// A server has sent what is no message. Gives what it was to answer, if its answer is lost, and why the request
-    /// fails.
+    /// A server has sent a malformed message. If an answer was lost, gives the request that it belongs to and why that
+    /// request fails.
     pub(crate) fn on_malformed_server(
         &mut self,
         process: ProcessId,
@@ -752,10 +752,10 @@ pub(crate) fn is_refusable(owner: &Owner, purpose: &Purpose) -> bool {
     matches!((owner, purpose), (Owner::Client(..), Purpose::Plain))
 }
 
-/// A restart that waits longer is not waited for by requests.
+/// lspool refuses requests at once while the restart is further away than this.
 const LONG_WAIT: Duration = Duration::from_secs(2);
 
-/// So many crashes within the window are told to the user.
+/// How many crashes within the window make lspool tell the user.
 const MANY_CRASHES: usize = 3;
 
 /// Whole seconds for people, rounded up.

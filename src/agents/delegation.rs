@@ -199,8 +199,11 @@ mod tests {
             let agents = Config::default().agents;
             let input = json!({"subagent_type": kind, "prompt": prompt}).to_string();
             match Task::read(input.as_bytes(), &agents) {
-                Ok(task) => prop_assert!(agents.contains_key(&task.agent) && !task.prompt.is_empty()),
-                Err(why) => prop_assert!(!why.is_empty() && (prompt.is_empty() || !agents.contains_key(&kind))),
+                Ok(task) => prop_assert!(agents.contains_key(&task.agent) && !task.prompt.trim().is_empty()),
+                Err(why) => {
+                    prop_assert!(!why.is_empty());
+                    prop_assert!(prompt.trim().is_empty() || !agents.contains_key(&kind));
+                }
             }
             prop_assert!(Task::read(raw.as_bytes(), &agents).is_err());
         }

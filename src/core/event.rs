@@ -175,6 +175,35 @@ pub struct Prepared {
     pub warnings: Vec<String>,
     /// Where the server keeps what it tells the model, if it shall: a folder of the shell's.
     pub transcripts: Option<PathBuf>,
+    /// The group whose first member that server is, if it has others.
+    pub group: Option<Group>,
+}
+
+/// Several servers behind one editor.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Group {
+    /// As the configuration or the command line names it.
+    pub name: String,
+    /// How long lspool holds `initialize` for members that have not answered, once one has.
+    pub start_wait: Duration,
+    /// The members after the first, by rank.
+    pub others: Vec<Member>,
+}
+
+/// A server of a group.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Member {
+    /// Name of its section.
+    pub name: String,
+    /// That section.
+    pub server: ServerConfig,
+    /// How to start it.
+    pub launch: Launch,
+    /// Why it cannot be started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missing: Option<String>,
 }
 
 // The values of variables may be secrets.
@@ -183,6 +212,12 @@ impl fmt::Debug for Launch {
         let env: Vec<&String> = self.env.iter().map(|(name, _)| name).collect();
         let mut it = f.debug_struct("Launch");
         it.field("program", &self.program).field("env", &env).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Member {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Member").field("name", &self.name).field("launch", &self.launch).finish_non_exhaustive()
     }
 }
 

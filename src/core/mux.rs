@@ -12,6 +12,7 @@ pub(crate) mod failure;
 pub(crate) mod from_client;
 mod from_server;
 mod items;
+pub(crate) mod merge;
 pub(crate) mod pool;
 mod registrations;
 pub(crate) mod requests;

@@ -50,6 +50,7 @@ pub fn input(line: &Line<'_>) -> Result<Input, String> {
                 missing: it.missing,
                 warnings: it.warnings,
                 transcripts: it.transcripts,
+                group: it.group,
             })))
         }
         Kind::Unprepared => Event::Prepared(Err(data::<format::Unprepared>(line)?.error)),

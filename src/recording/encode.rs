@@ -116,6 +116,7 @@ impl Encoder {
                     missing: it.missing.clone(),
                     warnings: it.warnings.clone(),
                     transcripts: it.transcripts.clone(),
+                    group: it.group.clone(),
                 });
                 line(Kind::Prepared).data(&data).finish()
             }

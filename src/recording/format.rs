@@ -13,7 +13,7 @@ use crate::{
     config::{Config, ServerConfig},
     core::{
         Identity,
-        event::{BackendId, ClientId, Drops, Exit, Generation, KeptMode, Launch, Peer, ProcessId, TeamFault},
+        event::{BackendId, ClientId, Drops, Exit, Generation, Group, KeptMode, Launch, Peer, ProcessId, TeamFault},
     },
 };
 
@@ -293,6 +293,9 @@ pub struct Prepared {
     /// Where it keeps what it tells the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transcripts: Option<PathBuf>,
+    /// The group whose first member it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<Group>,
 }
 
 /// Of [`Kind::Unprepared`].

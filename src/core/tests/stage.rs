@@ -264,6 +264,7 @@ impl Stage {
             warnings: self.warnings.clone(),
             // As the shell does, which does not know what a server is that does not say it.
             transcripts: self.server.exact_restore.then(|| "/private/kept".into()),
+            group: None,
         };
         self.event(Event::Prepared(Ok(Box::new(prepared))));
     }

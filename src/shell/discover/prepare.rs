@@ -88,6 +88,7 @@ pub fn prepare(
         missing,
         warnings: overlooked.into_iter().chain(agents).collect(),
         transcripts: None,
+        group: None,
     })
 }
 

@@ -1,0 +1,1 @@
+//! Who made an item: a tag in its `data`.

@@ -243,7 +243,7 @@ fn with_defaults(item: &Value, list: &Value) -> Value {
     for (key, default) in defaults.iter().filter(|(_, it)| !it.is_null()) {
         let merges = list["applyKind"][key] == json!(2);
         match (key.as_str(), some(item, key)) {
-            ("editRange", _) if some(item, "textEdit").is_some() => {}
+            ("editRange", _) if some(item, "textEdit").is_some() || item.get("label").is_none() => {}
             ("editRange", _) => {
                 let text = some(item, "textEditText").unwrap_or(&item["label"]);
                 out["textEdit"] = json!({"range": default, "newText": text});

@@ -21,7 +21,7 @@ mod tokens;
 mod workspace_edit;
 
 #[cfg(any(test, feature = "testing"))]
-pub mod model;
+pub(crate) mod model;
 #[cfg(test)]
 mod tests;
 

@@ -16,7 +16,7 @@ pub(super) enum HoverFormat {
 const LINKED: [&str; 4] = ["declaration", "definition", "implementation", "typeDefinition"];
 
 /// What the editor takes, as it said in its `initialize`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ClientShape {
     pub(super) hover: HoverFormat,
     /// By [`LINKED`].

@@ -19,11 +19,14 @@ use crate::{
 /// Members of a list that are not simply passed on.
 const KNOWN: [&str; 4] = ["isIncomplete", "items", "itemDefaults", "applyKind"];
 
+/// Name and value.
+type Default<'a> = (Cow<'a, str>, &'a [u8]);
+
 /// What one member has answered.
 struct Completions<'a> {
     list: List<'a>,
     /// The members of `itemDefaults`.
-    defaults: Vec<(Cow<'a, str>, &'a [u8])>,
+    defaults: Vec<Default<'a>>,
     apply_kind: Option<&'a [u8]>,
     /// The whole list, if it is an object.
     object: Option<&'a [u8]>,
@@ -81,7 +84,9 @@ fn says_incomplete(result: &[u8]) -> bool {
 }
 
 /// Label, kind and inserted text.
-fn key(item: &[u8], has_range: bool) -> Option<(Cow<'_, [u8]>, &[u8], Cow<'_, [u8]>)> {
+type Key<'a> = (Cow<'a, [u8]>, &'a [u8], Cow<'a, [u8]>);
+
+fn key(item: &[u8], has_range: bool) -> Option<Key<'_>> {
     let [label, kind, edit, edit_text, text] =
         values(item, ["label", "kind", "textEdit", "textEditText", "insertText"]);
     let label = label?;
@@ -109,28 +114,29 @@ fn joined(all: &[Completions<'_>], is_incomplete: bool) -> Vec<u8> {
 }
 
 /// The defaults that stay, and whether they are those of all lists (but for data).
-fn shared_defaults<'a>(all: &'a [Completions<'_>]) -> (Vec<&'a (Cow<'a, str>, &'a [u8])>, bool) {
+fn shared_defaults<'a>(all: &'a [Completions<'_>]) -> (Vec<&'a Default<'a>>, bool) {
     let Some((first, others)) = all.split_first() else { return (Vec::new(), true) };
     let is_shared = others.iter().all(|it| {
-        let is_there = |(key, value): &(Cow<'_, str>, &[u8])| {
-            first.default(key).is_some_and(|theirs| are_same(value, theirs))
-        };
+        let is_there =
+            |(key, value): &Default<'_>| first.default(key).is_some_and(|theirs| are_same(value, theirs));
         it.defaults.len() == first.defaults.len()
             && it.defaults.iter().all(is_there)
             && are_same(it.apply_kind.unwrap_or(b"{}"), first.apply_kind.unwrap_or(b"{}"))
     });
     let has_tags = all.iter().any(|it| it.tag.is_some());
-    let stays = |it: &&(Cow<'_, str>, &[u8])| !has_tags || it.0 != "data";
+    let stays = |it: &&Default<'_>| !has_tags || it.0 != "data";
     (first.defaults.iter().filter(|_| is_shared).filter(stays).collect(), is_shared)
 }
 
 /// The list up to its first item. Members that lspool does not know are those of the best rank.
-fn head(all: &[Completions<'_>], is_incomplete: bool, defaults: &[&(Cow<'_, str>, &[u8])]) -> Vec<u8> {
+fn head(all: &[Completions<'_>], is_incomplete: bool, defaults: &[&Default<'_>]) -> Vec<u8> {
     let mut out = Joined::new(b"{", 200);
     out.push_member("isIncomplete", if is_incomplete { b"true" } else { b"false" });
     if !defaults.is_empty() {
         let mut inner = Joined::new(b"{", 200);
-        defaults.iter().for_each(|(key, value)| inner.push_member(key, value));
+        for (key, value) in defaults {
+            inner.push_member(key, value);
+        }
         out.push_member("itemDefaults", &inner.finish(b"}"));
         if let Some(kind) = all.iter().find_map(|it| it.apply_kind) {
             out.push_member("applyKind", kind);

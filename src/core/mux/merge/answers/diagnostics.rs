@@ -35,7 +35,9 @@ fn read<'a>(part: &'a Part<'a>) -> Reading<Report<'a>> {
 pub(super) fn joined(lists: &mut [&mut List<'_>]) -> Vec<u8> {
     leave_out_repeated(lists, |_, item| Some(item));
     let mut out = Joined::new(b"[", lists.iter().map(|it| it.raw.len()).sum());
-    lists.iter().for_each(|it| it.write(&mut out));
+    for list in lists {
+        list.write(&mut out);
+    }
     out.finish(b"]")
 }
 

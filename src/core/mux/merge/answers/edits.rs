@@ -105,7 +105,9 @@ pub(super) fn merge(question: &Question<'_>) -> Merged {
     for (n, edits) in heard.parts {
         let (admitted, overlap) = taken.admit(edits);
         taken.settle();
-        admitted.iter().for_each(|it| out.push(&it.raw));
+        for edit in &admitted {
+            out.push(&edit.raw);
+        }
         overlapping.extend(overlap.then_some(n));
     }
     Merged { result: out.finish(b"]"), malformed: heard.malformed, overlapping }

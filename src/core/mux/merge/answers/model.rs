@@ -36,10 +36,14 @@ const SHAPES: [(Shape, &str); 19] = [
     (Shape::InlineCompletion, "textDocument/inlineCompletion"),
 ];
 
-/// How many shapes there are: the first byte of a case chooses one.
-pub const KINDS: u8 = SHAPES.len() as u8;
+/// How many kinds of cases there are: the first byte of a case chooses one.
+pub(crate) const KINDS: usize = SHAPES.len();
 
-/// Plays the case that these bytes stand for, and panics if the answer is not what it should be.
+/// Plays the case that these bytes stand for.
+///
+/// # Panics
+///
+/// If the answer is not what it should be.
 pub fn check(bytes: &[u8]) {
     let mut dice = Dice(bytes);
     let (shape, method) = SHAPES[dice.roll(SHAPES.len())];

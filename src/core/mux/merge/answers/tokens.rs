@@ -172,7 +172,7 @@ fn cover(tokens: &[Token]) -> Cover {
     for token in tokens.iter().filter(|it| it.length > 0) {
         match cover.last_mut() {
             Some((line, _, end)) if *line == token.line && *end >= token.start => {
-                *end = token.end().max(*end)
+                *end = token.end().max(*end);
             }
             Some(_) | None => cover.push((token.line, token.start, token.end())),
         }

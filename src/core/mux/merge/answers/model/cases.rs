@@ -7,7 +7,10 @@ use super::{Same, Shape};
 /// Bytes that decide; when there are no more, the first choice is made.
 pub(super) struct Dice<'a>(pub(super) &'a [u8]);
 
-impl Dice<'_> {
+/// What makes a value.
+type Make<'a, 'd> = &'a dyn Fn(&mut Dice<'d>) -> Value;
+
+impl<'d> Dice<'d> {
     pub(super) fn byte(&mut self) -> u8 {
         let Some((first, rest)) = self.0.split_first() else { return 0 };
         self.0 = rest;
@@ -69,7 +72,7 @@ impl Dice<'_> {
     }
 
     /// An object of which each member may be missing.
-    fn object(&mut self, members: &[(&str, &dyn Fn(&mut Self) -> Value)]) -> Value {
+    fn object(&mut self, members: &[(&str, Make<'_, 'd>)]) -> Value {
         let mut object = json!({});
         for (key, value) in members {
             match self.roll(8) {

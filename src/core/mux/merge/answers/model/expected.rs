@@ -114,7 +114,9 @@ fn tag(item: &mut Value, member: usize) {
 fn with_tags(case: &Case, lists: Vec<(usize, Vec<Value>)>) -> Vec<(usize, Vec<Value>)> {
     let mut lists = lists;
     for (n, list) in lists.iter_mut().filter(|_| has_tags(case)) {
-        list.iter_mut().for_each(|it| tag(it, *n));
+        for it in list.iter_mut() {
+            tag(it, *n);
+        }
     }
     lists
 }
@@ -123,7 +125,9 @@ fn with_tags(case: &Case, lists: Vec<(usize, Vec<Value>)>) -> Vec<(usize, Vec<Va
 fn tagged(case: &Case, n: usize) -> Value {
     let mut value = case.parts[n].clone();
     if let (true, Some(list)) = (has_tags(case), value.as_array_mut()) {
-        list.iter_mut().for_each(|it| tag(it, n));
+        for it in list.iter_mut() {
+            tag(it, n);
+        }
     }
     value
 }
@@ -204,10 +208,10 @@ fn completions(case: &Case, result: &Value, told: &str) {
     });
     let is_incomplete = |it: &Value| it["isIncomplete"] == json!(true);
     let incomplete = case.late || case.parts.iter().any(is_incomplete);
-    if let (Some(settled), false) = (&heard.settled, incomplete) {
-        if !settled.is_object() {
-            return assert_eq!(result, settled, "{told}");
-        }
+    if let (Some(settled), false) = (&heard.settled, incomplete)
+        && !settled.is_object()
+    {
+        return assert_eq!(result, settled, "{told}");
     }
     assert!(incomplete == is_incomplete(result) || case.parts.len() == 1, "{told}");
     let effective: Vec<(usize, Vec<Value>)> = heard
@@ -414,7 +418,7 @@ fn tokens(case: &Case) -> Value {
     let numbers = |it: &Value| {
         let data = it.get("data")?.as_array()?;
         let numbers: Vec<u64> = data.iter().map(Value::as_u64).collect::<Option<_>>()?;
-        (numbers.len() % 5 == 0).then_some(numbers)
+        numbers.len().is_multiple_of(5).then_some(numbers)
     };
     let Some((united, of_parts)) = &case.legends else {
         let (heard, _) = hear(case, |_, it| match it.get("data").and_then(Value::as_array) {

@@ -97,7 +97,7 @@ fn changes(edit: &Value, as_list: bool) -> Option<Changes> {
     };
     let (map, list) = (some(edit, "changes"), some(edit, "documentChanges"));
     match (map, list) {
-        (None, Some(list)) | (Some(_), Some(list)) if as_list || map.is_none() => {
+        (None | Some(_), Some(list)) if as_list || map.is_none() => {
             for it in list.as_array()? {
                 if it.get("kind").is_some() {
                     operations.push(it.clone());

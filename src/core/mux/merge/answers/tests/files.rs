@@ -30,22 +30,22 @@ fn definitions_take_one_shape() {
     assert_eq!(asked().value(&[at("a", &here), json!(null)]), at("a", &here));
 }
 
-fn edit(extent: Value, text: &str) -> Value {
+fn edit(extent: &Value, text: &str) -> Value {
     json!({"range": extent, "newText": text})
 }
 
 #[test]
 fn edits_of_better_rank_stand_against_overlapping_ones() {
     let edits = ask(Shape::Edits, "textDocument/willSaveWaitUntil");
-    let best = [edit(range(1, 2, 5), "a"), edit(range(3, 0, 0), "i")];
+    let best = [edit(&range(1, 2, 5), "a"), edit(&range(3, 0, 0), "i")];
     let others = [
-        edit(range(1, 2, 5), "a"),
-        edit(range(3, 0, 0), "i"),
-        edit(range(3, 0, 0), "j"),
-        edit(range(1, 4, 6), "x"),
-        edit(range(1, 5, 6), "b"),
-        edit(range(1, 3, 3), "x"),
-        edit(range(1, 2, 2), "c"),
+        edit(&range(1, 2, 5), "a"),
+        edit(&range(3, 0, 0), "i"),
+        edit(&range(3, 0, 0), "j"),
+        edit(&range(1, 4, 6), "x"),
+        edit(&range(1, 5, 6), "b"),
+        edit(&range(1, 3, 3), "x"),
+        edit(&range(1, 2, 2), "c"),
     ];
     assert_eq!(
         edits.answer(&[json!(best), json!(others)]),
@@ -63,7 +63,7 @@ fn rename() -> Asked {
 
 #[test]
 fn workspace_edits_are_put_together_by_file() {
-    let (a, b, c) = (edit(range(1, 0, 4), "a"), edit(range(2, 0, 4), "b"), edit(range(1, 2, 4), "c"));
+    let (a, b, c) = (edit(&range(1, 0, 4), "a"), edit(&range(2, 0, 4), "b"), edit(&range(1, 2, 4), "c"));
     assert_eq!(
         rename().answer(&[
             json!({"changes": {"file:///u%20": [a]}}),

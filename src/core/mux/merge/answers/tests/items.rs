@@ -113,7 +113,7 @@ fn completions_are_incomplete_if_one_list_is_or_was_late() {
     assert_eq!(completions().value(&[list(false, a.clone()), b.clone()]), list(false, both.clone()));
     assert_eq!(completions().value(&[a.clone(), list(true, b.clone())]), list(true, both.clone()));
     assert_eq!(completions().value(&[a.clone(), list(true, json!([]))]), list(true, a.clone()));
-    assert_eq!(completions().late().value(&[a.clone()]), list(true, a.clone()));
+    assert_eq!(completions().late().value(std::slice::from_ref(&a)), list(true, a.clone()));
     assert_eq!(completions().late().value(&[list(false, a.clone())]), list(true, a.clone()));
     assert_eq!(completions().late().value(&[json!(null)]), list(true, json!([])));
     assert_eq!(

@@ -217,7 +217,10 @@ impl fmt::Debug for Launch {
 
 impl fmt::Debug for Member {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Member").field("name", &self.name).field("launch", &self.launch).finish_non_exhaustive()
+        f.debug_struct("Member")
+            .field("name", &self.name)
+            .field("launch", &self.launch)
+            .finish_non_exhaustive()
     }
 }
 

@@ -87,6 +87,7 @@ impl Proxy {
         }
         self.mux.begin(now, out);
         self.mux.on_editor_deadlines();
+        self.mux.on_group_deadlines();
         // What is due for the servers is not done any more for an editor that is left.
         if !self.mux.clients().is_exiting() {
             self.on_deadlines();
@@ -108,6 +109,7 @@ impl Proxy {
             mcp,
             draining,
             phase,
+            self.mux.group_deadline(),
             measure,
             spare,
             self.copilot.as_ref().and_then(|_| self.agents.poll_timeout()),
@@ -226,9 +228,9 @@ impl Proxy {
         self.admin.warn_of(&mut self.mux, &prepared.warnings);
         let transcripts = prepared.transcripts.take();
         let server = self.mux.add_server(prepared);
-        match kind {
-            ServerKind::Copilot => self.add_copilot(server, transcripts),
-            ServerKind::Generic => self.unused_transcripts = transcripts,
+        match self.mux.server_of_kind(ServerKind::Copilot) {
+            Some(server) => self.add_copilot(server, transcripts),
+            None => self.unused_transcripts = transcripts,
         }
         let commands =
             offered_commands(&self.mux.server(server).name, self.copilot.is_some(), self.mux.identity());
@@ -280,7 +282,12 @@ impl Proxy {
             return;
         }
         match copilot {
-            Some(copilot) => copilot.settle(mux),
+            Some(it) => {
+                it.settle(mux);
+                if mux.is_group() && mux.backends().have_changed() {
+                    renew(copilot, mux);
+                }
+            }
             None => {
                 if mux.note_all_debts().iter().any(|id| mux.is_to_be_replaced(*id)) {
                     renew(copilot, mux);
@@ -295,6 +302,7 @@ impl Proxy {
         if let Some(copilot) = copilot {
             copilot.end(mux);
         }
+        mux.settle_group();
         mux.settle_backends();
     }
 }

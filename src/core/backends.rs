@@ -8,9 +8,18 @@ use super::{
 };
 use crate::rpc::Frame;
 
+/// The Copilot half, if a backend is of its server.
+pub(super) fn half<'a>(
+    copilot: &'a mut Option<Copilot>,
+    mux: &Mux,
+    id: BackendId,
+) -> Option<&'a mut Copilot> {
+    copilot.as_mut().filter(|it| it.has(mux, id))
+}
+
 /// Passes on what has waited, as far as the process can take it.
 pub(super) fn flush(copilot: &mut Option<Copilot>, mux: &mut Mux, id: BackendId) {
-    match copilot {
+    match half(copilot, mux, id) {
         Some(it) => it.flush(mux, id),
         None => mux.flush(id),
     }
@@ -19,29 +28,34 @@ pub(super) fn flush(copilot: &mut Option<Copilot>, mux: &mut Mux, id: BackendId)
 /// Starts what waits for room, as far as there is room.
 pub(super) fn start_waiting(copilot: &mut Option<Copilot>, mux: &mut Mux) {
     match copilot {
-        Some(it) => it.start_waiting(mux),
+        Some(it) => {
+            it.start_waiting(mux);
+            if mux.is_group() {
+                mux.start_waiting_beside(it.server_id());
+            }
+        }
         None => mux.start_waiting(),
     }
 }
 
 /// Ends a process that nobody needs. What it knows is told to the next one.
 pub(super) fn stop(copilot: &mut Option<Copilot>, mux: &mut Mux, id: BackendId, why: &'static str) {
-    match copilot {
+    match half(copilot, mux, id) {
         Some(it) => it.stop(mux, id, why),
         None => {
             mux.stop(id, why);
-            mux.start_waiting();
+            start_waiting(copilot, mux);
         }
     }
 }
 
 /// A backend will not serve: what it owes and what waits for it fails.
 pub(super) fn fail_backend(copilot: &mut Option<Copilot>, mux: &mut Mux, id: BackendId, failure: &Failure) {
-    match copilot {
+    match half(copilot, mux, id) {
         Some(it) => it.fail_backend(mux, id, failure),
         None => {
             mux.fail_backend(id, failure);
-            mux.start_waiting();
+            start_waiting(copilot, mux);
             mux.on_shutdown_progress();
         }
     }
@@ -49,7 +63,7 @@ pub(super) fn fail_backend(copilot: &mut Option<Copilot>, mux: &mut Mux, id: Bac
 
 /// Starts a backend, or lets another process take the place of the one there is. This is none of its failures.
 pub(super) fn restart(copilot: &mut Option<Copilot>, mux: &mut Mux, id: BackendId) -> Result<(), Failure> {
-    match copilot {
+    match half(copilot, mux, id) {
         Some(it) => it.restart(mux, id),
         None => mux.restart(id),
     }
@@ -57,11 +71,11 @@ pub(super) fn restart(copilot: &mut Option<Copilot>, mux: &mut Mux, id: BackendI
 
 /// Another process takes the place of the one there is.
 pub(super) fn replace(copilot: &mut Option<Copilot>, mux: &mut Mux, id: BackendId) {
-    match copilot {
+    match half(copilot, mux, id) {
         Some(it) => it.replace(mux, id),
         None => {
             mux.replace(id);
-            mux.start_waiting();
+            start_waiting(copilot, mux);
         }
     }
 }
@@ -76,6 +90,9 @@ pub(super) fn renew(copilot: &mut Option<Copilot>, mux: &mut Mux) {
 
 /// `$/cancelRequest` of a client. An id that is not in flight has been answered already.
 pub(super) fn cancel(copilot: &mut Option<Copilot>, mux: &mut Mux, client: ClientId, frame: &Frame) {
+    if mux.cancel_question(client, frame) {
+        return;
+    }
     let Some(sent) = mux.cancelled_by(client, frame) else { return };
     match copilot {
         Some(it) => it.cancel(mux, sent, Some(frame)),

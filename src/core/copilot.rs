@@ -37,7 +37,7 @@ use self::{
 use crate::core::{
     event::{BackendId, ProcessId, ServerId},
     ids::ConversationId,
-    mux::{Mux, servers::Server, session::Session},
+    mux::{Mux, pool::backend::Backend, servers::Server, session::Session},
 };
 
 /// What helps where nobody is signed in.
@@ -116,6 +116,17 @@ impl Copilot {
     /// The server that it belongs to.
     pub(crate) fn server<'a>(&self, mux: &'a Mux) -> &'a Server {
         mux.server(self.server)
+    }
+
+    /// Whether a backend is of its server. It is, if there is no other server.
+    pub(crate) fn has(&self, mux: &Mux, id: BackendId) -> bool {
+        !mux.is_group() || mux.backend(id).is_some_and(|it| it.server == self.server)
+    }
+
+    /// All backends of its server.
+    fn backends<'a>(&self, mux: &'a Mux) -> impl Iterator<Item = &'a Backend> {
+        let server = self.server;
+        mux.backends().iter().filter(move |it| it.server == server)
     }
 
     fn generic_session<'a>(&self, mux: &'a Mux) -> &'a Session {

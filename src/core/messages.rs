@@ -3,13 +3,14 @@
 use super::{
     Proxy,
     admin::{command, wrong_parameter},
-    backends::{cancel, fail_backend},
+    backends::{cancel, fail_backend, half},
     copilot::{Copilot, hooks::FromServer, modes::moving, turns::tool_calls::cancelled_call},
     event::{ClientId, ProcessId},
     ids::RequestId,
     mux::{
         clients::FromEditor,
         failure::{Cause, Failure, MalformedMessage},
+        pool::backend::Backend,
         requests::Owner,
         routes::Keep,
     },
@@ -55,8 +56,9 @@ impl Proxy {
             return;
         }
         let keep = self.keep(frame);
-        let Proxy { mux, copilot: Some(copilot), agents, .. } = self else {
-            return self.mux.forward_request(owner, frame);
+        let Proxy { mux, copilot, agents, .. } = self;
+        let Some(copilot) = copilot.as_mut().filter(|it| it.is_meant(mux, frame)) else {
+            return mux.forward_request(owner, frame);
         };
         if let Some(placed) = copilot.on_client_request(mux, owner, keep, frame) {
             if placed.is_lead() {
@@ -71,11 +73,27 @@ impl Proxy {
             Some("$/cancelRequest") => return self.on_editor_cancel(frame),
             Some("window/workDoneProgress/cancel" | "$/progress") => return self.on_editor_progress(frame),
             // The session that is replayed says it.
-            Some("initialized") if !self.mux.on_editor_initialized() => return,
+            Some("initialized") if !self.mux.on_editor_initialized() => {
+                let Proxy { mux, copilot: Some(copilot), .. } = self else { return };
+                // The members of a group have been told so.
+                if mux.is_group() && mux.backend(copilot.primary()).is_some_and(Backend::has_session) {
+                    copilot.on_client_initialized(mux);
+                }
+                return;
+            }
             Some(_) | None => {}
         }
         let keep = self.keep(frame);
         match &mut self.copilot {
+            Some(copilot) if self.mux.is_group() => {
+                let mux = &mut self.mux;
+                if !copilot.is_meant(mux, frame) {
+                    mux.notify_group(frame, Some(copilot.server_id()));
+                }
+                if let Some(keep) = mux.keep_for_member(copilot.server_id(), frame) {
+                    copilot.on_client_notification(mux, keep, frame);
+                }
+            }
             Some(copilot) => {
                 copilot.on_client_notification(&mut self.mux, keep, frame);
                 if frame.method() == Some("initialized") {
@@ -186,7 +204,7 @@ impl Proxy {
                     self.mux.tell(process, cancelled_call(wire, ToolQuestion::Call));
                 }
             }
-            (Kind::Notification, _) => match &mut self.copilot {
+            (Kind::Notification, _) => match half(&mut self.copilot, &self.mux, process.backend) {
                 Some(copilot) => {
                     if let Some(told) = copilot.on_server_notification(&mut self.mux, process, frame) {
                         self.mux.tell_editor(told);
@@ -198,8 +216,9 @@ impl Proxy {
     }
 
     fn on_server_request(&mut self, process: ProcessId, frame: &Frame) {
-        let Proxy { mux, copilot: Some(copilot), agents, .. } = self else {
-            return self.mux.on_server_request(process, frame);
+        let Proxy { mux, copilot, agents, .. } = self;
+        let Some(copilot) = half(copilot, mux, process.backend) else {
+            return mux.on_server_request(process, frame);
         };
         match copilot.on_server_request(mux, process, frame) {
             FromServer::Handled => {}
@@ -213,8 +232,9 @@ impl Proxy {
     }
 
     fn on_server_progress(&mut self, process: ProcessId, frame: &Frame) {
-        let Proxy { mux, copilot: Some(copilot), agents, .. } = self else {
-            return self.mux.on_server_progress(process, frame);
+        let Proxy { mux, copilot, agents, .. } = self;
+        let Some(copilot) = half(copilot, mux, process.backend) else {
+            return mux.on_server_progress(process, frame);
         };
         let Some(progress) = copilot.on_progress(mux, process, frame) else { return };
         let is_held = progress
@@ -229,7 +249,8 @@ impl Proxy {
     fn on_server_answer(&mut self, process: ProcessId, answer: &Frame) {
         let Some((sent, pending)) = self.mux.take_answered_by_server(process, answer) else { return };
         let Proxy { mux, copilot, agents, .. } = self;
-        let pending = match copilot {
+        let mut copilot = half(copilot, mux, process.backend);
+        let pending = match &mut copilot {
             Some(copilot) => {
                 if copilot.ask_as_text(mux, process, sent, &pending, answer) {
                     return;
@@ -264,7 +285,7 @@ impl Proxy {
         let message = serde_json::json!(failure.message).to_string();
         self.mux.end_token(process, &pending, Copilot::subject(&pending), Some(message.as_bytes()));
         self.mux.fail(&pending.owner, &failure);
-        if let Some(copilot) = &mut self.copilot {
+        if let Some(copilot) = half(&mut self.copilot, &self.mux, process.backend) {
             copilot.on_lost_answer(&mut self.mux, process, sent, &pending);
         }
         self.mux.on_lost_answer(process, &pending);

@@ -33,6 +33,7 @@ use bytes::Bytes;
 use self::{
     clients::Clients,
     diagnostics::Diagnostics,
+    merge::group::Group,
     pool::backend::{Backend, Backends},
     registrations::Registrations,
     requests::Requests,
@@ -42,11 +43,14 @@ use self::{
     tokens::Tokens,
     wire::Wire,
 };
-use crate::core::{
+use crate::{
+    config::ServerKind,
+    core::{
     event::{BackendId, Prepared, ProcessId, ServerId},
     identity::Identity,
     ids::ConversationId,
     purpose::CopilotPurpose,
+},
 };
 
 /// How a message to the user is shown.
@@ -80,6 +84,8 @@ pub(crate) struct Mux {
     tokens: Tokens,
     registrations: Registrations,
     diagnostics: Diagnostics,
+    /// What several servers share. None: there is one.
+    group: Option<Box<Group>>,
     /// What the servers last said to the user, and which of them.
     shown: VecDeque<(BackendId, Bytes)>,
     /// Of requests that will not be answered: for their owner to take.
@@ -98,6 +104,7 @@ impl Mux {
             tokens: Tokens::default(),
             registrations: Registrations::default(),
             diagnostics: Diagnostics::default(),
+            group: None,
             shown: VecDeque::new(),
             dropped: Vec::new(),
         }
@@ -139,6 +146,11 @@ impl Mux {
         let server = self.servers.get_mut(id);
         (server.dialect, server.usual_hang_timeout) = (dialect, usual_hang_timeout);
         self.requests.set_dialect(dialect);
+    }
+
+    /// The first server that is configured to be of this kind.
+    pub(crate) fn server_of_kind(&self, kind: ServerKind) -> Option<ServerId> {
+        self.servers.iter().find(|it| it.settings.kind == Some(kind)).map(|it| it.id)
     }
 
     pub(crate) fn session_mut(&mut self, id: ServerId) -> &mut Session {

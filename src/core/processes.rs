@@ -4,7 +4,7 @@ use tracing::{info, warn};
 
 use super::{
     Proxy,
-    backends::{fail_backend, flush, renew, start_waiting, stop},
+    backends::{fail_backend, flush, half, renew, start_waiting, stop},
     event::ProcessId,
     mux::{
         Severity,
@@ -23,7 +23,8 @@ const COPILOT_NAME: &[u8] = br#""GitHub Copilot Language Server""#;
 // A process lives.
 impl Proxy {
     pub(super) fn on_spawned(&mut self, process: ProcessId, pid: u32) {
-        match (self.mux.on_spawned(process, pid), &self.copilot) {
+        let handshake = self.mux.on_spawned(process, pid);
+        match (handshake, half(&mut self.copilot, &self.mux, process.backend)) {
             (None, _) => {}
             (Some(Handshake::Editor), _) => flush(&mut self.copilot, &mut self.mux, process.backend),
             (Some(Handshake::Own), Some(copilot)) => {
@@ -39,11 +40,13 @@ impl Proxy {
         if ready.is_first {
             self.learn_kind(process, result);
         }
-        if let Some(copilot) = &mut self.copilot {
+        if let Some(copilot) = half(&mut self.copilot, &self.mux, process.backend) {
             copilot.on_ready(process.backend);
         }
-        if ready.handshake == Handshake::Own {
-            match &mut self.copilot {
+        // There is no session yet for the members of a group that are waited for.
+        let is_told = ready.handshake == Handshake::Own && !self.mux.is_opening_group();
+        if is_told {
+            match half(&mut self.copilot, &self.mux, process.backend) {
                 Some(copilot) => copilot.replay_session(&mut self.mux, process),
                 None => self.mux.replay_session(process),
             }
@@ -77,7 +80,7 @@ impl Proxy {
         let Proxy { mux, copilot, agents, .. } = self;
         let Some(gone) = mux.begin_gone(process, cause, what) else { return };
         let mut waiting = Demand::Nobody;
-        match copilot {
+        match half(copilot, mux, process.backend) {
             Some(copilot) => {
                 let followed_up = agents.followed_up(copilot, mux);
                 let (suspended, of_turns) = copilot.on_gone(mux, &gone, &followed_up);
@@ -90,16 +93,16 @@ impl Proxy {
             None => {}
         }
         let Some(after) = mux.decide_gone(gone, waiting) else { return };
-        let wanted = match copilot {
+        let wanted = match half(copilot, mux, process.backend) {
             Some(copilot) => copilot.on_followed(mux, process.backend, after.next()),
             None => StillWanted::default(),
         };
         mux.finish_gone(&after, &wanted);
-        match copilot {
+        match half(copilot, mux, process.backend) {
             Some(copilot) => copilot.after_gone(mux, &after),
             None => {
                 mux.report_gone(&after);
-                mux.start_waiting();
+                start_waiting(copilot, mux);
                 mux.on_shutdown_progress();
             }
         }

@@ -6,6 +6,7 @@ mod control;
 mod delegating;
 mod documents;
 mod endings;
+mod groups;
 mod mcp;
 mod model;
 mod modes;

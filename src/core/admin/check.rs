@@ -32,6 +32,7 @@ pub(in crate::core) fn check(mux: &Mux, copilot: Option<&Copilot>, agents: &Agen
     }
     check_requests(mux, copilot)?;
     check_backends(mux)?;
+    mux.check_group()?;
     if let Some(copilot) = copilot {
         copilot.check(mux)?;
     }

@@ -152,6 +152,7 @@ impl Copilot {
             return self.on_late_answer(mux, sent, pending, Some(answer));
         };
         match &pending.purpose {
+            _ if !self.has(mux, process.backend) => mux.answer_server(&pending, answer),
             Purpose::Copilot(CopilotPurpose::ToolCall { conversation: Some(id), kind }) => {
                 if !mux.is_waited_for(process, answer) {
                     return;

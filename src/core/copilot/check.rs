@@ -24,7 +24,7 @@ impl Copilot {
         if undecided != self.catalog.undecided {
             return Err(format!("{undecided} changes of the catalog, {} noted", self.catalog.undecided));
         }
-        for backend in mux.backends().iter() {
+        for backend in self.backends(mux) {
             self.check_partition(mux, backend)?;
         }
         if let Some((id, _)) = self.partitions.iter().find(|(id, _)| !mux.backends().contains(*id)) {

@@ -12,7 +12,7 @@ use tracing::debug;
 
 use super::{
     Copilot,
-    routes::{Route, is_about_process, route},
+    routes::{Route, is_about_process, is_own, route},
     session::{CHECK_STATUS, for_set, pushed_mcp_servers},
     spares::{SpareKind, initialize_for},
     tools::{calls::CONFIRMATION, tool_set::ToolSet},
@@ -35,7 +35,7 @@ use crate::{
         },
         purpose::{CopilotPurpose, Purpose, SentId, ToolQuestion},
     },
-    rpc::{Frame, Kind, RawId, member},
+    rpc::{Frame, Kind, RawId, member, text},
     util::redact::redact,
 };
 
@@ -75,6 +75,18 @@ pub(crate) struct ToolCall {
 
 // A client speaks.
 impl Copilot {
+    /// Whether a message of the editor's is for the Copilot server alone. All are, if there is no other server.
+    pub(crate) fn is_meant(&self, mux: &Mux, frame: &Frame) -> bool {
+        if !mux.is_group() {
+            return true;
+        }
+        let method = frame.method().unwrap_or_default();
+        let command = || text(frame.params().unwrap_or(b"{}"), &["command"]);
+        is_own(method)
+            || method == "workspace/executeCommand"
+                && command().is_some_and(|it| it.starts_with("github.copilot."))
+    }
+
     /// A request of the editor's. Gives the place of a conversation that is to be created.
     pub(crate) fn on_client_request(
         &mut self,
@@ -205,7 +217,7 @@ impl Copilot {
     /// All but the primary that must be told what concerns everyone.
     pub(super) fn partitions_with_session(&self, mux: &Mux) -> Vec<BackendId> {
         let told = |it: &&Backend| it.id != self.primary && it.has_session();
-        mux.backends().iter().filter(told).map(|it| it.id).collect()
+        self.backends(mux).filter(told).map(|it| it.id).collect()
     }
 
     /// A process that looks at its sign-in again finds what another one has stored, or taken away.

@@ -114,7 +114,7 @@ impl Copilot {
     /// Starts what waits for room, as far as there is room. A spare becomes the process of what it fits.
     pub(crate) fn start_waiting(&mut self, mux: &mut Mux) {
         if mux.clients().is_shut_down() {
-            for id in mux.due_to_start() {
+            for id in mux.due_to_start().into_iter().filter(|it| self.has(mux, *it)).collect::<Vec<_>>() {
                 self.stop_backend(mux, id, "the editor is at its end");
             }
             return;
@@ -249,7 +249,7 @@ impl Copilot {
 
     /// Replaces those processes that are to be replaced and are quiet, or can be waited for no longer.
     pub(crate) fn renew(&mut self, mux: &mut Mux) {
-        for id in mux.due_renewals() {
+        for id in mux.due_renewals().into_iter().filter(|it| self.has(mux, *it)).collect::<Vec<_>>() {
             mux.log_renewal(id);
             self.replace(mux, id);
         }

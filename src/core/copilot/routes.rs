@@ -63,6 +63,35 @@ pub(crate) fn route(method: &str) -> Route {
     at.map_or(Route::Default, |at| ROUTES[at].1)
 }
 
+/// What the names of a Copilot server's own methods begin with.
+const PREFIXES: &[&str] = &[
+    "auth/",
+    "checkQuota",
+    "checkStatus",
+    "context/",
+    "conversation/",
+    "copilot/",
+    "customAgent/",
+    "getCompletions",
+    "github/",
+    "mcp/",
+    "notifyAccepted",
+    "notifyRejected",
+    "notifyShown",
+    "signIn",
+    "signOut",
+    "vs/",
+];
+
+/// Whether a method is one that only a Copilot server has.
+pub(super) fn is_own(method: &str) -> bool {
+    let is_route = method != "workspace/executeCommand" && route(method) != Route::Default;
+    is_route
+        || PREFIXES.iter().any(|it| method.starts_with(it))
+        || DIALECT.session.binary_search_by_key(&method, |it| it.0).is_ok()
+        || DIALECT.reads.binary_search(&method).is_ok()
+}
+
 /// What a Copilot server has beyond the Language Server Protocol.
 pub(crate) static DIALECT: Dialect = Dialect {
     session: &[

@@ -101,7 +101,7 @@ impl Copilot {
         for spare_kind in self.spare_kinds(mux, Backend::accepts) {
             let is_of_kind = |it: &&Backend| self.kind_of_spare(it.id) == Some(spare_kind) && it.accepts();
             let have = mux.backends().iter().filter(is_of_kind).count();
-            let in_use = mux.backends().iter().filter(|it| it.accepts() || it.life.is_alive()).count();
+            let in_use = self.backends(mux).filter(|it| it.accepts() || it.life.is_alive()).count();
             let policy = &mux.server(self.server).settings.policy;
             // Spares that die one after another are not replaced for ever.
             if have < wanted && in_use < most && self.spares.deaths.allows_another(mux.now(), policy) {
@@ -118,7 +118,7 @@ impl Copilot {
     fn is_calm(&mut self, mux: &Mux) -> bool {
         let now = mux.now();
         let (mut starts, mut calm) = (false, now);
-        for it in mux.backends().iter().filter(|it| !it.is_spare()) {
+        for it in self.backends(mux).filter(|it| !it.is_spare()) {
             match it.life.state() {
                 LifecycleState::Waiting
                 | LifecycleState::Spawning { .. }

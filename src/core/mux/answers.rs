@@ -7,7 +7,7 @@ use crate::{
     core::{
         event::{Peer, ProcessId},
         ids::ConversationId,
-        mux::requests::{Owner, Pending},
+        mux::requests::{Owner, Pending, To},
         purpose::{Purpose, SentId},
     },
     rpc::{Frame, Patch, elements, path},
@@ -38,6 +38,8 @@ impl Mux {
                 _ => answer.with_id(wire.clone().into()),
             };
             self.send(Peer::Client(*client), told);
+        } else if let (Owner::Part(_), To::Process(process)) = (&pending.owner, pending.to) {
+            self.on_part(process, pending, answer);
         }
     }
 
@@ -50,7 +52,7 @@ impl Mux {
 
     /// Notes what a process has answered a client, if it took the place of another.
     pub(crate) fn note_answered(&mut self, process: ProcessId, pending: &Pending, answer: &Frame) {
-        if process.generation.0 > 1 && matches!(pending.owner, Owner::Client(..)) {
+        if process.generation.0 > 1 && pending.owner.is_client() {
             self.note_answered_by_successor(process, &pending.frame, answer);
         }
     }
@@ -120,7 +122,14 @@ impl Mux {
         }
         self.release_token(*process, &pending.frame);
         let told = match &pending.purpose {
-            Purpose::Configuration { sections } => one_by_section(answer, sections.len()),
+            Purpose::Configuration { sections } => {
+                let values = section_values(answer, sections.len());
+                let server = self.backend(process.backend).map(|it| it.server);
+                match server.and_then(|it| self.configured(it, sections, &values)) {
+                    Some(values) => with_values(answer, &values),
+                    None => one_by_section(answer, sections.len()),
+                }
+            }
             _ => None,
         };
         self.tell(*process, told.unwrap_or_else(|| answer.clone()).with_id(wire.clone().into()));

@@ -4,6 +4,7 @@
 use std::{
     collections::VecDeque,
     path::PathBuf,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -12,7 +13,7 @@ use tracing::{info, warn};
 use super::Mux;
 use crate::{
     core::{
-        event::{BackendId, ClientId, Effect, Peer, Prepared, ServerId},
+        event::{BackendId, ClientId, Effect, Member, Peer, Prepared, ServerId},
         ids::RequestId,
         mux::{
             failure::{Cause, Failure, MalformedMessage},
@@ -213,13 +214,24 @@ impl Mux {
 
     /// Adds a server, with a primary that waits for its process.
     pub(crate) fn add_server(&mut self, prepared: Prepared) -> ServerId {
+        let Prepared { config, name, server, launch, missing, warnings: _, transcripts: _, group } = prepared;
+        let others = group.map(|it| self.begin_group(it)).unwrap_or_default();
+        let definition =
+            Definition { name, settings: server, launch, config: Arc::clone(&config), missing };
+        let first = self.add_primary(definition);
+        for Member { name, server, launch, missing } in others {
+            let (launch, config) = (Arc::new(launch), Arc::clone(&config));
+            self.add_primary(Definition { name, settings: server, launch, config, missing });
+        }
+        first
+    }
+
+    fn add_primary(&mut self, definition: Definition) -> ServerId {
         let now = self.now();
-        let Prepared { config, name, server, launch, missing, warnings: _, transcripts: _, group: _ } =
-            prepared;
         let primary = self.backends.next_id();
-        let settings = server;
-        let definition = Definition { name: name.clone(), settings, launch, config, missing };
+        let name = definition.name.clone();
         let server = self.servers.add(definition, primary);
+        self.join_group(server, &name);
         let new = NewBackend { server, role: Role::Primary, alias: name.clone(), name };
         self.backends.add(new, now);
         self.start(primary);
@@ -228,6 +240,9 @@ impl Mux {
 
     /// Passes the editor's `initialize` on to the server, if none has been.
     pub(crate) fn forward_initialize(&mut self, frame: &Frame) {
+        if self.is_group() {
+            return self.open_group(frame);
+        }
         let params = self.initialize_params(frame.params().unwrap_or(b"{}"));
         let (Some(server), Some(id)) = (self.servers.first_mut(), frame.id()) else { return };
         let (primary, frame) = (server.primary, frame.with_params(&params));
@@ -244,7 +259,7 @@ impl Mux {
     }
 
     /// The server must watch lspool, not the editor, and is not told what is meant for lspool.
-    fn initialize_params(&self, params: &[u8]) -> Vec<u8> {
+    pub(super) fn initialize_params(&self, params: &[u8]) -> Vec<u8> {
         let mut patch = Patch::of(params);
         patch.remove_path(&["initializationOptions", "lspool"]);
         if path(params, &["processId"]).is_some_and(|it| &params[it] != b"null") {
@@ -267,6 +282,9 @@ impl Mux {
     /// to what it sends without waiting for the answer does not number its requests: it goes by their order.
     /// `is_owed_elsewhere`: whether lspool itself owes an answer under it.
     pub(crate) fn is_in_use(&mut self, id: &RequestId, is_owed_elsewhere: impl FnOnce() -> bool) -> bool {
+        if self.asks_under(id) {
+            return true;
+        }
         let Some(earlier) = self.requests.of_client(ClientId::EDITOR, id) else {
             return is_owed_elsewhere() && !self.clients.is_unnumbered;
         };
@@ -281,7 +299,8 @@ impl Mux {
             let frame = Frame::request(RawId::from(0), "shutdown", None);
             self.send_to_backend(backend, Owner::Proxy, Purpose::Shutdown, &frame);
         }
-        let usual = self.servers.first().map_or(SHUTDOWN_GRACE, |it| it.settings.shutdown_grace);
+        let graces = self.servers.iter().map(|it| it.settings.shutdown_grace);
+        let usual = graces.max().unwrap_or(SHUTDOWN_GRACE);
         let deadline = self.now() + self.grace(usual);
         self.clients.phase = Phase::ShuttingDown { id, deadline, exit: false };
         self.on_shutdown_progress();
@@ -375,7 +394,7 @@ impl Mux {
     /// The editor is left once it is owed nothing. `elsewhere`: how many answers lspool itself owes it.
     pub(crate) fn begin_draining(&mut self, elsewhere: usize) {
         let until = self.now() + self.grace(DRAIN_GRACE);
-        let owed = self.requests.n_owed_to_clients() + elsewhere;
+        let owed = self.n_owed_to_clients() + elsewhere;
         self.clients.draining = Some(Draining { until, owed });
     }
 
@@ -397,8 +416,11 @@ impl Mux {
     /// to say. As long as answers come, the rest is waited for.
     pub(crate) fn drain(&mut self, elsewhere: impl FnOnce() -> usize) {
         let now = self.now();
+        if self.clients.draining.is_none() {
+            return;
+        }
+        let owed = self.n_owed_to_clients() + elsewhere();
         let Some(draining) = &mut self.clients.draining else { return };
-        let owed = self.requests.n_owed_to_clients() + elsewhere();
         if owed < draining.owed {
             draining.until = now + DRAIN_GRACE;
         }
@@ -462,7 +484,7 @@ impl Mux {
                 match pending.owner {
                     Owner::Backend(process, _) => self.release_token(process, &pending.frame),
                     Owner::Proxy => return Some((sent, pending)),
-                    Owner::Client(..) => {}
+                    Owner::Client(..) | Owner::Part(_) => {}
                 }
             }
             MalformedMessage::Other => {}

@@ -14,6 +14,9 @@ impl Mux {
     /// Remembers what a message of the editor's means for processes that start later. `None`: it concerns no process
     /// but the one that it goes to.
     pub(crate) fn keep(&mut self, frame: &Frame) -> Option<Keep> {
+        if self.is_group() {
+            return self.keep_in_group(frame);
+        }
         let server = self.servers.first_mut()?;
         let keep = server.keep(frame.method()?)?;
         server.session.keep(keep, frame, server.dialect);
@@ -22,6 +25,10 @@ impl Mux {
 
     /// The editor has sent `initialized`. Whether the process is told so; else the session that it is told says it.
     pub(crate) fn on_editor_initialized(&mut self) -> bool {
+        if self.is_group() {
+            self.initialized_group();
+            return false;
+        }
         let Some(server) = self.servers.first_mut() else { return false };
         server.session.initialized = true;
         let primary = server.primary;
@@ -31,6 +38,9 @@ impl Mux {
 
     /// Passes a request on to the server.
     pub(crate) fn forward_request(&mut self, owner: Owner, frame: &Frame) {
+        if self.is_group() {
+            return self.ask_group(owner, frame);
+        }
         if let Some(primary) = self.primary() {
             self.send_to_backend(primary, owner, Purpose::Plain, frame);
         }
@@ -38,6 +48,9 @@ impl Mux {
 
     /// Passes a notification on to the server.
     pub(crate) fn forward_notification(&mut self, keep: Option<Keep>, frame: &Frame) {
+        if self.is_group() {
+            return self.notify_group(frame, None);
+        }
         if let Some(primary) = self.primary() {
             self.notify_primary(primary, keep, frame);
         }

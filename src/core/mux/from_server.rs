@@ -46,11 +46,19 @@ impl Mux {
         let params = frame.params().unwrap_or(b"{}");
         match frame.method().unwrap_or_default() {
             "client/registerCapability" => {
-                let told = self.register(process, &frame.body().slice_ref(params));
+                let params = frame.body().slice_ref(params);
+                let told = match self.is_group() {
+                    true => self.register_in_group(process, &params),
+                    false => self.register(process, &params),
+                };
                 self.pass_or_answer(process, frame, told.as_deref());
             }
             "client/unregisterCapability" => {
-                let told = self.registrations.unregister(process, &frame.body().slice_ref(params));
+                let params = frame.body().slice_ref(params);
+                let told = match self.is_group() {
+                    true => self.unregister_in_group(process, &params),
+                    false => self.registrations.unregister(process, &params),
+                };
                 self.pass_or_answer(process, frame, told.as_deref());
             }
             "workspace/configuration" => {
@@ -103,6 +111,9 @@ impl Mux {
     /// Passes on what a server says of its own accord.
     pub(crate) fn on_server_notification(&mut self, process: ProcessId, frame: Frame) {
         self.note_published(process, &frame);
+        if self.is_group() && frame.method() == Some("textDocument/publishDiagnostics") {
+            return self.on_member_published(process, frame);
+        }
         if frame.method() != Some("window/showMessage") || self.is_new_message(process, &frame) {
             self.tell_editor(frame);
         }

@@ -1,14 +1,18 @@
 //! Several servers behind one editor: a group of members.
 //!
-//! A request of the editor that several members can answer is a question; what each of them says of it is a part.
+//! A request of the editor that several members can answer is a question; what each of them says of it is a part. With
+//! one server there is no group, and none of this runs.
 
-#[allow(dead_code, unused_imports, reason = "nothing asks several members yet")]
 pub(crate) mod abilities;
 pub(crate) mod answers;
-#[allow(dead_code, unused_imports, reason = "nothing asks several members yet")]
 pub(crate) mod capabilities;
-#[allow(dead_code, unused_imports, reason = "nothing asks several members yet")]
+mod context;
+pub(crate) mod group;
 pub(crate) mod methods;
+pub(crate) mod notify;
 pub(crate) mod owners;
-#[allow(dead_code, unused_imports, reason = "nothing asks several members yet")]
+pub(crate) mod questions;
+mod registering;
+mod settings;
+pub(crate) mod shown;
 pub(crate) mod union;

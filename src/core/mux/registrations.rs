@@ -164,6 +164,19 @@ impl Registrations {
         held.flat_map(|it| &it.owners).any(|(owner, _)| owner.backend == backend)
     }
 
+    /// What the editor has been asked for of this method: each registration as it was.
+    pub(super) fn held(&self, method: &str) -> Vec<Vec<u8>> {
+        let is_it = |it: &&Held| RawId::text(method).as_bytes() == &it.method[..];
+        let one = |it: &Held| {
+            Patch::of(b"{}")
+                .set("registerOptions", it.options.to_string().as_bytes())
+                .set("method", &it.method)
+                .set("id", it.id.as_bytes())
+                .finish()
+        };
+        self.held.iter().filter(is_it).map(one).collect()
+    }
+
     /// Processes are gone. Gives the registrations that no process has.
     fn take_registrations(&mut self, gone: impl Fn(&(ProcessId, RegistrationId)) -> bool) -> Vec<Held> {
         for it in &mut self.held {

@@ -13,6 +13,7 @@ use crate::{
         event::{BackendId, ClientId, Peer, ProcessId},
         ids::{RequestId, Token},
         mux::{
+            merge::questions::PartId,
             pool::usage::Usage,
             routes::{Dialect, LSP},
         },
@@ -28,8 +29,20 @@ pub(crate) enum Owner {
     Client(ClientId, RequestId),
     /// A backend's process, under its own id.
     Backend(ProcessId, RequestId),
+    /// Several members of a group are asked one thing, and this is one of them.
+    Part(PartId),
     /// lspool itself.
     Proxy,
+}
+
+impl Owner {
+    /// Whether a client waits for the answer, or for what becomes of it.
+    pub(crate) fn is_client(&self) -> bool {
+        match self {
+            Owner::Client(..) | Owner::Part(_) => true,
+            Owner::Backend(..) | Owner::Proxy => false,
+        }
+    }
 }
 
 /// A request that has not been answered.
@@ -122,6 +135,7 @@ impl Requests {
                 self.by_token.extend(tokens.into_iter().map(|token| (token, id)));
             }
             Owner::Backend(process, wire) => drop(self.by_process.insert((*process, wire.clone()), id)),
+            Owner::Part(_) => to.backend().into_iter().for_each(|it| self.owed.add(it)),
             Owner::Proxy => {}
         }
         let frame = frame.with_id(RawId::from(id));
@@ -227,6 +241,7 @@ impl Requests {
                     self.by_process.remove(&key);
                 }
             }
+            Owner::Part(_) => pending.to.backend().into_iter().for_each(|it| self.owed.remove(it)),
             Owner::Proxy => {}
         }
         Some(*pending)
@@ -312,7 +327,7 @@ impl Requests {
     pub(crate) fn check(&self) -> Result<(), String> {
         let processes =
             self.by_process.iter().map(|((id, wire), sent)| (Owner::Backend(*id, wire.clone()), sent));
-        let owed = self.pending.values().filter(|it| matches!(it.owner, Owner::Client(..)));
+        let owed = self.pending.values().filter(|it| it.owner.is_client());
         self.owed.check(owed.filter_map(|it| it.to.backend()))?;
         for (owner, sent) in processes {
             if self.pending.get(sent).is_none_or(|it| it.owner != owner) {
@@ -326,7 +341,7 @@ impl Requests {
         let lost = self.pending.iter().find(|(id, it)| match &it.owner {
             Owner::Client(client, wire) => !self.under(*client, wire).any(|it| it == **id),
             // A server may use an id for two requests at once: it is answered twice.
-            Owner::Backend(..) | Owner::Proxy => false,
+            Owner::Part(_) | Owner::Backend(..) | Owner::Proxy => false,
         });
         let known = |(client, wire): &(ClientId, RequestId)| {
             self.under(*client, wire).all(|it| {

@@ -125,6 +125,15 @@ impl Servers {
         self.all.iter()
     }
 
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Server> {
+        self.all.iter_mut()
+    }
+
+    /// The ids of all of them, in order.
+    pub(super) fn ids(&self) -> impl Iterator<Item = ServerId> + use<> {
+        (0..u32::try_from(self.all.len()).unwrap_or(u32::MAX)).map(ServerId)
+    }
+
     /// Whether this backend is the primary of its server.
     pub(crate) fn is_primary(&self, backend: BackendId) -> bool {
         self.all.iter().any(|it| it.primary == backend)

@@ -220,6 +220,7 @@ impl Mux {
                     self.tell(*process, failure.answer(id.clone()));
                 }
             }
+            Owner::Part(part) => self.fail_part(*part, failure),
             Owner::Proxy => {}
         }
     }

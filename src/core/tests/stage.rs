@@ -14,7 +14,7 @@ use crate::{
     core::{
         Identity,
         event::{
-            BackendId, ClientId, Effect, Event, Exit, Generation, KeepMode, KeptMode, Launch, Measured, Peer,
+            BackendId, ClientId, Effect, Event, Exit, Generation, Group, KeepMode, KeptMode, Launch, Measured, Peer,
             Prepared, ProcessId, Scope, StoredTeam,
         },
     },
@@ -73,6 +73,8 @@ pub(super) struct Stage {
     pub(super) holds_teams: bool,
     /// What the user should know of files that are used.
     pub(super) warnings: Vec<String>,
+    /// The other servers of a group.
+    pub(super) group: Option<Group>,
 }
 
 pub(super) const EDITOR: Peer = Peer::Client(ClientId::EDITOR);
@@ -117,6 +119,7 @@ impl Stage {
             stored: BTreeMap::new(),
             holds_teams: false,
             warnings: Vec::new(),
+            group: None,
         }
     }
 
@@ -264,7 +267,7 @@ impl Stage {
             warnings: self.warnings.clone(),
             // As the shell does, which does not know what a server is that does not say it.
             transcripts: self.server.exact_restore.then(|| "/private/kept".into()),
-            group: None,
+            group: self.group.clone(),
         };
         self.event(Event::Prepared(Ok(Box::new(prepared))));
     }

@@ -46,7 +46,7 @@ impl Copilot {
         self.catalog.undecided = self.catalog.undecided.saturating_sub(1);
         if self.catalog.undecided == 0 {
             self.sync_holds(mux);
-            for id in mux.backends().ids() {
+            for id in self.backends(mux).map(|it| it.id).collect::<Vec<_>>() {
                 self.flush(mux, id);
             }
             self.follow_catalog(mux);

@@ -5,7 +5,6 @@
 //! removed. A part that is not what the method is answered with is left out, and its place is returned.
 //!
 //! Who is asked, and how long parts are waited for, is decided elsewhere.
-#![cfg_attr(not(test), allow(dead_code, reason = "the core does not ask several members yet"))]
 
 mod client;
 pub(super) mod completion;
@@ -25,7 +24,6 @@ pub(crate) mod model;
 #[cfg(test)]
 mod tests;
 
-#[allow(unused_imports, reason = "the core does not ask several members yet")]
 pub(crate) use self::{client::ClientShape, empty::is_empty, lists::Same, tokens::Legends};
 use super::owners::{self, Maker};
 

@@ -2,7 +2,6 @@
 //!
 //! The editor gives an item back when it wants to know more of it, and the question goes to the member that made it. The
 //! tag is `{"lspool":"<member>.<generation>","data":<what was there>}`; without `data` before, there is none inside.
-#![cfg_attr(not(test), allow(dead_code, reason = "the core does not ask several members yet"))]
 
 use std::borrow::Cow;
 
@@ -118,6 +117,14 @@ pub(super) fn has_items(method: &str) -> bool {
 /// Whether an element is a bare `Command`, which has no data and is never asked about.
 pub(super) fn is_command(element: &[u8]) -> bool {
     member(element, "command").is_some_and(|it| element[it.start] == b'"')
+}
+
+/// Whether the answers to such requests have items that may be asked about later.
+pub(crate) fn makes_items(method: &str) -> bool {
+    match Place::of(method) {
+        Some(Place::Completions | Place::Elements | Place::Inside(_)) => true,
+        Some(Place::Whole) | None => false,
+    }
 }
 
 /// Puts the tag into the `data` of one item.

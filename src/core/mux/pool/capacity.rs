@@ -37,7 +37,23 @@ impl Mux {
             }
             return;
         }
-        for server in self.servers.iter().map(|it| it.id).collect::<Vec<_>>() {
+        self.start_waiting_of(|_| true);
+    }
+
+    /// The same for all servers but this one, whose processes a higher owner starts.
+    pub(crate) fn start_waiting_beside(&mut self, other: ServerId) {
+        if self.clients.is_shut_down() {
+            let is_meant = |it: &BackendId| self.backend(*it).is_some_and(|it| it.server != other);
+            for id in self.due_to_start().into_iter().filter(is_meant).collect::<Vec<_>>() {
+                self.stop(id, "the editor is at its end");
+            }
+            return;
+        }
+        self.start_waiting_of(|it| it != other);
+    }
+
+    fn start_waiting_of(&mut self, is_meant: impl Fn(ServerId) -> bool) {
+        for server in self.servers.ids().filter(|it| is_meant(*it)) {
             let Startable { mut room, due } = self.startable(server);
             for (id, place) in due {
                 let takes = usize::from(place == StartPlace::Needed);

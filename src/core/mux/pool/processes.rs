@@ -134,7 +134,8 @@ impl Mux {
         let asks = |it: &Pending| matches!(it.purpose, Purpose::Initialize);
         let is_answered = !server.session.initialize.is_empty() && self.requests.filter(asks).is_empty();
         let is_first = backend.is_primary() && backend.life.generation().0 == 0 && !is_answered;
-        let handshake = if is_first { Handshake::Editor } else { Handshake::Own };
+        let is_editors = is_first && self.group.is_none();
+        let handshake = if is_editors { Handshake::Editor } else { Handshake::Own };
         backend.life.spawn(now, handshake, now + server.settings.startup_timeout);
         backend.begin(now);
         let spawn = Effect::Spawn(backend.process(), Arc::clone(&server.launch));
@@ -200,6 +201,7 @@ impl Mux {
             session.documents.set_encoding(Encoding::of_result(result));
             session.offered = Bytes::copy_from_slice(result);
         }
+        self.on_member_initialized(process, result);
         Some(Ok(Ready { handshake, is_first }))
     }
 
@@ -749,7 +751,7 @@ impl Mux {
 
 /// Whether the client that has asked this can ask it again later. Turns and the handshake wait.
 pub(crate) fn is_refusable(owner: &Owner, purpose: &Purpose) -> bool {
-    matches!((owner, purpose), (Owner::Client(..), Purpose::Plain))
+    owner.is_client() && matches!(purpose, Purpose::Plain)
 }
 
 /// lspool refuses requests at once while the restart is further away than this.

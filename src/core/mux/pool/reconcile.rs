@@ -249,8 +249,11 @@ impl Mux {
         let Some(backend) = self.backends.get_mut(id) else { return };
         backend.reconcile = Reconcile::Nothing;
         let (process, name) = (backend.process(), backend.name.clone());
-        let (registrations, diagnostics) =
+        let (registrations, mut diagnostics) =
             (self.registrations.stale(process), self.diagnostics.stale(process));
+        if let Some(group) = &mut self.group {
+            diagnostics = group.stale_diagnostics(process);
+        }
         debug!(
             name,
             registrations = registrations.is_some(),
@@ -264,6 +267,9 @@ impl Mux {
     pub(super) fn forget_shown(&mut self, id: BackendId) {
         let registrations = self.registrations.abandoned(id);
         let mut diagnostics = self.diagnostics.abandoned(id);
+        if let Some(group) = &mut self.group {
+            diagnostics = group.lost_diagnostics(id);
+        }
         if self.clients.is_shut_down() {
             // An editor that is quitting takes them down itself.
             diagnostics.clear();

@@ -22,7 +22,7 @@ use crate::{
         },
         purpose::{Purpose, SentId},
     },
-    rpc::{ErrorCode, Frame, Kind},
+    rpc::{ErrorCode, Frame, Kind, RawId},
 };
 
 /// What becomes of a request whose process has died.
@@ -44,7 +44,7 @@ impl Mux {
         let Some(backend) = self.backend(process.backend) else { return };
         let (name, server) = (backend.name.clone(), self.servers.of(backend));
         let asked = self.requests.iter().filter(|(_, it)| it.to == To::Process(process));
-        let fates: Vec<(SentId, Fate)> = asked.map(|(sent, it)| (sent, fate(it, next, server))).collect();
+        let fates: Vec<(SentId, Fate)> = asked.map(|(sent, it)| (sent, self.fate(it, next, server))).collect();
         let mut again: Vec<Frame> = Vec::new();
         for (sent, fate) in fates {
             let failure = match fate {
@@ -113,18 +113,45 @@ impl Mux {
             Some((sent, rule)) => {
                 // What the item holds for the server means nothing, or something else, to this process.
                 let Pending { owner, .. } = self.requests.take(sent)?;
-                if let Owner::Client(client, id) = owner {
-                    let text = "the item is of a server process that is gone; ask for it again";
-                    let answer = match rule.foreign {
-                        Foreign::Itself => Frame::response(id.into(), params),
-                        Foreign::Outdated => Frame::error(id.into(), ErrorCode::ContentModified, text, None),
-                    };
-                    self.send(Peer::Client(client), answer);
-                }
+                self.answer_foreign(&owner, rule, params);
                 None
             }
             None => Some(backend.results.without_foreign_ids(&frame).unwrap_or(frame)),
         }
+    }
+
+    /// Answers a question about an item that a process has made which is gone.
+    fn answer_foreign(&mut self, owner: &Owner, rule: &Rule, item: &[u8]) {
+        let text = "the item is of a server process that is gone; ask for it again";
+        let answer = |id: RawId| match rule.foreign {
+            Foreign::Itself => Frame::response(id, item),
+            Foreign::Outdated => Frame::error(id, ErrorCode::ContentModified, text, None),
+        };
+        match owner {
+            Owner::Client(client, id) => self.send(Peer::Client(*client), answer(id.clone().into())),
+            Owner::Part(part) => self.answer_part(*part, answer(RawId::from(0))),
+            Owner::Backend(..) | Owner::Proxy => {}
+        }
+    }
+
+    fn fate(&self, pending: &Pending, next: Successor, server: &Server) -> Fate {
+        let Marks { cancelled, first, streamed, waits_for_user: _ } = pending.marks;
+        if !pending.owner.is_client() || !matches!(pending.purpose, Purpose::Plain) {
+            return Fate::Dropped;
+        }
+        if cancelled {
+            return Fate::Cancelled;
+        }
+        if self.is_answered_by_others(&pending.owner) {
+            return Fate::Dropped;
+        }
+        if !may_be_repeated(pending.frame.method().unwrap_or_default(), server) {
+            return Fate::Dropped;
+        }
+        if first.is_some() {
+            return Fate::Spent;
+        }
+        if streamed || next != Successor::Follows { Fate::Dropped } else { Fate::Again }
     }
 
     /// What a process that is gone was asked before it was ready is asked of the next one. Gives the numbers under
@@ -138,7 +165,7 @@ impl Mux {
         ) {
             return Vec::new();
         }
-        let asked = |it: &Pending| it.to == To::Process(process) && matches!(it.owner, Owner::Client(..));
+        let asked = |it: &Pending| it.to == To::Process(process) && it.owner.is_client();
         let mut again = Vec::new();
         for sent in self.requests.filter(asked).into_iter().rev() {
             let Some(frame) = self.requests.renumber(sent) else { continue };
@@ -166,24 +193,6 @@ impl Mux {
         };
         backend.queue().retain(|it| !is_replayed(it));
     }
-}
-
-fn fate(pending: &Pending, next: Successor, server: &Server) -> Fate {
-    let Marks { cancelled, first, streamed, waits_for_user: _ } = pending.marks;
-    let is_clients = matches!(pending.owner, Owner::Client(..));
-    if !is_clients || !matches!(pending.purpose, Purpose::Plain) {
-        return Fate::Dropped;
-    }
-    if cancelled {
-        return Fate::Cancelled;
-    }
-    if !may_be_repeated(pending.frame.method().unwrap_or_default(), server) {
-        return Fate::Dropped;
-    }
-    if first.is_some() {
-        return Fate::Spent;
-    }
-    if streamed || next != Successor::Follows { Fate::Dropped } else { Fate::Again }
 }
 
 /// Whether it only reads, or says what every process is told at its start in any case.

@@ -102,6 +102,23 @@ impl Documents {
         self.said.shrink_to(UNFOLDED_BYTES);
     }
 
+    /// Whether this document is open.
+    pub(crate) fn has(&self, uri: &str) -> bool {
+        self.texts.contains_key(uri)
+    }
+
+    /// Parameters of a `didChange` that say the whole text as it is. None: it is not known.
+    pub(crate) fn as_whole(&mut self, params: &[u8]) -> Option<Vec<u8>> {
+        let document = self.texts.get_mut(&uri(params, "textDocument")?)?;
+        document.fold(self.encoding);
+        let text = match &document.text {
+            Some(text) => LooseText::quoted(text),
+            None => document.open[path(&document.open, &TEXT)?].to_vec(),
+        };
+        let change = [br#"[{"text":"#.as_slice(), &text, b"}]"].concat();
+        Some(Patch::of(params).set("contentChanges", &change).finish())
+    }
+
     pub(crate) fn closed(&mut self, params: &[u8]) {
         if let Some(uri) = uri(params, "textDocument") {
             self.texts.remove(&uri);

@@ -1,0 +1,397 @@
+//! A group of servers: who its members are, and the handshake that they share.
+//!
+//! Every process of a member is initialized by lspool and told the session, the first one too. So a member that is late
+//! joins like a process that takes the place of another, and the editor's own `initialize` is answered with what
+//! those members can that have answered by then.
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use serde_json::Value;
+use tracing::{debug, info, warn};
+
+use crate::{
+    core::{
+        event::{self, BackendId, ClientId, Peer, ProcessId, ServerId},
+        ids::RequestId,
+        mux::{
+            Mux, Severity,
+            failure::{Cause, Failure},
+            merge::{
+                abilities::{Abilities, Limit},
+                answers::{ClientShape, Legends},
+                questions::Questions,
+                registering::Untold,
+                shown::{Outdated, Shown},
+                union::{self, MemberLegends},
+            },
+            pool::{
+                backend::{Backend, Deadline},
+                lifecycle::LifecycleState,
+            },
+            servers::Server,
+        },
+        purpose::Purpose,
+    },
+    rpc::{Frame, Patch, text},
+};
+
+/// Several servers behind one editor.
+#[derive(Debug)]
+pub(crate) struct Group {
+    name: String,
+    /// How long `initialize` is held for members that have not answered, once one has.
+    start_wait: Duration,
+    /// Who goes first for a feature, by the feature's name.
+    order: BTreeMap<String, Vec<String>>,
+    opening: Opening,
+    /// In the order of the servers, which is the order of ranks.
+    pub(super) members: Vec<Member>,
+    pub(super) questions: Questions,
+    pub(super) shown: Shown,
+    /// Parameters of the editor's `initialize`.
+    editor: Bytes,
+    pub(super) client: ClientShape,
+    /// What the editor was told that the group can.
+    pub(super) offered: Bytes,
+    pub(super) untold: Untold,
+    /// Of semantic tokens, if several members have them: by the place among those that had answered by then.
+    legends: Option<MemberLegends>,
+    /// Those.
+    with_legends: Vec<ServerId>,
+}
+
+/// How far the shared handshake has come.
+#[derive(Debug)]
+enum Opening {
+    /// The editor has not asked.
+    Waiting,
+    /// Under this id. `until`: once a member has answered, the others have until then.
+    Asked { id: RequestId, until: Option<Instant> },
+    Done,
+}
+
+/// A server of the group.
+#[derive(Debug)]
+pub(super) struct Member {
+    pub(super) server: ServerId,
+    pub(super) name: String,
+    /// None until it has answered `initialize`.
+    pub(super) abilities: Option<Abilities>,
+    /// Its answer to that.
+    result: Bytes,
+}
+
+/// What has become of a member's start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Start {
+    Pending,
+    Answered,
+    Failed,
+}
+
+impl Group {
+    fn new(name: String, start_wait: Duration, order: BTreeMap<String, Vec<String>>) -> Group {
+        Group {
+            name,
+            start_wait,
+            order,
+            opening: Opening::Waiting,
+            members: Vec::new(),
+            questions: Questions::default(),
+            shown: Shown::default(),
+            editor: Bytes::new(),
+            client: ClientShape::default(),
+            offered: Bytes::new(),
+            untold: Untold::default(),
+            legends: None,
+            with_legends: Vec::new(),
+        }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(super) fn add(&mut self, server: ServerId, name: String) {
+        self.members.push(Member { server, name, abilities: None, result: Bytes::new() });
+    }
+
+    pub(super) fn members(&self) -> &[Member] {
+        &self.members
+    }
+
+    pub(super) fn member_mut(&mut self, server: ServerId) -> Option<&mut Member> {
+        self.members.iter_mut().find(|it| it.server == server)
+    }
+
+    /// Puts those first that go first for a feature, or for a method.
+    pub(super) fn sort(&self, servers: &mut [ServerId], feature: &str, method: &str) {
+        let Some(order) = self.order.get(method).or_else(|| self.order.get(feature)) else { return };
+        let place = |server: &ServerId| {
+            let name = self.members.iter().find(|it| it.server == *server).map(|it| &it.name);
+            name.and_then(|it| order.iter().position(|of| of == it)).unwrap_or(usize::MAX)
+        };
+        servers.sort_by_key(place);
+    }
+
+    /// The place of a server in the ranks.
+    pub(super) fn rank(&self, server: ServerId) -> Option<usize> {
+        self.members.iter().position(|it| it.server == server)
+    }
+
+    /// Parameters of the editor's `initialize`.
+    pub(super) fn editor(&self) -> &[u8] {
+        &self.editor
+    }
+
+    /// The members that may know the command of these parameters: the best that offers it, else all.
+    pub(super) fn of_command(&self, params: &[u8]) -> Vec<ServerId> {
+        let name = text(params, &["command"]).unwrap_or_default();
+        let offers =
+            |it: &&Member| it.abilities.as_ref().is_some_and(|it| it.commands().iter().any(|it| *it == name));
+        match self.members.iter().find(offers) {
+            Some(best) => vec![best.server],
+            None => self.members.iter().map(|it| it.server).collect(),
+        }
+    }
+
+    /// Characters that commit a completion of this member, if the editor was not told them as the group's.
+    pub(super) fn commit_characters(&self, server: ServerId) -> Option<&[u8]> {
+        self.members.iter().find(|it| it.server == server)?.abilities.as_ref()?.commit_characters()
+    }
+
+    /// The legends of the members that have said these parts, to the one that the editor was told.
+    pub(super) fn legends_of(&self, parts: impl Iterator<Item = ServerId>) -> Option<Legends> {
+        let legends = self.legends.as_ref()?;
+        let of = |server: ServerId| {
+            let at = self.with_legends.iter().position(|it| *it == server)?;
+            legends.members.get(at)?.as_deref()
+        };
+        Some(Legends::new(&legends.united, parts.map(|it| of(it).unwrap_or(b"{}"))))
+    }
+
+    /// Names and answers of the members that have answered `initialize`, by rank.
+    fn answered(&self) -> Vec<(&str, &[u8])> {
+        let answered = self.members.iter().filter(|it| it.abilities.is_some());
+        answered.map(|it| (it.name.as_str(), &it.result[..])).collect()
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        matches!(self.opening, Opening::Done)
+    }
+
+    /// What older processes of a member have published and this one has not: publications without it.
+    pub(in crate::core::mux) fn stale_diagnostics(&mut self, process: ProcessId) -> Vec<Vec<u8>> {
+        self.shown.stale(process)
+    }
+
+    /// A member has no process any more: publications without what it said.
+    pub(in crate::core::mux) fn lost_diagnostics(&mut self, backend: BackendId) -> Vec<Vec<u8>> {
+        self.shown.abandoned(backend)
+    }
+
+    fn deadline(&self) -> Option<Deadline> {
+        let opening = match self.opening {
+            Opening::Asked { until, .. } => until.map(|at| (at, "a member has not answered initialize")),
+            Opening::Waiting | Opening::Done => None,
+        };
+        let question = self.questions.deadline().map(|at| (at, "a part of an answer is missing"));
+        opening.into_iter().chain(question).min_by_key(|(at, _)| *at)
+    }
+}
+
+impl Mux {
+    /// The group, if there is more than one server.
+    pub(crate) fn group(&self) -> Option<&Group> {
+        self.group.as_deref()
+    }
+
+    /// Whether several servers share the editor.
+    pub(crate) fn is_group(&self) -> bool {
+        self.group.is_some()
+    }
+
+    /// Several servers share the editor. Gives those after the first.
+    pub(in crate::core::mux) fn begin_group(&mut self, group: event::Group) -> Vec<event::Member> {
+        let event::Group { name, start_wait, order, others } = group;
+        self.group = Some(Box::new(Group::new(name, start_wait, order)));
+        others
+    }
+
+    /// A server is a member of the group, if there is one.
+    pub(in crate::core::mux) fn join_group(&mut self, server: ServerId, name: &str) {
+        if let Some(group) = &mut self.group {
+            group.add(server, name.to_owned());
+        }
+    }
+
+    /// Whether a group has not been told yet that the editor is initialized.
+    pub(crate) fn is_opening_group(&self) -> bool {
+        self.group.is_some() && self.servers.first().is_some_and(|it| !it.session.initialized)
+    }
+
+    /// Whether the editor waits for an answer of the group under this id.
+    pub(in crate::core::mux) fn asks_under(&self, id: &RequestId) -> bool {
+        let Some(group) = self.group.as_deref() else { return false };
+        let is_opening = matches!(&group.opening, Opening::Asked { id: opening, .. } if opening == id);
+        is_opening || group.questions.of_client(ClientId::EDITOR, id).is_some()
+    }
+
+    /// How many answers clients are owed.
+    pub(in crate::core::mux) fn n_owed_to_clients(&self) -> usize {
+        let of_group = self.group.as_deref().map_or(0, |it| {
+            it.questions.len() + usize::from(matches!(it.opening, Opening::Asked { .. }))
+        });
+        self.requests.n_owed_to_clients() + of_group
+    }
+
+    /// Passes the editor's `initialize` on to all members, each as it is meant for it.
+    pub(in crate::core::mux) fn open_group(&mut self, frame: &Frame) {
+        let (Some(group), Some(id)) = (&mut self.group, frame.id()) else { return };
+        let params = frame.params().unwrap_or(b"{}");
+        group.opening = Opening::Asked { id: id.into(), until: None };
+        group.editor = Bytes::copy_from_slice(params);
+        group.client = ClientShape::of_initialize(params);
+        let own = self.initialize_params(params);
+        for server in self.servers.iter_mut() {
+            let options = Value::Object(server.settings.init_options.clone());
+            let offered = union::offer(&own, &server.name, Some(&options));
+            server.session.initialize = Patch::of(&offered).remove("workDoneToken").finish().into();
+        }
+    }
+
+    /// A member has answered `initialize`.
+    pub(in crate::core::mux) fn on_member_initialized(&mut self, process: ProcessId, result: &[u8]) {
+        let Some(server) = self.backend(process.backend).map(|it| it.server) else { return };
+        let Server { primary, settings, .. } = self.servers.get(server);
+        let limit = Limit::new(settings.only.as_deref(), &settings.except);
+        let is_primary = *primary == process.backend;
+        let Some(group) = self.group.as_deref_mut().filter(|_| is_primary) else { return };
+        let result = &union::narrow(result, &limit);
+        let is_late = group.is_open();
+        let (offered, editor) = (group.offered.clone(), group.editor.clone());
+        let Some(member) = group.member_mut(server) else { return };
+        let is_new = member.abilities.is_none();
+        let mut abilities = Abilities::of_result(result);
+        abilities.limit(limit);
+        member.abilities = Some(abilities);
+        member.result = Bytes::copy_from_slice(result);
+        let name = member.name.clone();
+        if is_late && is_new {
+            self.admit(&name, &union::late(&offered, &editor, &name, result));
+        }
+    }
+
+    /// A member joins after the editor was told what the group can.
+    fn admit(&mut self, name: &str, late: &union::LateMember) {
+        info!(name, missing = ?late.missing, "joins late");
+        if let Some(params) = &late.register {
+            self.ask_editor(Purpose::Plain, "client/registerCapability", Some(params));
+        }
+        if !late.missing.is_empty() {
+            let features = late.missing.join(", ");
+            let message = format!(
+                "lspool: {name} started late. Your editor cannot add these features later: {features}. Restart \
+                 the language server in your editor to use them."
+            );
+            self.show(Severity::Warning, &message);
+        }
+    }
+
+    /// Answers the editor's `initialize` when all members have answered, or one has and the others had their time.
+    pub(crate) fn settle_group(&mut self) {
+        let now = self.now();
+        let Some(Opening::Asked { id, until }) = self.group.as_deref().map(|it| &it.opening) else { return };
+        let (id, until) = (id.clone(), *until);
+        let starts: Vec<Start> = self.servers.iter().map(|it| self.start_of(it.primary)).collect();
+        let has = |start| starts.contains(&start);
+        let is_over = until.is_some_and(|at| at <= now);
+        if has(Start::Pending) && !(is_over && has(Start::Answered)) {
+            if let Some(group) = self.group.as_deref_mut()
+                && until.is_none()
+                && has(Start::Answered)
+            {
+                group.opening = Opening::Asked { id, until: Some(now + group.start_wait) };
+            }
+            return;
+        }
+        let Some(group) = self.group.as_deref_mut() else { return };
+        group.opening = Opening::Done;
+        if !has(Start::Answered) {
+            let failure = self.why_none();
+            return self.tell_editor(failure.answer(id));
+        }
+        group.offered = union::union(&group.answered()).into();
+        group.legends = union::legends(&group.answered());
+        let answered = group.members.iter().filter(|it| it.abilities.is_some());
+        group.with_legends = answered.map(|it| it.server).collect();
+        let late: Vec<&str> =
+            group.members.iter().filter(|it| it.abilities.is_none()).map(|it| it.name.as_str()).collect();
+        if !late.is_empty() {
+            warn!(?late, "the editor is told what the others can");
+        }
+        let answer = Frame::response(id.into(), &group.offered);
+        let answer = self.with_commands(&answer);
+        self.tell_editor(answer);
+    }
+
+    fn start_of(&self, primary: BackendId) -> Start {
+        match self.backend(primary).map(|it| it.life.state()) {
+            Some(LifecycleState::Ready | LifecycleState::Degraded) => Start::Answered,
+            Some(LifecycleState::Failed | LifecycleState::Stopped) | None => Start::Failed,
+            Some(
+                LifecycleState::Waiting
+                | LifecycleState::Spawning { .. }
+                | LifecycleState::Initializing { .. }
+                | LifecycleState::Restarting { .. },
+            ) => Start::Pending,
+        }
+    }
+
+    /// Why no member has started.
+    fn why_none(&self) -> Failure {
+        let primaries = self.servers.iter().filter_map(|it| self.backend(it.primary));
+        let why: Vec<String> = primaries.map(|it| format!("{}: {}", it.name, it.why_not())).collect();
+        Failure::new(Cause::Unavailable, format!("no server of the group has started; {}", why.join("; ")))
+    }
+
+    /// A member publishes diagnostics: the editor gets them with those of the others.
+    pub(in crate::core::mux) fn on_member_published(&mut self, process: ProcessId, frame: Frame) {
+        let Some(server) = self.backend(process.backend).map(|it| it.server) else { return };
+        let Some(group) = self.group.as_deref_mut() else { return };
+        let Some(rank) = group.rank(server) else { return };
+        if group.members[rank].abilities.as_ref().is_some_and(|it| !it.publishes()) {
+            return;
+        }
+        match group.shown.published(process, rank, frame.params().unwrap_or(b"{}")) {
+            Ok(None) => self.tell_editor(frame),
+            Ok(Some(params)) => self.tell_editor(frame.with_params(&params)),
+            Err(Outdated) => debug!(?process, "diagnostics of an older version are dropped"),
+        }
+    }
+
+    /// When something is to be done about the group.
+    pub(crate) fn group_deadline(&self) -> Option<Deadline> {
+        self.group.as_deref()?.deadline()
+    }
+
+    /// Members that can be asked now: they are ready and well.
+    pub(super) fn is_serving(&self, server: ServerId) -> bool {
+        let primary = self.backend(self.servers.get(server).primary);
+        primary.is_some_and(|it| it.is_open() && it.life.state() == LifecycleState::Ready)
+    }
+
+    /// Whether a member has a process, or will have one.
+    pub(super) fn is_coming(&self, server: ServerId) -> bool {
+        self.backend(self.servers.get(server).primary).is_some_and(Backend::accepts)
+    }
+
+    /// The client that a question is answered to.
+    pub(super) fn answer_question(&mut self, client: ClientId, answer: Frame) {
+        self.send(Peer::Client(client), answer);
+    }
+}

@@ -1,0 +1,109 @@
+//! What the editor says to a group: each member is told what it wants to hear, in the editor's order.
+
+use crate::{
+    core::{
+        event::ServerId,
+        mux::{
+            Mux,
+            merge::abilities::SyncKind,
+            pool::backend::Backend,
+            routes::Keep,
+            session::documents::uri,
+        },
+    },
+    rpc::{Frame, Kind, text},
+};
+
+impl Mux {
+    /// Remembers what a request of the editor's means for processes of each member that start later. What a
+    /// notification means is remembered when it is passed on.
+    pub(in crate::core::mux) fn keep_in_group(&mut self, frame: &Frame) -> Option<Keep> {
+        let method = frame.method()?;
+        let mut kept = None;
+        for id in self.servers.ids() {
+            let server = self.servers.get_mut(id);
+            let Some(keep) = server.keep(method) else { continue };
+            kept = kept.or(Some(keep));
+            if frame.kind() == Kind::Request {
+                server.session.keep(keep, frame, server.dialect);
+            }
+        }
+        kept
+    }
+
+    /// The editor has sent `initialized`: members that are ready are told so, the others with their session.
+    pub(in crate::core::mux) fn initialized_group(&mut self) {
+        for id in self.servers.ids() {
+            let server = self.servers.get_mut(id);
+            server.session.initialized = true;
+            let primary = server.primary;
+            self.backends.note_change();
+            if self.backend(primary).is_some_and(Backend::has_session) {
+                self.notify_backend(primary, &Frame::notification("initialized", Some(b"{}")));
+            }
+        }
+    }
+
+    /// Remembers a notification for a member whose processes a higher owner tells. Gives what is remembered of it; none:
+    /// the member is not told.
+    pub(crate) fn keep_for_member(&mut self, id: ServerId, frame: &Frame) -> Option<Option<Keep>> {
+        if !self.is_for(id, frame.params().unwrap_or(b"null")) {
+            return None;
+        }
+        let server = self.servers.get_mut(id);
+        let keep = frame.method().and_then(|it| server.keep(it));
+        if let Some(keep) = keep {
+            server.session.keep(keep, frame, server.dialect);
+        }
+        Some(keep)
+    }
+
+    /// Remembers a notification for each member that it concerns, and passes it on to those that want it. `except`: one
+    /// that a higher owner tells.
+    pub(crate) fn notify_group(&mut self, frame: &Frame, except: Option<ServerId>) {
+        let (method, params) = (frame.method().unwrap_or_default(), frame.params().unwrap_or(b"null"));
+        if method == "textDocument/didClose"
+            && let (Some(group), Some(uri)) = (self.group.as_deref_mut(), uri(params, "textDocument"))
+        {
+            group.shown.closed(&uri);
+        }
+        let is_meant = |it: &ServerId| Some(*it) != except && self.is_for(*it, params);
+        let concerned: Vec<ServerId> = self.servers.ids().filter(is_meant).collect();
+        for id in concerned {
+            let configured = self.configuration_for(id, frame);
+            let frame = configured.as_ref().unwrap_or(frame);
+            let server = self.servers.get_mut(id);
+            let (primary, keep) = (server.primary, server.keep(method));
+            if let Some(keep) = keep {
+                server.session.keep(keep, frame, server.dialect);
+            }
+            let abilities = self.group.as_deref_mut().and_then(|it| it.member_mut(id)?.abilities.as_ref());
+            if abilities.is_some_and(|it| !it.wants_notification(method, params, None)) {
+                continue;
+            }
+            let takes_whole = method == "textDocument/didChange"
+                && abilities.is_some_and(|it| it.sync().change == SyncKind::Full);
+            let whole = if takes_whole { server.session.documents.as_whole(params) } else { None };
+            match whole {
+                Some(params) => self.notify_primary(primary, keep, &frame.with_params(&params)),
+                None => self.notify_primary(primary, keep, frame),
+            }
+        }
+    }
+
+    /// Whether a member is told of the document of these parameters, if they are about one.
+    pub(super) fn is_for(&self, id: ServerId, params: &[u8]) -> bool {
+        let server = self.servers.get(id);
+        let languages = &server.settings.languages;
+        if languages.is_empty() {
+            return true;
+        }
+        if let Some(language) = text(params, &["textDocument", "languageId"]) {
+            return languages.contains(&language);
+        }
+        let Some(uri) = uri(params, "textDocument") else { return true };
+        let is_open = |it: ServerId| self.servers.get(it).session.documents.has(&uri);
+        // A document that nobody was told of is for whoever can.
+        is_open(id) || !self.servers.ids().any(is_open)
+    }
+}

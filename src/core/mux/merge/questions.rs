@@ -1,0 +1,588 @@
+//! Requests of the editor that go to several members, and what each of them says.
+//!
+//! **A question is answered once, and while it is open one of its parts is.** A part is a request like any other: ids,
+//! cancellation, crashes and health work as for those.
+
+use std::{collections::BTreeMap, time::Instant};
+
+use tracing::{debug, warn};
+
+use crate::{
+    core::{
+        event::{ClientId, ProcessId, ServerId},
+        ids::RequestId,
+        mux::{
+            Mux,
+            failure::{Cause, Failure, reason},
+            merge::{
+                answers::{self, Part},
+                group::{Group, Member},
+                methods::{Late, Method, Plan, method},
+                owners::{Maker, makes_items, tag_answer, untagged},
+            },
+            pool::backend::Backend,
+            requests::{Owner, Pending},
+        },
+        purpose::Purpose,
+    },
+    rpc::{ErrorCode, Frame, Patch, RawId, member, path},
+};
+
+/// The number of a question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct QuestionId(u64);
+
+/// Which part of which question a request is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct PartId {
+    pub(crate) question: QuestionId,
+    slot: usize,
+}
+
+/// How the members of a question are asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asking {
+    /// All at once, and the best of those that say something is the answer.
+    First,
+    /// All at once, and all that they say is the answer.
+    All(answers::Shape),
+    /// One after another, until one does it.
+    InTurn,
+}
+
+#[derive(Debug)]
+enum Slot {
+    /// It has not been asked.
+    Waiting,
+    Open,
+    Answered { answer: Frame, maker: Maker, is_empty: bool },
+    Failed(Frame),
+}
+
+#[derive(Debug)]
+struct Question {
+    client: ClientId,
+    id: RequestId,
+    /// What the table says of its method, if it is there.
+    row: Option<&'static Method>,
+    /// As the client has asked it.
+    frame: Frame,
+    asking: Asking,
+    /// Items in the answer are tagged with their maker.
+    tags: bool,
+    parts: Vec<(ServerId, Slot)>,
+    /// When those that have not answered are not waited for any more.
+    until: Option<Instant>,
+}
+
+/// What a question has come to.
+enum Outcome {
+    Open,
+    /// Another member is to be asked.
+    Next(usize),
+    /// All that is to come has come, or is not waited for.
+    Answer(Frame),
+}
+
+/// The open questions.
+#[derive(Debug, Default)]
+pub(crate) struct Questions {
+    last: u64,
+    open: BTreeMap<QuestionId, Question>,
+    by_client: BTreeMap<(ClientId, RequestId), QuestionId>,
+}
+
+impl Questions {
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.open.values().filter_map(|it| it.until).min()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.open.len()
+    }
+
+    pub(crate) fn of_client(&self, client: ClientId, id: &RequestId) -> Option<QuestionId> {
+        self.by_client.get(&(client, id.clone())).copied()
+    }
+
+    fn add(&mut self, question: Question) -> QuestionId {
+        self.last += 1;
+        let id = QuestionId(self.last);
+        self.by_client.insert((question.client, question.id.clone()), id);
+        self.open.insert(id, question);
+        id
+    }
+
+    fn take(&mut self, id: QuestionId) -> Option<Question> {
+        let question = self.open.remove(&id)?;
+        self.by_client.remove(&(question.client, question.id.clone()));
+        Some(question)
+    }
+
+    fn slot_mut(&mut self, part: PartId) -> Option<&mut Slot> {
+        self.open.get_mut(&part.question)?.parts.get_mut(part.slot).map(|(_, slot)| slot)
+    }
+
+    /// Whether somebody else has answered the question of this part, or may.
+    pub(crate) fn has_others(&self, part: PartId) -> bool {
+        let others = |it: &Question| {
+            it.parts.iter().enumerate().any(|(n, (_, slot))| {
+                n != part.slot && matches!(slot, Slot::Open | Slot::Answered { is_empty: false, .. })
+            })
+        };
+        self.open.get(&part.question).is_none_or(others)
+    }
+
+    /// Whether each question is indexed and has an open part. `parts`: of the requests that are open.
+    pub(crate) fn check(&self, parts: &[PartId]) -> Result<(), String> {
+        for (id, question) in &self.open {
+            let open = |(n, (_, slot)): (usize, &(ServerId, Slot))| {
+                matches!(slot, Slot::Open) && parts.contains(&PartId { question: *id, slot: n })
+            };
+            if !question.parts.iter().enumerate().any(open) {
+                return Err(format!("question {id:?} ({}) waits for nobody", question.method()));
+            }
+            if self.of_client(question.client, &question.id) != Some(*id) {
+                return Err(format!("question {id:?} is not under its id"));
+            }
+        }
+        if self.by_client.len() == self.open.len() { Ok(()) } else { Err("an id without question".to_owned()) }
+    }
+}
+
+impl Question {
+    fn method(&self) -> &str {
+        self.frame.method().unwrap_or_default()
+    }
+
+    /// What has come of it. `is_over`: nobody is waited for any more.
+    fn outcome(&self, is_over: bool, group: &Group) -> Outcome {
+        match self.asking {
+            Asking::First => self.first(is_over),
+            Asking::All(shape) => self.all(is_over, shape, group),
+            Asking::InTurn => self.in_turn(),
+        }
+    }
+
+    fn is_open(slot: &Slot) -> bool {
+        matches!(slot, Slot::Open | Slot::Waiting)
+    }
+
+    fn first(&self, is_over: bool) -> Outcome {
+        for (_, slot) in &self.parts {
+            match slot {
+                Slot::Answered { is_empty: false, answer, maker } => {
+                    return Outcome::Answer(self.plain(answer, *maker));
+                }
+                Slot::Open | Slot::Waiting if !is_over => return Outcome::Open,
+                Slot::Open | Slot::Waiting | Slot::Answered { .. } | Slot::Failed(_) => {}
+            }
+        }
+        Outcome::Answer(self.nothing())
+    }
+
+    fn all(&self, is_over: bool, shape: answers::Shape, group: &Group) -> Outcome {
+        let is_late = self.parts.iter().any(|(_, slot)| Self::is_open(slot));
+        if is_late && !is_over {
+            return Outcome::Open;
+        }
+        let full: Vec<(ServerId, &Frame, Maker)> = self
+            .parts
+            .iter()
+            .filter_map(|(server, slot)| match slot {
+                Slot::Answered { answer, maker, is_empty: false } => Some((*server, answer, *maker)),
+                Slot::Answered { .. } | Slot::Waiting | Slot::Open | Slot::Failed(_) => None,
+            })
+            .collect();
+        match full[..] {
+            [] => return Outcome::Answer(self.nothing()),
+            [(_, answer, maker)] if !is_late && !matches!(shape, answers::Shape::SemanticTokens) => {
+                return Outcome::Answer(self.plain(answer, maker));
+            }
+            _ => {}
+        }
+        let parts: Vec<Part<'_>> = full
+            .iter()
+            .map(|(server, answer, maker)| Part {
+                result: answer.result().unwrap_or(b"null"),
+                maker: self.tags.then_some(*maker),
+                commit_characters: group.commit_characters(*server),
+            })
+            .collect();
+        let legends = match shape {
+            answers::Shape::SemanticTokens => group.legends_of(full.iter().map(|it| it.0)),
+            _ => None,
+        };
+        let merged = answers::merge(shape, self.method(), &parts, &group.client, is_late, legends.as_ref());
+        for at in merged.malformed {
+            warn!(method = self.method(), at, "an answer has another shape than it should; it is left out");
+        }
+        Outcome::Answer(Frame::response(self.id.clone().into(), &merged.result))
+    }
+
+    /// A member that does not know what is asked passes it on, and so does one that has nothing to say where that cannot
+    /// be a result.
+    fn in_turn(&self) -> Outcome {
+        let is_command = self.method() == COMMAND;
+        let passes_empty = self.row.is_none() || self.method() == RENAME;
+        for (n, (_, slot)) in self.parts.iter().enumerate() {
+            match slot {
+                Slot::Open => return Outcome::Open,
+                Slot::Waiting => return Outcome::Next(n),
+                Slot::Answered { answer, maker, is_empty } if !(*is_empty && passes_empty) => {
+                    return Outcome::Answer(self.plain(answer, *maker));
+                }
+                Slot::Failed(error) if !passes_on(error, is_command) && self.method() != RENAME => {
+                    return Outcome::Answer(error.with_id(self.id.clone().into()));
+                }
+                Slot::Answered { .. } | Slot::Failed(_) => {}
+            }
+        }
+        Outcome::Answer(self.nothing())
+    }
+
+    /// One member's answer, as it came but for tags.
+    fn plain(&self, answer: &Frame, maker: Maker) -> Frame {
+        let answer = answer.with_id(self.id.clone().into());
+        match answer.result() {
+            Some(result) if self.tags => answer.with_result(&tag_answer(self.method(), result, maker)),
+            Some(_) | None => answer,
+        }
+    }
+
+    /// Nobody has said anything: the best empty answer, else the best error.
+    fn nothing(&self) -> Frame {
+        let answers = self.parts.iter().filter_map(|(_, slot)| match slot {
+            Slot::Answered { answer, .. } => Some(answer),
+            Slot::Waiting | Slot::Open | Slot::Failed(_) => None,
+        });
+        let errors = || {
+            self.parts.iter().filter_map(|(_, slot)| match slot {
+                Slot::Failed(error) => Some(error),
+                Slot::Waiting | Slot::Open | Slot::Answered { .. } => None,
+            })
+        };
+        let known = || errors().find(|it| !passes_on(it, false));
+        let id: RawId = self.id.clone().into();
+        match answers.into_iter().next().or_else(known).or_else(|| errors().next()) {
+            Some(frame) => frame.with_id(id),
+            None => Frame::response(id, b"null"),
+        }
+    }
+}
+
+const COMMAND: &str = "workspace/executeCommand";
+const RENAME: &str = "textDocument/rename";
+
+/// Whether an error says that another member may know. A command that a server does not know is a wrong parameter.
+fn passes_on(error: &Frame, is_command: bool) -> bool {
+    let code = error.error_value().and_then(|it| Some(&it[member(it, "code")?]));
+    code == Some(b"-32601") || (is_command && code == Some(b"-32602"))
+}
+
+impl Mux {
+    /// Passes a request of a client on to the members that can answer it.
+    pub(in crate::core::mux) fn ask_group(&mut self, owner: Owner, frame: &Frame) {
+        let Owner::Client(client, id) = &owner else { return };
+        let (client, id) = (*client, id.clone());
+        let name = frame.method().unwrap_or_default();
+        let row = method(name);
+        if row.is_some_and(|it| it.plan == Plan::Maker) && self.ask_maker(&owner, row, frame) {
+            return;
+        }
+        let targets = self.targets(row, frame);
+        let tags = self.makes_tagged(row, name);
+        let asking = match (row.map(|it| it.plan), &targets[..]) {
+            (_, []) => return self.answer_unserved(owner, row, name),
+            (_, [only]) if !tags => return self.ask_one(*only, owner, frame),
+            (Some(Plan::Own), [best, ..]) if !is_passed_on(name) => {
+                return self.ask_one(*best, owner, frame);
+            }
+            (None | Some(Plan::Own | Plan::Maker), _) => Asking::InTurn,
+            (Some(Plan::First), _) => Asking::First,
+            (Some(Plan::All(shape)), _) => Asking::All(shape),
+        };
+        let parts = targets.into_iter().map(|it| (it, Slot::Waiting)).collect();
+        self.ask(Question { client, id, row, frame: frame.clone(), asking, tags, parts, until: None });
+    }
+
+    fn ask_one(&mut self, server: ServerId, owner: Owner, frame: &Frame) {
+        let primary = self.servers.get(server).primary;
+        self.send_to_backend(primary, owner, Purpose::Plain, frame);
+    }
+
+    /// A question about an item goes to who has made it. Whether the item says who.
+    fn ask_maker(&mut self, owner: &Owner, row: Option<&'static Method>, frame: &Frame) -> bool {
+        let Owner::Client(client, id) = owner else { return false };
+        let (name, params) = (frame.method().unwrap_or_default(), frame.params().unwrap_or(b"null"));
+        let Some((maker, bare)) = untagged(name, params) else { return false };
+        let server = self.servers.iter().find(|it| it.primary.0 == maker.member).map(|it| it.id);
+        let process = server.and_then(|it| self.backend(self.servers.get(it).primary)).map(Backend::process);
+        let is_there = process.is_some_and(|it| it.generation.0 == maker.generation);
+        let (Some(server), true) = (server, is_there) else {
+            let text = "the item is of a server process that is gone; ask for it again";
+            let answer = match name.contains("Hierarchy/") {
+                true => Frame::error(id.clone().into(), ErrorCode::ContentModified, text, None),
+                false => Frame::response(id.clone().into(), params),
+            };
+            self.answer_question(*client, answer);
+            return true;
+        };
+        self.ask(Question {
+            client: *client,
+            id: id.clone(),
+            row,
+            frame: frame.with_params(&bare),
+            asking: Asking::InTurn,
+            tags: true,
+            parts: vec![(server, Slot::Waiting)],
+            until: None,
+        });
+        true
+    }
+
+    /// The members that are asked, the best first.
+    fn targets(&self, row: Option<&'static Method>, frame: &Frame) -> Vec<ServerId> {
+        let Some(group) = self.group.as_deref() else { return Vec::new() };
+        let (name, params) = (frame.method().unwrap_or_default(), frame.params().unwrap_or(b"null"));
+        let able: Vec<ServerId> = if name == COMMAND {
+            group.of_command(params)
+        } else {
+            let can = |it: &&Member| match (row, &it.abilities) {
+                (Some(row), Some(abilities)) => abilities.can(row, params, None),
+                (Some(_), None) => false,
+                (None, _) => true,
+            };
+            let able = group.members().iter().filter(can).map(|it| it.server);
+            able.filter(|it| self.is_for(*it, params)).collect()
+        };
+        let mut able = able;
+        group.sort(&mut able, row.map_or("", |it| it.feature), name);
+        let coming: Vec<ServerId> = able.into_iter().filter(|it| self.is_coming(*it)).collect();
+        let serving: Vec<ServerId> = coming.iter().copied().filter(|it| self.is_serving(*it)).collect();
+        // Another formatter is worse than a late one.
+        let waits = row.is_some_and(|it| it.plan == Plan::Own) && !is_passed_on(name);
+        if serving.is_empty() || waits { coming } else { serving }
+    }
+
+    /// Whether items in the answers must say who has made them: several members can answer such questions.
+    fn makes_tagged(&self, row: Option<&'static Method>, name: &str) -> bool {
+        makes_items(name) && row.is_some_and(|it| self.n_able(it) > 1)
+    }
+
+    /// How many members can answer such requests.
+    fn n_able(&self, row: &'static Method) -> usize {
+        let members = self.group.as_deref().map_or(&[][..], Group::members);
+        let can = |it: &&Member| it.abilities.as_ref().is_some_and(|it| it.has(row));
+        members.iter().filter(can).count()
+    }
+
+    /// Nobody can answer this one.
+    fn answer_unserved(&mut self, owner: Owner, row: Option<&'static Method>, name: &str) {
+        let Owner::Client(client, id) = owner else { return };
+        let answer = match row.is_some_and(|it| self.n_able(it) > 0) {
+            true => Frame::response(id.into(), b"null"),
+            false => {
+                let message = format!("no server of the group has {name:?}");
+                Failure::new(Cause::MethodNotFound, message).answer(id)
+            }
+        };
+        self.answer_question(client, answer);
+    }
+
+    fn ask(&mut self, question: Question) {
+        let in_turn = question.asking == Asking::InTurn;
+        let n = if in_turn { 1 } else { question.parts.len() };
+        let Some(group) = self.group.as_deref_mut() else { return };
+        let id = group.questions.add(question);
+        for slot in 0..n {
+            self.ask_part(PartId { question: id, slot });
+        }
+    }
+
+    fn ask_part(&mut self, part: PartId) {
+        let Some(group) = self.group.as_deref_mut() else { return };
+        let Some(question) = group.questions.open.get_mut(&part.question) else { return };
+        let is_one = question.parts.len() == 1;
+        let Some((server, slot)) = question.parts.get_mut(part.slot) else { return };
+        *slot = Slot::Open;
+        let frame = match is_one {
+            true => question.frame.clone(),
+            false => for_part(&question.frame, part.slot),
+        };
+        let server = *server;
+        let frame = group.with_own_diagnostics(server, frame);
+        let primary = self.servers.get(server).primary;
+        self.send_to_backend(primary, Owner::Part(part), Purpose::Plain, &frame);
+    }
+
+    /// A member has answered.
+    pub(in crate::core::mux) fn on_part(&mut self, process: ProcessId, pending: &Pending, answer: &Frame) {
+        let Owner::Part(part) = pending.owner else { return };
+        let Some(group) = self.group.as_deref_mut() else { return };
+        if group.questions.slot_mut(part).is_none() {
+            return self.on_late_part(pending, answer);
+        }
+        let maker = Maker { member: process.backend.0, generation: process.generation.0 };
+        if pending.frame.method() == Some("textDocument/diagnostic") {
+            self.note_pulled(process, pending, answer);
+        }
+        let Some(group) = self.group.as_deref_mut() else { return };
+        let Some(slot) = group.questions.slot_mut(part) else { return };
+        *slot = match answer.result() {
+            Some(result) => {
+                let is_empty = answers::is_empty(pending.frame.method().unwrap_or_default(), result);
+                Slot::Answered { answer: answer.clone(), maker, is_empty }
+            }
+            None => Slot::Failed(answer.clone()),
+        };
+        if answer.result().is_none() {
+            let method = pending.frame.method();
+            debug!(?process, method, error = reason(answer), "a member answers with an error");
+        }
+        self.look_at(part.question);
+    }
+
+    /// Whether another member of the group answers what this is a part of.
+    pub(in crate::core::mux) fn is_answered_by_others(&self, owner: &Owner) -> bool {
+        let Owner::Part(part) = owner else { return false };
+        self.group.as_deref().is_some_and(|it| it.questions.has_others(*part))
+    }
+
+    /// A part is answered by lspool.
+    pub(in crate::core::mux) fn answer_part(&mut self, part: PartId, answer: Frame) {
+        let Some(group) = self.group.as_deref_mut() else { return };
+        let Some(slot) = group.questions.slot_mut(part) else { return };
+        *slot = match answer.result() {
+            Some(_) => Slot::Answered { answer, maker: Maker { member: 0, generation: 0 }, is_empty: false },
+            None => Slot::Failed(answer),
+        };
+        self.look_at(part.question);
+    }
+
+    /// A part will not be answered.
+    pub(in crate::core::mux) fn fail_part(&mut self, part: PartId, failure: &Failure) {
+        let Some(group) = self.group.as_deref_mut() else { return };
+        let Some(slot) = group.questions.slot_mut(part) else { return };
+        *slot = Slot::Failed(failure.answer(RequestId::from(RawId::from(0))));
+        self.look_at(part.question);
+    }
+
+    /// Answers a question if that can be done now.
+    fn look_at(&mut self, id: QuestionId) {
+        let now = self.now();
+        let Some(group) = self.group.as_deref_mut() else { return };
+        let Some(question) = group.questions.open.get_mut(&id) else { return };
+        let says = |(_, slot): &(ServerId, Slot)| matches!(slot, Slot::Answered { is_empty: false, .. });
+        if question.until.is_none() && question.parts.iter().any(says) {
+            question.until = question.row.and_then(|it| it.budget).map(|it| now + it);
+        }
+        let is_over = question.until.is_some_and(|at| at <= now);
+        let outcome = match group.questions.open.get(&id) {
+            Some(question) => question.outcome(is_over, group),
+            None => return,
+        };
+        match outcome {
+            Outcome::Open => {}
+            Outcome::Next(slot) => self.ask_part(PartId { question: id, slot }),
+            Outcome::Answer(answer) => self.close(id, answer),
+        }
+    }
+
+    /// A question is answered; what is left of it is not wanted, unless the editor can be told to ask again.
+    fn close(&mut self, id: QuestionId, answer: Frame) {
+        let Some(question) = self.group.as_deref_mut().and_then(|it| it.questions.take(id)) else { return };
+        self.answer_question(question.client, answer);
+        if question.parts.iter().any(|(_, slot)| matches!(slot, Slot::Open))
+            && question.row.is_none_or(|it| it.late == Late::Cancel)
+        {
+            self.cancel_parts(id);
+        }
+    }
+
+    fn cancel_parts(&mut self, id: QuestionId) {
+        let is_part = |it: &Pending| matches!(it.owner, Owner::Part(part) if part.question == id);
+        for sent in self.requests.filter(is_part) {
+            let frame = super::super::cancel::cancellation(sent);
+            self.cancel(sent, Some(&frame));
+        }
+    }
+
+    /// A part comes when its question is answered.
+    fn on_late_part(&mut self, pending: &Pending, answer: &Frame) {
+        let name = pending.frame.method().unwrap_or_default();
+        let says = answer.result().is_some_and(|it| !answers::is_empty(name, it));
+        if let Some(Late::Refresh(refresh)) = method(name).map(|it| it.late).filter(|_| says)
+            && !pending.marks.cancelled
+        {
+            self.ask_for_refresh(refresh);
+        }
+    }
+
+    /// Asks the editor to ask again, if it can be asked that.
+    fn ask_for_refresh(&mut self, refresh: &'static str) {
+        let Some(group) = self.group.as_deref() else { return };
+        let feature = refresh.split('/').nth(1).unwrap_or_default();
+        let feature = if feature == "diagnostic" { "diagnostics" } else { feature };
+        let keys = ["capabilities", "workspace", feature, "refreshSupport"];
+        if path(group.editor(), &keys).is_some_and(|it| &group.editor()[it] == b"true") {
+            self.ask_editor(Purpose::Plain, refresh, None);
+        }
+    }
+
+    /// `$/cancelRequest` of a client for a question. Whether it is one.
+    pub(crate) fn cancel_question(&mut self, client: ClientId, frame: &Frame) -> bool {
+        let Some(wire) = super::super::from_client::field(frame, "id") else { return false };
+        let Some(group) = self.group.as_deref_mut() else { return false };
+        let Some(id) = group.questions.of_client(client, &wire) else { return false };
+        drop(group.questions.take(id));
+        let failure = Failure::new(Cause::Cancelled, "cancelled");
+        self.answer_question(client, failure.answer(wire));
+        self.cancel_parts(id);
+        true
+    }
+
+    /// Those that have not answered in time are not waited for.
+    pub(crate) fn on_group_deadlines(&mut self) {
+        let now = self.now();
+        let Some(group) = self.group.as_deref() else { return };
+        let due = group.questions.open.iter().filter(|(_, it)| it.until.is_some_and(|at| at <= now));
+        for id in due.map(|(id, _)| *id).collect::<Vec<_>>() {
+            self.look_at(id);
+        }
+    }
+
+    /// Whether questions and parts belong together.
+    pub(crate) fn check_group(&self) -> Result<(), String> {
+        let Some(group) = self.group.as_deref() else { return Ok(()) };
+        let part = |it: &Pending| match it.owner {
+            Owner::Part(part) => Some(part),
+            Owner::Client(..) | Owner::Backend(..) | Owner::Proxy => None,
+        };
+        let parts: Vec<PartId> = self.requests.iter().filter_map(|(_, it)| part(it)).collect();
+        group.questions.check(&parts)
+    }
+}
+
+/// Whether another member may be asked what the best one does not know.
+fn is_passed_on(method: &str) -> bool {
+    matches!(method, COMMAND | RENAME)
+}
+
+/// A request as one of several members is asked it: only the best reports progress, and nobody answers in parts.
+fn for_part(frame: &Frame, slot: usize) -> Frame {
+    let params = frame.params().unwrap_or(b"null");
+    let mut patch = Patch::of(params);
+    let mut is_other = false;
+    for key in ["partialResultToken", "previousResultId"] {
+        if member(params, key).is_some() {
+            patch.remove(key);
+            is_other = true;
+        }
+    }
+    if slot > 0 && member(params, "workDoneToken").is_some() {
+        patch.remove("workDoneToken");
+        is_other = true;
+    }
+    if is_other { frame.with_params(&patch.finish()) } else { frame.clone() }
+}

@@ -1,0 +1,97 @@
+//! The settings that the configuration has for a member, laid over what the editor says.
+
+use serde_json::{Map, Value};
+
+use crate::{
+    core::{event::ServerId, mux::Mux},
+    rpc::{Frame, Patch, member},
+    util::json,
+};
+
+/// Lays one value over another: tables are joined, anything else takes the other's place.
+fn lay(over: &Value, under: &mut Value) {
+    match (over, under) {
+        (Value::Object(over), Value::Object(under)) => {
+            for (key, value) in over {
+                lay(value, under.entry(key.clone()).or_insert(Value::Null));
+            }
+        }
+        (over, under) => under.clone_from(over),
+    }
+}
+
+/// What is set for a section: `a.b` is a table in a table. None: all.
+fn section<'a>(settings: &'a Map<String, Value>, name: Option<&str>) -> Option<Value> {
+    let Some(name) = name.filter(|it| !it.is_empty()) else { return Some(Value::Object(settings.clone())) };
+    // A name with dots may be written as it is.
+    if let Some(value) = settings.get(name) {
+        return Some(value.clone());
+    }
+    let mut at: Option<&'a Value> = None;
+    for key in name.split('.') {
+        at = match at {
+            None => settings.get(key),
+            Some(value) => value.get(key),
+        };
+        at?;
+    }
+    at.cloned()
+}
+
+impl Mux {
+    fn settings_of(&self, server: ServerId) -> Option<&Map<String, Value>> {
+        let settings = &self.servers.get(server).settings.settings;
+        (self.is_group() && !settings.is_empty()).then_some(settings)
+    }
+
+    /// The editor's values for these sections, as a member gets them. None: as they are.
+    pub(in crate::core::mux) fn configured(
+        &self,
+        server: ServerId,
+        sections: &[Option<String>],
+        values: &[&[u8]],
+    ) -> Option<Vec<Vec<u8>>> {
+        let settings = self.settings_of(server)?;
+        let one = |(name, value): (&Option<String>, &&[u8])| {
+            let Some(own) = section(settings, name.as_deref()) else { return value.to_vec() };
+            let mut all = json::read(value).unwrap_or_default();
+            lay(&own, &mut all);
+            all.to_string().into_bytes()
+        };
+        Some(sections.iter().zip(values).map(one).collect())
+    }
+
+    /// `workspace/didChangeConfiguration` as a member is told it. None: as it is.
+    pub(super) fn configuration_for(&self, server: ServerId, frame: &Frame) -> Option<Frame> {
+        let settings = self.settings_of(server)?;
+        if frame.method() != Some("workspace/didChangeConfiguration") {
+            return None;
+        }
+        let params = frame.params().unwrap_or(b"{}");
+        let said = member(params, "settings").map(|it| &params[it]);
+        let mut all = said.and_then(|it| json::read(it).ok()).unwrap_or_default();
+        lay(&Value::Object(settings.clone()), &mut all);
+        let params = if params.starts_with(b"{") { params } else { b"{}" };
+        Some(frame.with_params(&Patch::of(params).set("settings", all.to_string().as_bytes()).finish()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn settings_are_found_by_section_and_laid_over() {
+        let settings = json!({"a": {"b": {"c": 1}}, "x.y": 2});
+        let settings = settings.as_object().unwrap();
+        assert_eq!(section(settings, Some("a.b")), Some(json!({"c": 1})));
+        assert_eq!(section(settings, Some("x.y")), Some(json!(2)));
+        assert_eq!(section(settings, Some("a.z")), None);
+        assert_eq!(section(settings, None), Some(Value::Object(settings.clone())));
+        let mut under = json!({"b": {"d": 2}, "e": 3});
+        lay(&json!({"b": {"c": 1}, "e": null}), &mut under);
+        assert_eq!(under, json!({"b": {"c": 1, "d": 2}, "e": null}));
+    }
+}

@@ -175,7 +175,7 @@ impl Proxy {
             Event::FilesChanged => self.admin.reload(&mut self.mux),
             Event::EditorReads(reads) => self.mux.on_editor_reads(reads),
             Event::Stalled(Peer::EDITOR) => {
-                warn!("the editor does not read: too much waits for it");
+                warn!("queue of the editor exceeded its limit");
                 self.mux.exit(1);
             }
             Event::Stalled(Peer::Client(client)) => self.admin.on_client_closed(client),
@@ -183,7 +183,7 @@ impl Proxy {
                 self.mux.on_server_closed(process, Some("it takes no bytes".to_owned()));
             }
             Event::EditorGone => {
-                info!("the editor's process is gone");
+                info!("editor's process exited");
                 self.mux.exit(1);
             }
             Event::Quit(signal) => self.mux.exit(128 + signal),
@@ -208,7 +208,7 @@ impl Proxy {
             Event::TeamWritten { number, team, written } => {
                 agents.on_team_written(copilot, mux, number, &team, &written);
             }
-            other => warn!(?other, "not an event of conversations"),
+            other => warn!(?other, "ignored an event of conversations"),
         }
     }
 
@@ -216,7 +216,7 @@ impl Proxy {
     fn on_prepared(&mut self, mut prepared: Prepared) {
         let Some(early) = self.mux.open() else { return };
         let kind = prepared.server.kind.unwrap_or(ServerKind::Generic);
-        info!(server = prepared.name, ?kind, program = %prepared.launch.program.display(), "initialize");
+        info!(server = prepared.name, ?kind, program = %prepared.launch.program.display(), "found the server");
         self.admin.warn_of(&mut self.mux, &prepared.warnings);
         let transcripts = prepared.transcripts.take();
         let server = self.mux.add_server(prepared);

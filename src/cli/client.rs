@@ -83,7 +83,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
             }
         };
         if let Ok(Err(error)) = timeout(patience, leaving).await {
-            tracing::debug!(%error, "lspool was gone before it was left");
+            tracing::debug!(%error, "lspool ended before the connection did");
         }
     }
 }

@@ -47,6 +47,6 @@ pub(super) fn begin(args: &Args, config: &Config, env: &Env) -> anyhow::Result<(
         .init();
     // Under the name of the program, not of this file: people filter a log by it.
     let (version, pid) = (env!("CARGO_PKG_VERSION"), std::process::id());
-    tracing::info!(target: "lspool", version, pid, "lspool starts");
+    tracing::info!(target: "lspool", version, pid, "lspool started");
     Ok(())
 }

@@ -80,7 +80,7 @@ impl Search {
         });
         match started {
             Ok((recorder, file)) => {
-                tracing::info!(target: "lspool", file = %file.display(), texts = plan.texts, "recording");
+                tracing::info!(target: "lspool", file = %file.display(), texts = plan.texts, "started recording");
                 Some(recorder)
             }
             Err(problem) => {

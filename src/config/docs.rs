@@ -118,7 +118,7 @@ fn chapter<T>(section: &Section<T>) -> String {
     heading + &entries.collect::<String>() + &in_workspace(section)
 }
 
-/// Text in lines of at most 110 columns, all but the first of them indented.
+/// Wraps text at 110 columns, with an indent for all lines but the first.
 fn wrapped(text: &str, indent: &str) -> String {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {
@@ -136,7 +136,7 @@ fn wrapped(text: &str, indent: &str) -> String {
     lines.join("\n") + "\n"
 }
 
-/// Which keys of a section a workspace file may have.
+/// The keys of a section that a workspace file may set.
 fn in_workspace<T>(section: &Section<T>) -> String {
     let names = |of: Workspace| {
         let keys = section.keys.iter().filter(|key| key.workspace == of);
@@ -219,7 +219,7 @@ fn ty<T>(key: &Key<T>) -> String {
     if text.starts_with('[') { format!("`{text}`") } else { text.to_owned() }
 }
 
-/// The value a key has by default, as it is written in a file, if it has one.
+/// The default of a key, as in a file, if it has one.
 fn default<T>(key: &Key<T>, fresh: &mut T) -> Option<String> {
     match &key.ty {
         Type::Duration(field) => Some(format!("{:?}", show_duration(*field(fresh)))),
@@ -238,7 +238,7 @@ fn default<T>(key: &Key<T>, fresh: &mut T) -> Option<String> {
     }
 }
 
-/// The word for one of several values.
+/// Finds the word for a value.
 fn said<V: Copy + PartialEq>(words: &[(&str, V)], value: V) -> Option<String> {
     words.iter().find(|(_, it)| *it == value).map(|(word, _)| format!("{word:?}"))
 }

@@ -1,7 +1,7 @@
 //! The table of all keys.
 //!
-//! Each key is described once: its name, its type and the field it sets, what its absence means, whether a
-//! workspace file may have it, what it is for. The checks, the documentation and the schema follow the table.
+//! A row describes a key: its name, its type and field, its default, its documentation, and whether a workspace file
+//! may set it. The checks, the documentation, and the schema follow from the table.
 
 mod agents;
 mod words;
@@ -20,13 +20,13 @@ use super::{
     SubAgentsConfig, ToolsConfig, TurnRecovery, WorkerConfig,
 };
 
-/// A table of the file, and the type that it is read into.
+/// A table of the file, read into a `T`.
 pub(super) struct Section<T: 'static> {
-    /// How it is written in a file.
+    /// Its header in a file.
     pub(super) header: &'static str,
-    /// What it is for.
+    /// The first paragraph of its documentation.
     pub(super) doc: &'static str,
-    /// What it holds before a key is read.
+    /// Its value without any key.
     pub(super) fresh: fn() -> T,
     /// Its keys, in the order of the documentation.
     pub(super) keys: &'static [Key<T>],
@@ -48,11 +48,11 @@ impl<T> Key<T> {
     }
 }
 
-/// Whether a workspace file may have a key.
+/// Whether a workspace file may set a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Workspace {
     Yes,
-    /// Only to make the value smaller.
+    /// Only to a lower value.
     Smaller,
     No,
 }
@@ -67,51 +67,51 @@ pub(super) enum Type<T: 'static> {
     Command(Field<T, Option<String>>),
     /// An absolute path, or one that starts with `~/`.
     Path(Field<T, Option<PathBuf>>),
-    /// A path that must be there.
+    /// A required path.
     RequiredPath(Field<T, PathBuf>),
     /// A list of such paths.
     Paths(Field<T, Vec<PathBuf>>),
-    /// A list of any texts.
+    /// A list of any strings.
     Args(Field<T, Vec<String>>),
     /// A list of names.
     Names(Field<T, Vec<String>>),
-    /// A list of names of tools, also as other programs call them.
+    /// A list of tools, also by the names of other programs.
     ToolNames(Field<T, Vec<String>>),
-    /// Such a list that means something else when it is empty than when it is absent.
+    /// A list of tools in which empty differs from absent.
     OptionalToolNames(Field<T, Option<Vec<String>>>),
-    /// Variables of an environment.
+    /// Environment variables.
     Variables(Field<T, BTreeMap<String, String>>),
     Duration(Field<T, Duration>),
-    /// No duration: lspool decides.
+    /// A duration with a computed default.
     OptionalDuration(Field<T, Option<Duration>>),
     Size(Field<T, usize>),
-    /// A size that there need not be.
+    /// A size without a default.
     OptionalSize(Field<T, Option<usize>>),
     Flag(Field<T, bool>),
-    /// A number, kept in thousandths, from the first to the second.
+    /// A number in a range. Both are in thousandths.
     Factor(Field<T, u32>, (u32, u32)),
     Restart(Field<T, Restart>),
-    /// Sets the whole policy; keys that are there too go first.
+    /// Sets the whole policy; single keys override it.
     Profile(Field<T, Policy>),
     Backoff(Field<T, Backoff>),
-    /// A number from 1 on.
+    /// An integer from 1.
     Count(Field<T, usize>),
-    /// A number from 1 on that there need not be.
+    /// An integer from 1 without a default.
     OptionalCount(Field<T, Option<usize>>),
-    /// A number from 0 on.
+    /// An integer from 0.
     Amount(Field<T, usize>),
     ServerKind(Field<T, Option<ServerKind>>),
     TurnRecovery(Field<T, TurnRecovery>),
     Delegation(Field<T, Delegation>),
     Isolation(Field<T, Isolation>),
-    /// Isolation, where another section says it in general.
+    /// An isolation that overrides the one of the server.
     OptionalIsolation(Field<T, Option<Isolation>>),
     OnLimit(Field<T, OnLimit>),
     BuiltinTools(Field<T, BuiltinTools>),
     LogLevel(Field<T, LogLevel>),
-    /// The name of a server that is configured.
+    /// The name of a configured server.
     ServerName(Field<T, Option<String>>),
-    /// The name of an agent that exists; must be there.
+    /// The required name of an existing agent.
     AgentName(Field<T, String>),
     Servers(Field<T, BTreeMap<String, ServerConfig>>),
     Agents(Field<T, BTreeMap<String, AgentConfig>>),

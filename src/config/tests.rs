@@ -176,7 +176,7 @@ level = "trace"
     assert_eq!(config.folders[0].path, Path::new("~/one"));
     assert_eq!(config.folders[0].default_server.as_deref(), Some("ruff"));
     assert_eq!(config.folders[0].servers["ruff"].command.as_deref(), Some("ruff"));
-    assert_eq!(config.agents["explore"].tools, Some(Vec::new()), "the user may redefine what is built in");
+    assert_eq!(config.agents["explore"].tools, Some(Vec::new()), "the user may redefine a builtin agent");
     assert_eq!(config.agents["explore"].source, AgentSource::User);
     assert_eq!(config.agents["two words"].tools, None);
     assert_eq!(config.agents["two words"].disallowed_tools, ["x"]);
@@ -412,7 +412,7 @@ fn config_ignores_keys_below_broken_header() {
 fn config_treats_agent_names_as_case_insensitive() {
     let config = user("[agent.Explore]\ntools = []\n");
     assert!(config.agents["Explore"].tools.as_ref().unwrap().is_empty());
-    assert!(!config.agents.contains_key("explore"), "it takes the place of what is built in");
+    assert!(!config.agents.contains_key("explore"), "it replaces the builtin agent");
     check_problems(
         "[agent.doc]\n[agent.Doc]\n",
         &expect![[
@@ -543,7 +543,7 @@ fn workspace_file_can_only_lower_limits() {
     .unwrap();
     assert_eq!(config.servers["copilot"].max_processes, 4);
     assert_eq!(config.servers["copilot"].idle_timeout, Duration::from_mins(1));
-    assert!(!config.servers.contains_key("other"), "a repository gives nobody a server");
+    assert!(!config.servers.contains_key("other"), "a repository cannot add a server");
     check_workspace_problems(
         "[server.copilot]\nmax_processes = 4\n",
         "[server.copilot]\nmax_processes = 5\nidle_timeout = \"1h\"\n[server.other]\nmax_processes = 9\n",
@@ -626,7 +626,7 @@ fn key_table_lets_workspaces_lower_only_limits() {
     check(&keys::LOG);
 }
 
-/// The names of all keys, as the table and as the schema have them.
+/// The schema has the keys of the table, in the same order.
 #[test]
 fn schema_contains_every_server_key() {
     let schema: serde_json::Value = serde_json::from_str(&schema()).unwrap();
@@ -639,7 +639,7 @@ fn schema_contains_every_server_key() {
 }
 
 proptest::proptest! {
-    /// Whatever a file holds, reading it ends, and each problem is on a line that there is.
+    /// For any text, reading ends, and each error has an existing line.
     #[test]
     fn config_parses_any_text_or_reports_valid_lines(
         words in proptest::collection::vec(proptest::sample::select(WORDS), 0..24),
@@ -657,7 +657,7 @@ proptest::proptest! {
     }
 }
 
-/// What files are made of, and what tears them apart.
+/// Parts of valid and invalid files.
 const WORDS: &[&str] = &[
     "[",
     "]",

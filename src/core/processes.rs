@@ -59,7 +59,7 @@ impl Proxy {
         let (id, name) = (server.id, server.name.clone());
         let says = path(result, &["serverInfo", "name"]).map(|range| &result[range]);
         if server.settings.kind.is_none() && says == Some(COPILOT_NAME) {
-            info!(server = name, "it is a Copilot server");
+            info!(server = name, "recognized a Copilot server");
             let transcripts = self.unused_transcripts.take();
             self.add_copilot(id, transcripts);
         }

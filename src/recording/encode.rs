@@ -350,7 +350,7 @@ impl Encoder {
 /// What is no text, such as a path in another encoding, is left out.
 fn json(it: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(it).unwrap_or_else(|error| {
-        tracing::warn!(%error, "cannot be recorded");
+        tracing::warn!(%error, "could not record a value");
         b"null".to_vec()
     })
 }

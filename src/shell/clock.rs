@@ -45,7 +45,7 @@ impl Clock {
         if late < STOOD_STILL {
             return false;
         }
-        tracing::warn!(?late, "lspool stood still");
+        tracing::warn!(?late, "lspool did not run for a while");
         self.stood_still += late;
         self.catches_up_until = due + late + CATCH_UP;
         true

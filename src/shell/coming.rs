@@ -51,7 +51,7 @@ impl<E: Send + 'static> Coming<E> {
             goes.recv().ok();
         });
         if let Err(error) = spawned {
-            tracing::warn!(%error, "no thread to start a process in");
+            tracing::warn!(%error, "could not make a thread to start a process");
         }
         Coming { outcome, thread }
     }

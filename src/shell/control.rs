@@ -65,7 +65,7 @@ impl Clients {
     /// Takes one in, or hangs up if there are too many.
     pub(super) fn join(&mut self, (input, output): Connection) {
         let Some(number) = self.last.0.checked_add(1).filter(|_| self.all.len() < self.limits.clients) else {
-            tracing::warn!(n = self.all.len(), "too many control connections; another one is closed");
+            tracing::warn!(n = self.all.len(), "closed a control connection: too many are open");
             return;
         };
         self.last = ClientId(number);
@@ -75,7 +75,7 @@ impl Clients {
             spawn_local(read(input, peer, outbox.clone(), self.limits.max_message, self.events.clone()));
         spawn_local(write(output, peer, outbox.clone(), self.limits.clone(), self.events.clone()));
         self.all.insert(self.last, Client { outbox, reader: reader.abort_handle() });
-        tracing::debug!(?peer, "a control client has connected");
+        tracing::debug!(?peer, "control client connected");
     }
 
     pub(super) fn outbox(&self, client: ClientId) -> Option<&Outbox> {
@@ -103,7 +103,7 @@ async fn read(mut input: Input, peer: Peer, outbox: Outbox, max_len: usize, even
     // Who does not read the answers may not ask either.
     let dead = watch::Sender::new(false);
     let backpressure = Backpressure::Pause { paused: outbox.over_high_water(), dead: dead.subscribe() };
-    let junk = |text: &str| tracing::debug!(?peer, text = %reader::excerpt(text), "not a message");
+    let junk = |text: &str| tracing::debug!(?peer, text = %reader::excerpt(text), "control client sent text between messages");
     let error = match reader::read(&mut input, max_len, peer, backpressure, &events, junk).await {
         End::Eof(error) => error,
         End::Broken(error) => Some(error),

@@ -424,7 +424,7 @@ impl<C: Core, W: World> Driver<C, W> {
     /// A process that was spawned under one name is spoken of by another.
     fn adopt(&mut self, spare: ProcessId, process: ProcessId) {
         let Some(adopted) = self.processes.remove(&spare) else {
-            return tracing::error!(?spare, "there is no such process to adopt");
+            return tracing::error!(?spare, "spare to adopt was unknown");
         };
         self.processes.insert(process, adopted);
         self.adopted.insert(spare, process);
@@ -449,7 +449,7 @@ impl<C: Core, W: World> Driver<C, W> {
                 self.clients.outbox(*client).is_some()
             }
             Event::Closed { peer: Peer::Client(client), error } if *client != ClientId::EDITOR => {
-                tracing::debug!(?client, ?error, "a control client has left");
+                tracing::debug!(?client, ?error, "control client disconnected");
                 self.logs.values().for_each(|log| log.unfollow(*client));
                 self.clients.leave(*client)
             }
@@ -469,9 +469,9 @@ impl<C: Core, W: World> Driver<C, W> {
         // A core that has panicked is not called again, so nobody sees what it left broken.
         let called = catch_unwind(AssertUnwindSafe(|| call(&mut self.core, now, &mut effects)));
         if called.is_err() {
-            tracing::error!(what, "lspool has a bug and ends");
+            tracing::error!(what, "core panicked");
             // Nobody may read it any more.
-            writeln!(io::stderr(), "lspool: internal error while handling {what}; all servers are ended")
+            writeln!(io::stderr(), "lspool: internal error while handling {what}; lspool ends all servers")
                 .ok();
             self.exit = Some(INTERNAL_ERROR);
             return;
@@ -535,7 +535,7 @@ impl<C: Core, W: World> Driver<C, W> {
         match self.outbox(peer).map(|outbox| outbox.push_of(event, frame)) {
             Some(Pushed::Stalled) => self.own.push_back(Event::Stalled(peer)),
             Some(Pushed::Taken | Pushed::Discarded) => {}
-            None => tracing::debug!(?peer, "nobody there to send to"),
+            None => tracing::debug!(?peer, "dropped: peer is gone"),
         }
     }
 
@@ -675,7 +675,7 @@ impl<C: Core, W: World> Driver<C, W> {
 
     fn watch_editor(&self, pid: u32) {
         let Some(editor) = Editor::find(pid) else {
-            tracing::debug!(pid, "the editor's process is not there to be watched");
+            tracing::debug!(pid, "could not watch the editor's process");
             return;
         };
         let events = self.events.clone();
@@ -687,7 +687,7 @@ impl<C: Core, W: World> Driver<C, W> {
 
     fn spawn(&mut self, id: ProcessId, launch: Arc<Launch>) {
         if self.processes.contains_key(&id) {
-            return tracing::error!(?id, "there is a process of this number");
+            return tracing::error!(?id, "process id was in use");
         }
         // Some are forgotten when nothing of theirs ends.
         self.forget_logs();
@@ -739,13 +739,13 @@ impl<C: Core, W: World> Driver<C, W> {
                 }
                 all = &mut farewell, if !is_read => {
                     if all.is_err() {
-                        tracing::warn!(bytes = self.editor.n_bytes(), "the editor does not read its last messages");
+                        tracing::warn!(bytes = self.editor.n_bytes(), "editor did not read its last messages");
                     }
                     is_read = true;
                 }
                 () = &mut tools, if !is_idle => is_idle = true,
                 () = &mut last_call => {
-                    tracing::error!(n = self.processes.len(), "processes do not end");
+                    tracing::error!(n = self.processes.len(), "processes did not end");
                     break;
                 }
                 event = self.incoming.next() => self.note_end(event),
@@ -753,7 +753,7 @@ impl<C: Core, W: World> Driver<C, W> {
         }
         let dropped = self.dropped();
         if !dropped.is_empty() {
-            tracing::info!(?dropped, "log and progress messages were dropped for those who read slowly");
+            tracing::info!(?dropped, "dropped log and progress messages for slow readers");
         }
         if self.processes.is_empty() {
             self.world.close().await;
@@ -770,7 +770,7 @@ async fn accept(listening: Waiting<'static, Option<Box<dyn Listener>>>, joining:
 
 async fn read_editor(mut input: Input, max_len: usize, events: Events, throttle: ReadThrottle) {
     let junk = |text: &str| {
-        tracing::warn!(text = %reader::excerpt(text), "the editor sent this between its messages");
+        tracing::warn!(text = %reader::excerpt(text), "editor sent text between messages");
     };
     let end =
         reader::read(&mut input, max_len, EDITOR, Backpressure::Throttle(throttle), &events, junk).await;
@@ -787,7 +787,7 @@ async fn read_editor(mut input: Input, max_len: usize, events: Events, throttle:
 
 async fn write_editor(output: Output, outbox: Outbox, events: Events) {
     if let Err(error) = outbox.write_to(output, None).await {
-        tracing::warn!(%error, "the editor cannot be written to");
+        tracing::warn!(%error, "could not write to the editor");
         events.tell(Event::Unwritable(ClientId::EDITOR));
     }
 }

@@ -124,7 +124,7 @@ impl Guard {
     /// Notes a private folder, to be removed with all it holds.
     pub fn add_path(&mut self, folder: &Path) {
         if folder.as_os_str().as_bytes().contains(&b'\n') || !folder.is_absolute() {
-            tracing::warn!(?folder, "a folder of this name is not cleaned up after a crash of lspool");
+            tracing::warn!(?folder, "guard cannot remove this folder after a crash of lspool");
             return;
         }
         self.folders.insert(folder.to_path_buf());
@@ -157,11 +157,11 @@ impl Guard {
                 if let Some((_, pipe)) = &mut self.running
                     && let Err(error) = pipe.write_all(&all)
                 {
-                    tracing::warn!(%error, "the guard cannot be told what to look after");
+                    tracing::warn!(%error, "could not write to the guard");
                 }
             }
             Err(error) => {
-                tracing::warn!(%error, "no guard: if lspool is killed, servers that ignore the end of their input live on");
+                tracing::warn!(%error, "could not start the guard: servers that ignore the end of their input survive a kill of lspool");
             }
         }
     }
@@ -172,7 +172,7 @@ impl Guard {
         let Some((child, _)) = &mut self.running else { return };
         let Ok(Some(status)) = child.try_wait() else { return };
         if self.n_restarts < MOST_RESTARTS {
-            tracing::warn!(%status, "the guard is gone; starting another");
+            tracing::warn!(%status, "guard exited; starting another");
             self.n_restarts += 1;
             self.running = None;
             self.start();
@@ -183,7 +183,7 @@ impl Guard {
     pub fn quit(&mut self) -> Option<Leaving> {
         let (child, mut pipe) = self.running.take()?;
         if let Err(error) = pipe.write_all(b"quit\n") {
-            tracing::debug!(%error, "the guard was gone already");
+            tracing::debug!(%error, "guard had exited");
         }
         Some(Leaving(child))
     }
@@ -193,11 +193,11 @@ impl Guard {
         match pipe.write_all(line) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                tracing::warn!("the guard does not listen");
+                tracing::warn!("guard did not read");
             }
             Err(error) => {
                 let status = child.try_wait();
-                tracing::warn!(%error, ?status, "the guard is gone; starting another");
+                tracing::warn!(%error, ?status, "guard exited; starting another");
                 if let Some((child, _)) = self.running.take()
                     && matches!(status, Ok(None))
                 {
@@ -263,7 +263,7 @@ enum Farewell {
 pub fn serve(mark: &OsStr) -> ExitCode {
     // Fails only for the leader of a group, which a child of lspool is not.
     if let Err(error) = setsid() {
-        tracing::debug!(%error, "no session of its own");
+        tracing::debug!(%error, "could not start a session");
     }
     rename();
     let mut charge = Charge::default();

@@ -226,7 +226,7 @@ impl Outbox {
                     self.0.filled.notify_one();
                 }
             }
-            Pushed::Stalled => tracing::warn!(bytes = queue.n_bytes(), "far too much waits for a peer"),
+            Pushed::Stalled => tracing::warn!(bytes = queue.n_bytes(), "queue of a peer exceeded its limit"),
             Pushed::Discarded => {}
         }
         pushed

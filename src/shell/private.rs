@@ -183,7 +183,7 @@ pub(super) fn remove(folder: &Path) {
     if let Err(error) = fs::remove_dir_all(folder)
         && error.kind() != io::ErrorKind::NotFound
     {
-        tracing::warn!(%error, folder = %folder.display(), "cannot be removed");
+        tracing::warn!(%error, folder = %folder.display(), "could not remove");
     }
 }
 

@@ -227,7 +227,7 @@ impl Surroundings {
             async move {
                 let junk = |text: &str| {
                     let excerpt = reader::excerpt(text);
-                    tracing::warn!(server = %name, text = %excerpt, "not a message, but on the server's stdout");
+                    tracing::warn!(server = %name, text = %excerpt, "server wrote text between messages");
                     text.lines().for_each(|line| scribe.borrow().line(line.as_bytes()));
                 };
                 let ended = match reader::read(&mut stdout, max_len, peer, backpressure, &events, junk).await
@@ -354,7 +354,7 @@ impl Watcher {
         tracing::debug!(id = ?self.id, pid = self.leader.pid(), %exit, "exited");
         self.dead.send_replace(true);
         if timeout(self.times.drain, &mut self.reader).await.is_err() {
-            tracing::debug!(id = ?self.id, "a process that left the group holds stdout open");
+            tracing::debug!(id = ?self.id, "a process outside the group held stdout open");
         }
         // What it muttered last is there already, or the same process holds it open.
         timeout(self.times.linger, &mut self.mutterings).await.ok();

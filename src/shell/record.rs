@@ -118,7 +118,7 @@ impl Recorder {
         writer.flush()?;
         thread::Builder::new().name("recorder".to_owned()).spawn(move || {
             // Why it ends is in its last line, or cannot be told.
-            writer.write(&incoming).unwrap_or_else(|error| tracing::warn!(%error, "the recording ends"));
+            writer.write(&incoming).unwrap_or_else(|error| tracing::warn!(%error, "could not write the recording"));
             done.send(()).ok();
         })?;
         let start = tokio::time::Instant::now().into_std();
@@ -153,7 +153,7 @@ impl Drop for Recorder {
             notes.send(Note::End(now.saturating_duration_since(self.start), Kind::Done)).ok();
         }
         if self.written.recv_timeout(FAREWELL).is_err() {
-            tracing::warn!("the recording is not complete: its file takes too long to write");
+            tracing::warn!("recording ended early: writing its file took too long");
         }
     }
 }

@@ -16,7 +16,7 @@ pub fn listen() -> mpsc::Receiver<i32> {
                     while signals.recv().await.is_some() && sender.send(kind.as_raw_value()).await.is_ok() {}
                 });
             }
-            Err(error) => tracing::warn!(%error, ?kind, "a signal cannot be listened to"),
+            Err(error) => tracing::warn!(%error, ?kind, "could not listen to a signal"),
         }
     }
     receiver

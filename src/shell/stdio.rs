@@ -51,7 +51,7 @@ impl Drop for Modes {
         // Backwards: stdin and stdout may be one socket, and the first look saw it as it was.
         for (fd, flags) in self.0.iter().rev() {
             if let Err(error) = fcntl_setfl(fd, *flags) {
-                tracing::debug!(%error, "the mode of a standard stream could not be set back");
+                tracing::debug!(%error, "could not restore the mode of a standard stream");
             }
         }
     }
@@ -74,7 +74,7 @@ fn input(fd: BorrowedFd<'_>, modes: &mut Modes) -> Input {
         _ => Ok(Box::new(tokio::io::stdin())),
     };
     opened.unwrap_or_else(|error| {
-        tracing::debug!(%error, "stdin is read by a thread");
+        tracing::debug!(%error, "used a thread to read stdin");
         Box::new(tokio::io::stdin())
     })
 }
@@ -88,7 +88,7 @@ fn output(fd: BorrowedFd<'_>, modes: &mut Modes) -> Output {
         _ => Ok(Box::new(tokio::io::stdout())),
     };
     opened.unwrap_or_else(|error| {
-        tracing::debug!(%error, "stdout is written by a thread");
+        tracing::debug!(%error, "used a thread to write stdout");
         Box::new(tokio::io::stdout())
     })
 }
@@ -98,7 +98,7 @@ fn output(fd: BorrowedFd<'_>, modes: &mut Modes) -> Output {
 pub(super) fn widen(pipe: impl AsFd) {
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::pipe::fcntl_setpipe_size(pipe, PIPE) {
-        tracing::debug!(%error, "a pipe keeps its size");
+        tracing::debug!(%error, "could not enlarge a pipe");
     }
     #[cfg(not(target_os = "linux"))]
     let _ = pipe;

@@ -198,7 +198,7 @@ impl World for System {
                     Some(Box::new(listener) as _)
                 }
                 Err(problem) => {
-                    tracing::warn!(problem, "no control socket: `lspool status` does not see this lspool");
+                    tracing::warn!(problem, "could not make a control socket: `lspool status` does not show this lspool");
                     None
                 }
             }
@@ -214,7 +214,7 @@ impl World for System {
         if let Some(folder) = self.private.take() {
             match std::fs::remove_dir_all(&folder) {
                 Ok(()) => self.guard().borrow_mut().remove_path(&folder),
-                Err(error) => tracing::warn!(%error, folder = %folder.display(), "cannot be removed"),
+                Err(error) => tracing::warn!(%error, folder = %folder.display(), "could not remove"),
             }
         }
         let leaving = self.guard().borrow_mut().quit();

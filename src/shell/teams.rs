@@ -170,7 +170,7 @@ impl Teams {
             if let Err(error) = fs::remove_file(&path)
                 && error.kind() != io::ErrorKind::NotFound
             {
-                tracing::warn!(%error, file = %path.display(), "cannot be removed");
+                tracing::warn!(%error, file = %path.display(), "could not remove");
             }
         }
         self.locks.remove(&lock);

@@ -95,7 +95,7 @@ async fn look(mut watched: Watched) -> (Watched, bool) {
         (watched, is_changed)
     });
     looking.await.unwrap_or_else(|error| {
-        tracing::error!(%error, "the configuration files are not watched any more");
+        tracing::error!(%error, "stopped watching the configuration files");
         (Watched::default(), false)
     })
 }
@@ -233,7 +233,7 @@ mod folders {
                     && !std::mem::replace(&mut self.has_failed, true)
                 {
                     tracing::warn!(
-                        %error, folder = %folder.display(), "changes of the configuration may go unnoticed there"
+                        %error, folder = %folder.display(), "could not watch a folder of configuration files"
                     );
                 }
                 before = Some(wanted);

@@ -71,7 +71,7 @@ impl Stage {
 impl Drop for Stage {
     fn drop(&mut self) {
         if let Err(error) = fs::remove_dir_all(&self.folder) {
-            tracing::warn!(%error, "the folder of the demo stays");
+            tracing::warn!(%error, "could not remove the folder of the demo");
         }
     }
 }

@@ -68,13 +68,13 @@ impl Admin {
                 if changed.contains(&"processes") {
                     started = Started::Others;
                 }
-                info!(?changed, "the configuration was read again");
+                info!(?changed, "reloaded the configuration");
                 for it in &waiting {
                     mux.answer(it, &json!({"changed": changed}));
                 }
             }
             Err(problem) => {
-                warn!(problem, "the configuration was read again, and nothing is changed");
+                warn!(problem, "reloading failed; the configuration is unchanged");
                 let failure = Failure::new(Cause::Unavailable, problem.clone());
                 for it in &waiting {
                     mux.fail(it, &failure);
@@ -191,7 +191,7 @@ fn renew_all(mux: &mut Mux, copilot: &mut Option<Copilot>) {
             }
             LifecycleState::Failed => {
                 if let Err(failure) = restart(copilot, mux, id) {
-                    warn!(failure.message, "not restarted");
+                    warn!(failure.message, "restart failed");
                 }
             }
             // The next process has the new configuration.

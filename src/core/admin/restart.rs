@@ -81,7 +81,7 @@ impl Admin {
             if !is_due(backend.life.state()) {
                 continue;
             }
-            info!(backend.name, "restart: somebody asks for it");
+            info!(backend.name, "restart requested");
             if let Err(failure) = restart(copilot, mux, *id) {
                 return mux.fail(&owner, &failure);
             }
@@ -169,7 +169,7 @@ pub(super) fn ask_stop(mux: &mut Mux, copilot: &mut Option<Copilot>, owner: &Own
     let mut names = Vec::new();
     for id in named {
         let Some(backend) = mux.backend(id) else { continue };
-        info!(backend.name, "stop: somebody asks for it");
+        info!(backend.name, "stop requested");
         names.push(json!(backend.name));
         stop(copilot, mux, id, "somebody has asked for it");
     }

@@ -466,7 +466,7 @@ impl Agents {
         let Some(internal) = self.internal.conversations.get_mut(&no) else { return };
         let (client, id, asked) =
             (internal.client, internal.conversation.clone(), RequestId::from(RawId::from(internal.asked)));
-        warn!(conversation = %id, "a server does not answer a turn that was cancelled: going on without it");
+        warn!(conversation = %id, "server did not answer a cancelled turn; continuing without it");
         let result = internal.outcome(None).unwrap_or_else(|| Ok(String::new()));
         if let Some(conversation) = copilot.conversations_mut().get_mut(&id) {
             let history = std::mem::take(&mut conversation.history);

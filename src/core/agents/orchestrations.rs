@@ -123,7 +123,7 @@ impl Agents {
         self.orchestrations.last += 1;
         let no = self.orchestrations.last;
         let id = format!("lspool-orchestration-{}-{}-{no}", mux.identity().pid, mux.identity().started);
-        info!(id, workers = workers.len(), "an orchestration begins");
+        info!(id, workers = workers.len(), "orchestration started");
         if let Some(token) = &token {
             let title = title(&goal);
             let value = json!({"kind": "begin", "title": title, "cancellable": true, "percentage": 0});
@@ -297,7 +297,7 @@ impl Agents {
 
     fn answer_goal(&mut self, copilot: &mut Copilot, mux: &mut Mux, no: u32) {
         let Some(run) = self.orchestrations.runs.remove(&no) else { return };
-        info!(id = run.it.id(), end = ?run.it.end(), "an orchestration has ended");
+        info!(id = run.it.id(), end = ?run.it.end(), "orchestration ended");
         for internal in run.conversations.into_values() {
             self.close_internal(copilot, mux, internal);
         }

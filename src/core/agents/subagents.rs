@@ -263,7 +263,7 @@ impl Agents {
         let is_full = lead.sub_agents.iter().filter(is_open).count() >= limits.max_parallel;
         lead.sub_agents.push(sub_agent);
         lead.calls.insert(call.clone(), sub_agent);
-        info!(lead = %id, sub_agent = name, "a sub-agent");
+        info!(lead = %id, sub_agent = name, "sub-agent started");
         self.subagents.due.insert(no);
         let entry = Self::entry(copilot, id, &call, params);
         let new = SubAgent {

@@ -314,7 +314,7 @@ impl Agents {
         let members: Vec<String> = team.members.iter().map(|it| it.name.clone()).collect();
         let live = LiveTeam { lead: Some(lead.clone()), ..self.seated(&name, team) };
         self.teams.live.insert(name.clone(), live);
-        info!(team = name, lead = %lead, "a team");
+        info!(team = name, lead = %lead, "team started");
         let text = format!("team {name} started: {}", members.join(", "));
         Ok((name, text))
     }
@@ -403,7 +403,7 @@ impl Agents {
                 ref names => format!("unknown team {name:?}; the teams are {}", names.join(", ")),
             });
         }
-        info!(team = name, "a team is deleted");
+        info!(team = name, "team deleted");
         if let Some(live) = live {
             for (call, text) in live.to_answer.into_iter().chain(live.answering) {
                 mux.tell(call.process, answer_of(&call.wire, "success", &text));

@@ -295,7 +295,7 @@ impl Copilot {
         if is_about_process(method) && (process.backend != self.primary || !restored) {
             let said = String::from_utf8_lossy(frame.params().unwrap_or_default());
             let said = redact(&said);
-            debug!(backend = backend.name, method, %said, "not passed on");
+            debug!(backend = backend.name, method, %said, "dropped: about one process only");
             return false;
         }
         method != "window/showMessage" || mux.is_new_message(process, frame)

@@ -268,7 +268,7 @@ impl Copilot {
         }
         match self.mode_for(mux, set, request) {
             Ok(mode) => {
-                info!(%set, "no room for a process: a chat mode keeps it to its tools");
+                info!(%set, "used a mode: no room for a process");
                 Ok(Placement { backend: self.primary, mode: Some(mode) })
             }
             Err(why) => {
@@ -278,7 +278,7 @@ impl Copilot {
     }
 
     pub(super) fn note_reason(&mut self, set: &ToolSet, why: String) {
-        info!(%set, why, "a process, not a chat mode");
+        info!(%set, why, "used a process instead of a mode");
         if self.modes.reasons.len() >= MOST && !self.modes.reasons.contains_key(set) {
             let in_use: BTreeSet<&ToolSet> = self.conversations.iter().map(|(_, it)| &it.set).collect();
             self.modes.reasons.retain(|set, _| in_use.contains(set));
@@ -358,7 +358,7 @@ impl Copilot {
         let (id, _) = self.modes.all.iter().filter(can_go).min_by_key(|(_, it)| it.wanted)?;
         let id = *id;
         let gone = self.modes.all.remove(&id)?;
-        debug!(set = %gone.key.set, name = gone.name, "a chat mode that nobody uses makes room");
+        debug!(set = %gone.key.set, name = gone.name, "removed an unused mode to make room");
         Some(gone.name)
     }
 
@@ -372,7 +372,7 @@ impl Copilot {
     fn add_mode(&mut self, key: Key, name: String, wanted: u64) -> ModeId {
         self.modes.last += 1;
         let id = ModeId(self.modes.last);
-        debug!(set = %key.set, name, "a chat mode for a tool set");
+        debug!(set = %key.set, name, "made a mode");
         let mode = Mode {
             key,
             name,

@@ -41,7 +41,7 @@ impl Copilot {
         let id = known.unwrap_or_else(|| {
             // Nothing happens to one whose deaths are long ago.
             mux.backends().ids().into_iter().for_each(|it| self.forget(mux, it));
-            debug!(%set, "a partition for a new tool set");
+            debug!(%set, "made a partition");
             let server = self.server;
             let name = format!("partition \"{}\" of {}", set.shown(), mux.server(server).name);
             let new = NewBackend { server, role: Role::Partition, name, alias: set.to_string() };
@@ -65,7 +65,7 @@ impl Copilot {
             return Ok(());
         }
         let Some(idle) = Self::dispensable(mux) else { return Err(no_room(mux.server(self.server))) };
-        info!(backend = mux.name_of(idle), "stopping an idle partition to make room");
+        info!(backend = mux.name_of(idle), "stopped an idle partition to make room");
         self.stop(mux, idle, "to make room for another one");
         Ok(())
     }
@@ -79,7 +79,7 @@ impl Copilot {
         let most = server.settings.max_processes;
         while mux.n_accepting(self.server) > most {
             if let Some(id) = Self::dispensable(mux) {
-                info!(backend = mux.name_of(id), "stopping it: there are more than max_processes");
+                info!(backend = mux.name_of(id), "stopped: more processes than max_processes");
                 self.stop(mux, id, SMALLER);
             } else if let Some(id) = last_waiting(mux) {
                 self.deny_room(mux, id);

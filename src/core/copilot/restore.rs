@@ -155,7 +155,7 @@ impl Copilot {
             }
             None => RestoreStep::Asked,
         };
-        info!(conversation = %id, as_text = name.is_none(), "telling a process what was said");
+        info!(conversation = %id, as_text = name.is_none(), "restored a conversation");
         let Some(partition) = self.partitions.get_mut(process.backend) else { return };
         partition.restores.under_way.insert(id.clone(), Restore { sent, step });
         if step == RestoreStep::Asked {
@@ -201,7 +201,7 @@ impl Copilot {
                 self.ask_restored(mux, process, sent, &id, |_| Vec::new());
             }
             Err(error) => {
-                warn!(conversation, error, "what was said cannot be written to a file: telling it as text");
+                warn!(conversation, error, "could not write the history to a file; restoring it as text");
                 self.ask_restored(mux, process, sent, &id, History::plain_turns);
             }
         }
@@ -297,7 +297,7 @@ impl Copilot {
         sent: SentId,
         orphan: &ConversationId,
     ) {
-        warn!(conversation = %meant, "the server could not read what was said: telling it as text");
+        warn!(conversation = %meant, "server could not read the history; restoring it as text");
         let Some(partition) = self.partitions.get_mut(process.backend) else { return };
         partition.restores.orphans.insert(orphan.clone());
         partition.restores.under_way.remove(meant);

@@ -168,7 +168,7 @@ impl Copilot {
             return TurnFate::Suspended;
         }
         if is_over {
-            info!(conversation = %id, "the turn was over when its process died");
+            info!(conversation = %id, "turn had ended when its process died");
             return TurnFate::next(self.finish_turn(mux, sent, id, None));
         }
         if mux.is_cancelled(Some(sent)) {
@@ -182,7 +182,7 @@ impl Copilot {
         if !has_begun {
             return TurnFate::Next(request);
         }
-        info!(conversation = %id, "a turn in flight goes on in the next process");
+        info!(conversation = %id, "turn continues in the next process");
         if self.settle_calls(mux, process, id) {
             if let Some(conversation) = self.conversations.get_mut(id) {
                 conversation.active_turn.suspended = Some(Suspended { request, until: Until::Answers });

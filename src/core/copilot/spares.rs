@@ -151,7 +151,7 @@ impl Copilot {
     fn start_spare(&mut self, mux: &mut Mux, spare_kind: SpareKind) {
         let server = self.server;
         let name = format!("spare {} of {}", mux.backends().next_id().0, mux.server(server).name);
-        debug!(name, ?spare_kind, "keeping a process ready");
+        debug!(name, ?spare_kind, "started a spare");
         let now = mux.now();
         let id =
             mux.backends_mut().add(NewBackend { server, role: Role::Spare, name, alias: String::new() }, now);

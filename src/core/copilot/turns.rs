@@ -139,7 +139,7 @@ impl Copilot {
             restriction,
         });
         let Some((sent, frame)) = mux.accept(backend, owner, purpose, &frame) else { return };
-        info!(conversation = %id, partition = %set, by_mode = place.mode.is_some(), "bound");
+        info!(conversation = %id, partition = %set, by_mode = place.mode.is_some(), "conversation bound");
         self.end_kept(mux, &id);
         self.drop_unsent(mux, &id);
         let replaced = self.conversations.bind(id.clone(), backend, set, None);

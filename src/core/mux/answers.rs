@@ -25,7 +25,7 @@ impl Mux {
     ) -> Option<(SentId, Pending)> {
         let found = answer.id().and_then(|id| self.requests.take_answered(&id, Peer::Backend(process)));
         if found.is_none() {
-            debug!(?answer, "dropped: an answer that nobody waits for");
+            debug!(?answer, "dropped: answer without a request");
         }
         found
     }
@@ -98,7 +98,7 @@ impl Mux {
     pub(crate) fn take_answered_by_editor(&mut self, answer: &Frame) -> Option<(SentId, Pending)> {
         let found = answer.id().and_then(|id| self.requests.take_answered(&id, Peer::EDITOR));
         if found.is_none() {
-            debug!(?answer, "dropped: an answer of the editor that nobody waits for");
+            debug!(?answer, "dropped: answer of the editor without a request");
         }
         found
     }

@@ -182,7 +182,7 @@ impl Mux {
                 self.tell_editor(failure.answer(id.into()));
             }
             (Kind::Request | Kind::Notification | Kind::Response, _) => {
-                warn!(?frame, "dropped: the editor has not sent initialize");
+                warn!(?frame, "dropped: editor has not sent initialize");
             }
         }
     }
@@ -359,11 +359,11 @@ impl Mux {
     /// The editor will send no more. Whether it is still owed something, or servers are to finish.
     pub(crate) fn on_editor_closed(&mut self, error: Option<String>) -> bool {
         if let Some(error) = error {
-            warn!(error, "the editor's stream cannot be read any further");
+            warn!(error, "could not read the editor's stream");
             self.exit(2);
             return false;
         }
-        info!("the editor has closed its stream");
+        info!("editor closed its stream");
         if matches!(self.clients.phase, Phase::Waiting | Phase::ShutDown) {
             self.exit(0);
             return false;
@@ -429,7 +429,7 @@ impl Mux {
     pub(crate) fn on_editor_deadlines(&mut self) {
         let now = self.now();
         if self.clients.phase.deadline().is_some_and(|(at, _)| at <= now) {
-            warn!("a server has not answered shutdown");
+            warn!("server did not answer shutdown");
             for id in self.requests.filter(|it| matches!(it.purpose, Purpose::Shutdown)) {
                 self.requests.take(id);
             }
@@ -437,7 +437,7 @@ impl Mux {
         }
         if let Some(draining) = self.clients.draining.as_ref().filter(|it| it.until <= now) {
             if draining.owed > 0 {
-                warn!(n = draining.owed, "answers have not come in time; the editor has closed its stream");
+                warn!(n = draining.owed, "answers did not arrive in time after the editor closed its stream");
             }
             self.exit(0);
         }
@@ -451,7 +451,7 @@ impl Mux {
         id: MalformedMessage,
         reason: &str,
     ) -> Option<(SentId, Pending)> {
-        warn!(?client, reason, "malformed message");
+        warn!(?client, reason, "received a malformed message");
         let failure = Failure::new(Cause::Malformed, format!("malformed message: {reason}"));
         match id {
             MalformedMessage::Request(id) => self.send(Peer::Client(client), failure.answer(id)),

@@ -34,7 +34,7 @@ impl Mux {
         };
         let ends = !backend.accepts() || backend.is_abandoned();
         if ends && frame.kind() != Kind::Response {
-            trace!(?frame, "dropped: from a process that is being ended");
+            trace!(?frame, "dropped: from a process that lspool ends");
             return false;
         }
         true
@@ -42,7 +42,7 @@ impl Mux {
 
     /// Passes on what a server asks the editor.
     pub(crate) fn on_server_request(&mut self, process: ProcessId, frame: &Frame) {
-        debug!(id = ?frame.id(), method = frame.method(), "asked by a server");
+        debug!(id = ?frame.id(), method = frame.method(), "request of a server");
         let params = frame.params().unwrap_or(b"{}");
         match frame.method().unwrap_or_default() {
             "client/registerCapability" => {

@@ -168,7 +168,7 @@ impl Mux {
     pub(crate) fn notify_backend(&mut self, id: BackendId, frame: &Frame) {
         match self.backend(id).is_some_and(Backend::accepts) {
             true => self.release(id, frame.clone()),
-            false => debug!(?frame, "dropped: the server is not running"),
+            false => debug!(?frame, "dropped: server is not running"),
         }
     }
 
@@ -246,7 +246,7 @@ impl Mux {
             Some(backend) => (backend.name.clone(), backend.why_not()),
             None => ("the server".to_owned(), "it is not running".to_owned()),
         };
-        warn!(name, method, why, "a request for a server that is not available");
+        warn!(name, method, why, "refused a request: server is not available");
         let message = format!("{name} is not available for {method}: {why}");
         let is_stopped = self.backend(id).is_some_and(|it| it.life.state() == LifecycleState::Stopped);
         let cause = if is_stopped { Cause::NotStarted } else { Cause::Unavailable };

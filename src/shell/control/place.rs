@@ -111,7 +111,7 @@ pub(super) fn sweep(folder: &Path, now: u64) {
     for it in instances(folder) {
         let is_new = now.saturating_sub(it.started) < 10_000;
         if is_refused(&it.socket) && !(is_new && exists(it.pid)) {
-            tracing::debug!(socket = %it.socket.display(), "left by a dead lspool; removed");
+            tracing::debug!(socket = %it.socket.display(), "removed the socket of a dead lspool");
             // Another one may sweep as well.
             fs::remove_file(&it.socket).ok();
         }

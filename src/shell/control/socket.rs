@@ -66,11 +66,11 @@ impl Listener for Socket {
                         return (Box::new(input) as _, Box::new(output) as _);
                     }
                     Ok((stream, _)) => {
-                        tracing::warn!(peer = ?stream.peer_cred().ok(), "a control connection of somebody else");
+                        tracing::warn!(peer = ?stream.peer_cred().ok(), "refused a control connection of another user");
                     }
                     // Such as too many open files, which does not go away by trying again at once.
                     Err(error) => {
-                        tracing::debug!(%error, "a control connection cannot be accepted");
+                        tracing::debug!(%error, "could not accept a control connection");
                         sleep(Duration::from_millis(100)).await;
                     }
                 }

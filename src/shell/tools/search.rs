@@ -198,7 +198,7 @@ impl Found {
         });
         // A line that is too long to be looked at, or a file that cannot be read: there are others.
         if let Err(error) = searcher.search_reader(matcher, file, sink) {
-            tracing::debug!(name, %error, "the search failed");
+            tracing::debug!(name, %error, "search failed");
         }
     }
 }

@@ -104,7 +104,7 @@ impl<'a> Walk<'a> {
     fn rules_of(&self, folder: &Path, list: &Path) -> Option<Gitignore> {
         let (file, stat) = self.workspace.found(list)?.open_file().ok()?;
         if u64::try_from(stat.st_size).ok()? > MOST_OF_LIST {
-            tracing::debug!(list = %list.display(), "too long");
+            tracing::debug!(list = %list.display(), "ignored a list that is too long");
             return None;
         }
         let mut bytes = Vec::new();

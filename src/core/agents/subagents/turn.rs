@@ -131,7 +131,7 @@ impl Agents {
             lead.phase = LeadPhase::Suspended;
         }
         self.subagents.due.insert(no);
-        info!(conversation = %id, "a lead waits for its sub-agents");
+        info!(conversation = %id, "lead suspended until its sub-agents end");
     }
 
     /// The conversations whose turn, if its server has ended it, is to be told results.

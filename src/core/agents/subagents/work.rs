@@ -155,7 +155,7 @@ impl Agents {
         info!(
             sub_agent = sub_agent.name,
             done = matches!(how, SubAgentState::Ended(Ok(_))),
-            "a sub-agent has ended"
+            "sub-agent ended"
         );
         let before = std::mem::replace(&mut sub_agent.state, how);
         (sub_agent.ended, sub_agent.tool) = (Some(mux.now()), None);

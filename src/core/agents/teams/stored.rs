@@ -42,7 +42,7 @@ impl Agents {
             match state.and_then(|it| read(&it)).and_then(|it| self.restored(&name, it)) {
                 Ok(live) => drop(self.teams.live.insert(name, live)),
                 Err(fault) => {
-                    warn!(team = name, %fault, "a team cannot be had");
+                    warn!(team = name, %fault, "could not load a team");
                     self.teams.faulty.insert(name, fault);
                 }
             }
@@ -64,7 +64,7 @@ impl Agents {
             let history = History::from_stored(&history).ok_or_else(|| TeamFault::Unreadable(damaged()))?;
             read.insert(member, history);
         }
-        info!(team = name, members = team.members.len(), "a team is there again");
+        info!(team = name, members = team.members.len(), "team loaded");
         let asked: BTreeSet<usize> = team.at_work().collect();
         let mut live = self.seated(name, team);
         for (at, live_member) in live.live_members.iter_mut().enumerate() {
@@ -131,7 +131,7 @@ impl Agents {
         live.is_new &= written.is_err();
         live.is_unsaved = written.is_err();
         if let Err(fault) = written {
-            warn!(team = name, %fault, "a team cannot be stored");
+            warn!(team = name, %fault, "could not store a team");
         }
         if is_lost && let Some(live) = self.forget_team(name) {
             answering.extend(live.to_answer);

@@ -110,7 +110,7 @@ impl Copilot {
         let left: Vec<BackendId> =
             others.map(|it| it.id).filter(|it| is_left(*it) && is_quiet(*it)).collect();
         for id in left {
-            info!(backend = mux.name_of(id), "its conversations go on in chat modes: ending it");
+            info!(backend = mux.name_of(id), "its conversations go on in chat modes: stopped");
             self.stop(mux, id, "its conversations go on in chat modes");
         }
     }
@@ -160,7 +160,7 @@ impl Copilot {
                 conversation.wish.isolation = Some(to);
             }
         }
-        info!(?meant, to = to.word(), "moved: somebody asks for it");
+        info!(?meant, to = to.word(), "conversations moved on request");
         self.note_isolation(mux);
         let shown = |it: &ConversationId| it.as_text().map_or_else(|| it.to_string(), Cow::into_owned);
         let moved: Vec<String> = meant.iter().map(shown).collect();
@@ -207,7 +207,7 @@ impl Copilot {
         };
         let Some(call) = report.rounds().flat_map(Round::calls).find(is_outside) else { return };
         let (tool, set) = (text(call, &["name"]).unwrap_or_default(), set.clone());
-        error!(conversation = %id, tool, %set, "a turn in a chat mode has called a tool outside its set");
+        error!(conversation = %id, tool, %set, "turn in a mode called a tool outside its set");
         if let Some(mode) = mode {
             self.quarantine_mode(mux, mode, format!("a turn in it has called {tool}"));
         }

@@ -186,7 +186,7 @@ impl Copilot {
                 }
                 match result.map_or(Err("it does not list its modes".to_owned()), |it| mode.is_listed(it)) {
                     Ok(()) => {
-                        debug!(mode = mode.name, "the server knows the mode");
+                        debug!(mode = mode.name, "mode verified");
                         if let Some(mode) = self.modes.all.get_mut(&id) {
                             mode.state = Verification::Verified(process);
                         }
@@ -229,7 +229,7 @@ impl Copilot {
         let Some(mode) = self.modes.all.get_mut(&id) else { return };
         let why_now = Verification::Invalid(why);
         if mode.state != why_now && !matches!(mode.state, Verification::Quarantined(_)) {
-            warn!(set = %mode.key.set, state = ?why_now, "a chat mode cannot be used");
+            warn!(set = %mode.key.set, state = ?why_now, "mode is invalid");
             mode.state = why_now;
         }
         let held_for_mode =
@@ -313,7 +313,7 @@ impl Copilot {
                 return self.on_turn_failed(mux, id, sent, *kind);
             }
         };
-        info!(conversation = %id, partition = %set, "moved to a process");
+        info!(conversation = %id, partition = %set, "conversation moved to a process");
         let mut all = vec![sent];
         self.leave_behind(mux, id, backend);
         self.conversations.move_to(id, backend);

@@ -159,7 +159,7 @@ impl Copilot {
     /// The builtin tools have answered.
     pub(crate) fn on_tool_ran(&mut self, mux: &mut Mux, answer: &Frame) {
         let Some(sent) = answer.id().and_then(|it| mux.requests().asked_of_tools(&it)) else {
-            return debug!(?answer, "dropped: what came of a call that nobody waits for");
+            return debug!(?answer, "dropped: result of an unknown call");
         };
         if verdict(answer).as_deref() == Some(ASK) {
             return Self::ask_to_allow(mux, sent);
@@ -180,7 +180,7 @@ impl Copilot {
             mux.requests_mut().redirect(sent, To::Client(ClientId::EDITOR));
             return mux.tell_editor(frame);
         }
-        info!("a command of which the server has not asked whether it may be run");
+        info!("asked the user about a command, because the server did not");
         let params = question(frame.params().unwrap_or(b"{}"));
         mux.ask_editor(Purpose::Allow(sent), CONFIRMATION, Some(&params));
     }

@@ -243,7 +243,7 @@ impl Copilot {
         }
         info!(
             backend = mux.name_of(process.backend),
-            "taking away MCP tools outside the set, or switched off"
+            "disabled MCP tools outside the set or switched off"
         );
         self.narrow(mux, process.backend, &narrowed);
     }
@@ -254,7 +254,7 @@ impl Copilot {
         self.change_partition(mux, id, |it| it.projecting = it.projecting.saturating_sub(1));
         if answer.error_value().is_some() {
             let why = reason(answer);
-            warn!(backend = mux.name_of(id), why, "taking away MCP tools was refused");
+            warn!(backend = mux.name_of(id), why, "server refused to disable MCP tools");
         }
         self.flush(mux, process.backend);
     }
@@ -284,7 +284,7 @@ impl Copilot {
         let Some(partition) = self.partitions.get(id) else { return };
         let missing: Vec<&str> = partition.mcp.missing().collect();
         let (missing, name) = (missing.join(", "), mux.name_of(id).to_owned());
-        warn!(backend = name, missing, "MCP servers have not started: turns begin without their tools");
+        warn!(backend = name, missing, "MCP servers did not start in time; turns run without their tools");
         let wait = mux.servers().get(self.server).settings.mcp_wait.as_secs_f64();
         let message = format!(
             "lspool: {name} has no tools of the MCP server {missing}, which has not started within {wait} s; \

@@ -164,7 +164,7 @@ impl Copilot {
         }
         let Some(offered) = answer.result() else {
             let why = reason(answer);
-            warn!(backend = mux.name_of(id), why, "a projection of the tool catalog was refused");
+            warn!(backend = mux.name_of(id), why, "server refused a projection of the catalog");
             return self.cannot_restrict(mux, id, &why);
         };
         let Some(partition) = self.partitions.get(id) else { return };
@@ -178,7 +178,7 @@ impl Copilot {
         }
         if !extra.is_empty() {
             partition.corrections += 1;
-            info!(backend = mux.name_of(id), ids = extra.join(","), "taking away tools outside the set");
+            info!(backend = mux.name_of(id), ids = extra.join(","), "removed tools outside the set");
             let call = ToolChange::Unregister(extra).projected(&partition.set);
             return self.project(mux, id, call);
         }

@@ -255,13 +255,13 @@ impl Mux {
         match backend.health.look(now, silence, &times) {
             ProbeFinding::Lives => {}
             ProbeFinding::Ask => {
-                info!(backend = backend.name, "it owes an answer and is silent: asking whether it lives");
+                info!(backend = backend.name, "sent a probe: it owes an answer and is silent");
                 self.ask_backend(id, Purpose::Plain, PING, b"{}");
             }
             ProbeFinding::Degraded => {
-                warn!(backend = backend.name, "it does not say whether it lives");
+                warn!(backend = backend.name, "did not answer the probe");
                 backend.life.silent(now);
-                backend.last_error = Some("it owes an answer and says nothing".to_owned());
+                backend.last_error = Some("it owes an answer and is silent".to_owned());
             }
             ProbeFinding::Hangs => {
                 let silent = (now - backend.health.heard).as_secs_f64();
@@ -328,7 +328,7 @@ impl Mux {
                 let why = format!("it holds {mib} MiB, more than its memory_limit");
                 warn!(
                     backend = backend.name,
-                    mib, "more than its memory_limit: it is replaced when it is quiet"
+                    mib, "exceeded memory_limit; lspool replaces it when no request is open"
                 );
                 backend.last_error = Some(why.clone());
                 backend.health.renewal = Some(Renewal { why, until: None });
@@ -380,7 +380,7 @@ impl Mux {
         if let Some(backend) = self.backend(id)
             && let Some(Renewal { why, .. }) = &backend.health.renewal
         {
-            info!(backend.name, why, "replacing its process");
+            info!(backend.name, why, "process replaced");
         }
     }
 }

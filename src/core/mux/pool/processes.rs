@@ -215,7 +215,7 @@ impl Mux {
         backend.life.ready(now);
         backend.failure_told = false;
         let (process, name) = (backend.process(), backend.name.clone());
-        info!(backend = name, "takes a process that was kept ready");
+        info!(backend = name, "adopted a spare");
         self.act(Effect::Adopt { spare: theirs, process });
         self.rename_process(theirs, process);
         self.backends.remove(spare);
@@ -260,7 +260,7 @@ impl Mux {
             Some((cause, fault)) => (cause, format!("was ended ({fault})")),
             None => (Cause::Unavailable, format!("cannot be started: {}", failure.message)),
         };
-        warn!(backend = backend.name, what, failure.permanent, "no process");
+        warn!(backend = backend.name, what, failure.permanent, "could not start");
         // Why a process is not there that nobody wants any more matters to nobody.
         if !failure.permanent || !backend.goes_on() {
             return Some(SpawnEnd::Gone(cause, what));
@@ -323,7 +323,7 @@ impl Mux {
             backend.life.stop(now);
         }
         if is_lost_spare {
-            warn!(backend = backend.name, what, "gone");
+            warn!(backend = backend.name, what, "exited");
         }
         let comes_back = match before {
             LifecycleState::Restarting { .. } | LifecycleState::Waiting => goes_on,
@@ -363,10 +363,10 @@ impl Mux {
             (Death::Fails, _) => (Successor::Failed, "it is not restarted"),
         };
         if death != Death::Expected {
-            warn!(backend = backend.name, ?death, what, "gone");
+            warn!(backend = backend.name, ?death, what, "exited");
             backend.last_error = Some(format!("it {what}"));
         }
-        debug!(backend = backend.name, ?before, ?death, "its process is gone");
+        debug!(backend = backend.name, ?before, ?death, "process ended");
         Some(Aftermath { process, cause, what, death, next, advice })
     }
 
@@ -494,7 +494,7 @@ impl Mux {
     /// A backend will not serve: what it owes and what waits for it fails.
     pub(crate) fn fail_backend(&mut self, id: BackendId, failure: &Failure) {
         let now = self.now();
-        warn!(failure.message, "given up");
+        warn!(failure.message, "failed");
         let Some(backend) = self.backends.get_mut(id) else { return };
         backend.last_error = Some(failure.message.clone());
         let (process, todo) = (backend.process(), backend.life.fail(now));
@@ -583,7 +583,7 @@ impl Mux {
         if !self.is_current(process) {
             return;
         }
-        debug!(?process, error, "has closed its stream, or must not go on");
+        debug!(?process, error, "stream ended");
         self.terminate(process, error.map(|it| (Cause::Transport, it)));
     }
 
@@ -593,7 +593,7 @@ impl Mux {
         let why = fault.as_ref().map(|(_, why)| why.clone()).unwrap_or_default();
         // What one that is being ended does wrong is none of its faults.
         if backend.terminate(fault) {
-            warn!(backend = backend.name, why, "ending it");
+            warn!(backend = backend.name, why, "terminating");
         }
         self.act(Effect::Terminate(process));
     }
@@ -612,7 +612,7 @@ impl Mux {
             return None;
         }
         let name = backend.name.clone();
-        warn!(name, reason, "malformed message of a server");
+        warn!(name, reason, "server sent a malformed message");
         let message = format!("{name} sent a malformed message: {reason}");
         let failure = Failure { partition: Some(name), ..Failure::new(Cause::Malformed, message) };
         match id {
@@ -677,7 +677,7 @@ impl Mux {
             }
             LifecycleState::Ready | LifecycleState::Degraded => {
                 if backend.idling == Idling::Ends && backend.idle_since.is_some_and(|it| it + idle <= now) {
-                    info!(backend = backend.name, "idle: stopping it");
+                    info!(backend = backend.name, "stopped: idle");
                     return Due::Stop("it was idle");
                 }
                 self.look_after(id);

@@ -212,7 +212,7 @@ impl Mux {
                 "{name} was restarted and differs from what it was at the start: {differs}. \
                  Restart it from the editor."
             );
-            warn!(name, differs, "the next process has other capabilities");
+            warn!(name, differs, "new process has other capabilities");
             self.show(Severity::Warning, &text);
         }
     }

@@ -68,7 +68,7 @@ impl Mux {
             }
         }
         if !again.is_empty() {
-            debug!(name, n = again.len(), "asked again of the next process");
+            debug!(name, n = again.len(), "requeued requests for the next process");
             self.put_first(process.backend, again);
         }
     }

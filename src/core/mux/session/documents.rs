@@ -85,10 +85,10 @@ impl Documents {
 
     pub(crate) fn changed(&mut self, params: &[u8]) {
         let Some(change) = DidChange::read(params, &mut self.said) else {
-            return warn!("a didChange that cannot be read is left out of the tracked text");
+            return warn!("skipped an unreadable didChange in the tracked text");
         };
         if change.is_torn {
-            warn!("a change that cannot be read is left out of the tracked text");
+            warn!("skipped an unreadable change in the tracked text");
         }
         let Some(document) = self.texts.get_mut(&*change.uri) else { return };
         document.version.clear();

@@ -45,7 +45,7 @@ impl Notebook {
         }
         let changes = std::mem::take(&mut self.changes);
         let Some(mut opened) = Opened::read(String::from_utf8_lossy(&self.open).as_bytes()) else {
-            return warn!("a notebook that cannot be read is kept as it was opened");
+            return warn!("could not read a notebook; kept it as opened");
         };
         for change in changes {
             // What is no UTF-8 is what its reader makes of it.
@@ -53,13 +53,13 @@ impl Notebook {
                 Ok(change) => opened.apply(change, encoding),
                 Err(error) => warn!(
                     column = error.column(),
-                    "a change that cannot be read is left out of the kept notebook"
+                    "skipped an unreadable change of a notebook"
                 ),
             }
         }
         match opened.finish() {
             Ok(params) => self.open = params,
-            Err(_) => warn!("a notebook that cannot be written is kept as it was"),
+            Err(_) => warn!("could not write a notebook; kept it unchanged"),
         }
     }
 }
@@ -173,7 +173,7 @@ impl Opened {
                 Some(text) => text.apply(document.version, changes, encoding),
                 None => warn!(
                     document.uri,
-                    "a change of a cell that is not open is left out of the kept notebook"
+                    "skipped a change of an unknown notebook cell"
                 ),
             }
         }

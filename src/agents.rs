@@ -47,9 +47,7 @@ pub fn unknown_tiers(config: &Config) -> Vec<String> {
     let workers = config.workers.iter().map(|it| ("worker", &it.role, &it.model));
     let told = |(kind, name, model): (&str, &String, &Option<String>)| {
         let model = model.as_deref().filter(is_unknown)?;
-        Some(format!(
-            "{kind} {name:?}: its model {model:?} is no model of a server; say under [models] which one it stands for"
-        ))
+        Some(format!("{kind} {name:?}: its model {model:?} is unknown; define it under [models]"))
     };
     agents.chain(workers).filter_map(told).collect()
 }

@@ -474,11 +474,7 @@ impl AgentConfig {
                 Some(READING),
                 "Reads the code and plans how to do something, step by step. Changes nothing.",
             ),
-            (
-                "bash",
-                Some(&["run_in_terminal"]),
-                "Runs commands in a terminal and reports the results.",
-            ),
+            ("bash", Some(&["run_in_terminal"]), "Runs commands in a terminal and reports the results."),
             ("general-purpose", None, "Does a task of several steps on its own, with every tool."),
         ];
         let agent = |tools: Option<&[&str]>, description: &str| AgentConfig {

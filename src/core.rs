@@ -180,7 +180,7 @@ impl Proxy {
             }
             Event::Stalled(Peer::Client(client)) => self.admin.on_client_closed(client),
             Event::Stalled(Peer::Backend(process)) => {
-                self.mux.on_server_closed(process, Some("it takes no bytes".to_owned()));
+                self.mux.on_server_closed(process, Some("it reads nothing".to_owned()));
             }
             Event::EditorGone => {
                 info!("editor's process exited");

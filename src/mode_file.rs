@@ -37,12 +37,12 @@ pub fn narrowed(text: &str, name: &str, tools: &[String]) -> Result<ModeFile, St
             let is_in = |it: &&str| tools.iter().any(|tool| tool == it);
             own.iter().filter_map(Value::as_str).filter(is_in).map(str::to_owned).collect()
         }
-        Some(_) => return Err("its tools are no list".to_owned()),
+        Some(_) => return Err("its tools are not a list".to_owned()),
     };
     front.retain(|(key, _)| key != "tools" && key != POLICY.0);
     let title = match front.iter().find(|(key, _)| key == "name").map(|(_, value)| value) {
         Some(Value::String(title)) => title.clone(),
-        Some(_) => return Err("its name is no text".to_owned()),
+        Some(_) => return Err("its name is not a string".to_owned()),
         None => {
             front.insert(0, ("name".to_owned(), json!(name)));
             name.to_owned()

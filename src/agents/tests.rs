@@ -244,7 +244,7 @@ fn user_agents_replace_builtin_ones_and_workspace_agents_replace_none() {
     add(Author::Workspace, "w/own.md", "own");
     add(Author::Workspace, "v/own.md", "own");
     registry.add(&mut config, Author::Workspace, Path::new("w/bad.md"), Ok("nothing"));
-    registry.add(&mut config, Author::Workspace, Path::new("w/gone.md"), Err("it is no file".to_owned()));
+    registry.add(&mut config, Author::Workspace, Path::new("w/gone.md"), Err("it is not a file".to_owned()));
     assert_eq!(config.agents["plan"].source, AgentSource::UserFile("home/plan.md".into()));
     assert_eq!(config.agents["own"].prompt.as_deref(), Some("w/own.md"));
     assert_eq!(config.agents["explore"].source, AgentSource::Builtin);
@@ -269,7 +269,7 @@ fn broken_user_file_reserves_its_name_against_workspaces() {
         &mut config,
         Author::User,
         Path::new("home/tester.agent.md"),
-        Err("it is no file".to_owned()),
+        Err("it is not a file".to_owned()),
     );
     for name in ["reviewer", "Tester", "other"] {
         let text = format!("---\nname: {name}\n---\n");

@@ -100,7 +100,7 @@ impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Failure {
         match error.kind() {
             io::ErrorKind::BrokenPipe => Failure::Unread,
-            _ => Failure::Failed(format!("cannot write what there is to say: {error}")),
+            _ => Failure::Failed(format!("cannot write to stdout: {error}")),
         }
     }
 }
@@ -166,7 +166,7 @@ async fn perform(
     }
     for problem in refused {
         // Nobody may read it any more.
-        writeln!(io::stderr(), "lspool: {problem}, so nothing in there is asked").ok();
+        writeln!(io::stderr(), "lspool: {problem}; lspool ignores the sockets there").ok();
     }
     match task {
         Task::Status { json: true, .. } => writeln!(out, "{:#}", report::json(&seen))?,
@@ -193,7 +193,7 @@ fn nobody(pid: Option<u32>, refused: &[String]) -> Failure {
     for problem in refused {
         message.push_str("; ");
         message.push_str(problem);
-        message.push_str(", so nothing in there is asked");
+        message.push_str("; lspool ignores the sockets there");
     }
     Failure::Nobody(message)
 }

@@ -84,7 +84,7 @@ fn replay(task: &args::Replay, prints: bool, out: &mut dyn Write) -> anyhow::Res
         return Ok(Some(difference));
     }
     flush(out)?;
-    let cut = if replay.is_torn() { "; the last line is incomplete and was left out" } else { "" };
+    let cut = if replay.is_torn() { "; lspool ignored the incomplete last line" } else { "" };
     tell(&format!("{events} events, and all effects are the same{cut}"));
     Ok(None)
 }

@@ -51,12 +51,12 @@ pub(super) fn run(
         status
     });
     runtime.shutdown_background();
-    let status = played.context("the client cannot be spoken with any more")?;
+    let status = played.context("lost the connection to the client")?;
     let deviations = player.deviations();
     if !is_strict || deviations.is_empty() {
         return Ok(ExitCode::from(status));
     }
-    tell(&format!("the client was not like the one in {name}:"));
+    tell(&format!("the client differed from the one in {name}:"));
     for it in deviations {
         writeln!(io::stderr(), "  {}", it.replace('\n', "\n  ")).ok();
     }

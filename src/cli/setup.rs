@@ -68,7 +68,7 @@ fn found(editor: Editor) -> Vec<&'static Server> {
     let servers: Vec<_> =
         SERVERS.iter().filter(is_usable).filter(|it| on_path(it.command[0]).is_some()).collect();
     if servers.is_empty() {
-        tell("none of the known servers is on PATH; Pyright stands for yours");
+        tell("found no known server on PATH; this example uses Pyright");
         return SERVERS.iter().take(1).collect();
     }
     servers

@@ -400,7 +400,8 @@ impl<'a> Reader<'a> {
         field: &mut Vec<T>,
     ) {
         let Some(items) = value.get_ref().as_array().filter(|it| is_tables(it)) else {
-            let message = format!("expected {} with keys below, found {}", section.header, shown(value.get_ref()));
+            let message =
+                format!("expected {} with keys below, found {}", section.header, shown(value.get_ref()));
             return self.problem(at.line, at.key, message);
         };
         for (n, item) in items.iter().enumerate() {

@@ -23,9 +23,7 @@ pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
         _ => return Err(RIGHT.to_owned()),
     };
     let duration = number.checked_mul(millis).map(Duration::from_millis);
-    duration
-        .filter(|it| *it <= LONGEST)
-        .ok_or_else(|| format!("at most \"{}\"", show_duration(LONGEST)))
+    duration.filter(|it| *it <= LONGEST).ok_or_else(|| format!("at most \"{}\"", show_duration(LONGEST)))
 }
 
 /// The shortest text that [`parse_duration`] reads as this.

@@ -195,11 +195,11 @@ fn named(mux: &Mux, params: &[u8]) -> Result<Vec<BackendId>, Failure> {
     found.map(|it| vec![it]).ok_or_else(|| {
         let known: Vec<String> = mux.backends().iter().map(|it| it.name.clone()).collect();
         let there_are = match known.as_slice() {
-            [] => "there is none yet".to_owned(),
-            known => format!("there are: {}", known.join("; ")),
+            [] => "no server has started yet".to_owned(),
+            known => format!("expected one of {}", known.join("; ")),
         };
         let name = name.unwrap_or_else(|| "(no text)".to_owned());
-        Failure::new(Cause::InvalidParams, format!("there is no backend {name}; {there_are}"))
+        Failure::new(Cause::InvalidParams, format!("unknown server {name}; {there_are}"))
     })
 }
 
@@ -210,7 +210,7 @@ fn ask_logs(mux: &mut Mux, owner: &Owner, params: &[u8]) {
             let follow = path(params, &["follow"]).is_some_and(|range| &params[range] == b"true");
             mux.act(Effect::Logs { backend: *backend, client: *client, id: id.clone().into(), follow });
         }
-        Ok(_) => mux.fail(owner, &Failure::new(Cause::InvalidParams, "name: which backend's?")),
+        Ok(_) => mux.fail(owner, &Failure::new(Cause::InvalidParams, "`name` is missing")),
         Err(failure) => mux.fail(owner, failure),
     }
 }
@@ -231,15 +231,15 @@ pub(crate) fn wrong_parameter(method: &str, params: &[u8]) -> Option<String> {
     let (_, known) = PARAMETERS.iter().find(|(it, _)| *it == method)?;
     let has_names = params.starts_with(b"{") || params == b"null";
     if !has_names && (!params.starts_with(b"[") || elements(params).next().is_some()) {
-        return Some(format!("the parameters of {method} have names: they must be an object"));
+        return Some(format!("the parameters of {method} must be an object"));
     }
     let tokens = [TOKEN, "partialResultToken"];
     let is_known = |key: &str| known.contains(&key) || tokens.contains(&key);
     let (key, _) = members(params).find(|(key, _)| !is_known(key))?;
     let hint = match (nearest(&key, known.iter().copied()), known) {
         (Some(meant), _) => format!("did you mean {meant:?}?"),
-        (None, []) => "there are none".to_owned(),
-        (None, known) => format!("there are {}", known.join(", ")),
+        (None, []) => "it has no parameters".to_owned(),
+        (None, known) => format!("expected one of {}", known.join(", ")),
     };
-    Some(format!("{method} has no parameter {key:?}; {hint}"))
+    Some(format!("unknown parameter {key:?} of {method}; {hint}"))
 }

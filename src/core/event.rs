@@ -283,7 +283,7 @@ pub enum TeamFault {
 impl fmt::Display for TeamFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            TeamFault::Busy(who) => write!(f, "another lspool has it ({who})"),
+            TeamFault::Busy(who) => write!(f, "another lspool owns it ({who})"),
             TeamFault::Unreadable(why) | TeamFault::Failed(why) => f.write_str(why),
         }
     }

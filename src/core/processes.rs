@@ -64,8 +64,7 @@ impl Proxy {
             self.add_copilot(id, transcripts);
         }
         if self.copilot.is_none() && self.unused_transcripts.take().is_some() {
-            let hint =
-                "only a Copilot server keeps what it tells the model; if it is one, set `kind = \"copilot\"`";
+            let hint = "it needs a Copilot server; if this is one, set `kind = \"copilot\"`";
             let problem = format!("[server.{name}] exact_restore has no effect: {hint}");
             warn!(problem);
             self.mux.show(Severity::Warning, &problem);

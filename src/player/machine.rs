@@ -216,7 +216,7 @@ impl Player {
 
     /// The client said something that is no message.
     pub fn hear_junk(&mut self, what: &str) {
-        self.deviations.push(format!("the client sent what is no message: {what}"));
+        self.deviations.push(format!("the client sent an invalid message: {what}"));
     }
 
     /// When there is something to say.
@@ -525,7 +525,7 @@ impl Player {
     /// The client answers a request of ours.
     fn reply(&mut self, now: Duration, id: &RawId, frame: &Frame) {
         let Some(question) = id.as_u64().and_then(|it| self.questions.remove(&it)) else {
-            self.deviations.push(format!("the client answers request {id}, which nobody asked"));
+            self.deviations.push(format!("the client answers request {id}, which the server did not send"));
             return;
         };
         let Some(entry) = self.script.replies.get(&question.entry).copied() else { return };

@@ -239,7 +239,7 @@ fn unrecorded_request_is_refused_with_nearest_match() {
     let told = client.player.deviations();
     assert!(told[0].starts_with("the recording has no such a;"), "{told:?}");
     assert_eq!(told[2], "closed came, and is not in the recording, or not so often");
-    assert_eq!(told[3], "the client answers request 5, which nobody asked");
+    assert_eq!(told[3], "the client answers request 5, which the server did not send");
 }
 
 #[test]

@@ -120,7 +120,7 @@ pub fn input(line: &Line<'_>) -> Result<Input, String> {
         | Kind::Panic
         | Kind::Done
         | Kind::Full
-        | Kind::TooSlow => return Err("a line `in` is an event, and this is none".to_owned()),
+        | Kind::TooSlow => return Err("expected an event in a line `in`".to_owned()),
     };
     Ok(Input::Event(event))
 }
@@ -142,5 +142,5 @@ fn frame(line: &Line<'_>) -> Result<Frame, String> {
         (Some(_), Some(_)) | (None, None) => return Err("one of `msg` and `raw` is needed".to_owned()),
     };
     let body = Bytes::copy_from_slice(body.as_bytes());
-    Frame::parse(body).map_err(|error| format!("`{name}` is no message: {error}"))
+    Frame::parse(body).map_err(|error| format!("`{name}` is not a message: {error}"))
 }

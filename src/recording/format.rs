@@ -192,7 +192,7 @@ pub enum Kind {
     Done,
     /// End: the file is as large as it may become.
     Full,
-    /// End: the disk did not keep up.
+    /// End: the disk was too slow.
     TooSlow,
 }
 

@@ -44,7 +44,7 @@ impl<R: BufRead> Reader<R> {
     /// Reads the header.
     pub fn open(input: R) -> Result<(Reader<R>, Header), Problem> {
         let mut reader = Reader::new(input);
-        let foreign = |what: &str| format!("this is no recording of lspool: {what}");
+        let foreign = |what: &str| format!("not a recording of lspool: {what}");
         if !reader.read()? {
             return Err(Problem { line: 1, what: foreign("it is empty") });
         }
@@ -56,7 +56,7 @@ impl<R: BufRead> Reader<R> {
     pub(super) fn header(&self) -> Result<Result<Header, String>, Problem> {
         let any: AnyHeader = match serde_json::from_slice(self.text()) {
             Ok(any) => any,
-            Err(error) => return Ok(Err(format!("its first line is no header: {}", words(&error)))),
+            Err(error) => return Ok(Err(format!("its first line is not a header: {}", words(&error)))),
         };
         if any.format != FORMAT {
             let what = format!(
@@ -102,7 +102,7 @@ impl<R: BufRead> Reader<R> {
         let problem = |what: &str| Problem { line: number, what: what.to_owned() };
         let line: Line<'_> = serde_json::from_slice(&self.buffer).map_err(|error| problem(&words(&error)))?;
         if self.is_ended {
-            return Err(problem("nothing may follow the line that says that the recording ends"));
+            return Err(problem("a line follows the end of the recording"));
         }
         if line.t < self.last {
             return Err(problem("it is earlier than the line before"));
@@ -225,17 +225,18 @@ mod tests {
     #[test]
     fn reader_reports_invalid_lines() {
         let header = header();
-        check_problem("", &expect!["line 1: this is no recording of lspool: it is empty"]);
+        check_problem("", &expect!["line 1: not a recording of lspool: it is empty"]);
         check_problem(
             "hello\n",
             &expect![
-                "line 1: this is no recording of lspool: its first line is no header: expected value (column 1)"
+                "line 1: not a recording of lspool: its first line is not a header: expected value (column 1)"
             ],
         );
         check_problem(
             "{\"t\":0,\"dir\":\"c2s\",\"msg\":{}}\n",
             &expect![
-                "line 1: this is no recording of lspool: its first line is no header: missing field `lspool-recording` (column 28)"
+                "line 1: not a recording of lspool: its first line is not a header: missing field \
+                 `lspool-recording` (column 28)"
             ],
         );
         check_problem(
@@ -264,7 +265,7 @@ mod tests {
         let done = "{\"t\":2,\"dir\":\"end\",\"kind\":\"done\"}\n";
         check_problem(
             &format!("{header}{done}{}", timeout(3)),
-            &expect!["line 3: nothing may follow the line that says that the recording ends"],
+            &expect!["line 3: a line follows the end of the recording"],
         );
     }
 }

@@ -144,7 +144,7 @@ impl<R: BufRead> Source<R> {
 
     /// What a user should know of the file although it can be used.
     pub fn note(&self) -> Option<String> {
-        self.torn.map(|line| format!("line {line}, the last one, was torn and is left out"))
+        self.torn.map(|line| format!("line {line}, the last one, is incomplete; lspool ignored it"))
     }
 
     fn read(&mut self) -> Result<Option<Entry>, Problem> {
@@ -242,7 +242,7 @@ impl<R: BufRead> Source<R> {
 
 fn what_is_said(side: Side, message: &str) -> Result<What, String> {
     let frame = Frame::parse(Bytes::copy_from_slice(message.as_bytes()));
-    frame.map(|it| What::Said(side, it)).map_err(|it| format!("`msg` is no message: {it}"))
+    frame.map(|it| What::Said(side, it)).map_err(|it| format!("`msg` is not a message: {it}"))
 }
 
 fn without_json(side: Side, message: &str) -> What {
@@ -252,7 +252,7 @@ fn without_json(side: Side, message: &str) -> What {
         side,
         id: id.filter(|_| method.is_some()).map(ToOwned::to_owned),
         reason: method
-            .map_or_else(|| "no JSON".to_owned(), |it| format!("no JSON in {}", it.trim_matches('"'))),
+            .map_or_else(|| "no JSON".to_owned(), |it| format!("invalid JSON in {}", it.trim_matches('"'))),
     }
 }
 

@@ -46,9 +46,7 @@ pub enum Incoming {
 #[derive(Debug, thiserror::Error)]
 pub enum FrameError {
     /// An absurd length, or a limit that is too low.
-    #[error(
-        "a message of {len} bytes is announced, but at most {max} are read: the sender is broken, or the limit must be raised"
-    )]
+    #[error("a message has {len} bytes, more than the limit of {max}: raise the limit, or fix the sender")]
     TooLong {
         /// What the header says; `u64::MAX` if it does not fit.
         len: u64,
@@ -56,9 +54,7 @@ pub enum FrameError {
         max: usize,
     },
     /// Whoever sends does not speak the protocol, or not on this stream.
-    #[error(
-        "64 KiB came without a message among them: whoever writes there must write nothing but LSP messages"
-    )]
+    #[error("64 KiB contain no message: the sender must write only LSP messages")]
     Junk,
     /// The stream ended inside of a message.
     #[error("the stream ended in the middle of a message: the sender stopped or crashed while it wrote")]

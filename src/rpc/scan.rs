@@ -38,7 +38,7 @@ pub fn scan(body: &str) -> Result<Envelope, Malformed> {
 /// The same, for a body in which strings may hold bytes that are no UTF-8. The id and the method do not.
 pub(super) fn scan_bytes(body: &[u8]) -> Result<Envelope, Malformed> {
     if u32::try_from(body.len()).is_err() {
-        return Err(Malformed { at: body.len(), what: "end of a message of more than 4 GiB" });
+        return Err(Malformed { at: body.len(), what: "message of more than 4 GiB" });
     }
     match usual(body) {
         Some(envelope) => Ok(envelope),
@@ -100,7 +100,7 @@ fn unusual(body: &[u8]) -> Result<Envelope, Malformed> {
     if !envelope.method.is_absent() {
         let method = envelope.method.range();
         if body[method.start] != b'"' {
-            return Err(Malformed { at: method.start, what: "method that is no string" });
+            return Err(Malformed { at: method.start, what: "method that is not a string" });
         }
         let text = Text::of(body, &method);
         text.check(body)?;
@@ -113,7 +113,7 @@ fn check_id(body: &[u8], id: &Range<usize>) -> Result<(), Malformed> {
     match body[id.start] {
         b'"' => Text::of(body, id).check(body),
         b'-' | b'0'..=b'9' | b'n' => Ok(()),
-        _ => Err(Malformed { at: id.start, what: "id that is neither string, number nor null" }),
+        _ => Err(Malformed { at: id.start, what: "id that is not a string, number, or null" }),
     }
 }
 
@@ -198,7 +198,7 @@ pub fn batch(body: &[u8]) -> Option<Vec<Range<usize>>> {
         messages.push(message);
     }
     let cursor = &mut array.cursor;
-    cursor.take(b']', "no bracket").ok()?;
+    cursor.take(b']', "expected an array").ok()?;
     cursor.skip_space();
     (cursor.at == body.len() && !messages.is_empty()).then_some(messages)
 }
@@ -244,7 +244,7 @@ impl Text {
     pub(crate) fn decode<'a>(&self, text: &'a [u8]) -> Result<Cow<'a, str>, Malformed> {
         let Some(inner) = self.plain(text) else {
             let decoded = serde_json::from_slice::<String>(&text[self.span.clone()]);
-            return decoded.map(Cow::Owned).map_err(|_| self.bad("string that cannot be decoded"));
+            return decoded.map(Cow::Owned).map_err(|_| self.bad("undecodable string"));
         };
         self.no_control(inner)?;
         std::str::from_utf8(inner).map(Cow::Borrowed).map_err(|_| self.bad("invalid UTF-8"))
@@ -299,7 +299,7 @@ impl<'a> Object<'a> {
     pub(super) fn open(text: &'a [u8]) -> Result<Object<'a>, Malformed> {
         let mut cursor = Cursor::of(text);
         cursor.skip_space();
-        cursor.take(b'{', "no object")?;
+        cursor.take(b'{', "expected an object")?;
         Ok(Object { cursor, state: State::Opened })
     }
 
@@ -317,14 +317,14 @@ impl<'a> Object<'a> {
             }
             State::Opened => {}
             State::Between => {
-                cursor.take(b',', "neither comma nor brace after a member")?;
+                cursor.take(b',', "expected a comma or brace after a member")?;
                 cursor.skip_space();
             }
         }
         self.state = State::Between;
         let key = cursor.string()?;
         cursor.skip_space();
-        cursor.take(b':', "no colon after a key")?;
+        cursor.take(b':', "expected a colon after a key")?;
         cursor.skip_space();
         let value = cursor.value()?;
         Ok(Some(Entry { key, value }))
@@ -345,7 +345,7 @@ impl<'a> Array<'a> {
     fn open(text: &'a [u8]) -> Option<Array<'a>> {
         let mut cursor = Cursor::of(text);
         cursor.skip_space();
-        cursor.take(b'[', "no array").ok()?;
+        cursor.take(b'[', "expected an array").ok()?;
         Some(Array { cursor, first: true })
     }
 
@@ -353,7 +353,7 @@ impl<'a> Array<'a> {
         let cursor = &mut self.cursor;
         cursor.skip_space();
         if !self.first {
-            cursor.take(b',', "no comma").ok()?;
+            cursor.take(b',', "expected a comma").ok()?;
             cursor.skip_space();
         }
         self.first = false;
@@ -429,7 +429,7 @@ impl<'a> Cursor<'a> {
 
     pub(crate) fn string(&mut self) -> Result<Text, Malformed> {
         let start = self.at;
-        self.take(b'"', "no string")?;
+        self.take(b'"', "expected a string")?;
         for _ in 0..SHORT {
             let Some(block) = self.text[self.at..].first_chunk() else { break };
             let Some(n) = block::end_of_string(block) else {
@@ -465,7 +465,7 @@ impl<'a> Cursor<'a> {
             Some(b't') => self.literal(b"true")?,
             Some(b'f') => self.literal(b"false")?,
             Some(b'n') => self.literal(b"null")?,
-            Some(_) => return self.fail("no value"),
+            Some(_) => return self.fail("expected a value"),
             None => return self.fail("unexpected end"),
         }
         Ok(start..self.at)
@@ -473,7 +473,7 @@ impl<'a> Cursor<'a> {
 
     fn literal(&mut self, literal: &[u8]) -> Result<(), Malformed> {
         if !self.text[self.at..].starts_with(literal) {
-            return self.fail("no value");
+            return self.fail("expected a value");
         }
         self.at += literal.len();
         Ok(())
@@ -507,7 +507,7 @@ impl<'a> Cursor<'a> {
         while let Some(b'0'..=b'9') = self.peek() {
             self.at += 1;
         }
-        if self.at == start { self.fail("no digit in a number") } else { Ok(()) }
+        if self.at == start { self.fail("expected a digit in a number") } else { Ok(()) }
     }
 
     /// Moves behind the bracket that closes the one at the cursor.

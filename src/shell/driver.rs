@@ -116,7 +116,7 @@ impl Search for () {
     }
 
     fn prepare(&self, _folders: &[PathBuf]) -> Result<Prepared, String> {
-        Err("there is none to be found".to_owned())
+        Err("no server is configured".to_owned())
     }
 }
 
@@ -437,7 +437,7 @@ impl<C: Core, W: World> Driver<C, W> {
     fn of_client(&mut self, event: Event) -> Option<Event> {
         let event = match event {
             Event::Stalled(peer @ Peer::Client(client)) if client != ClientId::EDITOR => {
-                Event::Closed { peer, error: Some("too much waits for it".to_owned()) }
+                Event::Closed { peer, error: Some("its queue exceeded the limit".to_owned()) }
             }
             other => other,
         };
@@ -780,7 +780,7 @@ async fn read_editor(mut input: Input, max_len: usize, events: Events, throttle:
     };
     if let Some(error) = &error {
         // Nobody may read it any more.
-        writeln!(io::stderr(), "lspool: what the editor sends cannot be read: {error}").ok();
+        writeln!(io::stderr(), "lspool: cannot read the editor's messages: {error}").ok();
     }
     events.tell(Event::Closed { peer: EDITOR, error });
 }

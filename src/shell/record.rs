@@ -118,7 +118,9 @@ impl Recorder {
         writer.flush()?;
         thread::Builder::new().name("recorder".to_owned()).spawn(move || {
             // Why it ends is in its last line, or cannot be told.
-            writer.write(&incoming).unwrap_or_else(|error| tracing::warn!(%error, "could not write the recording"));
+            writer
+                .write(&incoming)
+                .unwrap_or_else(|error| tracing::warn!(%error, "could not write the recording"));
             done.send(()).ok();
         })?;
         let start = tokio::time::Instant::now().into_std();
@@ -190,7 +192,7 @@ fn create(file: &Path) -> io::Result<(File, PathBuf)> {
         other => Some(other.map(|it| (it, path))),
     });
     found.unwrap_or_else(|| {
-        let message = format!("there are {NAMES} recordings of that name already");
+        let message = format!("{NAMES} recordings of that name exist");
         Err(io::Error::new(io::ErrorKind::AlreadyExists, message))
     })
 }

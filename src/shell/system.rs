@@ -109,9 +109,10 @@ impl Starter {
         Box::pin(async move {
             match coming.await {
                 Some(come) => come.map(|(child, parent)| starter.started(child, parent)),
-                None => {
-                    Err(SpawnFailure { permanent: false, message: "no thread to start it in".to_owned() })
-                }
+                None => Err(SpawnFailure {
+                    permanent: false,
+                    message: "cannot make a thread to start it".to_owned(),
+                }),
             }
         })
     }
@@ -198,7 +199,10 @@ impl World for System {
                     Some(Box::new(listener) as _)
                 }
                 Err(problem) => {
-                    tracing::warn!(problem, "could not make a control socket: `lspool status` does not show this lspool");
+                    tracing::warn!(
+                        problem,
+                        "could not make a control socket: `lspool status` does not show this lspool"
+                    );
                     None
                 }
             }
@@ -235,7 +239,7 @@ fn failure(launch: &Launch, error: &io::Error) -> SpawnFailure {
     ) || is_no_executable(error);
     let message = match &launch.cwd {
         Some(cwd) if is_folder_missing => {
-            format!("cannot start {program}: its working folder {} is not there", cwd.display())
+            format!("cannot start {program}: its working folder {} does not exist", cwd.display())
         }
         _ => format!("cannot start {program}: {error}"),
     };

@@ -109,8 +109,7 @@ impl Store {
 
 /// The folder of the teams of a workspace.
 fn place(state: Option<&Path>, first: Option<&Path>) -> Result<PathBuf, TeamFault> {
-    let none =
-        || TeamFault::Failed("there is no folder for it: neither XDG_STATE_HOME nor HOME is set".to_owned());
+    let none = || TeamFault::Failed("no folder for it: set XDG_STATE_HOME or HOME".to_owned());
     let root = state.ok_or_else(none)?.join("lspool").join("teams");
     let Some(first) = first else { return Ok(root.join("none")) };
     let first = first.canonicalize().unwrap_or_else(|_| first.to_owned());
@@ -122,7 +121,7 @@ fn place(state: Option<&Path>, first: Option<&Path>) -> Result<PathBuf, TeamFaul
 }
 
 fn failed(error: &io::Error) -> TeamFault {
-    TeamFault::Failed(format!("what is stored of it cannot be reached: {error}"))
+    TeamFault::Failed(format!("cannot read its file: {error}"))
 }
 
 impl Teams {
@@ -148,7 +147,7 @@ impl Teams {
         self.lock(folder, name)?;
         let file = file(folder, name);
         if is_new && file.exists() {
-            return Err(TeamFault::Failed("another lspool has made one of that name".to_owned()));
+            return Err(TeamFault::Failed("another lspool has a team of that name".to_owned()));
         }
         let written = || {
             private::replace(&file, |out| {

@@ -168,7 +168,7 @@ impl Asked {
         let params = frame.params().unwrap_or(b"{}");
         let name = text(params, &["name"]).unwrap_or_default();
         let tool = Tool::named(bare(&name));
-        let tool = tool.ok_or_else(|| format!("there is no tool {name:?}"))?;
+        let tool = tool.ok_or_else(|| format!("unknown tool {name:?}"))?;
         let input = path(params, &["input"]).map_or(&b"{}"[..], |it| &params[it]);
         match frame.method() {
             Some("conversation/invokeClientToolConfirmation") => {

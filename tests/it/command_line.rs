@@ -124,7 +124,7 @@ fn check_explains_missing_commands() {
     let output = run(&sandbox, &["check", "--", "no-such-server --stdio"]);
     assert_eq!(output.status.code(), Some(1));
     let told = text(&output.stdout);
-    let hint = "\"no-such-server --stdio\" was not found on PATH: if it has arguments, write them in `args`";
+    let hint = "\"no-such-server --stdio\" was not found on PATH: set its arguments in `args`";
     assert!(told.contains(hint), "{told}");
 }
 
@@ -220,7 +220,7 @@ fn inspect_prints_page_for_browser() {
     let output = run(&sandbox, &["inspect", "--html", recording]);
     let page = text(&output.stdout);
     assert!(output.status.success() && page.starts_with("<!doctype html>"), "{page}");
-    assert!(page.contains("process 0.2 copilot") && page.contains("was ended by signal 9"), "{page}");
+    assert!(page.contains("process 0.2 copilot") && page.contains("killed by signal 9"), "{page}");
     let (shown, status) = at_terminal(&sandbox, &["inspect", "--html", recording]);
     assert_eq!(status, Some(2));
     assert!(shown.contains("hint: lspool inspect --html"), "{shown}");

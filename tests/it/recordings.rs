@@ -272,7 +272,7 @@ fn unservable_file_is_reported() {
     for (words, expected) in [
         (
             vec![fixture("crash").into_os_string()],
-            "several processes are in this recording; say which one with --proc: A, B, C",
+            "the recording has several processes; choose one with --proc: A, B, C",
         ),
         (vec![foreign.into_os_string()], "line 1: this is neither the header of a recording of lspool nor"),
         (vec![edited.clone().into_os_string()], "line 2: expected value"),

@@ -27,7 +27,7 @@ pub enum Event {
         goal: String,
         /// The roles that the plan may use.
         workers: Vec<String>,
-        /// 1, or 2 if the plan is to be mended.
+        /// 1, or 2 if correcting the plan.
         attempt: u32,
         /// What was wrong with the first.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -88,7 +88,7 @@ pub(super) struct Flags {
     pub(super) task: Option<Task>,
 }
 
-/// Where the configuration is.
+/// The place of the configuration.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(super) struct ConfigFile {
     /// The configuration file [default: lspool/config.toml in the user's configuration folder]
@@ -96,7 +96,7 @@ pub(super) struct ConfigFile {
     pub(super) config: Option<PathBuf>,
 }
 
-/// The options of lspool itself, where it serves somebody.
+/// The options of commands that start servers.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(super) struct Serving {
     #[command(flatten)]
@@ -276,7 +276,7 @@ pub(super) enum Task {
         /// itself, if lspool wrote the recording]
         #[arg(long, value_name = "NAME")]
         proc: Option<String>,
-        /// Whether to answer at once, or to take the recorded time
+        /// Whether to answer at once or at the recorded times
         #[arg(
             long,
             value_name = "SPEED",
@@ -396,7 +396,7 @@ pub(super) struct Named {
 }
 
 impl Task {
-    /// What is to be done, and the options of lspool itself that were given with it.
+    /// The command, with the options for starting servers.
     pub(super) fn command(self) -> (Command, Serving) {
         let nothing = Serving::default();
         let with = |file: ConfigFile| Serving { file, ..Serving::default() };
@@ -435,7 +435,7 @@ impl Task {
 }
 
 impl Flags {
-    /// A way to speak that other language servers have.
+    /// A transport that other language servers have.
     pub(super) fn other_way(&self) -> Option<&'static str> {
         let ways = [
             (self.node_ipc, "--node-ipc"),

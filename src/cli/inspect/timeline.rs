@@ -100,7 +100,7 @@ impl Timeline {
         match &entry.what {
             What::Happened(kind, data) => self.happened(entry, *kind, data),
             What::Unreadable { reason, .. } => {
-                self.note(entry, Outcome::Bad(format!("said what is no message: {reason}")));
+                self.note(entry, Outcome::Bad(format!("sent an invalid message: {reason}")));
             }
             What::Said(side, frame) if !is_of_lspool || is_editor => {
                 self.messages += 1;
@@ -227,7 +227,7 @@ impl Timeline {
             format::Kind::Spawn | format::Kind::Adopt => {
                 let tools = data["backend"]["tools"].as_array().into_iter().flatten();
                 let tools: Vec<&str> = tools.filter_map(Value::as_str).collect();
-                let name = data["backend"]["name"].as_str().unwrap_or("kept ready");
+                let name = data["backend"]["name"].as_str().unwrap_or("spare");
                 let about = match tools.as_slice() {
                     [] | ["*"] => name.to_owned(),
                     // A partition is called after its tools.
@@ -238,36 +238,36 @@ impl Timeline {
                 if kind == format::Kind::Spawn {
                     return;
                 }
-                Outcome::Fine("takes over from one kept ready".to_owned())
+                Outcome::Fine("adopted a spare".to_owned())
             }
             format::Kind::Spawned => {
                 let again = if process.ends_with(".1") { "" } else { " again" };
                 Outcome::Fine(format!("started{again} (process {})", data["pid"]))
             }
-            format::Kind::SpawnFailed => Outcome::Bad(text(&data["message"], "could not be started")),
+            format::Kind::SpawnFailed => Outcome::Bad(text(&data["message"], "could not start")),
             format::Kind::Terminate => {
                 self.told_to_end.insert(process.clone());
                 return;
             }
             format::Kind::Exited => self.exited(process, data),
-            format::Kind::Stalled => Outcome::Bad("takes no bytes".to_owned()),
-            format::Kind::Unprepared => Outcome::Bad(text(&data["error"], "there is no server")),
+            format::Kind::Stalled => Outcome::Bad("reads nothing".to_owned()),
+            format::Kind::Unprepared => Outcome::Bad(text(&data["error"], "no server found")),
             format::Kind::Panic => Outcome::Bad("lspool has panicked".to_owned()),
             format::Kind::FilesChanged => Outcome::Fine("a configuration file has changed".to_owned()),
             format::Kind::Quit => {
                 Outcome::Fine(format!("lspool was told to end by signal {}", data["signal"]))
             }
-            format::Kind::EditorGone => Outcome::Bad("the editor is gone".to_owned()),
+            format::Kind::EditorGone => Outcome::Bad("the editor has exited".to_owned()),
             format::Kind::Done => {
                 self.end = Some("lspool has ended".to_owned());
                 return;
             }
             format::Kind::Full => {
-                self.end = Some("the file was as large as it may become".to_owned());
+                self.end = Some("the recording reached its maximum size".to_owned());
                 return;
             }
             format::Kind::TooSlow => {
-                self.end = Some("the disk did not keep up".to_owned());
+                self.end = Some("the disk was too slow".to_owned());
                 return;
             }
             format::Kind::Message
@@ -320,7 +320,7 @@ impl Timeline {
         let exit = &data["exit"];
         let how = match (exit["code"].as_i64(), exit["signal"].as_i64()) {
             (Some(code), _) => format!("ended with exit code {code}"),
-            (None, Some(signal)) => format!("was ended by signal {signal}"),
+            (None, Some(signal)) => format!("killed by signal {signal}"),
             (None, None) => "ended".to_owned(),
         };
         if self.told_to_end.contains(process) || exit["code"] == 0 {

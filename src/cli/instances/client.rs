@@ -50,7 +50,7 @@ impl Client {
     pub(super) async fn connect(socket: &Path) -> io::Result<Client> {
         let stream = UnixStream::connect(socket).await?;
         if stream.peer_cred()?.uid() != geteuid().as_raw() {
-            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "somebody else listens there"));
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "another user listens there"));
         }
         let (codec, buffer, told) = (Codec::new(LONGEST), BytesMut::new(), VecDeque::new());
         Ok(Client { stream, codec, buffer, told, last: 0 })
@@ -108,7 +108,7 @@ fn outcome(answer: &Frame) -> Result<Value, Error> {
     }
     let error = answer.error_value().and_then(|it| serde_json::from_slice(it).ok());
     let error: Value = error.unwrap_or_default();
-    let message = error["message"].as_str().unwrap_or("it says nothing of why").to_owned();
+    let message = error["message"].as_str().unwrap_or("it gives no reason").to_owned();
     let is_invalid = error["code"].as_i64() == Some(ErrorCode::InvalidParams.code());
     Err(if is_invalid { Error::Invalid(message) } else { Error::Refused(message) })
 }

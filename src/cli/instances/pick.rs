@@ -155,13 +155,13 @@ pub(super) fn backend(seen: Vec<Seen>, wanted: &str) -> Result<(Client, String),
                 seen.iter().filter_map(|it| it.answer.as_ref().ok()).flat_map(|it| &it.status.backends);
             let known: Vec<_> = known.map(|it| format!("  {}", plain(&it.name))).collect();
             let there_is = if known.is_empty() { "none has started yet" } else { "expected one of" };
-            let head = format!("no server is called {wanted:?}; {there_is}");
+            let head = format!("unknown server {wanted:?}; {there_is}");
             Err(Failure::Usage(lines([head].into_iter().chain(known).chain(silent))))
         }
         [(_, first, _), rest @ ..] if rest.iter().all(|(_, n, _)| n == first) => {
             let names = fitting.iter().map(|(_, _, name)| format!("  {}", plain(name)));
             Err(Failure::Usage(lines(
-                [format!("{wanted:?} is ambiguous; it may be")].into_iter().chain(names),
+                [format!("{wanted:?} is ambiguous; expected one of")].into_iter().chain(names),
             )))
         }
         several => {

@@ -138,7 +138,7 @@ impl Status {
     }
 
     pub(super) fn read(answer: &Value) -> Result<Status, String> {
-        Status::deserialize(answer).map_err(|error| format!("its answer cannot be understood: {error}"))
+        Status::deserialize(answer).map_err(|error| format!("its answer is invalid: {error}"))
     }
 }
 
@@ -326,14 +326,14 @@ pub(super) fn instance(
         note("chats", &text, width, screen, lines);
     }
     for text in status.sets.iter().filter_map(Set::unknown) {
-        note("no such tool", &text, width, screen, lines);
+        note("unknown tool", &text, width, screen, lines);
     }
 }
 
 /// The first problems of a configuration: each lspool would repeat all of them.
 fn beginning(error: &str) -> String {
     const SHOWN: usize = 3;
-    let problems = error.strip_prefix("the configuration has problems:\n").unwrap_or(error);
+    let problems = error.strip_prefix("the configuration has errors:\n").unwrap_or(error);
     let mut lines: Vec<&str> = problems.lines().collect();
     let more = lines.split_off(SHOWN.min(lines.len())).len();
     let more = (more > 0).then(|| format!("\n{more} more; `lspool check` shows them all"));

@@ -66,7 +66,7 @@ pub(super) fn at_once(method: &str, params: &[u8]) -> Option<Value> {
     match method {
         "conversation/invokeClientToolConfirmation" => None,
         "conversation/invokeClientTool" => {
-            let what = "there is no editor here that has this tool";
+            let what = "no editor is connected, so this tool is not available";
             Some(json!([{"content": [{"value": what}], "status": "error"}, null]))
         }
         "workspace/configuration" => {
@@ -104,7 +104,8 @@ impl Questions {
             May::Ask => return Vec::new(),
             May::All => (accepted(), None),
             May::Nothing => {
-                let note = "was not allowed: nobody can be asked here; --yes allows it, and so does `allow` in the configuration";
+                let note = "was refused: without a terminal, allow it with --yes, or with `allow` in the \
+                            configuration";
                 (refused(), Some(note))
             }
         };

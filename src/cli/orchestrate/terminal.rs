@@ -295,7 +295,7 @@ impl Terminal {
 
 fn error_of(answer: &Frame) -> Option<String> {
     let error = answer.error_value()?;
-    Some(text(error, &["message"]).unwrap_or_else(|| "it says nothing of why".to_owned()))
+    Some(text(error, &["message"]).unwrap_or_else(|| "it gives no reason".to_owned()))
 }
 
 fn initialize(folder: &Path) -> Value {

@@ -64,7 +64,7 @@ impl View {
         match &told.event {
             Event::PlanStarted { goal, attempt, .. } => {
                 self.goal.clone_from(goal);
-                let stage = if *attempt == 1 { "planning" } else { "the plan is to be mended" };
+                let stage = if *attempt == 1 { "planning" } else { "correcting the plan" };
                 self.stage = Some(stage.to_owned());
             }
             Event::PlanCompleted { tasks, fallback } => {
@@ -137,7 +137,7 @@ impl View {
         let width = screen.size.map_or(WIDTH, |(columns, _)| columns.saturating_sub(1));
         let mut lines = vec![screen.paint(&shorten(&first_line(&self.goal), width), Tone::Strong)];
         if let Some(why) = &self.fallback {
-            let note = format!("There is no plan, so one worker does it all: {}", first_line(why));
+            let note = format!("Planning failed, so one worker does everything: {}", first_line(why));
             lines.push(screen.paint(&shorten(&note, width), Tone::Passing));
         }
         let rows: Vec<(String, &Task)> = self.tree();
@@ -271,7 +271,7 @@ impl View {
         let line = match &told.event {
             Event::PlanStarted { attempt: 1, .. } => "planning".to_owned(),
             Event::PlanStarted { problems, .. } => {
-                format!("the plan is to be mended: {}", first_line(&problems.join("; ")))
+                format!("correcting the plan: {}", first_line(&problems.join("; ")))
             }
             // It is shown as a whole.
             Event::PlanCompleted { .. } => return None,
@@ -703,7 +703,7 @@ mod tests {
         let drawn: String = view.lines(9, Screen::default()).iter().map(|it| it.clone() + "\n").collect();
         expect![[r#"
             g
-            There is no plan, so one worker does it all: there is no task
+            Planning failed, so one worker does everything: there is no task
             ○ 0  g      coder
             there is no summary: it has crashed
             cancelled · 0 of 1 done · 1 waiting · 0 s

@@ -11,10 +11,10 @@ pub(super) fn read(text: &str, file: &str, config: &Config) -> Result<Value, Str
     let roles: Vec<String> = named.map(|it| it.role.clone()).collect();
     let nothing = Config { workers: alone.workers.clone(), ..Config::default() };
     if alone != nothing {
-        return Err(format!("{file}: only [worker.ROLE] may stand in it"));
+        return Err(format!("{file}: only [worker.ROLE] sections are allowed"));
     }
     if roles.is_empty() {
-        return Err(format!("{file}: there is no [worker.ROLE] in it"));
+        return Err(format!("{file}: no [worker.ROLE] section found"));
     }
     let (merged, _) = config.clone().merge_user(text, file).map_err(|it| it.to_string())?;
     let of_role = |role: &String| merged.workers.iter().find(|it| it.role == *role).map(as_asked);
@@ -52,8 +52,8 @@ mod tests {
     #[test]
     fn workers_file_with_other_content_is_refused() {
         let error = |text| read(text, "w.toml", &Config::default()).unwrap_err();
-        assert_eq!(error(""), "w.toml: there is no [worker.ROLE] in it");
-        assert_eq!(error("[worker.a]\n[agent.b]\n"), "w.toml: only [worker.ROLE] may stand in it");
+        assert_eq!(error(""), "w.toml: no [worker.ROLE] section found");
+        assert_eq!(error("[worker.a]\n[agent.b]\n"), "w.toml: only [worker.ROLE] sections are allowed");
         assert!(error("[worker.a]\nx = 1\n").starts_with("w.toml:2: worker.a.x: there is no such key"));
     }
 }

@@ -80,10 +80,7 @@ impl Admin {
                     mux.fail(it, &failure);
                 }
                 if self.problem.as_ref() != Some(&problem) {
-                    mux.show(
-                        Severity::Error,
-                        &format!("lspool goes on with the configuration it has: {problem}"),
-                    );
+                    mux.show(Severity::Error, &format!("lspool keeps its configuration: {problem}"));
                 }
                 self.problem = Some(problem);
             }
@@ -161,15 +158,15 @@ impl Admin {
 /// the server cannot be taken back: another server, or another kind, is for the next session.
 fn is_adoptable(mux: &Mux, current: ServerKind, prepared: &Prepared) -> Result<(), String> {
     let Some(server) = mux.servers().first() else { return Ok(()) };
-    let hint = "holds when the editor starts lspool again";
+    let hint = "applies when the editor starts lspool again";
     let is_other = |it: ServerKind| it != current;
     match (&prepared.missing, prepared.server.kind) {
         _ if prepared.name != server.name => {
-            Err(format!("the server is now {}, no longer {}; that {hint}", prepared.name, server.name))
+            Err(format!("the server changed from {} to {}; this {hint}", server.name, prepared.name))
         }
         (Some(missing), _) if server.missing.is_none() => Err(missing.clone()),
         (None, kind) if server.missing.is_none() && kind.is_some_and(is_other) => {
-            Err(format!("another kind for {}: that {hint}", server.name))
+            Err(format!("the kind of {} changed; this {hint}", server.name))
         }
         (Some(_) | None, _) => Ok(()),
     }

@@ -143,9 +143,9 @@ impl Admin {
                 }
             }
             Some(SHOW_LOG) => {
-                let last = backend.last_error.as_deref().unwrap_or("nothing is known");
+                let last = backend.last_error.as_deref().unwrap_or("no error");
                 let message = format!(
-                    "{}: {last}. All it wrote to stderr: lspool logs {:?} --pid {}",
+                    "{}: {last}. Its stderr: `lspool logs {:?} --pid {}`",
                     backend.name,
                     backend.name,
                     mux.identity().pid
@@ -171,7 +171,7 @@ pub(super) fn ask_stop(mux: &mut Mux, copilot: &mut Option<Copilot>, owner: &Own
         let Some(backend) = mux.backend(id) else { continue };
         info!(backend.name, "stop requested");
         names.push(json!(backend.name));
-        stop(copilot, mux, id, "somebody has asked for it");
+        stop(copilot, mux, id, "a user asked for it");
     }
     mux.answer(owner, &json!({"name": names.first(), "names": names, "state": "stopped"}));
 }

@@ -357,9 +357,9 @@ fn title(goal: &str) -> String {
 fn message(event: &Event) -> String {
     match event {
         Event::PlanStarted { attempt: 1, .. } => "planning".to_owned(),
-        Event::PlanStarted { .. } => "the plan is to be mended".to_owned(),
+        Event::PlanStarted { .. } => "correcting the plan".to_owned(),
         Event::PlanCompleted { fallback: Some(_), .. } => {
-            "there is no plan: one worker does it all".to_owned()
+            "planning failed: one worker does everything".to_owned()
         }
         Event::PlanCompleted { tasks, .. } => format!("{} tasks", tasks.len()),
         Event::TaskAssigned { task, worker, .. } => format!("{worker} begins task {task}"),

@@ -300,7 +300,7 @@ impl Copilot {
         match set.used_by() {
             BuiltinToolsFor::Nobody => {}
             BuiltinToolsFor::Lead => return Err("it may start sub-agents".to_owned()),
-            BuiltinToolsFor::Member => return Err("it is of a team".to_owned()),
+            BuiltinToolsFor::Member => return Err("it belongs to a team".to_owned()),
         }
         if self.may_run_sub_agents(mux, set) {
             return Err(format!("{SUB_AGENT} is in its set"));
@@ -318,14 +318,14 @@ impl Copilot {
                 Some(of)
             }
             Some(_) | None => {
-                return Err("it is in a mode of the editor's own that is no file of this machine".to_owned());
+                return Err("its editor mode has no file on this machine".to_owned());
             }
         };
         if let Some(server) = self.missing_mcp_server(mux, set) {
             return Err(format!("the MCP server {server} is not up yet"));
         }
         if !mux.backend(self.primary).is_some_and(Backend::accepts) {
-            return Err("the process that would serve it does not run".to_owned());
+            return Err("the primary is not running".to_owned());
         }
         let key = Key { set: set.clone(), of };
         self.modes.wishes += 1;

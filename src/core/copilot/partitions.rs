@@ -66,7 +66,7 @@ impl Copilot {
         }
         let Some(idle) = Self::dispensable(mux) else { return Err(no_room(mux.server(self.server))) };
         info!(backend = mux.name_of(idle), "stopped an idle partition to make room");
-        self.stop(mux, idle, "to make room for another one");
+        self.stop(mux, idle, "to make room for another partition");
         Ok(())
     }
 
@@ -115,7 +115,7 @@ impl Copilot {
     pub(crate) fn start_waiting(&mut self, mux: &mut Mux) {
         if mux.clients().is_shut_down() {
             for id in mux.due_to_start() {
-                self.stop_backend(mux, id, "the editor is at its end");
+                self.stop_backend(mux, id, "the session has ended");
             }
             return;
         }
@@ -240,7 +240,7 @@ impl Copilot {
     pub(crate) fn replace(&mut self, mux: &mut Mux, id: BackendId) {
         // Another one is kept ready then.
         if mux.backend(id).is_some_and(Backend::is_spare) {
-            return self.stop(mux, id, "another one takes its place");
+            return self.stop(mux, id, "another process replaces it");
         }
         let again = mux.replace(id);
         self.note_asked_again(mux, &again);
@@ -266,7 +266,7 @@ impl Copilot {
 }
 
 /// Why a partition is stopped for which there is no room any more.
-const SMALLER: &str = "max_processes was made smaller";
+const SMALLER: &str = "max_processes is lower";
 
 /// The partition that was the last to be promised room, and has not got it.
 fn last_waiting(mux: &Mux) -> Option<BackendId> {

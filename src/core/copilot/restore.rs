@@ -411,7 +411,7 @@ impl Copilot {
         }
         self.forget_restore(backend, id, sent);
         let Some(pending) = mux.requests_mut().take(sent) else { return };
-        let failure = Failure::new(Cause::Cancelled, "destroyed before it was sent on");
+        let failure = Failure::new(Cause::Cancelled, "destroyed before a server got it");
         mux.fail(&pending.owner, &failure);
         if let Purpose::Copilot(CopilotPurpose::Turn { kind, .. }) = pending.purpose {
             self.on_turn_failed(mux, id, sent, kind);

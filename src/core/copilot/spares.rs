@@ -172,7 +172,7 @@ impl Copilot {
             surplus.extend((*n > wanted || !kinds.contains(&spare_kind)).then_some(it.id));
         }
         for id in surplus {
-            self.stop(mux, id, "there are enough spares");
+            self.stop(mux, id, "enough spares are ready");
         }
     }
 

@@ -51,7 +51,7 @@ impl Mux {
     /// Answers a request that no process has seen; gives it back.
     pub(crate) fn fail_unsent(&mut self, sent: SentId) -> Option<Pending> {
         let pending = self.requests.take(sent)?;
-        self.fail(&pending.owner, &Failure::new(Cause::Cancelled, "cancelled before it was sent on"));
+        self.fail(&pending.owner, &Failure::new(Cause::Cancelled, "cancelled before a server got it"));
         Some(pending)
     }
 

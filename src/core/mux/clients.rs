@@ -303,7 +303,7 @@ impl Mux {
     fn after_shutdown(&mut self, frame: Frame) -> FromEditor {
         match (frame.kind(), frame.id()) {
             (Kind::Request, Some(id)) => {
-                let failure = Failure::new(Cause::InvalidRequest, "shut down: only exit may follow");
+                let failure = Failure::new(Cause::InvalidRequest, "lspool is shut down: send only `exit`");
                 self.tell_editor(failure.answer(id.into()));
                 FromEditor::Handled
             }

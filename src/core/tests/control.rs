@@ -261,7 +261,7 @@ fn control_refuses_parameters_that_are_not_objects() {
     for method in ["lspool/restart", "lspool/stop", "lspool/move", "lspool/logs"] {
         for params in [json!(["copilot"]), json!("copilot"), json!([{"name": "copilot"}]), json!(7)] {
             let wrong = asked(&mut it, method, &params)["error"].take();
-            let expected = format!("the parameters of {method} have names: they must be an object");
+            let expected = format!("the parameters of {method} must be an object");
             assert_eq!((&wrong["code"], &wrong["message"]), (&json!(-32602), &json!(expected)), "{params}");
         }
     }
@@ -294,7 +294,7 @@ fn stopped_partition_reports_reason_and_keeps_conversations() {
     let status = asked(&mut it, "lspool/status", &json!({}));
     let partition = &status["result"]["backends"][1];
     assert_eq!((&partition["state"], &partition["conversations"]), (&json!("stopped"), &json!(1)));
-    assert_eq!(partition["stopped"], "somebody has asked for it");
+    assert_eq!(partition["stopped"], "a user asked for it");
     assert_eq!(status["result"]["sets"][0]["ids"], json!(["c"]));
     assert_eq!(status["result"]["kind"], "copilot");
 }

@@ -26,7 +26,7 @@ pub struct Difference {
 
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "the first difference is in what follows from line {}:\n", self.event)?;
+        writeln!(f, "the first difference is in the effects of line {}:\n", self.event)?;
         for (line, text) in &self.context {
             writeln!(f, "{line:>8}   {}", around(text, 0))?;
         }
@@ -43,13 +43,13 @@ impl fmt::Display for Difference {
             None => writeln!(f, "         + (nothing more)")?,
         }
         if at > 0 {
-            writeln!(f, "\nThey are alike in the first {at} bytes.")?;
+            writeln!(f, "\nThe first {at} bytes are equal.")?;
         }
         if self.is_masked {
             writeln!(
                 f,
-                "\nThe recording has no texts, and what depends on one (a plan, a call of a team's tool) is not as it was: \
-                 if it is that, record again with --record-texts=yes."
+                "\nThe recording has no texts, so it cannot repeat an effect that depends on one (a plan, \
+                 a call of a team's tool). Record again with --record-texts=yes."
             )?;
         }
         Ok(())

@@ -53,7 +53,7 @@ pub fn dialogue<R: BufRead>(input: R, wanted: Option<&str>) -> Result<Dialogue, 
         return Err(NoDialogue::Choice(choice(wanted, &collector.processes)));
     }
     if collector.entries.is_empty() {
-        return Err(NoDialogue::Choice("nobody says anything in this recording".to_owned()));
+        return Err(NoDialogue::Choice("the recording has no messages".to_owned()));
     }
     let (entries, death) = collector.finish();
     Ok(Dialogue { entries, is_masked: source.is_masked(), note: source.note(), death })
@@ -144,7 +144,7 @@ impl Collector<'_> {
         for (process, said) in std::mem::take(&mut self.spares) {
             let is_meant = self.wanted.is_some_and(|it| it == EVERY || it == &*process);
             self.entries.extend(said.into_iter().filter(|_| is_meant));
-            self.processes.insert(process, "kept ready".to_owned());
+            self.processes.insert(process, "spare".to_owned());
         }
     }
 
@@ -219,10 +219,12 @@ fn choice(wanted: Option<&str>, processes: &BTreeMap<Arc<str>, String>) -> Strin
         .collect();
     let known = known.join(", ");
     match wanted {
-        None => format!("several processes are in this recording; say which one with --proc: {known}"),
-        Some(EDITOR) => format!(
-            "the lines of {EDITOR:?} were computed from the others, and not recorded; --proc may be: {known}"
-        ),
-        Some(wanted) => format!("--proc {wanted} names not exactly one process; there is: {known}"),
+        None => format!("the recording has several processes; choose one with --proc: {known}"),
+        Some(EDITOR) => {
+            format!("the lines of {EDITOR:?} are computed from the others; --proc may be: {known}")
+        }
+        Some(wanted) => {
+            format!("--proc {wanted} does not name exactly one process; expected one of: {known}")
+        }
     }
 }

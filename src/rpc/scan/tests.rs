@@ -75,7 +75,7 @@ fn scan_decodes_escaped_keys() {
         "#]],
     );
     check(r#"{"\u0069d":1,"id":1}"#, &expect!["duplicate member at byte 13\n"]);
-    check(r#"{"\x":1}"#, &expect!["string that cannot be decoded at byte 1\n"]);
+    check(r#"{"\x":1}"#, &expect!["undecodable string at byte 1\n"]);
 }
 
 #[test]
@@ -88,29 +88,29 @@ fn scan_reports_position_of_malformed_json() {
         ("null", expect!["no object at byte 0\n"]),
         ("{", expect!["unexpected end at byte 1\n"]),
         ("{,}", expect!["no string at byte 1\n"]),
-        (r#"{"a"}"#, expect!["no colon after a key at byte 4\n"]),
+        (r#"{"a"}"#, expect!["expected a colon after a key at byte 4\n"]),
         (r#"{"a":}"#, expect!["no value at byte 5\n"]),
         (r#"{"a":1,}"#, expect!["no string at byte 7\n"]),
-        (r#"{"a":1 "b":2}"#, expect!["neither comma nor brace after a member at byte 7\n"]),
+        (r#"{"a":1 "b":2}"#, expect!["expected a comma or brace after a member at byte 7\n"]),
         (r#"{"a":1"#, expect!["unexpected end at byte 6\n"]),
         (r#"{"a":"#, expect!["unexpected end at byte 5\n"]),
         (r#"{"a":"b"#, expect!["unexpected end in a string at byte 7\n"]),
         (r#"{"a":"b\"#, expect!["unexpected end in a string at byte 8\n"]),
         (r#"{"a":[{}"#, expect!["unexpected end in an object or array at byte 8\n"]),
-        (r#"{"a":01}"#, expect!["neither comma nor brace after a member at byte 6\n"]),
-        (r#"{"a":-}"#, expect!["no digit in a number at byte 6\n"]),
-        (r#"{"a":1.}"#, expect!["no digit in a number at byte 7\n"]),
-        (r#"{"a":1e+}"#, expect!["no digit in a number at byte 8\n"]),
+        (r#"{"a":01}"#, expect!["expected a comma or brace after a member at byte 6\n"]),
+        (r#"{"a":-}"#, expect!["expected a digit in a number at byte 6\n"]),
+        (r#"{"a":1.}"#, expect!["expected a digit in a number at byte 7\n"]),
+        (r#"{"a":1e+}"#, expect!["expected a digit in a number at byte 8\n"]),
         (r#"{"a":+1}"#, expect!["no value at byte 5\n"]),
         (r#"{"a":nul}"#, expect!["no value at byte 5\n"]),
-        (r#"{"a":nulll}"#, expect!["neither comma nor brace after a member at byte 9\n"]),
+        (r#"{"a":nulll}"#, expect!["expected a comma or brace after a member at byte 9\n"]),
         (r"{} {}", expect!["trailing bytes at byte 3\n"]),
         (r#"{"id":1,"id":1}"#, expect!["duplicate member at byte 8\n"]),
         (r#"{"params":1,"params":1}"#, expect!["duplicate member at byte 12\n"]),
-        (r#"{"id":[1]}"#, expect!["id that is neither string, number nor null at byte 6\n"]),
-        (r#"{"id":true}"#, expect!["id that is neither string, number nor null at byte 6\n"]),
-        (r#"{"id":"\q"}"#, expect!["string that cannot be decoded at byte 6\n"]),
-        (r#"{"method":1}"#, expect!["method that is no string at byte 10\n"]),
+        (r#"{"id":[1]}"#, expect!["id that is not a string, number, or null at byte 6\n"]),
+        (r#"{"id":true}"#, expect!["id that is not a string, number, or null at byte 6\n"]),
+        (r#"{"id":"\q"}"#, expect!["undecodable string at byte 6\n"]),
+        (r#"{"method":1}"#, expect!["method that is not a string at byte 10\n"]),
         ("{\"method\":\"a\tb\"}", expect!["control character in a string at byte 10\n"]),
         ("{\"a\tb\":1}", expect!["control character in a string at byte 1\n"]),
     ] {

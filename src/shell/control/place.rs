@@ -58,14 +58,14 @@ pub(super) fn make(folders: &[PathBuf]) -> Result<&Path, String> {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => {
-                problems.push(format!("{} cannot be made: {error}", folder.display()));
+                problems.push(format!("cannot make {}: {error}", folder.display()));
                 continue;
             }
         }
         return check(folder).map(|()| folder.as_path());
     }
     if problems.is_empty() {
-        problems.push("no folder has a path that is short enough for a socket".to_owned());
+        problems.push("every folder has too long a path for a socket".to_owned());
     }
     Err(problems.join("; "))
 }
@@ -75,17 +75,17 @@ pub fn check(folder: &Path) -> Result<(), String> {
     let is = |what: &str| Err(format!("{} {what}", folder.display()));
     let meta = match fs::symlink_metadata(folder) {
         Ok(meta) => meta,
-        Err(error) => return is(&format!("cannot be looked at: {error}")),
+        Err(error) => return is(&format!("cannot be checked: {error}")),
     };
     if !meta.is_dir() {
-        return is("is no folder");
+        return is("is not a folder");
     }
     if meta.uid() != geteuid().as_raw() {
         return is(&format!("belongs to user {}", meta.uid()));
     }
     match meta.mode() & 0o777 {
         0o700 => Ok(()),
-        mode => is(&format!("has mode {mode:03o}, which should be 700")),
+        mode => is(&format!("has mode {mode:03o}; expected 700")),
     }
 }
 

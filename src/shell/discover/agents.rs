@@ -54,7 +54,7 @@ pub(super) fn add_workspace(config: &mut Config, registry: &mut Registry, worksp
             for file in files(&folder.join(path), ending, registry) {
                 let text = match real(&file).starts_with(real_folder) {
                     true => open_regular(&file).and_then(read).map_err(|error| error.to_string()),
-                    false => Err("it is a link out of the workspace, and is not read".to_owned()),
+                    false => Err("it is a link out of the workspace; lspool ignores it".to_owned()),
                 };
                 registry.add(config, Author::Workspace, &file, text.as_deref().map_err(Clone::clone));
             }

@@ -54,7 +54,7 @@ impl Env {
         let Ok(rest) = path.strip_prefix("~") else { return Ok(path.to_owned()) };
         match &self.home {
             Some(home) => Ok(home.join(rest)),
-            None => Err(format!("{}: there is no home folder to stand for \"~\"", path.display())),
+            None => Err(format!("{}: cannot expand \"~\": the home folder is unknown", path.display())),
         }
     }
 }

@@ -59,7 +59,7 @@ pub fn read_user(named: Option<&Path>, env: &Env) -> Result<UserConfig, String> 
         Ok(text) => {
             let config = base.merge_user(&text, &file.display().to_string());
             let (config, shadowed) =
-                config.map_err(|problems| format!("the configuration has problems:\n{problems}"))?;
+                config.map_err(|problems| format!("the configuration has errors:\n{problems}"))?;
             agents.shadowed.extend(shadowed);
             Ok(UserConfig { config, agents, file: Some(file) })
         }
@@ -88,8 +88,8 @@ pub(super) fn merge_workspace(config: &mut Config, workspace: &Workspace) -> Res
         match open_regular(&file).and_then(read) {
             Ok(text) => {
                 let merged = config.merge_workspace(&text, &file);
-                let refused = "the workspace's configuration has problems, and without it agents might get more \
-                               tools than it says";
+                let refused = "the workspace's configuration has errors; without it agents might get more \
+                               tools than it allows";
                 shadowed.extend(merged.map_err(|problems| format!("{refused}:\n{problems}"))?);
             }
             Err(error) if is_absent(&error) => {}
@@ -109,7 +109,11 @@ fn is_absent(error: &io::Error) -> bool {
 
 /// Opens a file that a repository brought: a pipe in its place would block, a device might never end.
 pub(super) fn open_regular(file: &Path) -> io::Result<fs::File> {
-    if fs::metadata(file)?.is_file() { fs::File::open(file) } else { Err(io::Error::other("it is no file")) }
+    if fs::metadata(file)?.is_file() {
+        fs::File::open(file)
+    } else {
+        Err(io::Error::other("it is not a file"))
+    }
 }
 
 pub(super) fn read(file: fs::File) -> io::Result<String> {

@@ -19,7 +19,7 @@ pub struct Skipped {
 
 impl fmt::Display for Skipped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} is not used: {}", self.path.display(), self.reason)
+        write!(f, "skipped {}: {}", self.path.display(), self.reason)
     }
 }
 

@@ -247,8 +247,8 @@ fn choose(cli: &CliServer, config: &mut Config) -> Result<String, String> {
         (None, Some(_), Some(_)) => {
             let names: Vec<_> = config.servers.keys().map(String::as_str).collect();
             return Err(format!(
-                "several servers are configured ({}); say which one to stand in front of: `lspool -- COMMAND`, or \
-                 `default_server` in the configuration file",
+                "several servers are configured ({}); choose one with `lspool -- COMMAND`, or with \
+                 `default_server` in the configuration",
                 names.join(", ")
             ));
         }
@@ -269,7 +269,7 @@ fn overlooked(cli: &CliServer, config: &Config) -> Option<String> {
         section_of(command, &server.args).is_ok_and(|it| it == own)
     };
     let (name, _) = config.servers.iter().find(starts_it)?;
-    Some(format!("[server.{name}] does not hold for `lspool -- {command}`, whose section is [server.{own}]"))
+    Some(format!("[server.{name}] does not apply to `lspool -- {command}`, whose section is [server.{own}]"))
 }
 
 /// Sections that are named like a command, but are not that command's.
@@ -279,7 +279,7 @@ fn misnamed(config: &Config) -> impl Iterator<Item = String> {
         let own = section_of(name, &[]).ok()?;
         let is_misnamed = own != *name && !config.servers.contains_key(&own);
         is_misnamed.then(|| {
-            format!("[server.{name}] does not hold for `lspool -- {name}`, whose section is [server.{own}]")
+            format!("[server.{name}] does not apply to `lspool -- {name}`, whose section is [server.{own}]")
         })
     })
 }
@@ -307,7 +307,7 @@ fn is_copilot(program: &Path, args: &[String]) -> bool {
 fn find_command(command: &str, workspace: &Workspace, env: &Env) -> Result<Found, Missing> {
     let path = env.expand(Path::new(command)).map_err(|message| Missing { message, skipped: Vec::new() })?;
     if path.is_absolute() {
-        return at_path(path, "the path that was named", Vec::new());
+        return at_path(path, "the named path", Vec::new());
     }
     if command.contains(['/', MAIN_SEPARATOR]) {
         let path = env.cwd.join(path);
@@ -317,8 +317,8 @@ fn find_command(command: &str, workspace: &Workspace, env: &Env) -> Result<Found
         let mut skipped = Vec::new();
         if workspace.refuses(&path, &mut skipped) {
             let message = format!(
-                "{command:?} lies inside the workspace, where it may come from whoever wrote the repository; if that is \
-                 meant, write its absolute path, {}",
+                "{command:?} is inside the workspace, where a repository can put executables; to use it, \
+                 write its absolute path, {}",
                 path.display()
             );
             return Err(Missing { message, skipped });
@@ -329,13 +329,11 @@ fn find_command(command: &str, workspace: &Workspace, env: &Env) -> Result<Found
     let Some(path) = on_path(command, env, workspace, &mut skipped).into_iter().next() else {
         let what = match command {
             EXECUTABLE => format!("install it (npm install -g {PACKAGE})"),
-            _ if command.contains(char::is_whitespace) => {
-                "if it has arguments, write them in `args`".to_owned()
-            }
+            _ if command.contains(char::is_whitespace) => "set its arguments in `args`".to_owned(),
             _ => "install it".to_owned(),
         };
-        let message = format!("{command:?} was not found on PATH: {what}, or name it by its absolute path");
-        let hints = skipped.iter().map(|it| format!("\n{it}; if it is meant, write its absolute path"));
+        let message = format!("{command:?} is not on PATH: {what}, or write its absolute path");
+        let hints = skipped.iter().map(|it| format!("\n{it}; to use it, write its absolute path"));
         let message = hints.fold(message, |message, hint| message + &hint);
         return Err(Missing { message, skipped });
     };
@@ -353,9 +351,9 @@ fn at_path(program: PathBuf, place: &'static str, skipped: Vec<Skipped>) -> Resu
     let message = if is_executable(&program) {
         return Ok(Found { program, script: None, place, skipped });
     } else if program.is_file() {
-        format!("{} may not be executed", program.display())
+        format!("{} is not executable", program.display())
     } else if program.exists() {
-        format!("{} is no file", program.display())
+        format!("{} is not a file", program.display())
     } else {
         format!("{} does not exist", program.display())
     };

@@ -39,7 +39,7 @@ pub struct NotFound {
 impl fmt::Display for NotFound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(
-            "no copilot-language-server was found on PATH, in npm's global folder or in the folders of editor \
+            "found no copilot-language-server on PATH, in npm's global folder, or in the folders of editor \
              plug-ins; install it (npm install -g @github/copilot-language-server), or name it: as \
              `lspool -- /absolute/path/copilot-language-server --stdio`, or as `command` under [server.copilot] in \
              the configuration file",
@@ -195,8 +195,8 @@ fn choose(
         }
         let reason = match candidate.form {
             Form::Script if native.is_some() => "a script for node, which would only start the native server",
-            Form::Script if node.is_none() => "a script for node, and there is no node on PATH",
-            Form::Native | Form::Script => "what was found before it goes first",
+            Form::Script if node.is_none() => "a script for node, which is not on PATH",
+            Form::Native | Form::Script => "an earlier one goes first",
         };
         skipped.push(Skipped { path: candidate.path, reason: reason.to_owned() });
     }

@@ -124,7 +124,7 @@ fn executable(path: &Path) {
 
 #[test]
 fn search_reports_missing_server() {
-    Tree::new().check_search(&expect!["no copilot-language-server was found on PATH, in npm's global folder or in the folders of editor plug-ins; install it (npm install -g @github/copilot-language-server), or name it: as `lspool -- /absolute/path/copilot-language-server --stdio`, or as `command` under [server.copilot] in the configuration file"]);
+    Tree::new().check_search(&expect!["found no copilot-language-server on PATH, in npm's global folder, or in the folders of editor plug-ins; install it (npm install -g @github/copilot-language-server), or name it: as `lspool -- /absolute/path/copilot-language-server --stdio`, or as `command` under [server.copilot] in the configuration file"]);
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn search_prefers_executable_on_path() {
     tree.var("PATH", path);
     tree.check_search(&expect![[r"
         /bin/copilot-language-server (PATH)
-        /usr/bin/copilot-language-server is not used: what was found before it goes first"]]);
+        skipped /usr/bin/copilot-language-server: an earlier one goes first"]]);
 }
 
 #[test]
@@ -167,8 +167,8 @@ fn search_runs_script_with_node() {
     tree.npm_package("npm", None);
     tree.var("PATH", tree.at("npm/bin"));
     tree.check_search(&expect![[r"
-        no copilot-language-server was found on PATH, in npm's global folder or in the folders of editor plug-ins; install it (npm install -g @github/copilot-language-server), or name it: as `lspool -- /absolute/path/copilot-language-server --stdio`, or as `command` under [server.copilot] in the configuration file
-        /npm/lib/node_modules/@github/copilot-language-server/dist/language-server.js is not used: a script for node, and there is no node on PATH"]]);
+        found no copilot-language-server on PATH, in npm's global folder, or in the folders of editor plug-ins; install it (npm install -g @github/copilot-language-server), or name it: as `lspool -- /absolute/path/copilot-language-server --stdio`, or as `command` under [server.copilot] in the configuration file
+        skipped /npm/lib/node_modules/@github/copilot-language-server/dist/language-server.js: a script for node, which is not on PATH"]]);
     tree.program("bin/node");
     tree.var("PATH", std::env::join_paths([tree.at("npm/bin"), tree.at("bin")]).unwrap());
     tree.check_search(&expect![
@@ -199,7 +199,7 @@ fn search_prefers_native_binary_to_script_on_path() {
     tree.program("home/.local/share/JetBrains/IdeaIC2025.3/github-copilot-intellij/copilot-agent/native/PLATFORM/copilot-language-server");
     tree.check_search(&expect![[r"
         /home/.local/share/JetBrains/IdeaIC2025.3/github-copilot-intellij/copilot-agent/native/PLATFORM/copilot-language-server (a JetBrains plug-in)
-        /npm/lib/node_modules/@github/copilot-language-server/dist/language-server.js is not used: a script for node, which would only start the native server"]]);
+        skipped /npm/lib/node_modules/@github/copilot-language-server/dist/language-server.js: a script for node, which would only start the native server"]]);
 }
 
 #[test]
@@ -211,10 +211,10 @@ fn search_refuses_relative_path_entries_and_workspace() {
     let absolute = tree.at("ws/tools");
     tree.var("PATH", format!("node_modules/.bin::.:{}", absolute.display()));
     tree.check_search(&expect![[r"
-        no copilot-language-server was found on PATH, in npm's global folder or in the folders of editor plug-ins; install it (npm install -g @github/copilot-language-server), or name it: as `lspool -- /absolute/path/copilot-language-server --stdio`, or as `command` under [server.copilot] in the configuration file
-        /ws/node_modules/.bin/copilot-language-server is not used: inside the workspace /ws
-        /ws/copilot-language-server is not used: inside the workspace /ws
-        /ws/tools/copilot-language-server is not used: inside the workspace /ws"]]);
+        found no copilot-language-server on PATH, in npm's global folder, or in the folders of editor plug-ins; install it (npm install -g @github/copilot-language-server), or name it: as `lspool -- /absolute/path/copilot-language-server --stdio`, or as `command` under [server.copilot] in the configuration file
+        skipped /ws/node_modules/.bin/copilot-language-server: inside the workspace /ws
+        skipped /ws/copilot-language-server: inside the workspace /ws
+        skipped /ws/tools/copilot-language-server: inside the workspace /ws"]]);
 }
 
 #[test]
@@ -421,7 +421,7 @@ fn configuration_chooses_server_without_command() {
     let (a, b) = ("[server.a]\ncommand = \"a\"\nargs = [\"1\"]\n", "[server.b]\ncommand = \"b\"\n");
     tree.check_prepare(&[], "", &expect!["copilot: /bin/copilot-language-server --stdio (Some(Copilot))"]);
     tree.check_prepare(&[], a, &expect!["a: /bin/a 1 (None)"]);
-    tree.check_prepare(&[], &format!("{a}{b}"), &expect!["several servers are configured (a, b); say which one to stand in front of: `lspool -- COMMAND`, or `default_server` in the configuration file"]);
+    tree.check_prepare(&[], &format!("{a}{b}"), &expect!["several servers are configured (a, b); choose one with `lspool -- COMMAND`, or with `default_server` in the configuration"]);
     tree.check_prepare(&[], &format!("default_server = \"b\"\n{a}{b}"), &expect!["b: /bin/b  (None)"]);
     tree.check_prepare(
         &[],
@@ -456,13 +456,13 @@ fn command_refuses_relative_path_into_workspace() {
     command(
         "bin/server",
         &expect![[
-            r#""bin/server" lies inside the workspace, where it may come from whoever wrote the repository; if that is meant, write its absolute path, /ws/bin/server"#
+            r#""bin/server" is inside the workspace, where a repository can put executables; to use it, write its absolute path, /ws/bin/server"#
         ]],
     );
     command(
         "./bin/server",
         &expect![[
-            r#""./bin/server" lies inside the workspace, where it may come from whoever wrote the repository; if that is meant, write its absolute path, /ws/bin/server"#
+            r#""./bin/server" is inside the workspace, where a repository can put executables; to use it, write its absolute path, /ws/bin/server"#
         ]],
     );
     command("../other/server", &expect!["server: /other/server  (None)"]);
@@ -541,7 +541,7 @@ fn agent_files_define_agents_that_routes_can_name() {
     let warnings: Vec<_> = prepared.warnings.iter().map(|it| tree.show(it)).collect();
     expect![[r#"
         /ws/.claude/agents/explore.md:3: anchors (&) and aliases (*) are not supported; put text that begins with one in quotes
-        /ws/.claude/agents/x.md: it is a link out of the workspace, and is not read
+        /ws/.claude/agents/x.md: it is a link out of the workspace; lspool ignores it
         /ws/.github/agents/bad.agent.md:1: missing front matter: the file must begin with a line `---`, and a second `---` must end it
         /home/.copilot/agents/c.md:1: agent "mine" is shadowed: /home/.claude/agents/b.md has an agent of that name
         /home/.claude/agents/over.md:1: agent "over" is shadowed: the user's configuration has an agent of that name
@@ -558,7 +558,7 @@ fn warning_names_section_that_does_not_apply() {
     let told = |command: &str, user: &str| tree.prepare(&[command, "--stdio"], user).unwrap().warnings;
     let (copilot, pyright) = ("copilot-language-server", "pyright-langserver");
     let user = "[server.copilot-language-server]\nmax_processes = 2\n";
-    let warning = "[server.copilot-language-server] does not hold for `lspool -- copilot-language-server`, whose \
+    let warning = "[server.copilot-language-server] does not apply to `lspool -- copilot-language-server`, whose \
                    section is [server.copilot]";
     assert_eq!(told(copilot, user), [warning]);
     assert_eq!(told(pyright, user), [""; 0], "it is somebody else's");
@@ -566,7 +566,7 @@ fn warning_names_section_that_does_not_apply() {
     let user = "[server.pyright]\ncommand = \"/opt/pyright-langserver\"\n";
     assert_eq!(
         told(pyright, user),
-        ["[server.pyright] does not hold for `lspool -- pyright-langserver`, whose section is \
+        ["[server.pyright] does not apply to `lspool -- pyright-langserver`, whose section is \
           [server.pyright-langserver]"]
     );
 
@@ -585,7 +585,7 @@ fn invalid_workspace_file_stops_start() {
     tree.program("bin/a");
     tree.file("ws/.lspool.toml", "[server.a]\ncommand = \"./evil\"\nmax_processes = 9\n");
     tree.check_prepare(&["a"], "", &expect![[r#"
-        the workspace's configuration has problems, and without it agents might get more tools than it says:
+        the workspace's configuration has errors; without it agents might get more tools than it allows:
         /ws/.lspool.toml:2: server.a.command: is not for a workspace file, which comes from whoever wrote the repository; write it in your own configuration file
         /ws/.lspool.toml:3: server.a.max_processes: 9 is more than the 8 that holds here; a workspace file may only make it less"#]]);
 
@@ -638,7 +638,7 @@ fn user_file_is_found_by_option_or_xdg_folder() {
         tree.file("xdg/lspool/config.toml", "x = 1\n");
         tree.var("XDG_CONFIG_HOME", tree.at("xdg"));
         expect![[r#"
-            the configuration has problems:
+            the configuration has errors:
             /xdg/lspool/config.toml:1: x: there is no such key; there are: default_server, server, folder, agent, models, subagents, worker, orchestration, tools, route, log, record, record_texts, record_max_size"#]].assert_eq(&read(&tree, None));
     }
 }

@@ -44,7 +44,7 @@ pub fn serve(words: impl Iterator<Item = OsString>) -> ExitCode {
     }
     // In a session without a terminal it can neither type into lspool's, nor draw on it, nor take it.
     if let Err(error) = rustix::process::setsid() {
-        return cannot(&format!("it cannot leave the terminal: {error}"));
+        return cannot(&format!("cannot leave the terminal: {error}"));
     }
     let (mut writable, mut command) = (Vec::new(), Vec::new());
     let mut words = words.into_iter();
@@ -66,9 +66,9 @@ pub fn serve(words: impl Iterator<Item = OsString>) -> ExitCode {
     if !writable.is_empty()
         && let Err(error) = confine(&writable)
     {
-        return cannot(&format!("it cannot be confined: {error}"));
+        return cannot(&format!("cannot confine it: {error}"));
     }
-    let Some((program, args)) = command.split_first() else { return cannot("there is no command") };
+    let Some((program, args)) = command.split_first() else { return cannot("the command is missing") };
     let mut command = Command::new(program);
     command.args(args).envs(QUIET);
     for (name, value) in std::env::vars_os() {
@@ -81,7 +81,7 @@ pub fn serve(words: impl Iterator<Item = OsString>) -> ExitCode {
 }
 
 fn cannot(why: &str) -> ExitCode {
-    writeln!(io::stderr(), "lspool: the command cannot be run: {why}").ok();
+    writeln!(io::stderr(), "lspool: cannot run the command: {why}").ok();
     ExitCode::from(CANNOT)
 }
 

@@ -176,7 +176,7 @@ pub(super) fn create(
     until.check()?;
     let place = workspace.find(path, Missing::Make)?;
     create_at(&place, text, until)?;
-    Ok(format!("{} is made.", place.path.display()))
+    Ok(format!("Created {}.", place.path.display()))
 }
 
 fn create_at(place: &Place, text: &str, until: &Until<'_>) -> Result<(), String> {
@@ -225,7 +225,7 @@ pub(super) fn rewrite(
     match statat(place.folder(), name, AtFlags::SYMLINK_NOFOLLOW) {
         Err(Errno::NOENT) => {
             create_at(&place, &rewritten("", text)?, until)?;
-            Ok(format!("{} is made.", place.path.display()))
+            Ok(format!("Created {}.", place.path.display()))
         }
         Ok(_) | Err(_) => edit(&place, limits, until, |before| rewritten(before, text)),
     }
@@ -266,7 +266,7 @@ fn edit(
     }
     until.check()?;
     draft.put_in_place(name)?;
-    Ok(format!("{shown} was edited."))
+    Ok(format!("Edited {shown}."))
 }
 
 /// A text that is to take the place of another. If it does not, it is removed.

@@ -72,7 +72,7 @@ fn halted_server_is_restarted_and_its_requests_answered() {
     pair.editor.notify("fake/told", json!("f".repeat(MUCH)));
     let behind = pair.editor.request("textDocument/hover", json!({"n": 2}));
     let error = pair.editor.wait(&command).unwrap_err();
-    assert!(error.to_string().contains("it takes no bytes"), "{error}");
+    assert!(error.to_string().contains("it reads nothing"), "{error}");
     assert_eq!(error.data["lspool"]["cause"], "transport");
     server.wait_gone();
     let next = pair.host.accept();

@@ -45,8 +45,7 @@ struct Move {
 /// `lspool/move`: conversations, by id or by tool set, are to be isolated in this way.
 pub(crate) fn on_move(copilot: Option<&mut Copilot>, mux: &mut Mux, owner: &Owner, params: &[u8]) {
     let Ok(asked) = serde_json::from_slice::<Move>(params) else {
-        let message =
-            "to: \"process\" or \"mode\"; name: a conversation or a tool set, all if it is left out";
+        let message = "`to` must be \"process\" or \"mode\"; `name` is a conversation or a tool set, or missing for all";
         return mux.fail(owner, &Failure::new(Cause::InvalidParams, message));
     };
     match (copilot, asked) {
@@ -61,13 +60,13 @@ pub(crate) fn on_move(copilot: Option<&mut Copilot>, mux: &mut Mux, owner: &Owne
 /// Nothing that can be moved has this name.
 fn nothing_to_move(name: &str, sets: &BTreeSet<String>) -> Failure {
     let there_are = match sets.len() {
-        0 => "every conversation has all tools, and there is nothing to move".to_owned(),
+        0 => "nothing to move: every conversation has all tools".to_owned(),
         _ => {
             let sets: Vec<&str> = sets.iter().map(String::as_str).collect();
-            format!("there are conversations with {}", sets.join("; "))
+            format!("expected one of {}", sets.join("; "))
         }
     };
-    let message = format!("no conversation, and no tool set of one, is called {name:?}; {there_are}");
+    let message = format!("unknown conversation or tool set {name:?}; {there_are}");
     Failure::new(Cause::InvalidParams, message)
 }
 
@@ -110,8 +109,8 @@ impl Copilot {
         let left: Vec<BackendId> =
             others.map(|it| it.id).filter(|it| is_left(*it) && is_quiet(*it)).collect();
         for id in left {
-            info!(backend = mux.name_of(id), "its conversations go on in chat modes: stopped");
-            self.stop(mux, id, "its conversations go on in chat modes");
+            info!(backend = mux.name_of(id), "its conversations continue in chat modes: stopped");
+            self.stop(mux, id, "its conversations continue in chat modes");
         }
     }
 
@@ -150,9 +149,9 @@ impl Copilot {
         if let ([], [(id, why), ..]) = (&meant[..], &refused[..]) {
             let others = match refused.len() {
                 1 => String::new(),
-                n => format!(", nor can {} others", n - 1),
+                n => format!("; nor {} other conversations", n - 1),
             };
-            let message = format!("conversation {id} cannot be served by a chat mode: {why}{others}");
+            let message = format!("a chat mode cannot serve conversation {id}: {why}{others}");
             return mux.fail(owner, &Failure::new(Cause::Unavailable, message));
         }
         for id in &meant {

@@ -173,7 +173,7 @@ impl Copilot {
                 self.modes.is_listing = false;
                 match result {
                     Some(offered) => self.learn_offered(mux, offered),
-                    None => self.invalidate_waited_for(mux, "the server does not say which tools it offers"),
+                    None => self.invalidate_waited_for(mux, "the server did not list its tools"),
                 }
             }
             Ask::Verify { mode: id, number } => {
@@ -184,7 +184,9 @@ impl Copilot {
                 if let Some(why) = mode.why_not().cloned() {
                     return self.invalidate_mode(id, why);
                 }
-                match result.map_or(Err("it does not list its modes".to_owned()), |it| mode.is_listed(it)) {
+                match result
+                    .map_or(Err("the server did not list its modes".to_owned()), |it| mode.is_listed(it))
+                {
                     Ok(()) => {
                         debug!(mode = mode.name, "mode verified");
                         if let Some(mode) = self.modes.all.get_mut(&id) {
@@ -371,12 +373,12 @@ impl Mode {
         let mut all = elements(modes).map(|range| &modes[range]);
         let of = all
             .find(|it| text(it, &["id"]).as_ref() == Some(of))
-            .ok_or("the server does not list the editor's own")?;
+            .ok_or("the server does not list the editor's mode")?;
         let is_own = match custom_tools(of) {
             Some(own) => own.into_iter().filter(|it| self.tools.contains(it)).eq(tools),
             None => self.tools == tools,
         };
-        if is_own { Ok(()) } else { Err("the server lists the editor's own with other tools".to_owned()) }
+        if is_own { Ok(()) } else { Err("the server lists the editor's mode with other tools".to_owned()) }
     }
 }
 

@@ -241,10 +241,7 @@ impl Copilot {
         if narrowed.is_empty() {
             return self.flush(mux, process.backend);
         }
-        info!(
-            backend = mux.name_of(process.backend),
-            "disabled MCP tools outside the set or switched off"
-        );
+        info!(backend = mux.name_of(process.backend), "disabled MCP tools outside the set or switched off");
         self.narrow(mux, process.backend, &narrowed);
     }
 
@@ -287,7 +284,7 @@ impl Copilot {
         warn!(backend = name, missing, "MCP servers did not start in time; turns run without their tools");
         let wait = mux.servers().get(self.server).settings.mcp_wait.as_secs_f64();
         let message = format!(
-            "lspool: {name} has no tools of the MCP server {missing}, which has not started within {wait} s; \
+            "lspool: {name} has no tools of the MCP server {missing}, which did not start within {wait} s; \
              if it needs more time, raise mcp_wait"
         );
         mux.show(Severity::Warning, &message);

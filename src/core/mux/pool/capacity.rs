@@ -33,7 +33,7 @@ impl Mux {
     pub(crate) fn start_waiting(&mut self) {
         if self.clients.is_shut_down() {
             for id in self.due_to_start() {
-                self.stop(id, "the editor is at its end");
+                self.stop(id, "the session has ended");
             }
             return;
         }
@@ -127,13 +127,13 @@ pub(crate) fn no_room(server: &Server) -> Failure {
     let (most, name) = (server.settings.max_processes, &server.name);
     if most == 1 {
         let message = format!(
-            "no room for another process: the one that there may be serves the editor itself; raise max_processes in \
+            "no room for another process: the only one serves the editor; raise max_processes in \
              [server.{name}]"
         );
         return Failure::new(Cause::Limit, message);
     }
     let message = format!(
-        "no room for another process: all {most} of {name} have something to do; let a turn come to its end, or raise \
+        "no room for another process: all {most} processes of {name} are busy; wait for a turn to end, or raise \
          max_processes in [server.{name}]"
     );
     Failure { retry: true, ..Failure::new(Cause::Limit, message) }

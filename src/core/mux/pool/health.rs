@@ -265,7 +265,7 @@ impl Mux {
             }
             ProbeFinding::Hangs => {
                 let silent = (now - backend.health.heard).as_secs_f64();
-                let fault = format!("it hangs: it owes an answer and has said nothing for {silent:.0} s");
+                let fault = format!("it hangs: it owes an answer and was silent for {silent:.0} s");
                 self.terminate(process, Some((Cause::Transport, fault)));
             }
         }
@@ -325,7 +325,7 @@ impl Mux {
         match backend.health.size(now, bytes, limit, window) {
             Size::Fits => None,
             Size::Outgrown => {
-                let why = format!("it holds {mib} MiB, more than its memory_limit");
+                let why = format!("it uses {mib} MiB, more than memory_limit");
                 warn!(
                     backend = backend.name,
                     mib, "exceeded memory_limit; lspool replaces it when no request is open"
@@ -336,9 +336,8 @@ impl Mux {
             }
             Size::Needed => {
                 let why = format!(
-                    "it holds {mib} MiB soon after its start, and its memory_limit is {limit_mib} MiB: another \
-                     process would need as much, so it is replaced only when it holds twice that; raise \
-                     memory_limit"
+                    "it uses {mib} MiB soon after its start, more than memory_limit ({limit_mib} MiB); \
+                     lspool replaces it only at twice the limit; raise memory_limit"
                 );
                 warn!(backend = backend.name, why);
                 backend.last_error = Some(why.clone());

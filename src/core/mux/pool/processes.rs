@@ -128,7 +128,7 @@ impl Mux {
         let server = self.servers.get(backend.server);
         if let Some(missing) = &server.missing {
             let name = backend.name.clone();
-            let message = format!("{name} cannot be started: {missing}");
+            let message = format!("{name} could not start: {missing}");
             return Err(Failure { partition: Some(name), ..Failure::new(Cause::Unavailable, message) });
         }
         let asks = |it: &Pending| matches!(it.purpose, Purpose::Initialize);
@@ -258,7 +258,7 @@ impl Mux {
         let backend = self.backends.get_mut(process.backend).filter(|it| it.is_current(process))?;
         let (cause, what) = match backend.ending.take_fault() {
             Some((cause, fault)) => (cause, format!("was ended ({fault})")),
-            None => (Cause::Unavailable, format!("cannot be started: {}", failure.message)),
+            None => (Cause::Unavailable, format!("could not start: {}", failure.message)),
         };
         warn!(backend = backend.name, what, failure.permanent, "could not start");
         // Why a process is not there that nobody wants any more matters to nobody.
@@ -294,7 +294,7 @@ impl Mux {
             None => (Cause::Crashed, format!("exited ({exit})"), stderr),
         };
         let what = match is_starting {
-            true => format!("{end} before it had answered initialize{}", tail(words)),
+            true => format!("{end} before it answered initialize{}", tail(words)),
             false => format!("{end}{}", tail(words)),
         };
         Some((cause, what))
@@ -355,12 +355,12 @@ impl Mux {
         let cause = if death == Death::Expected && is_expected { Cause::NotStarted } else { cause };
         let (next, advice) = match (death, backend.life.state()) {
             (Death::Expected, LifecycleState::Restarting { .. } | LifecycleState::Waiting) => {
-                (Successor::Follows, "another process takes its place, send the request again")
+                (Successor::Follows, "another process replaces it; send the request again")
             }
             (Death::Expected, _) => (Successor::None, "it was stopped"),
-            (Death::Restarts, _) => (Successor::Follows, "it is being restarted, send the request again"),
+            (Death::Restarts, _) => (Successor::Follows, "lspool restarts it; send the request again"),
             (Death::Stops, _) => (Successor::None, "send the request again"),
-            (Death::Fails, _) => (Successor::Failed, "it is not restarted"),
+            (Death::Fails, _) => (Successor::Failed, "lspool does not restart it"),
         };
         if death != Death::Expected {
             warn!(backend = backend.name, ?death, what, "exited");
@@ -415,7 +415,7 @@ impl Mux {
         let Some(name) = self.backend(id).map(|it| it.name.clone()) else { return };
         match after.death {
             Death::Fails => {
-                self.tell_failed(id, &format!("{name} {}; it is not restarted any more", after.what));
+                self.tell_failed(id, &format!("{name} {}; lspool does not restart it again", after.what));
             }
             Death::Restarts => self.tell_crashing(id, &after.what),
             Death::Expected | Death::Stops => {}
@@ -706,10 +706,10 @@ impl Mux {
         let time = time.as_secs_f64();
         let what = match backend.pid {
             Some(_) if backend.health.has_spoken() => {
-                format!("has not answered initialize, and has said nothing for {time} s")
+                format!("did not answer initialize and was silent for {time} s")
             }
-            Some(_) => format!("has not answered initialize within {time} s"),
-            None => format!("has not started within {time} s: its disk may not answer"),
+            Some(_) => format!("did not answer initialize within {time} s"),
+            None => format!("did not start within {time} s: its disk may not respond"),
         };
         if backend.life.has_been_ready() {
             backend.life.overdue();
@@ -721,7 +721,7 @@ impl Mux {
             return Due::Nothing;
         }
         let name = backend.name.clone();
-        let message = format!("{name} {what}; it is stopped; if it needs more time, raise startup_timeout");
+        let message = format!("{name} {what}; lspool stops it; if it needs more time, raise startup_timeout");
         Due::GiveUp(Failure { partition: Some(name), ..Failure::new(Cause::InitTimeout, message) })
     }
 
@@ -772,6 +772,6 @@ fn tail(stderr: &str) -> String {
     let lines: Vec<&str> = stderr.lines().map(str::trim).filter(|it| !it.is_empty()).collect();
     match lines.split_at(lines.len().saturating_sub(5)).1 {
         [] => String::new(),
-        last => format!("; its last words: {}", last.join(" | ")),
+        last => format!("; end of stderr: {}", last.join(" | ")),
     }
 }

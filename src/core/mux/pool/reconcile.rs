@@ -137,13 +137,13 @@ fn differences(first: &[u8], next: &[u8]) -> Vec<String> {
     let encoding = |it: &Value| it["positionEncoding"].as_str().unwrap_or("utf-16").to_owned();
     let legend = |it: &Value| it["semanticTokensProvider"]["legend"].clone();
     if sync(&first) != sync(&next) {
-        all.push("`textDocumentSync` is another".to_owned());
+        all.push("`textDocumentSync` differs".to_owned());
     }
     if encoding(&first) != encoding(&next) {
-        all.push("`positionEncoding` is another".to_owned());
+        all.push("`positionEncoding` differs".to_owned());
     }
     if is_offered(next.get("semanticTokensProvider")) && legend(&first) != legend(&next) {
-        all.push("the legend of semantic tokens is another".to_owned());
+        all.push("the legend of semantic tokens differs".to_owned());
     }
     all
 }
@@ -209,8 +209,7 @@ impl Mux {
         if !differs.is_empty() {
             let (name, differs) = (&backend.name, differs.join(", "));
             let text = format!(
-                "{name} was restarted and differs from what it was at the start: {differs}. \
-                 Restart it from the editor."
+                "{name} has other capabilities after its restart: {differs}. Restart it from the editor."
             );
             warn!(name, differs, "new process has other capabilities");
             self.show(Severity::Warning, &text);
@@ -308,7 +307,7 @@ mod tests {
         let less = between(first, json!({"positionEncoding": "utf-8"}));
         assert_eq!(less.len(), 3, "{less:?}");
         let legend = |it: &str| json!({"semanticTokensProvider": {"legend": {"tokenTypes": [it]}}});
-        assert_eq!(between(legend("a"), legend("b")), ["the legend of semantic tokens is another"]);
+        assert_eq!(between(legend("a"), legend("b")), ["the legend of semantic tokens differs"]);
         assert!(super::differences(b"{}", b"{}").is_empty());
     }
 }

@@ -53,12 +53,12 @@ impl Mux {
                     again.extend(self.requests.renumber(sent));
                     continue;
                 }
-                Fate::Cancelled => Failure::new(Cause::Cancelled, "cancelled, and the server is gone"),
+                Fate::Cancelled => Failure::new(Cause::Cancelled, "cancelled; the server has exited"),
                 Fate::Spent => {
                     let method = self.requests.get(sent).and_then(|it| it.frame.method()).unwrap_or_default();
                     let message = format!(
-                        "{name} {what} during {method}; it is the second process that has died with this \
-                         request, which is not sent again"
+                        "{name} {what} during {method}; two processes died with this request, so lspool \
+                         does not send it again"
                     );
                     Failure { cause, partition: Some(name.clone()), message, retry: false }
                 }
@@ -114,7 +114,7 @@ impl Mux {
                 // What the item holds for the server means nothing, or something else, to this process.
                 let Pending { owner, .. } = self.requests.take(sent)?;
                 if let Owner::Client(client, id) = owner {
-                    let text = "the item is of a server process that is gone; ask for it again";
+                    let text = "the item belongs to a dead process; request it again";
                     let answer = match rule.foreign {
                         Foreign::Itself => Frame::response(id.into(), params),
                         Foreign::Outdated => Frame::error(id.into(), ErrorCode::ContentModified, text, None),

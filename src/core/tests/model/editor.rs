@@ -351,7 +351,7 @@ impl World {
             let open = self.editor.open.get(&id).is_some_and(|it| it.contains(&first));
             assert!(
                 !open,
-                "cancelled before it was sent on, and not answered: {:?}",
+                "cancelled before a server got it, and not answered: {:?}",
                 self.said[&first].value
             );
         }

@@ -51,10 +51,7 @@ impl Notebook {
             // What is no UTF-8 is what its reader makes of it.
             match serde_json::from_str(&String::from_utf8_lossy(&change)) {
                 Ok(change) => opened.apply(change, encoding),
-                Err(error) => warn!(
-                    column = error.column(),
-                    "skipped an unreadable change of a notebook"
-                ),
+                Err(error) => warn!(column = error.column(), "skipped an unreadable change of a notebook"),
             }
         }
         match opened.finish() {
@@ -171,10 +168,7 @@ impl Opened {
             let found = self.texts.iter_mut().find(|it| it.uri().is_some_and(|uri| uri == document.uri));
             match found {
                 Some(text) => text.apply(document.version, changes, encoding),
-                None => warn!(
-                    document.uri,
-                    "skipped a change of an unknown notebook cell"
-                ),
+                None => warn!(document.uri, "skipped a change of an unknown notebook cell"),
             }
         }
     }

@@ -1,8 +1,7 @@
 //! `lspool inspect`: a recording as a timeline for people.
 //!
 //! Shows requests with their results, grouped by conversation, tool calls, and processes. Reads the file once, and
-//! keeps
-//! only the shown part of each message. `--html` makes a page for a browser.
+//! keeps only the shown part of each message. `--html` makes a page for a browser.
 
 mod html;
 mod table;

@@ -1,4 +1,4 @@
-//! Lines, to what the core is told.
+//! Turns lines into inputs of the core.
 
 use std::sync::Arc;
 
@@ -11,16 +11,16 @@ use crate::{
     rpc::Frame,
 };
 
-/// What the core is told.
+/// An input of the core.
 #[derive(Clone, Debug)]
 pub enum Input {
     /// An event.
     Event(Event),
-    /// Its time has come.
+    /// A timeout.
     Timeout,
 }
 
-/// What a line `in` tells the core, or what is wrong with it.
+/// The input in a line `in`, or its error.
 pub fn input(line: &Line<'_>) -> Result<Input, String> {
     let event = match line.kind {
         Kind::Message => Event::Received(peer(line)?, frame(line)?),
@@ -131,7 +131,7 @@ fn peer(line: &Line<'_>) -> Result<Peer, String> {
 
 fn data<'a, T: Deserialize<'a>>(line: &Line<'a>) -> Result<T, String> {
     let data = line.data.ok_or("`data` is missing")?;
-    // From bytes like all else that is read, or the code for each of these types would be there twice.
+    // From bytes like everything else, or the compiler would generate the code twice.
     serde_json::from_slice(data.get().as_bytes()).map_err(|error| format!("`data`: {error}"))
 }
 

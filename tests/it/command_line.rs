@@ -220,7 +220,7 @@ fn inspect_prints_page_for_browser() {
     let output = run(&sandbox, &["inspect", "--html", recording]);
     let page = text(&output.stdout);
     assert!(output.status.success() && page.starts_with("<!doctype html>"), "{page}");
-    assert!(page.contains("process 0.2 copilot") && page.contains("killed by signal 9"), "{page}");
+    assert!(page.contains("process 0.2 copilot") && page.contains("ended by signal 9"), "{page}");
     let (shown, status) = at_terminal(&sandbox, &["inspect", "--html", recording]);
     assert_eq!(status, Some(2));
     assert!(shown.contains("hint: lspool inspect --html"), "{shown}");

@@ -163,7 +163,7 @@ mod tests {
             a      inherit  your configuration  ready, pid 1  all
 
             WORKER          MODEL    SOURCE           TOOLS
-            coder           m        built in         all
+            coder           m        builtin          all
             reviewer (off)  inherit  builtin          ide, read_file, list_dir, grep_search, file_search
             tester          inherit  builtin          all
             writer          inherit  /w/.lspool.toml  none

@@ -229,7 +229,7 @@ fn check_reports_each_kind_of_failure() {
             it.exited(0, Exit::Signal(15), "late");
         },
         &expect![[r#"
-              it does not start within 1.5 s: does its disk respond?
+            it did not start within 1.5 s: its disk may not respond
         "#]],
     );
     check_failure(

@@ -1,4 +1,4 @@
-//! What is shown, and who is meant. How they are found and asked is tested with the program (`tests/it/control.rs`).
+//! The output, and the choice of a backend. `tests/it/control.rs` tests finding and asking with the program.
 
 use std::time::Duration;
 
@@ -297,7 +297,7 @@ fn status_table_shows_no_tools_for_spare() {
 async fn interrupts_catches_ctrl_c_while_nobody_waits() {
     let mut interrupts = Interrupts::listen();
     for _ in 0..2 {
-        // While nobody waits, as when a change is being written.
+        // While no task waits, for example while a change is being written.
         kill_process(getpid(), Signal::INT).unwrap();
         timeout(Duration::from_secs(30), interrupts.next()).await.expect("it has come");
     }

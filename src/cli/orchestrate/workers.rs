@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 use crate::config::{AgentSource, Config, WorkerConfig};
 
-/// The workers of a file, as a request lists them. What it does not say of one that is configured stays.
+/// Reads the workers of a file, in the form of a request. A configured worker keeps the settings that the file leaves
+/// out.
 pub(super) fn read(text: &str, file: &str, config: &Config) -> Result<Value, String> {
     let alone = Config::parse_user(text, file).map_err(|it| it.to_string())?;
     let named = alone.workers.iter().filter(|it| it.source == AgentSource::User);
@@ -54,6 +55,6 @@ mod tests {
         let error = |text| read(text, "w.toml", &Config::default()).unwrap_err();
         assert_eq!(error(""), "w.toml: no [worker.ROLE] section found");
         assert_eq!(error("[worker.a]\n[agent.b]\n"), "w.toml: only [worker.ROLE] sections are allowed");
-        assert!(error("[worker.a]\nx = 1\n").starts_with("w.toml:2: worker.a.x: there is no such key"));
+        assert!(error("[worker.a]\nx = 1\n").starts_with("w.toml:2: `worker.a.x`: unknown key"));
     }
 }

@@ -51,11 +51,11 @@ fn replay_reproduces_any_prefix_of_session() {
     let recording = recording();
     assert_eq!(difference(&recording), Ok(None));
     assert_eq!(renewed(recording.as_bytes(), Instant::now()).unwrap(), recording.as_bytes());
-    // Wherever it is cut off, what is there is the same.
+    // A recording that is cut off anywhere has no difference.
     for cut in recording.find('\n').unwrap() + 1..recording.len() {
         assert_eq!(difference(&recording[..cut]), Ok(None), "{}", &recording[..cut]);
     }
-    // Edited by something that writes JSON in its own way.
+    // Written again by another program.
     assert_eq!(difference(&recording.replace(':', ": ").replace("\",\"", "\" , \"")), Ok(None));
 }
 
@@ -74,7 +74,7 @@ fn replay_shows_first_difference() {
                5 - …ir":"out","kind":"message","peer":{"client":0},"msg":{"jsonrpc":"2.0","id":1,"eror":{"code":-32803,"message":"there is none","data":{"lspool":{"partition":null,"cause":"unavailable","retry":false}}}}}
                  + …r":"out","kind":"message","peer":{"client":0},"msg":{"jsonrpc":"2.0","id":1,"error":{"code":-32803,"message":"there is none","data":{"lspool":{"partition":null,"cause":"unavailable","retry":false}}}}}
 
-        They are alike in the first 83 bytes.
+        The first 83 bytes are equal.
 
         The recording has no texts, so it cannot repeat an effect that depends on one (a plan, a call of a team's tool). Record again with --record-texts=yes.
     "#]].assert_eq(&shown);
@@ -88,7 +88,7 @@ fn replay_shows_first_difference() {
     );
     let shown = difference(&more).unwrap().unwrap();
     assert_eq!(shown.actual, None);
-    // It can be made to expect what there is.
+    // `renewed` makes the recording expect the current effects.
     let renewed = renewed(changed.as_bytes(), Instant::now()).unwrap();
     assert_eq!(String::from_utf8(renewed).unwrap(), recording);
 }

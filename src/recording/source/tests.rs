@@ -45,7 +45,7 @@ fn source_reports_invalid_line_with_its_number() {
         ("{\"name\": \"package\"}".to_owned(), "line 1: this is neither"),
         (format!("{good}\nhello\n{good}"), "line 2: expected value (column 1)"),
         (format!("{good}\n{{\"t\":1,\"dir\":\"up\",\"msg\":{{}}}}\n"), "line 2: `dir` is \"up\""),
-        (format!("{good}\n{{\"t\":1,\"dir\":\"c2s\",\"msg\":{{}}}}\n"), "line 2: `msg` is no message"),
+        (format!("{good}\n{{\"t\":1,\"dir\":\"c2s\",\"msg\":{{}}}}\n"), "line 2: `msg` is not a message"),
         (
             format!("{good}\n{{\"t\":-1,\"dir\":\"c2s\",\"msg\":{{\"method\":\"m\"}}}}\n"),
             "line 2: cannot convert float seconds to Duration",
@@ -73,7 +73,7 @@ fn recording_of_several_processes_needs_a_choice() {
     let choice = |wanted| dialogue(text.as_bytes(), wanted).unwrap_err().to_string();
     assert_eq!(choice(None), "the recording has several processes; choose one with --proc: A, B");
     assert_eq!(choice(Some("C")), "--proc C does not name exactly one process; expected one of: A, B");
-    assert!(choice(Some("editor")).starts_with("the lines of \"editor\" were computed"));
+    assert!(choice(Some("editor")).starts_with("the lines of \"editor\" are computed"));
     let lines = |wanted| -> Vec<usize> {
         dialogue(text.as_bytes(), Some(wanted)).unwrap().entries.iter().map(|it| it.line).collect()
     };
@@ -207,6 +207,6 @@ fn dialogue_omits_unreadable_requests_and_their_answers() {
     let said = |id: &str, reason: &str| (Side::Client, id.to_owned(), reason.to_owned());
     assert_eq!(
         unreadable.collect::<Vec<_>>(),
-        [said("7", "no JSON in x"), said("\"a\"", "method that is not a string")]
+        [said("7", "invalid JSON in x"), said("\"a\"", "method that is not a string")]
     );
 }

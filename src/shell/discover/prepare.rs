@@ -1,4 +1,4 @@
-//! From the command line, the configuration and the workspace to what is to be started.
+//! Chooses the server to start from the command line, the configuration, and the workspace.
 
 use std::{
     path::{MAIN_SEPARATOR, Path, PathBuf},
@@ -21,10 +21,10 @@ use crate::{
 /// The section of Copilot servers.
 const COPILOT: &str = "copilot";
 
-/// The server that the command line names: `-- COMMAND [ARG…]`.
+/// The server on the command line: `-- COMMAND [ARG…]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CliServer {
-    /// The executable, if one is named.
+    /// The executable, if the command line names one.
     pub command: Option<String>,
     /// Its arguments.
     pub args: Vec<String>,
@@ -39,23 +39,23 @@ pub struct Target {
     pub server: ServerConfig,
     /// How to start it.
     pub launch: Launch,
-    /// Where it was found.
+    /// The place of the executable, in words.
     pub place: &'static str,
-    /// What else was found, and why it is not used.
+    /// Skipped executables.
     pub skipped: Vec<Skipped>,
 }
 
-/// What [`target`] could not find, and what it came across.
+/// A missing server, with the skipped executables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Missing {
-    /// What is wrong and what to do.
+    /// The error and a hint.
     pub message: String,
-    /// What was found, and why it is not used.
+    /// Skipped executables.
     pub skipped: Vec<Skipped>,
 }
 
-/// Answers [`Effect::Prepare`](crate::core::event::Effect::Prepare): reads the workspace files of the folders,
-/// chooses the section, finds the server.
+/// Answers [`Effect::Prepare`](crate::core::event::Effect::Prepare): reads the workspace files, chooses the section,
+/// and finds the server.
 pub fn prepare(
     cli: &CliServer,
     user: &UserConfig,
@@ -91,14 +91,15 @@ pub fn prepare(
     })
 }
 
-/// The agents that hold in a workspace, and what became of the files that define agents.
+/// The agents of a workspace, with the results of reading their files.
 pub fn known_agents(user: &UserConfig, folders: &[PathBuf], env: &Env) -> Result<(Config, Registry), String> {
     let mut config = user.config.clone();
     let agents = merge_agents(&mut config, user, &Workspace::new(folders), env)?;
     Ok((config, agents))
 }
 
-/// Takes in what the workspace says: its files of agents first, for its configuration may name them.
+/// Adds the agents and the configuration of the workspace. The agent files come first, because the configuration may
+/// name their agents.
 fn merge_agents(
     config: &mut Config,
     user: &UserConfig,
@@ -112,16 +113,16 @@ fn merge_agents(
     Ok(registry)
 }
 
-/// Everything that is configured, with what there is to start.
+/// All configured servers, with their launches.
 #[derive(Debug)]
 pub struct Targets {
-    /// What each is called, and what there is. Without a configured server, the Copilot server.
+    /// The servers by name. Without a configured server, the Copilot server.
     pub servers: Vec<(String, Result<Target, Missing>)>,
-    /// What the user should know.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
 }
 
-/// All servers that are configured, those of single folders included.
+/// Finds all configured servers, those of single folders included.
 pub fn targets(user: &UserConfig, folders: &[PathBuf], env: &Env) -> Result<Targets, String> {
     let workspace = Workspace::new(folders);
     let mut config = user.config.clone();
@@ -141,7 +142,7 @@ pub fn targets(user: &UserConfig, folders: &[PathBuf], env: &Env) -> Result<Targ
     Ok(Targets { servers: general.chain(special).map(found).collect(), warnings })
 }
 
-/// The server that a command line names, with what there is to start.
+/// Finds the server of a command line.
 pub fn named_target(
     cli: &CliServer,
     user: &UserConfig,
@@ -158,7 +159,7 @@ pub fn named_target(
     Ok(Targets { servers: vec![(name, found)], warnings })
 }
 
-/// What there is to start for a section.
+/// Finds the server of a section.
 pub fn target(
     name: &str,
     server: &ServerConfig,
@@ -199,7 +200,7 @@ pub fn target(
     Ok(Target { name: name.to_owned(), server, launch, place: found.place, skipped: found.skipped })
 }
 
-/// Stands for the executable that there is not.
+/// The launch for a missing executable.
 fn nothing(server: &ServerConfig) -> Launch {
     Launch {
         program: PathBuf::new(),
@@ -211,7 +212,7 @@ fn nothing(server: &ServerConfig) -> Launch {
     }
 }
 
-/// Makes what the user says about the folder of this workspace hold.
+/// Applies the `[[folder]]` section of this workspace.
 fn enter_folder(config: &mut Config, workspace: &Workspace, env: &Env) -> Result<(), String> {
     let mut best: Option<(usize, usize)> = None;
     let Some(first) = workspace.real().first() else { return Ok(()) };
@@ -229,7 +230,7 @@ fn enter_folder(config: &mut Config, workspace: &Workspace, env: &Env) -> Result
     Ok(())
 }
 
-/// The section that holds. It is there afterwards, with what the command line says.
+/// Chooses the section, and adds the command of the command line to it.
 fn choose(cli: &CliServer, config: &mut Config) -> Result<String, String> {
     if let Some(command) = &cli.command {
         let name = section_of(command, &cli.args)?;
@@ -257,7 +258,7 @@ fn choose(cli: &CliServer, config: &mut Config) -> Result<String, String> {
     Ok(name)
 }
 
-/// A section that was written for the command on the command line, as it seems, but is not that command's.
+/// Warns of a section that looks as if it were for the command on the command line, but is not.
 fn overlooked(cli: &CliServer, config: &Config) -> Option<String> {
     let command = cli.command.as_ref()?;
     let own = section_of(command, &cli.args).ok()?;
@@ -272,7 +273,7 @@ fn overlooked(cli: &CliServer, config: &Config) -> Option<String> {
     Some(format!("[server.{name}] does not apply to `lspool -- {command}`, whose section is [server.{own}]"))
 }
 
-/// Sections that are named like a command, but are not that command's.
+/// Warns of sections whose name looks like a command, but is not its section.
 fn misnamed(config: &Config) -> impl Iterator<Item = String> {
     let is_default = |name: &String| config.default_server.as_ref() == Some(name);
     config.servers.iter().filter(move |(name, _)| !is_default(name)).filter_map(|(name, _)| {
@@ -284,7 +285,7 @@ fn misnamed(config: &Config) -> impl Iterator<Item = String> {
     })
 }
 
-/// The section a command belongs to.
+/// The name of the section for a command.
 fn section_of(command: &str, args: &[String]) -> Result<String, String> {
     if is_copilot(Path::new(command), args) {
         return Ok(COPILOT.to_owned());
@@ -293,7 +294,7 @@ fn section_of(command: &str, args: &[String]) -> Result<String, String> {
     stem.ok_or_else(|| format!("{command:?} names no executable"))
 }
 
-/// Do the words of a command name a Copilot server? The executable itself, or what it is told to start: a script
+/// Whether a command starts a Copilot server: by its executable, or by a later word: a script
 /// (`node …/language-server.js`), a package (`npx @github/copilot-language-server`), a command (`env …`).
 fn is_copilot(program: &Path, args: &[String]) -> bool {
     let is_named = |path: &Path| {
@@ -311,7 +312,7 @@ fn find_command(command: &str, workspace: &Workspace, env: &Env) -> Result<Found
     }
     if command.contains(['/', MAIN_SEPARATOR]) {
         let path = env.cwd.join(path);
-        // Without the `.` and `..` that mean something only to who knows the working folder.
+        // Without `.` and `..`, which depend on the working folder.
         let folder = real(path.parent().unwrap_or(&env.cwd));
         let path = path.file_name().map_or_else(|| folder.clone(), |name| folder.join(name));
         let mut skipped = Vec::new();

@@ -1,4 +1,4 @@
-//! Trees of files, and what is found in them. `PATH` never leads out of a tree.
+//! Finds servers in trees of files. `PATH` never leads out of a tree.
 
 use std::{
     ffi::OsString,
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use super::{env::npm_platform, *};
 use crate::config::{Config, ServerKind};
 
-/// A home folder, a workspace and a few more, in a temporary folder.
+/// A temporary folder with a home folder, a workspace, and others.
 struct Tree {
     root: PathBuf,
     env: Env,
@@ -53,7 +53,7 @@ impl Tree {
         path
     }
 
-    /// The package as npm installs it: the link in `bin`, the script, perhaps the native binary.
+    /// The package as npm installs it: the link in `bin`, the script, and perhaps the native executable.
     fn npm_package(&self, prefix: &str, native: Option<&str>) {
         let modules = format!("{prefix}/lib/node_modules/@github");
         let script = format!("{modules}/copilot-language-server/dist/language-server.js");
@@ -232,14 +232,14 @@ fn search_refuses_links_into_workspace() {
     tree.link("bin/copilot-language-server", tree.at("ws/a/copilot-language-server"));
     assert!(search(&tree.env, &tree.workspace()).is_err());
 
-    // A link by way of the workspace to a file outside: who owns the link chooses where it leads.
+    // A link through the workspace to a file outside: the owner of the link chooses its target.
     let tree = Tree::new();
     tree.program("opt/copilot-language-server");
     tree.link("ws/link", tree.at("opt/copilot-language-server"));
     tree.link("bin/copilot-language-server", tree.at("ws/link"));
     assert!(search(&tree.env, &tree.workspace()).is_err());
 
-    // The same for a link that is a folder: an entry of PATH inside the workspace, or one that leads there.
+    // The same for a link to a folder: an entry of PATH in the workspace, or one that leads there.
     for entry in ["ws/link", "via"] {
         let mut tree = Tree::new();
         tree.program("opt/copilot-language-server");
@@ -256,7 +256,7 @@ fn search_refuses_links_into_workspace() {
     tree.var("PATH", tree.at("ws/a"));
     assert!(search(&tree.env, &Workspace::new(&[tree.at("project")])).is_err());
 
-    // A folder whose name only starts like the workspace's.
+    // A folder whose name begins like the workspace's.
     let mut tree = Tree::new();
     tree.program("ws-tools/copilot-language-server");
     tree.var("PATH", tree.at("ws-tools"));
@@ -432,7 +432,9 @@ fn configuration_chooses_server_without_command() {
     tree.check_prepare(
         &[],
         "[server.c]\nmax_processes = 1\n",
-        &expect![[r#""c" was not found on PATH: install it, or name it by its absolute path (`command` under [server.c])"#]],
+        &expect![[
+            r#""c" is not on PATH: install it, or write its absolute path (`command` under [server.c])"#
+        ]],
     );
     tree.check_prepare(
         &[],
@@ -449,10 +451,7 @@ fn command_refuses_relative_path_into_workspace() {
     tree.program("home/tools/server");
     tree.file("home/tools/text", "");
     let command = |command: &str, expected: &Expect| tree.check_prepare(&[command], "", expected);
-    command(
-        "server",
-        &expect![[r#""server" was not found on PATH: install it, or name it by its absolute path"#]],
-    );
+    command("server", &expect![[r#""server" is not on PATH: install it, or write its absolute path"#]]);
     command(
         "bin/server",
         &expect![[
@@ -468,8 +467,8 @@ fn command_refuses_relative_path_into_workspace() {
     command("../other/server", &expect!["server: /other/server  (None)"]);
     command("ROOT/ws/bin/server", &expect!["server: /ws/bin/server  (None)"]);
     command("~/tools/server", &expect!["server: /home/tools/server  (None)"]);
-    command("~/tools/text", &expect!["/home/tools/text may not be executed"]);
-    command("~/tools", &expect!["/home/tools is no file"]);
+    command("~/tools/text", &expect!["/home/tools/text is not executable"]);
+    command("~/tools", &expect!["/home/tools is not a file"]);
     command("/nowhere/server", &expect!["/nowhere/server does not exist"]);
     command("..", &expect![[r#"".." names no executable"#]]);
 }
@@ -586,15 +585,15 @@ fn invalid_workspace_file_stops_start() {
     tree.file("ws/.lspool.toml", "[server.a]\ncommand = \"./evil\"\nmax_processes = 9\n");
     tree.check_prepare(&["a"], "", &expect![[r#"
         the workspace's configuration has errors; without it agents might get more tools than it allows:
-        /ws/.lspool.toml:2: server.a.command: is not for a workspace file, which comes from whoever wrote the repository; write it in your own configuration file
-        /ws/.lspool.toml:3: server.a.max_processes: 9 is more than the 8 that holds here; a workspace file may only make it less"#]]);
+        /ws/.lspool.toml:2: `server.a.command`: a workspace file cannot set this key; set it in your own configuration file
+        /ws/.lspool.toml:3: `server.a.max_processes`: expected at most 8, found 9: a workspace file can only lower a limit"#]]);
 
     let tree = Tree::new();
     fs::create_dir(tree.at("ws/.lspool.toml")).unwrap();
     tree.check_prepare(
         &["a"],
         "",
-        &expect!["cannot read the configuration file /ws/.lspool.toml: it is no file"],
+        &expect!["cannot read the configuration file /ws/.lspool.toml: it is not a file"],
     );
 
     let tree = Tree::new();
@@ -605,7 +604,7 @@ fn invalid_workspace_file_stops_start() {
         &expect!["cannot read the configuration file /ws/.lspool.toml: it is longer than 1 MiB"],
     );
 
-    // To open this one would take until somebody writes to it.
+    // Opening this pipe would wait for a writer.
     let tree = Tree::new();
     let path = tree.at("ws/.lspool.toml");
     rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0)
@@ -613,7 +612,7 @@ fn invalid_workspace_file_stops_start() {
     tree.check_prepare(
         &["a"],
         "",
-        &expect!["cannot read the configuration file /ws/.lspool.toml: it is no file"],
+        &expect!["cannot read the configuration file /ws/.lspool.toml: it is not a file"],
     );
 }
 
@@ -639,7 +638,7 @@ fn user_file_is_found_by_option_or_xdg_folder() {
         tree.var("XDG_CONFIG_HOME", tree.at("xdg"));
         expect![[r#"
             the configuration has errors:
-            /xdg/lspool/config.toml:1: x: there is no such key; there are: default_server, server, folder, agent, models, subagents, worker, orchestration, tools, route, log, record, record_texts, record_max_size"#]].assert_eq(&read(&tree, None));
+            /xdg/lspool/config.toml:1: `x`: unknown key; expected one of `default_server`, `server`, `folder`, `agent`, `models`, `subagents`, `worker`, `orchestration`, `tools`, `route`, `log`, `record`, `record_texts`, `record_max_size`"#]].assert_eq(&read(&tree, None));
     }
 }
 

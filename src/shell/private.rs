@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn question_that_was_not_rendered_is_told_like_those_that_were() {
+    fn unrendered_question_is_restored_like_rendered_ones() {
         let root = tempfile::tempdir().unwrap();
         let question = |turn: &str, text: &str| json!({"type": "user.message", "data": {"turnId": turn, "content": text}});
         let rendered = |turn: &str, text: &str| json!({"type": "user.message_rendered", "data": {"turnId": turn, "renderedMessage": text}});

@@ -294,7 +294,7 @@ fn status_table_shows_no_tools_for_spare() {
 }
 
 #[tokio::test]
-async fn interrupts_catches_ctrl_c_while_nobody_waits() {
+async fn interrupts_keep_ctrl_c_without_waiter() {
     let mut interrupts = Interrupts::listen();
     for _ in 0..2 {
         // While no task waits, for example while a change is being written.

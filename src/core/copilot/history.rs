@@ -578,7 +578,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_results_are_said_to_be_empty() {
+    fn empty_results_are_restored_as_empty() {
         for (result, expected) in [
             (json!([]), "(empty)"),
             (json!([{"type": "text", "value": ""}]), "(empty)"),

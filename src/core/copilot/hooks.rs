@@ -447,7 +447,7 @@ impl Copilot {
     }
 
     /// Handles the decision about the next process. Histories stay for it. Returns what is still wanted.
-    pub(crate) fn on_followed(&mut self, mux: &Mux, id: BackendId, next: Successor) -> StillWanted {
+    pub(crate) fn on_successor_decided(&mut self, mux: &Mux, id: BackendId, next: Successor) -> StillWanted {
         let subjects = self.kept_by(mux, id);
         let is_to_come = |active: Option<SentId>| {
             active.and_then(|it| mux.requests().get(it)).is_some_and(|it| it.to == To::Queue(id))

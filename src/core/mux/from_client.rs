@@ -45,7 +45,7 @@ impl Mux {
 
     /// Forwards a notification to a primary, unless the replayed session will contain it.
     pub(crate) fn notify_primary(&mut self, primary: BackendId, keep: Option<Keep>, frame: &Frame) {
-        let is_absorbed = keep.is_some_and(|it| it != Keep::Nothing);
+        let is_absorbed = keep.is_some_and(|it| it != Keep::Never);
         if !is_absorbed || self.backend(primary).is_some_and(Backend::has_session) {
             self.notify_backend(primary, frame);
         }

@@ -5,7 +5,7 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Keep {
     /// Nothing. Every running process gets the message.
-    Nothing,
+    Never,
     /// The latest message of this method.
     Latest,
     /// The latest message of this method for each open document.
@@ -99,20 +99,20 @@ const SESSION: &[(&str, Keep)] = &[
     ("notebookDocument/didChange", Keep::NotebookChange),
     ("notebookDocument/didClose", Keep::NotebookClose),
     ("notebookDocument/didOpen", Keep::NotebookOpen),
-    ("notebookDocument/didSave", Keep::Nothing),
+    ("notebookDocument/didSave", Keep::Never),
     ("project/open", Keep::Latest),
     ("solution/open", Keep::Latest),
     ("textDocument/didChange", Keep::Change),
     ("textDocument/didClose", Keep::Close),
     ("textDocument/didOpen", Keep::Open),
-    ("textDocument/didSave", Keep::Nothing),
-    ("textDocument/willSave", Keep::Nothing),
+    ("textDocument/didSave", Keep::Never),
+    ("textDocument/willSave", Keep::Never),
     ("workspace/didChangeConfiguration", Keep::Configuration),
-    ("workspace/didChangeWatchedFiles", Keep::Nothing),
+    ("workspace/didChangeWatchedFiles", Keep::Never),
     ("workspace/didChangeWorkspaceFolders", Keep::Folders),
-    ("workspace/didCreateFiles", Keep::Nothing),
-    ("workspace/didDeleteFiles", Keep::Nothing),
-    ("workspace/didRenameFiles", Keep::Nothing),
+    ("workspace/didCreateFiles", Keep::Never),
+    ("workspace/didDeleteFiles", Keep::Never),
+    ("workspace/didRenameFiles", Keep::Never),
     ("yaml/registerContentRequest", Keep::Latest),
     ("yaml/registerCustomSchemaRequest", Keep::Latest),
     ("yaml/supportSchemaSelection", Keep::Latest),

@@ -99,7 +99,7 @@ impl Session {
 
     /// Keeps a message for later processes.
     pub(crate) fn keep(&mut self, keep: Keep, frame: &Frame, dialect: &Dialect) {
-        if matches!(keep, Keep::Nothing | Keep::Elsewhere) {
+        if matches!(keep, Keep::Never | Keep::Elsewhere) {
             return;
         }
         if let (Keep::Change, Some(params)) = (keep, frame.params()) {
@@ -112,7 +112,7 @@ impl Session {
         // A copy, because a slice would keep the whole read buffer.
         let Some(params) = frame.params().map(Bytes::copy_from_slice) else { return };
         match keep {
-            Keep::Nothing | Keep::Elsewhere | Keep::Change => {}
+            Keep::Never | Keep::Elsewhere | Keep::Change => {}
             Keep::Latest => {
                 if let Some(kept) = kept(frame, params) {
                     self.latest.insert(kept.method.clone(), kept);

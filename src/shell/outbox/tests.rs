@@ -396,7 +396,7 @@ async fn outbox_is_drained_only_after_write_completes() {
 }
 
 #[test]
-fn what_one_event_causes_is_taken_whole_once() {
+fn outbox_accepts_all_messages_of_one_event_once() {
     let message = || Frame::notification("m", Some(format!("\"{}\"", "x".repeat(20_000)).as_bytes()));
     let outbox = Outbox::new(Limits { high_water: 1, low_water: 0, hard_cap: 100_000 });
     for _ in 0..20 {

@@ -377,7 +377,7 @@ impl Core for Impatient {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_is_judged_by_time_in_which_lspool_stood_still() {
+async fn pause_of_lspool_ends_no_server() {
     for (speaks, expected) in [(true, "heard in time"), (false, "judged")] {
         let mut stage = Stage::new();
         let core = Impatient { log: stage.log.clone(), until: None };

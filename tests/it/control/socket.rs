@@ -144,7 +144,7 @@ fn socket_falls_back_to_temporary_folder() {
 }
 
 #[test]
-fn editor_is_served_whatever_arrives_at_socket() {
+fn editor_is_served_during_any_socket_traffic() {
     let (sandbox, host) = (Sandbox::new(), PuppetHost::new());
     let (editor, server, socket) = start(&sandbox, &host);
     let connect = || {

@@ -91,7 +91,7 @@ impl Drop for Held {
 }
 
 #[test]
-fn hanging_start_blocks_nobody_else() {
+fn hanging_start_blocks_no_other_process() {
     let executable = Executable::new();
     let config = format!("[server.copilot]\nkind = \"copilot\"\ncommand = {:?}\n", executable.path());
     let pair = copilot::Pair::handshake(Pair::with(&config, &[]));

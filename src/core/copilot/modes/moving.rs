@@ -1,8 +1,8 @@
-//! Conversations that go from one kind of isolation to the other: because somebody says so, because the configuration
-//! has changed, or because a mode does not hold.
+//! Moves conversations between the kinds of isolation: on request, after a change of the configuration, or because a
+//! mode is unsafe.
 //!
-//! **A turn that runs stays where it is.** The conversation is told to the other process before its next turn, as
-//! after a crash.
+//! **A running turn stays where it is.** The other process gets the conversation before its next turn, as after a
+//! crash.
 
 use std::{borrow::Cow, collections::BTreeSet};
 
@@ -34,15 +34,15 @@ use crate::{
     rpc::text,
 };
 
-/// What is to be moved, and where.
+/// The parameters of a move.
 #[derive(Deserialize)]
 struct Move {
-    /// A conversation or a tool set; all if there is none.
+    /// A conversation or a tool set. Without it, all.
     name: Option<String>,
     to: Isolation,
 }
 
-/// `lspool/move`: conversations, by id or by tool set, are to be isolated in this way.
+/// Handles `lspool/move`: changes the isolation of conversations, by id or by tool set.
 pub(crate) fn on_move(copilot: Option<&mut Copilot>, mux: &mut Mux, owner: &Owner, params: &[u8]) {
     let Ok(asked) = serde_json::from_slice::<Move>(params) else {
         let message = "`to` must be \"process\" or \"mode\"; `name` is a conversation or a tool set, or missing for all";
@@ -57,7 +57,7 @@ pub(crate) fn on_move(copilot: Option<&mut Copilot>, mux: &mut Mux, owner: &Owne
     }
 }
 
-/// Nothing that can be moved has this name.
+/// No conversation or tool set has this name.
 fn nothing_to_move(name: &str, sets: &BTreeSet<String>) -> Failure {
     let there_are = match sets.len() {
         0 => "nothing to move: every conversation has all tools".to_owned(),
@@ -71,10 +71,10 @@ fn nothing_to_move(name: &str, sets: &BTreeSet<String>) -> Failure {
 }
 
 impl Copilot {
-    /// What is wanted may have changed: each conversation that is elsewhere moves with its next turn. A process that
-    /// only such conversations are in is ended, if it is at rest.
+    /// Applies changed wishes: each conversation that is elsewhere moves with its next turn. Stops an idle process
+    /// that only such conversations use.
     pub(crate) fn note_isolation(&mut self, mux: &mut Mux) {
-        // What was found out about the modes may have been mended with the file.
+        // The change may have corrected the modes.
         self.modes.unverify();
         let differs: Vec<(ConversationId, bool)> = self
             .conversations
@@ -87,7 +87,7 @@ impl Copilot {
                 conversation.wish.moves = moves;
             }
         }
-        // What no mode serves has its process also then.
+        // A conversation that no mode can serve keeps its process.
         let goes = |it: &Conversation| it.mode.is_none() && it.wish.moves;
         let going = self.conversations.iter().filter(|(_, it)| goes(it));
         let going: Vec<_> =
@@ -138,7 +138,7 @@ impl Copilot {
         for id in meant.iter().filter(|_| to == Isolation::Mode) {
             let Some(conversation) = self.conversations.get(id) else { continue };
             let (set, create) = (conversation.set.clone(), conversation.history.create.clone());
-            // Another chance for one that could not be used.
+            // Gives an unusable mode another chance.
             self.modes.all.values_mut().filter(|it| it.key.set == set).for_each(Mode::unverify);
             if let Err(why) = self.mode_for(mux, &set, &create) {
                 refused.push((id.clone(), why));
@@ -177,8 +177,8 @@ impl Copilot {
         nothing_to_move(name, &movable.map(|(_, it)| it.set.shown()).collect())
     }
 
-    /// A turn in a mode tells of its calls. One outside the set says that the mode did not hold: the turn is ended,
-    /// and the mode is not used any more.
+    /// Checks the reported calls of a turn in a mode. After one outside the set, ends the turn and quarantines the
+    /// mode.
     pub(crate) fn look_at_calls(
         &mut self,
         mux: &mut Mux,
@@ -188,7 +188,7 @@ impl Copilot {
     ) {
         let Some(conversation) = self.conversations.get(id) else { return };
         let (set, active) = (&conversation.set, conversation.active());
-        // Its conversation may be in another one by now, with the turns that wait.
+        // Its conversation may be in another mode by now, with the waiting turns.
         let mode = match active.and_then(|it| mux.requests().get(it)).map(|it| &it.purpose) {
             Some(Purpose::Copilot(CopilotPurpose::Turn { restriction: Restriction::Mode(mode), .. })) => {
                 Some(*mode)

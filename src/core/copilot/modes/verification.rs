@@ -1,5 +1,5 @@
-//! The way of a turn into its mode: the file is looked at, the server is asked what it makes of it, and only then the
-//! turn goes on. Where that fails it goes to a process.
+//! Verifies modes before turns: checks the file, asks the server about it, and then releases the turn, or moves it to
+//! a process.
 
 use std::borrow::Cow;
 
@@ -22,11 +22,11 @@ use crate::{
     rpc::{Frame, Patch, elements, file_path, file_uri, member, text},
 };
 
-/// Who registers the modes.
+/// The extension that registers the modes.
 const EXTENSION: &str = "lspool";
 
 impl Copilot {
-    /// A turn has reached its process and must be in a mode, or cannot be: it waits until that is settled.
+    /// Holds a turn that has reached its process, until its mode is verified or it moves.
     pub(crate) fn hold_for_mode(
         &mut self,
         mux: &mut Mux,
@@ -42,7 +42,7 @@ impl Copilot {
         }
     }
 
-    /// Asks the shell to see to the file of a mode, as soon as it is known what is to be in it.
+    /// Asks the shell to correct the file of a mode, as soon as its content is known.
     fn keep_mode(&mut self, mux: &mut Mux, id: ModeId) {
         let Some(mode) = self.modes.get(id) else { return };
         if let Some(why) = mode.why_not().cloned() {
@@ -79,7 +79,7 @@ impl Copilot {
         }
     }
 
-    /// The shell has seen to the file of a mode, or could not.
+    /// Handles the shell's answer about the file of a mode.
     pub(crate) fn on_mode_kept(&mut self, mux: &mut Mux, number: u64, kept: Result<KeptMode, String>) {
         let Some((id, mode)) = self.modes.all.iter_mut().find(|(_, it)| it.asked == number) else { return };
         let id = *id;
@@ -106,7 +106,7 @@ impl Copilot {
         held_for_mode.is_some_and(|it| it.values().any(|it| *it == Restriction::Mode(id)))
     }
 
-    /// Asks the primary whether it knows a mode as it is to be, if it has not said so since anything may have changed.
+    /// Asks the primary about a mode, unless it has answered since the last possible change.
     fn verify(&mut self, mux: &mut Mux, id: ModeId) {
         let Some(process) = mux.backend(self.primary).map(Backend::process) else { return };
         if self.modes.is_verified(id, process) {
@@ -133,8 +133,8 @@ impl Copilot {
         mux.ask_backend(self.primary, verify, "conversation/modes", &folders);
     }
 
-    /// A server lists the modes of a workspace only to those who name its folders: those of a turn that waits for
-    /// this mode.
+    /// The folders in the request, because a server lists the modes of a workspace only for its folders: those of a
+    /// turn that waits for this mode.
     fn folders_of(&self, mux: &Mux, id: ModeId) -> Vec<u8> {
         let key = "workspaceFolders";
         let held_for_mode =
@@ -152,7 +152,7 @@ impl Copilot {
         }
     }
 
-    /// The primary has answered what it was asked for the sake of a mode. `None`: its answer could not be read.
+    /// Handles the primary's answer about modes. `None`: it was unreadable.
     pub(crate) fn on_mode_answered(
         &mut self,
         mux: &mut Mux,
@@ -177,7 +177,7 @@ impl Copilot {
                 }
             }
             Ask::Verify { mode: id, number } => {
-                // Else its file is being looked at again, and is asked about then.
+                // Otherwise the file is being checked again, and the question follows.
                 let Some(mode) = self.modes.get(id).filter(|it| it.asked == number && it.is_kept) else {
                     return;
                 };
@@ -205,7 +205,7 @@ impl Copilot {
         }
     }
 
-    /// A mode is verified: the turns that wait for it go on.
+    /// Releases the turns that wait for a verified mode.
     fn release_verified(&mut self, mux: &mut Mux, id: ModeId, process: ProcessId) {
         let Some(partition) = self.partitions.get_mut(process.backend) else { return };
         let held_for_mode = &mut partition.restores.held_for_mode;
@@ -216,7 +216,7 @@ impl Copilot {
             .collect();
         held_for_mode.retain(|sent, _| !all.contains(sent));
         if !mux.backend(process.backend).is_some_and(Backend::is_open) {
-            // They wait where they had waited before.
+            // They return to their places in the queue.
             all.into_iter().rev().for_each(|sent| mux.queue_first(process.backend, sent));
             return;
         }
@@ -226,7 +226,7 @@ impl Copilot {
         }
     }
 
-    /// A mode is invalid: its turns go to processes.
+    /// Marks a mode as invalid, and moves its turns to processes.
     pub(super) fn invalidate_mode(&mut self, id: ModeId, why: String) {
         let Some(mode) = self.modes.all.get_mut(&id) else { return };
         let why_now = Verification::Invalid(why);
@@ -241,7 +241,7 @@ impl Copilot {
         self.modes.leaving.extend(all);
     }
 
-    /// A turn has escaped its mode: this process does not get the mode again, whatever it says of it.
+    /// Quarantines a mode, because a turn has called a tool outside the set: this process does not get it again.
     pub(super) fn quarantine_mode(&mut self, _mux: &mut Mux, id: ModeId, why: String) {
         self.invalidate_mode(id, why.clone());
         if let Some(mode) = self.modes.all.get_mut(&id) {
@@ -257,7 +257,7 @@ impl Copilot {
         }
     }
 
-    /// What the primary offers may have changed, and with it what is in the files.
+    /// Updates the files after a possible change of the offered tools.
     pub(crate) fn follow_catalog(&mut self, mux: &mut Mux) {
         if self.catalog.undecided > 0 {
             return;
@@ -274,7 +274,7 @@ impl Copilot {
         }
     }
 
-    /// Turns that cannot be in a mode go to a process.
+    /// Moves turns to processes that cannot be in a mode.
     pub(crate) fn evict_leaving(&mut self, mux: &mut Mux) {
         while !self.modes.leaving.is_empty() {
             for sent in std::mem::take(&mut self.modes.leaving) {
@@ -295,7 +295,7 @@ impl Copilot {
             Restriction::Process | Restriction::Leaves => None,
         };
         let Some(set) = self.conversations.get(id).filter(|it| it.runs(sent)).map(|it| it.set.clone()) else {
-            // Destroyed or replaced meanwhile.
+            // It was destroyed or replaced meanwhile.
             mux.requests_mut().take(sent);
             let failure = does_not_exist(id);
             return mux.fail(&pending.owner, &failure);
@@ -337,7 +337,7 @@ impl Copilot {
         }
     }
 
-    /// A conversation is served by another process from now on: the one that knows it forgets it.
+    /// Makes the old process forget a conversation that another process serves.
     pub(crate) fn leave_behind(&mut self, mux: &mut Mux, id: &ConversationId, backend: super::BackendId) {
         let Some(conversation) = self.conversations.get_mut(id) else { return };
         let Some(process) = conversation.known_by().filter(|it| it.backend != backend) else { return };

@@ -5,7 +5,7 @@
 //!  Stopped ─────────▶ Waiting ──room──▶ Spawning ─▶ Initializing ─▶ Ready ◀──heard── Degraded
 //!     ▲                  ▲                   │            │          │ └──silent──────▶ │
 //!     │                  │                   └────────────┴──exit────┴─────────exit────┘
-//! │ stop             │ delay over, and the old process gone      │
+//!     │ stop             │ delay over, and the old process is gone     │
 //!     │ (from anywhere)  └───────────── Restarting ◀── budget allows ──┤
 //!     │                                     ▲                          │
 //!     │                       restart (from anywhere)    budget spent, or no start possible

@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_the_editor_gets_wrong_is_told() {
+    fn differences_list_only_capabilities_that_matter() {
         let first = json!({"textDocumentSync": 2, "hoverProvider": true, "renameProvider": false});
         assert!(between(first.clone(), first.clone()).is_empty());
         let more = json!({"textDocumentSync": {"change": 2}, "hoverProvider": {}, "codeLensProvider": {}});

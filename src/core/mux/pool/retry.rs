@@ -159,7 +159,7 @@ impl Mux {
         let is_replayed = |it: &Frame| match (it.kind(), it.method().unwrap_or_default()) {
             (Kind::Request | Kind::Response, _) => false,
             (Kind::Notification, "initialized") => true,
-            (Kind::Notification, method) => server.keep(method).is_some_and(|it| it != Keep::Nothing),
+            (Kind::Notification, method) => server.keep(method).is_some_and(|it| it != Keep::Never),
         };
         backend.queue().retain(|it| !is_replayed(it));
     }

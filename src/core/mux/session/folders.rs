@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn process_hears_only_folders_that_have_changed_since_it_began() {
+    fn process_gets_only_folder_changes_since_its_start() {
         let it = changed(&[r#""added":[{"uri":"z"}]"#]);
         let known = folders_of(&it.named_in(&Bytes::from_static(INITIALIZE)));
         assert_eq!(it.changes_since(&known), None);

@@ -1,12 +1,12 @@
 //! Finds values in JSON text without parsing it: spans of members, of elements, and of a message's envelope.
 //!
-//! The level that is asked about is read exactly; what is nested below it is only skipped, 64 bytes at a time,
-//! so a wrong bracket inside a body goes unnoticed: a body is its reader's business. Nothing here allocates
-//! (but for keys written with escapes), recurses or panics, whatever the bytes are.
+//! Reads one level exactly, and skips nested values 64 bytes at a time. So it overlooks a wrong bracket within a body,
+//! which is for the reader of the body to find. For any bytes, nothing here allocates (except for keys with escapes),
+//! recurses or panics.
 //!
-//! How a container is skipped: each block becomes four 64-bit masks (quotes, backslashes, opening and closing
-//! brackets). Runs of backslashes tell which quotes are escaped, a prefix xor over the others tells what is
-//! inside of strings, and the brackets that remain move the depth.
+//! Skipping a container: each block becomes four 64-bit masks (quotes, backslashes, opening and closing brackets). Runs
+//! of backslashes show which quotes are escaped, a prefix xor over the other quotes shows the insides of strings, and
+//! the remaining brackets move the depth.
 
 mod block;
 mod envelope;

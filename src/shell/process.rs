@@ -40,7 +40,6 @@ use crate::core::event::{Event, Exit, Launch, Peer, ProcessId, SpawnFailure};
 pub type Waiting<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 
 /// A starting process: the system may wait for its executable and its folder. Dropping it cancels the start.
-/// nothing comes of it then.
 pub type Starting = Waiting<'static, Result<Spawned, SpawnFailure>>;
 
 /// A source of processes: the operating system, or a test.

@@ -1,4 +1,4 @@
-//! The program as people meet it at a prompt: what it prints, where, and how it ends.
+//! The program at a prompt: its output, its streams, and its exit status.
 
 use std::{
     fs::{File, OpenOptions},
@@ -19,7 +19,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// What a terminal shows of a command, and its exit status. Python has terminals.
+/// The screen of a terminal after a command, and the exit status. Python has terminals.
 fn at_terminal(sandbox: &Sandbox, words: &[&str]) -> (String, Option<i32>) {
     let spawn = "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))";
     let mut command = sandbox.command("python3");

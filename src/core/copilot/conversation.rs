@@ -149,7 +149,6 @@ impl Conversation {
 pub(crate) struct Conversations {
     /// By hash, because there may be a thousand. The order does not depend on the hash, because it decides the order
     /// of messages.
-    /// told in that order.
     bound: IndexMap<ConversationId, Conversation, RandomState>,
     /// The conversations of sub-agents, by the calling conversation.
     sub_agents: HashMap<ConversationId, Vec<ConversationId>, RandomState>,

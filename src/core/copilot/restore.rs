@@ -6,7 +6,7 @@
 //! 1. The shell writes the file into a folder of the process.
 //! 2. The setting `agent.transcriptDirectory` names the folder; the create follows.
 //! 3. When the create has begun, lspool resets the setting and removes the folder. Not earlier: the server reads the
-//! file some time after the create.
+//!    file some time after the create.
 //!
 //! A create that could not be restored has a new id and an empty history, and counts as a success. lspool cancels it,
 //! and asks again with the history as text.

@@ -157,7 +157,6 @@ fn array<T: AsRef<[u8]>>(items: &[T]) -> Vec<u8> {
 
 /// The path to the section `github.copilot` in a message that pushes settings. The server reads no other place: it
 /// ignores a key `"github.copilot"`.
-/// called `"github.copilot"` in a push is nothing to it.
 fn pushed(frame: &Frame) -> Option<[&'static str; 3]> {
     let settings = match frame.method()? {
         "workspace/didChangeConfiguration" => "settings",

@@ -477,7 +477,6 @@ impl Mux {
 
 /// The parts of `initialize` that concern lspool. Each part is read separately, because an odd one is for the server
 /// to judge, and must not hide the workspace.
-/// judge, and must not hide where the workspace is.
 struct Initialize<'a>(&'a [u8]);
 
 impl Initialize<'_> {

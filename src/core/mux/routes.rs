@@ -83,16 +83,16 @@ impl Dialect {
         all.find(|(name, _)| *name == method).map(|(_, key)| *key)
     }
 
-    /// What is known of a call.
+    /// The rule for a call.
     pub(crate) fn call(&self, method: &str) -> Option<&'static CallRule> {
         self.calls.iter().find(|it| it.method == method)
     }
 }
 
-/// What any language server keeps of its session.
+/// Methods for every process of any language server.
 const SESSION: &[(&str, Keep)] = &[
     ("$/setTrace", Keep::Latest),
-    // Not of the protocol: what editors tell servers that many have.
+    // Beyond the protocol: messages of common servers.
     ("css/customDataChanged", Keep::Latest),
     ("html/customDataChanged", Keep::Latest),
     ("json/schemaAssociations", Keep::Latest),
@@ -118,12 +118,11 @@ const SESSION: &[(&str, Keep)] = &[
     ("yaml/supportSchemaSelection", Keep::Latest),
 ];
 
-/// Requests of a server that carry a token of its choice, by the key it stands under.
+/// Requests of a server with a token that it chose, and the member with the token.
 const TOKEN_KEYS: &[(&str, &str)] = &[("window/workDoneProgress/create", "token")];
 
-/// Requests that change nothing and whose answer nobody acts on unasked: a process that died with one may have done
-/// anything, and the next one is asked the same. Not among them: what edits the text (formatting, rename, and what is
-/// done before a save), commands, and questions about an item that the dead process made.
+/// Requests without effects, which the next process gets if a process dies with them. They do not include edits
+/// (formatting, rename, and actions before a save), commands, and questions about an item of the dead process.
 const READS: &[&str] = &[
     "textDocument/codeAction",
     "textDocument/codeLens",

@@ -198,7 +198,7 @@ async fn exit_does_not_wait_for_server_that_ends_meanwhile() {
         started.elapsed()
     };
     let mut stage = Stage::new();
-    // Both end at once, and the end of the second is not reported to the core any more.
+    // Both end at once, and the core gets no event for the end of the second.
     let (code, took) = stage.play(core, editor, async |_: Streams| Exit::Code(0)).await;
     assert_eq!((code, took), (0, Duration::ZERO));
     assert_eq!(stage.log.lines(), ["closed the world"]);

@@ -1,4 +1,4 @@
-//! The commands, with each lspool made of what a test says.
+//! The commands, with fake lspools.
 
 use std::{
     fs,
@@ -35,7 +35,7 @@ fn commands_report_that_no_lspool_runs() {
     ] {
         says(&sandbox, line, 3, "", said);
     }
-    // A socket that somebody left behind is nobody.
+    // A socket without a listener does not count.
     drop(UnixListener::bind(folder(&sandbox).join("4711-1.sock")).unwrap());
     says(&sandbox, &["status", "--watch"], 3, "", said);
     says(&sandbox, &["status", "--pid", "4711"], 3, "", "lspool: no lspool with pid 4711 is running\n");

@@ -105,7 +105,7 @@ fn lspool_works_without_socket_when_folder_is_not_private() {
     }
 }
 
-/// What `XDG_RUNTIME_DIR` says.
+/// The value of `XDG_RUNTIME_DIR`.
 type Runtime<'a> = &'a dyn Fn(&Sandbox) -> PathBuf;
 
 #[test]
@@ -170,7 +170,7 @@ fn editor_is_served_during_any_socket_traffic() {
     cut.write_all(b"Content-Len").unwrap();
     drop(cut);
     check_alive(&editor, &server);
-    // As many as there may be, and many more.
+    // The maximum number, and many more.
     let mut held: Vec<UnixStream> = Vec::new();
     for _ in 0..1000 {
         let stream = connect();

@@ -1,4 +1,4 @@
-//! What the next process is told of a session: what the editor has said last, and nothing else.
+//! The session for the next process: exactly the editor's latest state.
 
 use serde_json::{Value, json};
 
@@ -21,7 +21,7 @@ impl Pair {
         (pair, server)
     }
 
-    /// The next process, once it has answered `initialize` with this, and what it was asked that with.
+    /// The next process after its answer to `initialize`, with the parameters of that request.
     pub(super) fn followed_as(&self, server: &Puppet, result: &Value) -> (Puppet, Value) {
         kill(server);
         let next = self.host.accept();

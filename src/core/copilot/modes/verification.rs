@@ -344,7 +344,7 @@ impl Copilot {
         if process.backend == self.primary {
             self.modes.add_tombstone(id);
         }
-        // With what it tells the model it may remove what that is to be restored from.
+        // A server that records its requests could remove the record for the restore.
         let is_kept = self.session.kept_transcripts.is_some();
         if mux.is_current(process) && id.as_text().is_some() && !is_kept {
             Self::make_forget(mux, process, id);
@@ -353,7 +353,7 @@ impl Copilot {
 }
 
 impl Mode {
-    /// Whether the server lists exactly this mode with exactly these tools; else why not.
+    /// Checks that the server lists exactly this mode with exactly these tools.
     fn is_listed(&self, modes: &[u8]) -> Result<(), String> {
         let all = elements(modes).map(|range| &modes[range]);
         let mut found = all.filter(|it| text(it, &["id"]).as_deref() == Some(&self.uri));
@@ -368,7 +368,7 @@ impl Mode {
         if tools != self.written {
             return Err("the server lists it with other tools".to_owned());
         }
-        // What lspool has read in the file of the editor's must be what the server reads there.
+        // The server must read the same in the editor's file as lspool.
         let Some(of) = &self.key.of else { return Ok(()) };
         let mut all = elements(modes).map(|range| &modes[range]);
         let of = all
@@ -382,7 +382,7 @@ impl Mode {
     }
 }
 
-/// A turn is kept to its tools by its process from now on.
+/// Changes the restriction of a turn to its process.
 fn kept_by_process(mut purpose: Purpose) -> Purpose {
     if let Purpose::Copilot(CopilotPurpose::Turn { restriction, .. }) = &mut purpose {
         *restriction = Restriction::Process;
@@ -390,7 +390,7 @@ fn kept_by_process(mut purpose: Purpose) -> Purpose {
     purpose
 }
 
-/// What a server says of a conversation that it does not know.
+/// The error of a server for an unknown conversation.
 pub(crate) fn does_not_exist(id: &ConversationId) -> Failure {
     let id = id.as_text().map_or_else(|| id.to_string(), Cow::into_owned);
     let message =
@@ -398,7 +398,7 @@ pub(crate) fn does_not_exist(id: &ConversationId) -> Failure {
     Failure::new(Cause::Unknown, message)
 }
 
-/// The tools that a mode is listed with, if it does not have all. What is no text is one that nobody has.
+/// The tools in the list entry of a mode; `None` is every tool. An entry that is not a string matches no tool.
 fn custom_tools(mode: &[u8]) -> Option<Vec<String>> {
     let tools: Vec<Value> = serde_json::from_slice(&mode[member(mode, "customTools")?]).ok()?;
     Some(tools.into_iter().map(|it| it.as_str().unwrap_or_default().to_owned()).collect())
